@@ -1,0 +1,131 @@
+/**
+ * pipeline.yaml as the rest of the code sees it: environment expanded, defaults filled in, lists flattened, every step
+ * with the position it was written at. Made by `read.ts`; nothing else interprets the file.
+ */
+import type { Environment, PlanName } from "../plugin.ts";
+
+/** 1-based, as editors count. */
+export interface Position {
+  readonly file: string;
+  readonly line: number;
+  readonly col: number;
+}
+
+/** One thing wrong with a configuration or a start. */
+export interface Fault {
+  readonly code: string;
+  readonly message: string;
+  readonly remedy: string;
+  readonly at?: Position;
+  readonly didYouMean?: string;
+}
+
+/** A plugin at one place of pipeline.yaml. */
+export interface PluginUse {
+  readonly name: string;
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly at: Position;
+  /** Where a part of the options stands, by JSON Pointer (`/price`); the plugin's own position for what is absent. */
+  positionOf(pointer: string): Position;
+}
+
+/** All named conditions must hold. */
+export interface Condition {
+  /** A path, or a prefix ending in `*`. */
+  readonly path?: string;
+  readonly methods?: readonly string[];
+  /** Header name (lower case) to the exact value, or `*` for present. */
+  readonly header?: Readonly<Record<string, string>>;
+}
+
+export interface StepUse extends PluginUse {
+  /** Steps with `mode: off` do not get this far. */
+  readonly mode: "enforce" | "shadow";
+  readonly when: Condition | undefined;
+}
+
+export interface RouteConfig {
+  /** Literal segments, `{name}` segments, and `*` as the last segment for the rest. */
+  readonly path: string;
+  /** Upper case. `GET` brings `HEAD`. `*`: any method. */
+  readonly methods: readonly string[];
+  readonly websocket: boolean;
+  readonly run: readonly StepUse[];
+  readonly to: PluginUse;
+  readonly at: Position;
+}
+
+export interface ServerConfig {
+  readonly host: string;
+  readonly port: number;
+  /** Addresses or CIDR blocks whose `X-Forwarded-For` counts. */
+  readonly trustProxy: readonly string[];
+  readonly drainSeconds: number;
+  readonly drainDelaySeconds: number;
+  /** The whole head must arrive within this. */
+  readonly headersMs: number;
+  /** A body may pause this long. */
+  readonly bodyIdleMs: number;
+  readonly keepAliveMs: number;
+}
+
+export interface PlanConfig {
+  readonly rps: number;
+  readonly includedCuMilli: number;
+  readonly overageUsdPerCu: string | undefined;
+}
+
+/** A backend. `forward` uses the first group of members, the node proxy all. */
+export interface UpstreamConfig {
+  readonly name: string;
+  readonly at: Position;
+  readonly urls: readonly string[];
+  readonly connectMs: number;
+  /** Until the head of the answer. */
+  readonly headersMs: number;
+  /** Between two pieces of a body. */
+  readonly idleMs: number;
+  /** The most connections to one url (a Substrate node allows 100 in all by default). */
+  readonly connections: number;
+
+  /** Prefix that clients use to the node's own: `ledger_` to `midnight_`. */
+  readonly aliases: Readonly<Record<string, string>>;
+  /** By method: `false` takes it off the whitelist, an object adds it or changes its price. */
+  readonly methods: Readonly<
+    Record<string, false | { readonly cuMilli?: number; readonly params?: readonly string[] }>
+  >;
+  /** Bound of the immutable cache; 0 turns it off. */
+  readonly cacheBytes: number;
+  readonly singleFlight: boolean;
+  /** Items of one batch that run at once. */
+  readonly batchParallel: number;
+  readonly probeMs: number;
+  /** Blocks behind the best node before a node is left out. */
+  readonly maxLag: number;
+  readonly maxHeadAgeMs: number | undefined;
+  /** The largest answer taken from a node. */
+  readonly answerBytes: number;
+}
+
+export interface Config {
+  readonly file: string;
+  readonly environment: Environment;
+  readonly server: ServerConfig;
+  readonly admin: { readonly host: string; readonly port: number };
+  readonly store: {
+    readonly data: string;
+    readonly redis: string | undefined;
+    readonly postgres: string | undefined;
+  };
+  readonly metering: { readonly durability: "settled" | "async" };
+  readonly plans: Readonly<Record<PlanName, PlanConfig>>;
+  readonly upstreams: ReadonlyMap<string, UpstreamConfig>;
+  readonly log: { readonly level: string };
+  /** Third-party plugins: name to package or path. */
+  readonly plugins: ReadonlyMap<string, { readonly source: string; readonly at: Position }>;
+  /** Fastify plugins that wrap the whole listener. */
+  readonly fastify: readonly PluginUse[];
+  /** What runs for requests that no route takes (404, 405), in order. */
+  readonly unmatched: readonly StepUse[];
+  readonly routes: readonly RouteConfig[];
+}

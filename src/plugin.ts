@@ -1,0 +1,220 @@
+/**
+ * The plugin contract: all that a plugin may know about Sluice.
+ *
+ * A request runs down an ordered list of **steps** to a **surface** that answers it; the answer runs back up the same
+ * steps. `pipeline.yaml` is the only place where that order is written. A plugin is a plain object: a manifest first
+ * (name, options, the slots it needs and provides), then `start`, which returns its hooks. There is no `next()`, no
+ * priority and no base class. Shipped and third-party plugins use this one file, exported as `sluice-gateway/plugin`.
+ */
+import type { Readable } from "node:stream";
+import type { JsonSchema, Host } from "./services.ts";
+
+export type * from "./services.ts";
+export { refuse, type GatewayCode } from "./errors.ts";
+
+/**
+ * The moments at which a plugin can act, in the order in which an exchange passes them.
+ *
+ * | phase | runs | may |
+ * |---|---|---|
+ * | `requestHeaders` | down the list | reply (nothing below runs, no upstream is called) |
+ * | `requestBody` | down, with the whole body read once | replace it, reply |
+ * | `answer` | the surface | answer; only surfaces have it |
+ * | `responseHeaders` | up the list | change status and headers |
+ * | `responseChunk` | up, synchronous, chunks are borrowed | replace a chunk |
+ * | `responseEnd` | up, before the last byte leaves | wait; refuse while no byte has left |
+ * | `settled` | up, exactly once, however the exchange ended | release, charge, log |
+ */
+export type Phase =
+  | "requestHeaders"
+  | "requestBody"
+  | "answer"
+  | "responseHeaders"
+  | "responseChunk"
+  | "responseEnd"
+  | "settled";
+
+/**
+ * Values that plugins hand to one another, by name. A plugin adds its slot by declaration merging:
+ * `declare module "sluice-gateway/plugin" { interface Slots { tenant: Tenant } }`, and names it in `provides`.
+ */
+export interface Slots {}
+export type SlotName = keyof Slots & string;
+/** Slot name to the phase in which it is set (`provides`) or first read (`needs`, `wants`). */
+export type SlotPhases = Partial<Record<SlotName, Phase>>;
+
+/** How an exchange ended: `replied` is a step's own answer, `complete` the surface's, sent to its last byte. */
+export type Outcome = "complete" | "replied" | "clientLeft" | "upstreamFailed" | "timedOut";
+
+/** An answer of known size. Values, never throws, carry expected failures: see `refuse` for those with a code. */
+export interface Reply {
+  readonly status: number;
+  /** Flat name, value, name, value … in the order sent. `Content-Length` is added by the core. */
+  readonly headers?: readonly string[];
+  readonly body?: string | Uint8Array;
+  /** The `GATEWAY_*` code of a refusal, for logs and metrics. */
+  readonly code?: string;
+}
+
+/** What the client asked. Header names are lower case; `path` has no query, `query` no question mark. */
+export interface RequestHead {
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Flat name, value … exactly as received. */
+  readonly rawHeaders: readonly string[];
+  /** Values of `{name}` segments of the route's path, percent-decoded. */
+  readonly params: Readonly<Record<string, string>>;
+  /** The client's address: the socket's, or `X-Forwarded-For`'s behind `server.trustProxy`. */
+  readonly address: string;
+  /** True when the request announces a body (`Content-Length` above 0, or chunked). */
+  readonly hasBody: boolean;
+}
+
+/** The head of the response on its way up. Names are compared without case; order is kept. */
+export interface ResponseHead {
+  status: number;
+  /** `step` when a step on the way down (or the core) answered instead of the surface. */
+  readonly from: "step" | "surface";
+  /** True when the body is streamed: its size and what it will cost are not known yet. */
+  readonly streamed: boolean;
+  /** The code of a refusal, else undefined. */
+  readonly code: string | undefined;
+  get(name: string): string | undefined;
+  /** Replaces every field of that name. */
+  set(name: string, value: string): void;
+  /** Adds a field, keeping those that are there. */
+  add(name: string, value: string): void;
+  remove(name: string): void;
+}
+
+/**
+ * Where a surface streams its answer. The head has been sent through `responseHeaders` when you hold one.
+ * Exactly one of `end` and `fail` MUST be called, once.
+ */
+export interface Sink {
+  /** Sends a borrowed chunk; false asks to stop until `onDrain` runs (backpressure from the client). */
+  write(chunk: Uint8Array): boolean;
+  /** Called each time the client has room again after `write` returned false. */
+  onDrain: (() => void) | undefined;
+  /** Sends the last byte, after every `responseEnd` hook; resolves when it has been handed to the socket. */
+  end(trailers?: readonly string[]): Promise<void>;
+  /** The answer cannot be completed: the connection is cut so that the client cannot take it for whole. */
+  fail(outcome: "upstreamFailed" | "timedOut"): void;
+}
+
+/** One request and its answer. Valid until `settled` returns. */
+export interface Exchange {
+  readonly request: RequestHead;
+  /** The route's path as written in pipeline.yaml and its surface's name: safe as metric labels. */
+  readonly route: { readonly path: string; readonly surface: string };
+  /** `clock.now()` and `clock.monotonic()` at arrival, milliseconds. */
+  readonly arrivedAt: number;
+  readonly arrivedMonotonic: number;
+
+  /** Reads a slot that the manifest names in `needs`. Throws (a bug) when it was never set. */
+  get<S extends SlotName>(slot: S): Slots[S];
+  /** Reads a slot named in `wants`: undefined when nobody has set it. */
+  peek<S extends SlotName>(slot: S): Slots[S] | undefined;
+  /** Sets a slot named in `provides`. Throws (a bug) when it is already set. */
+  set<S extends SlotName>(slot: S, value: Slots[S]): void;
+
+  /** The whole body, when the route buffers it (a `requestBody` hook, or a surface with `body`). Borrowed. */
+  readonly body: Buffer | undefined;
+  /** Replaces the buffered body, for the hooks below and the surface. */
+  replaceBody(body: Buffer): void;
+  /** The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON. */
+  json(): { readonly ok: true; readonly value: unknown } | { readonly ok: false };
+  /** The body as a stream, for a surface that declared no `body`. Reading it sends `100 Continue` where asked for. */
+  bodyStream(): Readable;
+
+  /** Aborts when the client has left or the gateway cuts the exchange. Created on first use. */
+  readonly signal: AbortSignal;
+  /** True once the client has gone. */
+  readonly clientLeft: boolean;
+  /** Opens a streamed answer: runs `responseHeaders` and sends the head. Only for surfaces, at most once. */
+  stream(status: number, headers: readonly string[]): Promise<Sink>;
+  /** Sends a 1xx (103 Early Hints) before the answer. */
+  informational(status: number, headers: readonly string[]): void;
+
+  /** What was sent so far: status 0 before the head. For `settled`. */
+  readonly sent: {
+    readonly status: number;
+    readonly bodyBytes: number;
+    readonly code: string | undefined;
+  };
+}
+
+type Awaitable<T> = T | Promise<T>;
+
+/** Every member but `start` is what `sluice check` reads without running the plugin. */
+interface Manifest<Options> {
+  /** Kebab case; the name used in pipeline.yaml and the folder's name. */
+  readonly name: string;
+  /** One sentence, shown by `sluice check --json` and on /pipelines. */
+  readonly description: string;
+  /** JSON Schema of the options, an object schema with `additionalProperties: false`; absent: takes none. */
+  readonly options?: JsonSchema;
+  /** Slots that must be provided earlier. */
+  readonly needs?: SlotPhases;
+  /** Slots that are used if something provides them earlier. */
+  readonly wants?: SlotPhases;
+  /** Slots that this plugin sets, each in the phase named. One provider a route. */
+  readonly provides?: SlotPhases;
+  /**
+   * Checks what a schema cannot say (a name that must exist, two options that exclude each other).
+   * Each string is one fault; `pointer` is a JSON Pointer into the options for its position.
+   */
+  readonly check?: (
+    options: Options,
+    host: Host,
+  ) => readonly { pointer: string; message: string }[];
+}
+
+/** The hooks of a step. A hook that is absent costs nothing. A synchronous hook costs no promise. */
+export interface StepHooks {
+  requestHeaders?(x: Exchange): Awaitable<Reply | void>;
+  requestBody?(x: Exchange, body: Buffer): Awaitable<Reply | void>;
+  /** The most bytes that `requestBody` accepts; above: 413. The smallest cap of a route counts. */
+  readonly bodyBytes?: number;
+  responseHeaders?(x: Exchange, head: ResponseHead): Awaitable<void>;
+  /** Returns a replacement or nothing. The chunk is borrowed: never kept after the call. */
+  responseChunk?(x: Exchange, chunk: Uint8Array): Uint8Array | void;
+  /** Runs before the last byte leaves. A Reply replaces the answer if no byte has left, else the exchange is cut. */
+  responseEnd?(x: Exchange): Awaitable<Reply | void>;
+  settled?(x: Exchange, outcome: Outcome): void;
+  /** Ends timers and connections. Runs when no exchange uses the plugin any more. */
+  stop?(): Awaitable<void>;
+}
+
+export interface Step<Options = Record<string, never>> extends Manifest<Options> {
+  readonly kind: "step";
+  start(options: Options, host: Host): Awaitable<StepHooks>;
+}
+
+/** The hooks of a surface. */
+export interface SurfaceHooks {
+  /** Present: the core reads the whole body first. `types` are the accepted media types; any other is 415. */
+  readonly body?: { readonly bytes: number; readonly types?: readonly string[] };
+  /** Answers with a Reply, or streams through `x.stream` and resolves to undefined when the stream has ended. */
+  answer(x: Exchange): Awaitable<Reply | undefined>;
+  stop?(): Awaitable<void>;
+}
+
+export interface Surface<Options = Record<string, never>> extends Manifest<Options> {
+  readonly kind: "surface";
+  start(options: Options, host: Host): Awaitable<SurfaceHooks>;
+}
+
+export type Plugin = Step<never> | Surface<never>;
+
+/** Declares a step: it looks at, changes or refuses an exchange on its way. */
+export function defineStep<Options>(step: Omit<Step<Options>, "kind">): Step<Options> {
+  return { kind: "step", ...step };
+}
+
+/** Declares a surface: it answers a route. */
+export function defineSurface<Options>(surface: Omit<Surface<Options>, "kind">): Surface<Options> {
+  return { kind: "surface", ...surface };
+}

@@ -1,0 +1,251 @@
+/**
+ * The services that plugins reach through `host`: types only, so that a third party can build on them as we do.
+ * Their implementations live in the folders named beside each one.
+ */
+import type { Reply } from "./plugin.ts";
+
+/** A JSON Schema (draft 2020-12 subset that ajv reads). */
+export type JsonSchema = Readonly<Record<string, unknown>>;
+export type Environment = "dev" | "stage" | "prod";
+
+/** What a plugin instance gets beside its options. One instance per distinct options; it may serve many routes. */
+export interface Host {
+  readonly environment: Environment;
+  /** `shadow`: what this instance refuses is counted and logged, never sent. Services it hands out must not refuse. */
+  readonly mode: "enforce" | "shadow";
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly accounts: Accounts;
+  readonly meter: Meter;
+  /** The Substrate node pool named in `upstreams`; undefined when there is none of that name. */
+  ledger(upstream: string): Ledger | undefined;
+  /** Any upstream of pipeline.yaml by name. */
+  upstream(name: string): Upstream | undefined;
+  /** The folder of pipeline.yaml: relative paths in options start there. */
+  readonly folder: string;
+}
+
+// ── log, clock, metrics ─────────────────────────────────────────────────────────────────────────────────────────
+
+type LogLine = (fields: object, message: string) => void;
+/** Structured log (pino). Never pass a secret: `authorization` and key texts are redacted, prompts are not. */
+export interface Log {
+  readonly debug: LogLine;
+  readonly info: LogLine;
+  readonly warn: LogLine;
+  readonly error: LogLine;
+  child(fields: object): Log;
+}
+
+/** All time comes from here, so that a test can hold it still. */
+export interface Clock {
+  /** Wall clock, integer milliseconds since 1970. May jump. */
+  now(): number;
+  /** Milliseconds that never go back; origin arbitrary, fractional. */
+  monotonic(): number;
+  /** Runs `task` after `ms`. Does not keep the process alive. Dispose to cancel. */
+  after(ms: number, task: () => void): Disposable;
+  /** Runs `task` every `ms`. Does not keep the process alive. */
+  every(ms: number, task: () => void): Disposable;
+}
+
+/** Prometheus metrics. Bind label values once, at start: the data path only adds numbers. Labels never from user input. */
+export interface Metrics {
+  counter<L extends string = never>(name: string, help: string, labels?: readonly L[]): Family<L, Counter>;
+  gauge<L extends string = never>(name: string, help: string, labels?: readonly L[]): Family<L, Gauge>;
+  /** `buckets`: upper bounds in the metric's unit (seconds for latencies), ascending. */
+  histogram<L extends string = never>(
+    name: string,
+    help: string,
+    buckets: readonly number[],
+    labels?: readonly L[],
+  ): Family<L, Histogram>;
+}
+export interface Family<L extends string, M> {
+  /** The series with these label values; the same object for the same values. */
+  with(labels: Readonly<Record<L, string>>): M;
+}
+export interface Counter {
+  add(n: number): void;
+}
+export interface Gauge {
+  set(n: number): void;
+}
+export interface Histogram {
+  observe(value: number): void;
+}
+
+// ── accounts (src/accounts) ─────────────────────────────────────────────────────────────────────────────────────
+
+export type PlanName = "free" | "developer" | "startup" | "enterprise";
+export type Capability =
+  | "ledger:read"
+  | "ledger:write"
+  | "platform:read"
+  | "docs:read"
+  | "inference"
+  | "workspace:admin"
+  | "platform:admin";
+
+/** The terms of a plan, from `plans` in pipeline.yaml. CU amounts are integers in milli-CU. */
+export interface Plan {
+  readonly name: PlanName;
+  readonly rps: number;
+  readonly includedCuMilli: number;
+  /** USD per CU beyond the included and purchased amount, decimal string; undefined: no overage. */
+  readonly overageUsdPerCu: string | undefined;
+}
+
+export interface Workspace {
+  readonly id: string;
+  readonly name: string;
+  readonly plan: PlanName;
+  readonly pendingPlan: PlanName | undefined;
+  /** Milliseconds since 1970: the first instant of the period from which `pendingPlan` holds. */
+  readonly pendingPlanAt: number | undefined;
+  /** All that was ever bought, milli-CU; what is left of it is the meter's to say. */
+  readonly purchasedTotalCuMilli: number;
+  readonly overageLimitCuMilli: number | undefined;
+  readonly createdAt: number;
+}
+
+export interface ApiKey {
+  readonly id: string;
+  readonly workspaceId: string;
+  readonly name: string;
+  readonly environment: Environment;
+  readonly capabilities: ReadonlySet<Capability>;
+  readonly rpsLimit: number | undefined;
+  readonly cuLimit24hMilli: number | undefined;
+  readonly cuLimit30dMilli: number | undefined;
+  readonly createdAt: number;
+  readonly expiresAt: number | undefined;
+  readonly revokedAt: number | undefined;
+}
+
+/** Who is calling. The same object for every request of a key while nothing about it has changed. */
+export type Principal = KeyPrincipal | Anonymous;
+export interface KeyPrincipal {
+  readonly kind: "key";
+  readonly key: ApiKey;
+  readonly workspace: Workspace;
+  /** The plan in force now. */
+  readonly plan: Plan;
+  /** min(key override, plan), requests per second. */
+  readonly rps: number;
+}
+export interface Anonymous {
+  readonly kind: "anonymous";
+  /** The message of the 401 that a protected route answers with. */
+  readonly reason:
+    | "missing authorization header"
+    | "invalid authorization format"
+    | "unauthorized"
+    | "api key has expired";
+}
+
+export interface Accounts {
+  /** Who sent this `Authorization` header. Synchronous; never throws; changes are seen within 1 s. */
+  identify(authorization: string | undefined): Principal;
+}
+
+// ── meter (src/metering) ────────────────────────────────────────────────────────────────────────────────────────
+
+/** One charge as the journal keeps it. `costMilli` is a non-negative safe integer. */
+export interface ChargeLine {
+  readonly surface: string;
+  readonly method: string;
+  readonly model?: string;
+  readonly costMilli: number;
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+  readonly estimated?: boolean;
+  readonly outcome?: string;
+}
+
+/** Why a reservation did not fit; `details` of the 429 (decisions.md section 3). */
+export interface CuRefusal {
+  readonly kind: "refused";
+  readonly window: "24h" | "30d" | undefined;
+  readonly usedCuMilli: number;
+  readonly limitCuMilli: number;
+}
+
+/** Credit taken from every scope at once and not yet charged. Exactly one of `settle` and `release` ends it. */
+export interface Reservation {
+  readonly kind: "reserved";
+  readonly costMilli: number;
+  /**
+   * Charges the lines (their sum may differ from what was reserved) and frees the rest. Resolves when the charge is on
+   * disk (at once with `metering.durability: async`); rejects when it could not be written, and then charges nothing.
+   */
+  settle(lines: readonly ChargeLine[]): Promise<void>;
+  /** Frees it without a charge. Does nothing after `settle`. */
+  release(): void;
+}
+
+export interface Meter {
+  /**
+   * Takes `costMilli` from 24h, 30d and plan at once, or from none.
+   * `streamed`: bytes will leave before the charge settles, so the intent is journalled first and a crash can find it.
+   * While the journal cannot write, answers `{ kind: "unavailable" }` (503): nothing is served unmetered.
+   */
+  reserve(
+    principal: KeyPrincipal,
+    costMilli: number,
+    about: { readonly requestId: string; readonly surface: string; readonly streamed?: boolean },
+  ): Reservation | CuRefusal | { readonly kind: "unavailable" };
+}
+
+/** The slot `charge` of the `meter` step: the exchange's own account. */
+export interface Charge {
+  /** Reserves; a Reply is the refusal to send (429 with details, 503). Adds to an earlier reservation. */
+  reserve(costMilli: number, options?: { readonly streamed?: boolean }): Reply | undefined;
+  /** Says what is really owed. Called at most once. The core waits for the disk before the last byte leaves. */
+  settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
+  /** Sum of the settled lines; undefined before `settle`. */
+  readonly usedMilli: number | undefined;
+}
+
+// ── ledger (src/ledger) ─────────────────────────────────────────────────────────────────────────────────────────
+
+/** One whitelisted node method. */
+export interface LedgerMethod {
+  readonly name: string;
+  /** As in the specification: `["storageKey", "blockHash?"]`. */
+  readonly params: readonly string[];
+  readonly cuMilli: number;
+}
+
+/** What a node said. Bytes are the node's own, borrowed. `failed`: no answer of any node; nothing is owed. */
+export type LedgerAnswer =
+  | { readonly kind: "result"; readonly bytes: Buffer }
+  | { readonly kind: "error"; readonly bytes: Buffer }
+  | { readonly kind: "failed"; readonly reason: "unreachable" | "timeout" | "garbage" | "aborted" };
+
+export interface Ledger {
+  /** The whitelist, by the name that clients use. */
+  readonly methods: ReadonlyMap<string, LedgerMethod>;
+  /**
+   * Calls a whitelisted method with raw JSON `params` bytes (empty: none). Cached, shared with identical reads in
+   * flight, retried on another node where safe. Synchronous when the answer is at hand. Never rejects.
+   * `signal`: the caller has left; a shared call goes on for the others.
+   */
+  call(
+    method: LedgerMethod,
+    params: Buffer,
+    options?: { readonly signal?: AbortSignal },
+  ): LedgerAnswer | Promise<LedgerAnswer>;
+}
+
+// ── upstreams ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** An upstream of pipeline.yaml as written there, defaults filled in. */
+export interface Upstream {
+  readonly name: string;
+  readonly urls: readonly string[];
+  readonly connectMs: number;
+  readonly headersMs: number;
+  readonly idleMs: number;
+}
