@@ -1,0 +1,106 @@
+/** What goes wrong with a database file, told so that an operator knows what to do next. */
+
+/** A store that cannot be used. Thrown at start and by commands; the running gateway turns it into a refusal. */
+export class StoreError extends Error {
+  readonly code: string;
+  readonly remedy: string;
+
+  constructor(code: StoreErrorCode, message: string, remedy: string, cause?: unknown) {
+    super(message, { cause });
+    this.name = "StoreError";
+    this.code = code;
+    this.remedy = remedy;
+  }
+}
+
+export type StoreErrorCode =
+  | "SLUICE_STORE_UNWRITABLE"
+  | "SLUICE_STORE_CORRUPT"
+  | "SLUICE_STORE_NEWER"
+  | "SLUICE_STORE_BUSY"
+  | "SLUICE_STORE_FULL"
+  | "SLUICE_STORE_IN_USE"
+  | "SLUICE_STORE_FAILED";
+
+/** Primary result codes of https://sqlite.org/rescode.html; the extended ones carry them in the low byte. */
+const sqlite = {
+  busy: 5,
+  locked: 6,
+  readonly: 8,
+  ioerr: 10,
+  corrupt: 11,
+  full: 13,
+  cantOpen: 14,
+  notADb: 26,
+};
+
+/** The primary SQLite result code of a node:sqlite error; undefined for any other error. */
+export function sqliteCode(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !("errcode" in error)) return undefined;
+  return typeof error.errcode === "number" ? error.errcode & 0xff : undefined;
+}
+
+/** True when another connection holds the lock that was needed: trying again later may work. */
+export function isBusy(error: unknown): boolean {
+  const code = sqliteCode(error);
+  return code === sqlite.busy || code === sqlite.locked;
+}
+
+/** Names what an error of node:sqlite or node:fs means for `file`. A StoreError passes through. */
+export function explain(error: unknown, file: string): StoreError {
+  if (error instanceof StoreError) return error;
+  const detail = error instanceof Error ? error.message : String(error);
+  switch (sqliteCode(error) ?? systemCode(error)) {
+    case sqlite.busy:
+    case sqlite.locked:
+      return new StoreError(
+        "SLUICE_STORE_BUSY",
+        `${file} is locked by another process`,
+        "try again; if it stays locked, find the process that holds it (fuser, lsof)",
+        error,
+      );
+    case sqlite.corrupt:
+    case sqlite.notADb:
+      return new StoreError(
+        "SLUICE_STORE_CORRUPT",
+        `${file} is not a usable database (${detail})`,
+        "restore it from a backup, together with its -wal file; nothing has been changed",
+        error,
+      );
+    case sqlite.full:
+    case "ENOSPC":
+    case "EDQUOT":
+      return new StoreError(
+        "SLUICE_STORE_FULL",
+        `no room to write ${file}`,
+        "free disk space",
+        error,
+      );
+    case sqlite.readonly:
+    case sqlite.cantOpen:
+    case "EACCES":
+    case "EPERM":
+    case "EROFS":
+    case "ENOTDIR":
+    case "EEXIST":
+    case "EISDIR":
+      return new StoreError(
+        "SLUICE_STORE_UNWRITABLE",
+        `cannot write ${file} (${detail})`,
+        "set store.data (DATA_DIR) to a folder that this user may write",
+        error,
+      );
+    default:
+      return new StoreError(
+        "SLUICE_STORE_FAILED",
+        `cannot use ${file} (${detail})`,
+        "check the disk and the file's permissions",
+        error,
+      );
+  }
+}
+
+function systemCode(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}
