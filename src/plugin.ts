@@ -6,6 +6,7 @@
  * (name, options, the slots it needs and provides), then `start`, which returns its hooks. There is no `next()`, no
  * priority and no base class. Shipped and third-party plugins use this one file, exported as `sluice-gateway/plugin`.
  */
+import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
 import type { JsonSchema, Host } from "./services.ts";
 
@@ -54,6 +55,8 @@ export interface Reply {
   readonly body?: string | Uint8Array;
   /** The `GATEWAY_*` code of a refusal, for logs and metrics. */
   readonly code?: string;
+  /** How the exchange ends, where the reply stands in for an upstream's missing answer. */
+  readonly outcome?: "upstreamFailed" | "timedOut";
 }
 
 /** What the client asked. Header names are lower case; `path` has no query, `query` no question mark. */
@@ -61,7 +64,7 @@ export interface RequestHead {
   readonly method: string;
   readonly path: string;
   readonly query: string;
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly headers: Readonly<IncomingHttpHeaders>;
   /** Flat name, value … exactly as received. */
   readonly rawHeaders: readonly string[];
   /** Values of `{name}` segments of the route's path, percent-decoded. */

@@ -1,0 +1,98 @@
+/**
+ * Compiles a route: one array of hooks per phase, in the order in which they run. A phase that no plugin of the route
+ * uses is an empty array and costs nothing.
+ */
+import type { Condition, RouteConfig } from "../config/config.ts";
+import type { Counter, Exchange, RequestHead, StepHooks, SurfaceHooks } from "../plugin.ts";
+import type { RouteStats } from "./stats.ts";
+
+/** A started step at its place in a route. */
+export interface PlacedStep {
+  readonly name: string;
+  /** Position in the list, 0 at the top. */
+  readonly depth: number;
+  readonly hooks: StepHooks;
+  readonly shadow: boolean;
+  readonly when: Condition | undefined;
+  /** Refusals that a shadow step would have made. */
+  readonly shadowRefusals: Counter;
+}
+
+type With<K extends keyof StepHooks> = PlacedStep & {
+  readonly hooks: StepHooks & { readonly [P in K]-?: NonNullable<StepHooks[P]> };
+};
+
+/** Down arrays run from the top of the list to the bottom, up arrays from the bottom to the top. */
+export interface CompiledRoute {
+  readonly config: RouteConfig;
+  readonly route: Exchange["route"];
+  readonly steps: readonly PlacedStep[];
+  readonly surface: SurfaceHooks;
+  readonly stats: RouteStats;
+  readonly conditional: readonly PlacedStep[];
+  /** The cap of the buffered body; undefined: the body is not buffered. */
+  readonly bodyBytes: number | undefined;
+  readonly mediaTypes: readonly string[] | undefined;
+  readonly requestHeaders: readonly With<"requestHeaders">[];
+  readonly requestBody: readonly With<"requestBody">[];
+  readonly responseHeaders: readonly With<"responseHeaders">[];
+  readonly responseChunk: readonly With<"responseChunk">[];
+  readonly responseEnd: readonly With<"responseEnd">[];
+  readonly settled: readonly With<"settled">[];
+}
+
+/** 1 MiB: decisions.md section 4, for a body that is buffered by a step which names no cap of its own. */
+const defaultBodyBytes = 1 << 20;
+
+export function compileRoute(
+  config: RouteConfig,
+  steps: readonly PlacedStep[],
+  surface: SurfaceHooks,
+  stats: RouteStats,
+): CompiledRoute {
+  const upwards = steps.toReversed();
+  return {
+    config,
+    route: { path: config.path, surface: config.to.name },
+    steps,
+    surface,
+    stats,
+    conditional: steps.filter((step) => step.when !== undefined),
+    bodyBytes: smallestCap(steps, surface),
+    mediaTypes: surface.body?.types,
+    requestHeaders: using(steps, "requestHeaders"),
+    requestBody: using(steps, "requestBody"),
+    responseHeaders: using(upwards, "responseHeaders"),
+    responseChunk: using(upwards, "responseChunk"),
+    responseEnd: using(upwards, "responseEnd"),
+    settled: using(upwards, "settled"),
+  };
+}
+
+function using<K extends keyof StepHooks>(steps: readonly PlacedStep[], hook: K): With<K>[] {
+  return steps.filter((step): step is With<K> => step.hooks[hook] !== undefined);
+}
+
+function smallestCap(steps: readonly PlacedStep[], surface: SurfaceHooks): number | undefined {
+  const caps = steps
+    .filter((step) => step.hooks.requestBody !== undefined)
+    .map((step) => step.hooks.bodyBytes ?? defaultBodyBytes);
+  if (surface.body !== undefined) caps.push(surface.body.bytes);
+  return caps.length === 0 ? undefined : Math.min(...caps);
+}
+
+/** Whether a step with a `when` runs for this request. */
+export function holds(condition: Condition, request: RequestHead): boolean {
+  const { path, methods, header } = condition;
+  if (path !== undefined && !pathMatches(path, request.path)) return false;
+  if (methods !== undefined && !methods.includes(request.method)) return false;
+  if (header === undefined) return true;
+  return Object.entries(header).every(([name, wanted]) => {
+    const value = request.headers[name];
+    return wanted === "*" ? value !== undefined : value === wanted;
+  });
+}
+
+function pathMatches(pattern: string, path: string): boolean {
+  return pattern.endsWith("*") ? path.startsWith(pattern.slice(0, -1)) : path === pattern;
+}

@@ -1,0 +1,249 @@
+/** One request and its answer, as plugins see it (`Exchange`) and as the core drives it. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Readable } from "node:stream";
+import type {
+  Clock,
+  Exchange,
+  Log,
+  Outcome,
+  RequestHead,
+  Sink,
+  SlotName,
+  Slots,
+} from "../plugin.ts";
+import type { CompiledRoute } from "./compile.ts";
+
+/** What all exchanges of a gateway share. */
+export interface Runtime {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The client's address behind the trusted proxies. */
+  addressOf(request: IncomingMessage): string;
+  /** Opens the streamed answer of an exchange (src/pipeline/sink.ts). */
+  openSink(x: LiveExchange, status: number, headers: readonly string[]): Promise<Sink>;
+  /** Cuts uploads that pause for too long while their body is read. */
+  readonly bodyWatch: BodyWatch;
+}
+
+/** Whose body is being read just now. */
+export interface BodyWatch {
+  add(x: LiveExchange): void;
+  remove(x: LiveExchange): void;
+}
+
+/** A request as the router found it. */
+export interface Arrival {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly path: string;
+  readonly query: string;
+  readonly params: Readonly<Record<string, string>>;
+  /** The client waits for `100 Continue` before it sends its body. */
+  readonly expectsContinue: boolean;
+  /** Value of `Allow` when the path exists and the method does not. */
+  readonly allow: string | undefined;
+}
+
+type Json = { readonly ok: true; readonly value: unknown } | { readonly ok: false };
+
+class LiveRequestHead implements RequestHead {
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly params: Readonly<Record<string, string>>;
+  readonly #req: IncomingMessage;
+  readonly #runtime: Runtime;
+  #address: string | undefined;
+
+  constructor(arrival: Arrival, runtime: Runtime) {
+    this.method = arrival.req.method ?? "";
+    this.path = arrival.path;
+    this.query = arrival.query;
+    this.params = arrival.params;
+    this.#req = arrival.req;
+    this.#runtime = runtime;
+  }
+
+  get headers(): IncomingMessage["headers"] {
+    return this.#req.headers;
+  }
+
+  get rawHeaders(): readonly string[] {
+    return this.#req.rawHeaders;
+  }
+
+  get address(): string {
+    this.#address ??= this.#runtime.addressOf(this.#req);
+    return this.#address;
+  }
+
+  get hasBody(): boolean {
+    const { "content-length": length, "transfer-encoding": coding } = this.#req.headers;
+    return coding !== undefined || (length !== undefined && length !== "0");
+  }
+}
+
+/** Members without a doc comment are those of `Exchange`; the rest belong to the core and no plugin sees them. */
+export class LiveExchange implements Exchange {
+  readonly request: RequestHead;
+  readonly arrivedAt: number;
+  readonly arrivedMonotonic: number;
+  body: Buffer | undefined = undefined;
+  clientLeft = false;
+  readonly sent: { status: number; bodyBytes: number; code: string | undefined } = {
+    status: 0,
+    bodyBytes: 0,
+    code: undefined,
+  };
+
+  readonly runtime: Runtime;
+  readonly compiled: CompiledRoute;
+  readonly arrival: Arrival;
+  /** How many steps, from the top, have been entered: those take part in the way up. */
+  entered = 0;
+  /** Steps whose `when` does not hold; undefined on routes without conditions. */
+  skipped: ReadonlySet<number> | undefined = undefined;
+  /** Set where the response's end alone does not tell. */
+  forcedOutcome: Outcome | undefined = undefined;
+  repliedByStep = false;
+  /** The surface may still be at work after the client has left: `settled` waits for it. */
+  surfaceBusy = false;
+  closed = false;
+  /** The gateway itself cut the connection: its client has not left. */
+  cut = false;
+  settledRan = false;
+  /** True once `stream` was called: the answer can no longer be a Reply. */
+  streaming = false;
+  continued = false;
+  /** A plugin has thrown: a second throw is answered without hooks. */
+  crashed = false;
+  /** What the connection had received when the body watch last looked, bytes, and when that last grew, monotonic. */
+  bodySeenBytes = 0;
+  bodyActiveAt = 0;
+
+  readonly #slots: Partial<Slots> = {};
+  readonly #onSettled: (x: LiveExchange) => void;
+  #json: Json | undefined;
+  #abort: AbortController | undefined;
+
+  constructor(
+    arrival: Arrival,
+    compiled: CompiledRoute,
+    runtime: Runtime,
+    onSettled: (x: LiveExchange) => void,
+  ) {
+    this.arrival = arrival;
+    this.compiled = compiled;
+    this.runtime = runtime;
+    this.request = new LiveRequestHead(arrival, runtime);
+    this.arrivedAt = runtime.clock.now();
+    this.arrivedMonotonic = runtime.clock.monotonic();
+    this.#onSettled = onSettled;
+  }
+
+  get route(): Exchange["route"] {
+    return this.compiled.route;
+  }
+
+  get<S extends SlotName>(slot: S): Slots[S] {
+    const value = this.#slots[slot];
+    // The loader proved that a provider runs earlier: reaching this is a plugin that did not keep its manifest.
+    if (value === undefined) throw new Error(`slot "${slot}" was read before it was set`);
+    return value;
+  }
+
+  peek<S extends SlotName>(slot: S): Slots[S] | undefined {
+    return this.#slots[slot];
+  }
+
+  set<S extends SlotName>(slot: S, value: Slots[S]): void {
+    if (this.#slots[slot] !== undefined) throw new Error(`slot "${slot}" was set twice`);
+    this.#slots[slot] = value;
+  }
+
+  replaceBody(body: Buffer): void {
+    this.body = body;
+    this.#json = undefined;
+  }
+
+  json(): Json {
+    this.#json ??= parseJson(this.body);
+    return this.#json;
+  }
+
+  bodyStream(): Readable {
+    const { req } = this.arrival;
+    this.sendContinue();
+    this.runtime.bodyWatch.add(this);
+    req.once("close", () => this.runtime.bodyWatch.remove(this));
+    return req;
+  }
+
+  /** Tells a client that waits for it to send its body. Once. */
+  sendContinue(): void {
+    const { res, expectsContinue } = this.arrival;
+    if (expectsContinue && !this.continued && !res.headersSent) {
+      this.continued = true;
+      res.writeContinue();
+    }
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController();
+      if (this.clientLeft) this.#abort.abort();
+    }
+    return this.#abort.signal;
+  }
+
+  /** Ends the connection at once: an answer that cannot be completed must not look whole. */
+  cutOff(outcome: "upstreamFailed" | "timedOut"): void {
+    if (this.closed) return;
+    this.forcedOutcome = outcome;
+    this.cut = true;
+    this.arrival.res.destroy();
+  }
+
+  /** Tells whoever asked for `signal` that the client has gone. */
+  abort(): void {
+    this.#abort?.abort();
+  }
+
+  stream(status: number, headers: readonly string[]): Promise<Sink> {
+    if (this.streaming) throw new Error("the answer is already being streamed");
+    this.streaming = true;
+    return this.runtime.openSink(this, status, headers);
+  }
+
+  informational(status: number, headers: readonly string[]): void {
+    const { res } = this.arrival;
+    if (status !== 103 || res.headersSent || this.closed) return;
+    const hints: Record<string, string | string[]> = {};
+    for (let at = 0; at + 1 < headers.length; at += 2) {
+      const name = (headers[at] ?? "").toLowerCase();
+      const value = headers[at + 1] ?? "";
+      const earlier = hints[name];
+      hints[name] = earlier === undefined ? value : [earlier, value].flat();
+    }
+    // Node refuses hints without a link.
+    if (hints["link"] !== undefined) res.writeEarlyHints(hints);
+  }
+
+  skips(depth: number): boolean {
+    return this.skipped !== undefined && this.skipped.has(depth);
+  }
+
+  /** Tells the owner (the generation, the drain) that nothing of this exchange runs any more. */
+  finished(): void {
+    this.#onSettled(this);
+  }
+}
+
+function parseJson(body: Buffer | undefined): Json {
+  if (body === undefined) return { ok: false };
+  try {
+    return { ok: true, value: JSON.parse(body.toString("utf8")) };
+  } catch {
+    return { ok: false };
+  }
+}

@@ -1,0 +1,249 @@
+/**
+ * A generation: everything that one reading of pipeline.yaml brought to life. A reload provisions a whole new one; what
+ * has not changed (a plugin with the same options, a node pool with the same settings) is handed over alive, and what
+ * the old one alone used is stopped when its last exchange has ended.
+ */
+import type { Config, Fault, PluginUse, RouteConfig, StepUse } from "../config/config.ts";
+import type { Host, Ledger, Plugin, StepHooks, SurfaceHooks } from "../plugin.ts";
+import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts";
+import { HandOver } from "./hand-over.ts";
+import { createRouter, type Router } from "./router.ts";
+import type { Services } from "./services.ts";
+import { RouteStats, type CoreMetrics } from "./stats.ts";
+import { unmatchedSurface } from "./unmatched.ts";
+
+export interface Generation {
+  /** Counts up with every successful load. */
+  readonly number: number;
+  readonly config: Config;
+  readonly router: Router;
+  /** What runs where no route matches: ends in 404 or 405. */
+  readonly unmatched: CompiledRoute;
+  readonly routes: readonly CompiledRoute[];
+  /** Node pools in use, by upstream name. */
+  readonly ledgers: ReadonlyMap<string, Ledger & { readonly ready: boolean }>;
+  readonly parts: HandOver;
+  /** One exchange more or less; the last one to leave a retired generation stops what it alone used. */
+  enter(): void;
+  leave(): void;
+  /** No new exchange will enter. Resolves when everything that it alone used has stopped. */
+  retire(): Promise<void>;
+}
+
+export interface Provisioned {
+  readonly generation: Generation | undefined;
+  readonly faults: readonly Fault[];
+}
+
+/** Starts every plugin of a checked configuration. On any fault nothing stays started. */
+export async function provision(
+  config: Config,
+  plugins: ReadonlyMap<string, Plugin>,
+  services: Services,
+  core: CoreMetrics,
+  previous?: Generation,
+): Promise<Provisioned> {
+  const parts = new HandOver(previous?.parts);
+  const builder = new Builder(config, plugins, services, core, parts);
+  const routes: CompiledRoute[] = [];
+  for (const route of config.routes) {
+    const compiled = await builder.route(route);
+    if (compiled !== undefined) routes.push(compiled);
+  }
+  const unmatched = await builder.unmatched();
+  if (builder.faults.length > 0 || unmatched === undefined) {
+    await parts.release();
+    return { generation: undefined, faults: builder.faults };
+  }
+  parts.complete();
+  const number = (previous?.number ?? 0) + 1;
+  return {
+    generation: createGeneration(number, config, routes, unmatched, builder.ledgers, parts),
+    faults: [],
+  };
+}
+
+function createGeneration(
+  number: number,
+  config: Config,
+  routes: readonly CompiledRoute[],
+  unmatched: CompiledRoute,
+  ledgers: Generation["ledgers"],
+  parts: HandOver,
+): Generation {
+  let running = 0;
+  let retired = false;
+  const empty = Promise.withResolvers<void>();
+  return {
+    number,
+    config,
+    router: createRouter(routes),
+    unmatched,
+    routes,
+    ledgers,
+    parts,
+    enter() {
+      running++;
+    },
+    leave() {
+      running--;
+      if (retired && running === 0) empty.resolve();
+    },
+    async retire() {
+      retired = true;
+      if (running === 0) empty.resolve();
+      await empty.promise;
+      await parts.release();
+    },
+  };
+}
+
+/** Starts plugins and compiles routes, collecting what goes wrong. */
+class Builder {
+  readonly faults: Fault[] = [];
+  readonly ledgers = new Map<string, Ledger & { readonly ready: boolean }>();
+  readonly #config: Config;
+  readonly #plugins: ReadonlyMap<string, Plugin>;
+  readonly #services: Services;
+  readonly #core: CoreMetrics;
+  readonly #parts: HandOver;
+
+  constructor(
+    config: Config,
+    plugins: ReadonlyMap<string, Plugin>,
+    services: Services,
+    core: CoreMetrics,
+    parts: HandOver,
+  ) {
+    this.#config = config;
+    this.#plugins = plugins;
+    this.#services = services;
+    this.#core = core;
+    this.#parts = parts;
+  }
+
+  async route(config: RouteConfig): Promise<CompiledRoute | undefined> {
+    const steps = await this.#steps(config.path, config.run);
+    const plugin = this.#plugins.get(config.to.name);
+    if (plugin?.kind !== "surface") return undefined;
+    const surface = await this.#start<SurfaceHooks>(plugin, config.to, "enforce");
+    if (surface === undefined || steps === undefined) return undefined;
+    return compileRoute(config, steps, surface, new RouteStats(this.#core, config.path));
+  }
+
+  async unmatched(): Promise<CompiledRoute | undefined> {
+    const { unmatched, file } = this.#config;
+    const steps = await this.#steps("(unmatched)", unmatched);
+    if (steps === undefined) return undefined;
+    const at = { file, line: 1, col: 1 };
+    const to: PluginUse = { name: "(unmatched)", options: {}, at, positionOf: () => at };
+    const config: RouteConfig = {
+      path: "(unmatched)",
+      methods: ["*"],
+      websocket: false,
+      run: unmatched,
+      to,
+      at,
+    };
+    const stats = new RouteStats(this.#core, config.path);
+    return compileRoute(config, steps, unmatchedSurface, stats);
+  }
+
+  async #steps(route: string, uses: readonly StepUse[]): Promise<PlacedStep[] | undefined> {
+    const placed: PlacedStep[] = [];
+    let whole = true;
+    for (const [depth, use] of uses.entries()) {
+      const plugin = this.#plugins.get(use.name);
+      if (plugin?.kind !== "step") return undefined;
+      const hooks = await this.#start<StepHooks>(plugin, use, use.mode);
+      if (hooks === undefined) {
+        whole = false;
+        continue;
+      }
+      placed.push({
+        name: use.name,
+        depth,
+        hooks,
+        shadow: use.mode === "shadow",
+        when: use.when,
+        shadowRefusals: this.#core.shadowRefusals.with({ route, step: use.name }),
+      });
+    }
+    return whole ? placed : undefined;
+  }
+
+  /** One instance per plugin, options and mode, whichever routes use it: buckets and caches are shared by them. */
+  async #start<Hooks extends StepHooks | SurfaceHooks>(
+    plugin: Plugin,
+    use: PluginUse,
+    mode: Host["mode"],
+  ): Promise<Hooks | undefined> {
+    const host = this.#host(plugin.name, mode);
+    try {
+      // Options were checked against the plugin's schema, which is what its `Options` type describes.
+      const options = use.options as never;
+      const wrong = plugin.check?.(options, host) ?? [];
+      for (const { pointer, message } of wrong) {
+        this.#fault("SLUICE_PLUGIN_OPTION", use, message, use.positionOf(pointer));
+      }
+      if (wrong.length > 0) return undefined;
+      const key = `plugin ${mode} ${plugin.name} ${stableJson(use.options)}`;
+      // The plugin's kind says which hooks `start` returns.
+      return (await this.#parts.acquire(key, plugin, async () => {
+        const hooks = await plugin.start(options, host);
+        return { value: hooks, stop: () => hooks.stop?.() };
+      })) as Hooks;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#fault("SLUICE_PLUGIN_START", use, `${plugin.name} did not start: ${reason}`, use.at);
+      return undefined;
+    }
+  }
+
+  #fault(code: string, use: PluginUse, message: string, at: Fault["at"]): void {
+    const known = this.faults.some(
+      (fault) => fault.code === code && fault.message === message && fault.at?.line === at?.line,
+    );
+    if (!known) this.faults.push(this.#services.fault(code, message, at ?? use.at));
+  }
+
+  #host(plugin: string, mode: Host["mode"]): Host {
+    const { log, clock, metrics, accounts, meter } = this.#services;
+    const { environment, upstreams, file } = this.#config;
+    return {
+      environment,
+      mode,
+      log: log.child({ plugin }),
+      clock,
+      metrics,
+      accounts,
+      meter,
+      folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
+      upstream: (name) => upstreams.get(name),
+      ledger: (name) => this.#ledger(name),
+    };
+  }
+
+  #ledger(name: string): Ledger | undefined {
+    const opened = this.ledgers.get(name);
+    if (opened !== undefined) return opened;
+    const upstream = this.#config.upstreams.get(name);
+    if (upstream === undefined) return undefined;
+    const { at: _, ...settings } = upstream;
+    const ledger = this.#parts.acquireNow(`ledger ${name} ${stableJson(settings)}`, undefined, () => {
+      const value = this.#services.openLedger(upstream);
+      return { value, stop: () => value.close() };
+    });
+    this.ledgers.set(name, ledger);
+    return ledger;
+  }
+}
+
+/** JSON with sorted keys: equal options have equal text, however they were written. */
+function stableJson(value: unknown): string {
+  return JSON.stringify(value, (_, member: unknown) =>
+    typeof member === "object" && member !== null && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : member,
+  );
+}

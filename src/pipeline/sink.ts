@@ -1,0 +1,103 @@
+/** The streamed answer: chunks go to the client's socket as they come, the last byte waits for `responseEnd`. */
+import type { Sink } from "../plugin.ts";
+import { closeIfUnread, filterChunk, responseHeaders } from "./answer.ts";
+import type { LiveExchange } from "./exchange.ts";
+import { LiveResponseHead } from "./response-head.ts";
+
+/** Sends the head through the hooks and hands the surface its sink. */
+export async function openSink(
+  x: LiveExchange,
+  status: number,
+  headers: readonly string[],
+): Promise<Sink> {
+  const head = new LiveResponseHead({ status, headers }, "surface", true);
+  await responseHeaders(x, head, 0);
+  return new ResponseSink(x, head);
+}
+
+class ResponseSink implements Sink {
+  onDrain: (() => void) | undefined = undefined;
+  readonly #x: LiveExchange;
+  /** Body bytes still to come by Content-Length; undefined: chunked, whose terminator is the last byte. */
+  #remaining: number | undefined;
+  /** The chunk with the last byte, kept back until the exchange may end. */
+  #held: Uint8Array | undefined;
+  #ended = false;
+
+  constructor(x: LiveExchange, head: LiveResponseHead) {
+    this.#x = x;
+    const { res } = x.arrival;
+    const length = head.get("content-length");
+    const holds = length !== undefined && x.compiled.responseEnd.length > 0;
+    this.#remaining = holds ? Number(length) : undefined;
+    if (x.closed) return;
+    closeIfUnread(x, head);
+    x.sent.status = head.status;
+    x.sent.code = head.code;
+    res.writeHead(head.status, head.fields);
+    res.on("drain", () => this.onDrain?.());
+    // The head leaves with the first chunk where one follows at once, else on its own.
+    setImmediate(() => {
+      if (x.sent.bodyBytes === 0 && !this.#ended && !x.closed) res.flushHeaders();
+    });
+  }
+
+  write(chunk: Uint8Array): boolean {
+    const x = this.#x;
+    if (x.closed || this.#ended) return true;
+    const bytes = x.compiled.responseChunk.length === 0 ? chunk : filterChunk(x, chunk);
+    if (bytes.length === 0) return true;
+    if (this.#remaining !== undefined) {
+      this.#remaining -= bytes.length;
+      if (this.#remaining <= 0) {
+        this.#held = this.#held === undefined ? bytes : Buffer.concat([this.#held, bytes]);
+        return true;
+      }
+    }
+    x.sent.bodyBytes += bytes.length;
+    return x.arrival.res.write(bytes);
+  }
+
+  async end(trailers?: readonly string[]): Promise<void> {
+    const x = this.#x;
+    if (this.#ended) return;
+    if (!(await this.#mayEnd())) return this.fail("upstreamFailed");
+    if (this.#ended || x.closed) return;
+    this.#ended = true;
+    const { res } = x.arrival;
+    if (trailers !== undefined && trailers.length > 0) res.addTrailers(pairs(trailers));
+    if (this.#held !== undefined) x.sent.bodyBytes += this.#held.length;
+    await new Promise<void>((resolve) => {
+      res.once("close", resolve);
+      if (this.#held === undefined) res.end(resolve);
+      else res.end(this.#held, resolve);
+    });
+  }
+
+  fail(outcome: "upstreamFailed" | "timedOut"): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#x.cutOff(outcome);
+  }
+
+  /** Waits for every `responseEnd` hook. Bytes have left: a refusal can only cut the answer short. */
+  async #mayEnd(): Promise<boolean> {
+    const x = this.#x;
+    for (const step of x.compiled.responseEnd) {
+      if (step.depth >= x.entered || x.skips(step.depth)) continue;
+      try {
+        if ((await step.hooks.responseEnd(x)) !== undefined) return false;
+      } catch (error) {
+        x.runtime.log.error({ err: error, step: step.name }, "a responseEnd hook failed");
+        return false;
+      }
+    }
+    return true;
+  }
+}
+
+function pairs(flat: readonly string[]): [string, string][] {
+  const list: [string, string][] = [];
+  for (let at = 0; at + 1 < flat.length; at += 2) list.push([flat[at] ?? "", flat[at + 1] ?? ""]);
+  return list;
+}

@@ -1,0 +1,100 @@
+/** What the core counts for every route: requests, latency, refusals by reason, outcomes. */
+import type { Counter, Family, Histogram, Metrics, Outcome } from "../plugin.ts";
+
+/** Seconds. From a cache hit to a long stream. */
+const latencyBuckets = [
+  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+];
+
+type StatusClass = "1xx" | "2xx" | "3xx" | "4xx" | "5xx" | "none";
+
+export interface CoreMetrics {
+  readonly requests: Family<"route" | "status", Counter>;
+  readonly latency: Family<"route", Histogram>;
+  readonly refusals: Family<"route" | "code", Counter>;
+  readonly outcomes: Family<"route" | "outcome", Counter>;
+  readonly shadowRefusals: Family<"route" | "step", Counter>;
+}
+
+export function coreMetrics(metrics: Metrics): CoreMetrics {
+  return {
+    requests: metrics.counter("sluice_requests_total", "Exchanges by route and status class.", [
+      "route",
+      "status",
+    ]),
+    latency: metrics.histogram(
+      "sluice_request_seconds",
+      "From the request's head to the end of the exchange.",
+      latencyBuckets,
+      ["route"],
+    ),
+    refusals: metrics.counter("sluice_refusals_total", "Refusals by route and GATEWAY code.", [
+      "route",
+      "code",
+    ]),
+    outcomes: metrics.counter("sluice_outcomes_total", "How exchanges ended.", [
+      "route",
+      "outcome",
+    ]),
+    shadowRefusals: metrics.counter(
+      "sluice_shadow_refusals_total",
+      "What steps in shadow mode would have refused.",
+      ["route", "step"],
+    ),
+  };
+}
+
+/** The series of one route, bound once so that an exchange only adds numbers. */
+export class RouteStats {
+  readonly #core: CoreMetrics;
+  readonly #path: string;
+  readonly #latency: Histogram;
+  readonly #requests: Readonly<Record<StatusClass, Counter>>;
+  readonly #outcomes = new Map<Outcome, Counter>();
+  readonly #refusals = new Map<string, Counter>();
+
+  constructor(core: CoreMetrics, path: string) {
+    this.#core = core;
+    this.#path = path;
+    this.#latency = core.latency.with({ route: path });
+    const requests = (status: StatusClass): Counter => core.requests.with({ route: path, status });
+    this.#requests = {
+      "1xx": requests("1xx"),
+      "2xx": requests("2xx"),
+      "3xx": requests("3xx"),
+      "4xx": requests("4xx"),
+      "5xx": requests("5xx"),
+      none: requests("none"),
+    };
+  }
+
+  /** Counts one ended exchange; `status` 0 when no head was sent. */
+  settled(status: number, code: string | undefined, outcome: Outcome, seconds: number): void {
+    this.#requests[statusClass(status)].add(1);
+    this.#latency.observe(seconds);
+    let ended = this.#outcomes.get(outcome);
+    if (ended === undefined) {
+      ended = this.#core.outcomes.with({ route: this.#path, outcome });
+      this.#outcomes.set(outcome, ended);
+    }
+    ended.add(1);
+    if (code !== undefined) this.#refused(code);
+  }
+
+  #refused(code: string): void {
+    let refused = this.#refusals.get(code);
+    if (refused === undefined) {
+      refused = this.#core.refusals.with({ route: this.#path, code });
+      this.#refusals.set(code, refused);
+    }
+    refused.add(1);
+  }
+}
+
+function statusClass(status: number): StatusClass {
+  if (status < 100) return "none";
+  if (status < 200) return "1xx";
+  if (status < 300) return "2xx";
+  if (status < 400) return "3xx";
+  return status < 500 ? "4xx" : "5xx";
+}
