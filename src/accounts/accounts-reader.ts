@@ -1,0 +1,76 @@
+/** What a running gateway asks the accounts database: one key by its hash, and what has changed since it last looked. */
+import type { DatabaseSync } from "node:sqlite";
+import type { ApiKey, Workspace } from "../plugin.ts";
+import { number, text, type Row } from "../store/row.ts";
+import { transaction } from "../store/sqlite.ts";
+import { keyFromRow } from "./keys.ts";
+import type { Entry } from "./principal.ts";
+import { workspaceFromRow } from "./workspaces.ts";
+
+export interface StoredKey {
+  readonly hash: string;
+  readonly key: ApiKey;
+  readonly workspace: Workspace;
+}
+
+export interface AccountsReader {
+  /** The key whose text has this SHA-256 (lower-case hex). Throws what node:sqlite throws. */
+  find(hash: string): StoredKey | undefined;
+  /** Keys touched, themselves or through their workspace, since the last call; empty without a read when nothing was. */
+  changed(): StoredKey[];
+  /** Writes when keys were last used, at most `most` of them, and marks them saved. */
+  saveUse(entries: Iterable<Entry>, most: number): void;
+}
+
+/** Starts with everything that is stored now as known. */
+export function accountsReader(db: DatabaseSync): AccountsReader {
+  const byHash = db.prepare("SELECT * FROM keys WHERE hash = ?");
+  const workspaceById = db.prepare("SELECT * FROM workspaces WHERE id = ?");
+  const dataVersion = db.prepare("PRAGMA data_version");
+  const newestChange = db.prepare("SELECT coalesce(max(id), 0) AS id FROM changes");
+  const changedKeys = db.prepare(`
+    SELECT * FROM keys
+    WHERE id IN (SELECT key_id FROM changes WHERE id > :after AND key_id IS NOT NULL)
+       OR workspace_id IN (SELECT workspace_id FROM changes WHERE id > :after AND key_id IS NULL)`);
+  const use = db.prepare(`
+    INSERT INTO key_use VALUES (?, ?) ON CONFLICT (key_id) DO UPDATE
+    SET last_used_at = max(last_used_at, excluded.last_used_at)`);
+
+  const stored = (row: Row): StoredKey => {
+    const key = keyFromRow(row);
+    const workspace = workspaceById.get(key.workspaceId);
+    if (workspace === undefined) throw new Error(`key ${key.id} has no workspace`);
+    return { hash: text(row, "hash"), key, workspace: workspaceFromRow(workspace) };
+  };
+  const read = (statement: typeof dataVersion, column: string): number =>
+    number(statement.get() ?? {}, column);
+
+  // The version is read before the change it guards: what lies between is read twice, never missed.
+  let seenVersion = read(dataVersion, "data_version");
+  let seenChange = read(newestChange, "id");
+
+  return {
+    find(hash) {
+      const row = byHash.get(hash);
+      return row === undefined ? undefined : stored(row);
+    },
+    changed() {
+      const version = read(dataVersion, "data_version");
+      if (version === seenVersion) return [];
+      const newest = read(newestChange, "id");
+      const keys = newest === seenChange ? [] : changedKeys.all({ after: seenChange }).map(stored);
+      seenVersion = version;
+      seenChange = newest;
+      return keys;
+    },
+    saveUse(entries, most) {
+      const used: Entry[] = [];
+      for (const entry of entries) {
+        if (entry.usedAt > entry.savedUsedAt && used.push(entry) === most) break;
+      }
+      if (used.length === 0) return;
+      transaction(db, () => used.forEach((entry) => use.run(entry.key.id, entry.usedAt)));
+      for (const entry of used) entry.savedUsedAt = entry.usedAt;
+    },
+  };
+}

@@ -1,0 +1,60 @@
+/** The record of changes: what the audit trail shows, and how a running gateway learns what it must read again. */
+import type { DatabaseSync } from "node:sqlite";
+import { number, optionalText, text } from "../store/row.ts";
+
+/** Who does something, and when (milliseconds since 1970). `cli:<user>`, or the id of a key. */
+export interface By {
+  readonly actor: string;
+  readonly at: number;
+}
+
+export type Action =
+  | "workspace.create"
+  | "workspace.set"
+  | "workspace.schedule-plan"
+  | "workspace.purchase"
+  | "key.create"
+  | "key.revoke"
+  | "key.rotate";
+
+export interface Change extends By {
+  /** Ascending in the order of commits. */
+  readonly id: number;
+  readonly action: string;
+  readonly workspaceId: string;
+  readonly keyId: string | undefined;
+  /** What was set, as it was given; never a secret. */
+  readonly details: unknown;
+}
+
+/** Appends a change, in the transaction that makes it. */
+export function recordChange(
+  db: DatabaseSync,
+  by: By,
+  change: { action: Action; workspaceId: string; keyId?: string; details?: object },
+): void {
+  db.prepare(
+    "INSERT INTO changes (at, actor, action, workspace_id, key_id, details) VALUES (?, ?, ?, ?, ?, ?)",
+  ).run(
+    by.at,
+    by.actor,
+    change.action,
+    change.workspaceId,
+    change.keyId ?? null,
+    JSON.stringify(change.details ?? {}),
+  );
+}
+
+/** All changes after the one with id `after`, in order. */
+export function listChanges(db: DatabaseSync, after = 0): Change[] {
+  const rows = db.prepare("SELECT * FROM changes WHERE id > ? ORDER BY id").all(after);
+  return rows.map((row) => ({
+    id: number(row, "id"),
+    at: number(row, "at"),
+    actor: text(row, "actor"),
+    action: text(row, "action"),
+    workspaceId: text(row, "workspace_id"),
+    keyId: optionalText(row, "key_id"),
+    details: JSON.parse(text(row, "details")),
+  }));
+}

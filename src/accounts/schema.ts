@@ -1,0 +1,73 @@
+/** The accounts database: workspaces, keys, purchases and the append-only record of who changed what, and when. */
+import { join } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
+import { openDatabase } from "../store/sqlite.ts";
+
+/**
+ * Times are milliseconds since 1970, amounts milli-CU. Of a key only the SHA-256 of its text is kept, in hex.
+ * `key_use` stands apart from `keys` because it is written often, in bulk, and is no change of the key.
+ */
+const migrations: readonly string[] = [
+  `
+  CREATE TABLE workspaces (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    plan TEXT NOT NULL,
+    pending_plan TEXT,
+    pending_plan_at INTEGER,
+    purchased_total_cu_milli INTEGER NOT NULL DEFAULT 0 CHECK (purchased_total_cu_milli >= 0),
+    overage_limit_cu_milli INTEGER CHECK (overage_limit_cu_milli >= 0),
+    created_at INTEGER NOT NULL,
+    CHECK ((pending_plan IS NULL) = (pending_plan_at IS NULL))
+  ) STRICT;
+
+  CREATE TABLE keys (
+    id TEXT PRIMARY KEY,
+    workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+    name TEXT NOT NULL,
+    hash TEXT NOT NULL UNIQUE CHECK (length(hash) = 64),
+    environment TEXT NOT NULL,
+    capabilities TEXT NOT NULL,
+    rps_limit REAL CHECK (rps_limit > 0),
+    cu_limit_24h_milli INTEGER CHECK (cu_limit_24h_milli >= 0),
+    cu_limit_30d_milli INTEGER CHECK (cu_limit_30d_milli >= 0),
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    revoked_at INTEGER,
+    rotated_to TEXT REFERENCES keys (id)
+  ) STRICT;
+  CREATE INDEX keys_of_workspace ON keys (workspace_id);
+
+  CREATE TABLE key_use (
+    key_id TEXT PRIMARY KEY REFERENCES keys (id),
+    last_used_at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE purchases (
+    id TEXT PRIMARY KEY,
+    workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+    amount_cu_milli INTEGER NOT NULL CHECK (amount_cu_milli > 0),
+    bought_at INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX purchases_of_workspace ON purchases (workspace_id);
+
+  CREATE TABLE changes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    action TEXT NOT NULL,
+    workspace_id TEXT NOT NULL,
+    key_id TEXT,
+    details TEXT NOT NULL
+  ) STRICT;
+  CREATE TRIGGER changes_are_not_updated BEFORE UPDATE ON changes
+    BEGIN SELECT RAISE(ABORT, 'the change log is append-only'); END;
+  CREATE TRIGGER changes_are_not_deleted BEFORE DELETE ON changes
+    BEGIN SELECT RAISE(ABORT, 'the change log is append-only'); END;
+  `,
+];
+
+/** Opens, and makes if needed, the accounts of a data folder. Any number of processes may. Throws StoreError. */
+export function openAccountsDatabase(dataDir: string): DatabaseSync {
+  return openDatabase(join(dataDir, "accounts.db"), migrations);
+}
