@@ -1,0 +1,229 @@
+/**
+ * Walks JSON in a Buffer without making values of it: every function takes an index and returns the index after what
+ * it has read, or `malformed`. What a range means is its caller's affair.
+ */
+
+/** Returned instead of an index where the bytes are not JSON, or are nested too deeply. */
+export const malformed = -1;
+
+/** The nesting that serde_json, the parser of every Substrate node, refuses to pass (its default recursion limit). */
+export const maxDepth = 128;
+
+export const quote = 0x22;
+export const comma = 0x2c;
+export const colon = 0x3a;
+export const openBracket = 0x5b;
+export const closeBracket = 0x5d;
+export const openBrace = 0x7b;
+export const closeBrace = 0x7d;
+const backslash = 0x5c;
+const minus = 0x2d;
+const zero = 0x30;
+
+/**
+ * How much of the bytes' own claims is believed. `strict` is RFC 8259 to the letter, for what clients send. `trusted`
+ * is for what a node sends: structure as strictly, but inside a string only its end is looked for, with a native
+ * search, so that a block of megabytes costs microseconds. UTF-8 is checked by neither: see `isUtf8` of node:buffer.
+ */
+export type Trust = "strict" | "trusted";
+
+/** Index of the first byte at or after `i` that is not white space; `end` when there is none. */
+export function skipSpace(bytes: Buffer, i: number, end: number): number {
+  let at = i;
+  while (at < end) {
+    const byte = bytes[at];
+    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) break;
+    at++;
+  }
+  return at;
+}
+
+/**
+ * Index after the value that starts at `i`. `depth`: how many arrays and objects are open around it.
+ * Never reads at or after `end`, never recurses deeper than `maxDepth`.
+ */
+export function skipValue(
+  bytes: Buffer,
+  i: number,
+  end: number,
+  depth: number,
+  trust: Trust,
+): number {
+  if (i >= end) return malformed;
+  switch (bytes[i]) {
+    case quote:
+      return skipString(bytes, i, end, trust);
+    case openBrace:
+      return skipObject(bytes, i, end, depth + 1, trust);
+    case openBracket:
+      return skipArray(bytes, i, end, depth + 1, trust);
+    case 0x74:
+      return skipWord(bytes, i, end, "true");
+    case 0x66:
+      return skipWord(bytes, i, end, "false");
+    case 0x6e:
+      return skipWord(bytes, i, end, "null");
+    default:
+      return skipNumber(bytes, i, end);
+  }
+}
+
+/** Index after the string whose opening quote is at `i`. */
+export function skipString(bytes: Buffer, i: number, end: number, trust: Trust): number {
+  const near = trust === "strict" ? end : Math.min(end, i + nativeFrom);
+  let at = i + 1;
+  while (at < near) {
+    const byte = bytes[at];
+    if (byte === quote) return at + 1;
+    if (byte === backslash) {
+      at = skipEscape(bytes, at, end);
+      if (at === malformed) return malformed;
+    } else if (byte === undefined || byte < 0x20) {
+      return malformed;
+    } else {
+      at++;
+    }
+  }
+  return trust === "strict" ? malformed : findStringEnd(bytes, at, end);
+}
+
+/** Bytes of a trusted string read one by one before the native search takes over: its call costs as much as these. */
+const nativeFrom = 48;
+
+/** Index after the closing quote of a string, from somewhere inside it (not inside an escape). */
+function findStringEnd(bytes: Buffer, inside: number, end: number): number {
+  let from = inside;
+  for (;;) {
+    const found = bytes.indexOf(quote, from);
+    if (found === -1 || found >= end) return malformed;
+    let first = found;
+    while (first > from && bytes[first - 1] === backslash) first--;
+    if ((found - first) % 2 === 0) return found + 1;
+    from = found + 1;
+  }
+}
+
+/** Index after the escape whose backslash is at `i`. */
+function skipEscape(bytes: Buffer, i: number, end: number): number {
+  if (i + 1 >= end) return malformed;
+  switch (bytes[i + 1]) {
+    case quote:
+    case backslash:
+    case 0x2f: // /
+    case 0x62: // b
+    case 0x66: // f
+    case 0x6e: // n
+    case 0x72: // r
+    case 0x74: // t
+      return i + 2;
+    case 0x75: // u
+      return i + 6 <= end && areHex(bytes, i + 2, i + 6) ? i + 6 : malformed;
+    default:
+      return malformed;
+  }
+}
+
+/** Whether every byte of the range is a hexadecimal digit. */
+function areHex(bytes: Buffer, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    const byte = bytes[at] ?? 0;
+    const letter = byte | 0x20;
+    if (!isDigit(byte) && !(letter >= 0x61 && letter <= 0x66)) return false;
+  }
+  return true;
+}
+
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= zero && byte <= 0x39;
+}
+
+function skipDigits(bytes: Buffer, i: number, end: number): number {
+  let at = i;
+  while (at < end && isDigit(bytes[at])) at++;
+  return at;
+}
+
+function skipNumber(bytes: Buffer, i: number, end: number): number {
+  const first = bytes[i] === minus ? i + 1 : i;
+  let at = skipDigits(bytes, first, end);
+  if (at === first || (bytes[first] === zero && at > first + 1)) return malformed;
+  if (at < end && bytes[at] === 0x2e) {
+    const fraction = at + 1;
+    at = skipDigits(bytes, fraction, end);
+    if (at === fraction) return malformed;
+  }
+  if (at < end && (bytes[at] === 0x65 || bytes[at] === 0x45)) {
+    const signed = at + 1 < end && (bytes[at + 1] === 0x2b || bytes[at + 1] === minus);
+    const exponent = signed ? at + 2 : at + 1;
+    at = skipDigits(bytes, exponent, end);
+    if (at === exponent) return malformed;
+  }
+  return at;
+}
+
+function skipWord(bytes: Buffer, i: number, end: number, word: string): number {
+  const after = i + word.length;
+  return after <= end && rangeIs(bytes, i, after, word) ? after : malformed;
+}
+
+/** Whether the range holds exactly this ASCII word. */
+export function rangeIs(bytes: Buffer, start: number, end: number, word: string): boolean {
+  if (end - start !== word.length) return false;
+  for (let k = 0; k < word.length; k++) {
+    if (bytes[start + k] !== word.charCodeAt(k)) return false;
+  }
+  return true;
+}
+
+function skipArray(
+  bytes: Buffer,
+  i: number,
+  end: number,
+  depth: number,
+  trust: Trust,
+): number {
+  if (depth > maxDepth) return malformed;
+  let at = skipSpace(bytes, i + 1, end);
+  if (at < end && bytes[at] === closeBracket) return at + 1;
+  for (;;) {
+    at = skipValue(bytes, at, end, depth, trust);
+    if (at === malformed) return malformed;
+    at = skipSpace(bytes, at, end);
+    if (at >= end) return malformed;
+    if (bytes[at] === closeBracket) return at + 1;
+    if (bytes[at] !== comma) return malformed;
+    at = skipSpace(bytes, at + 1, end);
+  }
+}
+
+function skipObject(
+  bytes: Buffer,
+  i: number,
+  end: number,
+  depth: number,
+  trust: Trust,
+): number {
+  if (depth > maxDepth) return malformed;
+  let at = skipSpace(bytes, i + 1, end);
+  if (at < end && bytes[at] === closeBrace) return at + 1;
+  for (;;) {
+    if (at >= end || bytes[at] !== quote) return malformed;
+    at = skipString(bytes, at, end, trust);
+    if (at === malformed) return malformed;
+    at = skipColon(bytes, at, end);
+    if (at === malformed) return malformed;
+    at = skipValue(bytes, at, end, depth, trust);
+    if (at === malformed) return malformed;
+    at = skipSpace(bytes, at, end);
+    if (at >= end) return malformed;
+    if (bytes[at] === closeBrace) return at + 1;
+    if (bytes[at] !== comma) return malformed;
+    at = skipSpace(bytes, at + 1, end);
+  }
+}
+
+/** Index of the value after the colon that follows a member's name; white space may stand around the colon. */
+export function skipColon(bytes: Buffer, i: number, end: number): number {
+  const at = skipSpace(bytes, i, end);
+  return at < end && bytes[at] === colon ? skipSpace(bytes, at + 1, end) : malformed;
+}
