@@ -11,6 +11,7 @@ import type { Readable } from "node:stream";
 import type { JsonSchema, Host } from "./services.ts";
 
 export type * from "./services.ts";
+export { addressKey } from "./address.ts";
 export { refuse, type GatewayCode } from "./errors.ts";
 
 /**
@@ -64,6 +65,8 @@ export interface RequestHead {
   readonly method: string;
   readonly path: string;
   readonly query: string;
+  /** Path and query exactly as received, without scheme and authority. */
+  readonly target: string;
   readonly headers: Readonly<IncomingHttpHeaders>;
   /** Flat name, value … exactly as received. */
   readonly rawHeaders: readonly string[];
@@ -71,6 +74,8 @@ export interface RequestHead {
   readonly params: Readonly<Record<string, string>>;
   /** The client's address: the socket's, or `X-Forwarded-For`'s behind `server.trustProxy`. */
   readonly address: string;
+  /** The other end of the socket, and whether `server.trustProxy` lists it: then its `X-Forwarded-*` fields count. */
+  readonly peer: { readonly address: string; readonly trusted: boolean };
   /** True when the request announces a body (`Content-Length` above 0, or chunked). */
   readonly hasBody: boolean;
 }
@@ -134,6 +139,8 @@ export interface Exchange {
 
   /** Aborts when the client has left or the gateway cuts the exchange. Created on first use. */
   readonly signal: AbortSignal;
+  /** Called at most once, when `signal` would abort: what a hot path sets instead of asking for a signal. */
+  onAbort: (() => void) | undefined;
   /** True once the client has gone. */
   readonly clientLeft: boolean;
   /** Opens a streamed answer: runs `responseHeaders` and sends the head. Only for surfaces, at most once. */

@@ -248,4 +248,6 @@ export interface Upstream {
   readonly connectMs: number;
   readonly headersMs: number;
   readonly idleMs: number;
+  /** The most connections to one url. */
+  readonly connections: number;
 }

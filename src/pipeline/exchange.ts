@@ -19,6 +19,7 @@ export interface Runtime {
   readonly log: Log;
   /** The client's address behind the trusted proxies. */
   addressOf(request: IncomingMessage): string;
+  peerOf(request: IncomingMessage): RequestHead["peer"];
   /** Opens the streamed answer of an exchange (src/pipeline/sink.ts). */
   openSink(x: LiveExchange, status: number, headers: readonly string[]): Promise<Sink>;
   /** Cuts uploads that pause for too long while their body is read. */
@@ -37,6 +38,8 @@ export interface Arrival {
   readonly res: ServerResponse;
   readonly path: string;
   readonly query: string;
+  /** Path and query as received. */
+  readonly target: string;
   readonly params: Readonly<Record<string, string>>;
   /** The client waits for `100 Continue` before it sends its body. */
   readonly expectsContinue: boolean;
@@ -50,6 +53,7 @@ class LiveRequestHead implements RequestHead {
   readonly method: string;
   readonly path: string;
   readonly query: string;
+  readonly target: string;
   readonly params: Readonly<Record<string, string>>;
   readonly #req: IncomingMessage;
   readonly #runtime: Runtime;
@@ -59,6 +63,7 @@ class LiveRequestHead implements RequestHead {
     this.method = arrival.req.method ?? "";
     this.path = arrival.path;
     this.query = arrival.query;
+    this.target = arrival.target;
     this.params = arrival.params;
     this.#req = arrival.req;
     this.#runtime = runtime;
@@ -77,6 +82,10 @@ class LiveRequestHead implements RequestHead {
     return this.#address;
   }
 
+  get peer(): RequestHead["peer"] {
+    return this.#runtime.peerOf(this.#req);
+  }
+
   get hasBody(): boolean {
     const { "content-length": length, "transfer-encoding": coding } = this.#req.headers;
     return coding !== undefined || (length !== undefined && length !== "0");
@@ -89,6 +98,7 @@ export class LiveExchange implements Exchange {
   readonly arrivedAt: number;
   readonly arrivedMonotonic: number;
   body: Buffer | undefined = undefined;
+  onAbort: (() => void) | undefined = undefined;
   clientLeft = false;
   readonly sent: { status: number; bodyBytes: number; code: string | undefined } = {
     status: 0,
@@ -204,8 +214,9 @@ export class LiveExchange implements Exchange {
     this.arrival.res.destroy();
   }
 
-  /** Tells whoever asked for `signal` that the client has gone. */
+  /** Tells whoever asked for `signal` or set `onAbort` that the client has gone. */
   abort(): void {
+    this.onAbort?.();
     this.#abort?.abort();
   }
 

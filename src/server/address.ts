@@ -25,6 +25,17 @@ export function addressReader(trusted: readonly string[]): (request: IncomingMes
   };
 }
 
+/** Returns a function from a request to its socket's other end, and whether that is one of `trusted`. */
+export function peerReader(
+  trusted: readonly string[],
+): (request: IncomingMessage) => { readonly address: string; readonly trusted: boolean } {
+  const list = blockList(trusted);
+  return (request) => {
+    const address = socketAddress(request);
+    return { address, trusted: trusted.length > 0 && contains(list, address) };
+  };
+}
+
 function socketAddress(request: IncomingMessage): string {
   return plain(request.socket.remoteAddress ?? "unknown");
 }

@@ -13,7 +13,7 @@ import { reject, run } from "../pipeline/run.ts";
 import { openSink } from "../pipeline/sink.ts";
 import type { ServerConfig } from "../config/config.ts";
 import type { Clock, Log } from "../plugin.ts";
-import { addressReader } from "./address.ts";
+import { addressReader, peerReader } from "./address.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { createBodyWatch } from "./body-watch.ts";
 import { behindFastify, type Wrapped } from "./fastify.ts";
@@ -55,6 +55,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     clock,
     log,
     addressOf: addressReader(config.trustProxy),
+    peerOf: peerReader(config.trustProxy),
     openSink,
     bodyWatch,
   };
@@ -126,6 +127,7 @@ class State {
       res,
       path,
       query,
+      target,
       params: match.kind === "route" ? match.params : {},
       expectsContinue,
       allow: match.kind === "wrongMethod" ? match.allow : undefined,
