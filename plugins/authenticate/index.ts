@@ -1,0 +1,95 @@
+/** Says who is calling. It refuses nobody for a bad key (that is `authorize`'s), only addresses that try key after key. */
+import { RateLimiterMemory } from "rate-limiter-flexible";
+import { defineStep, refuse, type Principal, type Reply } from "sluice-gateway/plugin";
+import { FailedKeys } from "./failed-keys.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    principal: Principal;
+  }
+}
+
+interface Options {
+  readonly failures?: number;
+  readonly windowSeconds?: number;
+  readonly blockSeconds?: number;
+  readonly ipv6Prefix?: number;
+}
+
+export default defineStep<Options>({
+  name: "authenticate",
+  description:
+    "Finds the caller of the Authorization header; blocks addresses after many failed keys.",
+  options: {
+    type: "object",
+    properties: {
+      failures: {
+        description:
+          "401s for unknown keys that an address may get in a window (100). 0: no blocking.",
+        type: "integer",
+        minimum: 0,
+      },
+      windowSeconds: { description: "The window (60).", type: "integer", minimum: 1 },
+      blockSeconds: {
+        description: "How long an address is blocked (60).",
+        type: "integer",
+        minimum: 1,
+      },
+      ipv6Prefix: {
+        description: "Bits of an IPv6 address that count as one address (64).",
+        type: "integer",
+        minimum: 16,
+        maximum: 128,
+      },
+    },
+    additionalProperties: false,
+  },
+  provides: { principal: "requestHeaders" },
+  start({ failures = 100, windowSeconds = 60, blockSeconds = 60, ipv6Prefix = 64 }, host) {
+    const { accounts, clock } = host;
+    if (failures === 0) {
+      return {
+        requestHeaders(x) {
+          x.set("principal", accounts.identify(x.request.headers.authorization));
+        },
+      };
+    }
+    const limiter = new RateLimiterMemory({
+      points: failures,
+      duration: windowSeconds,
+      blockDuration: blockSeconds,
+    });
+    const failedKeys = new FailedKeys(limiter, clock, ipv6Prefix);
+    const blocked = blockedReply(failures, windowSeconds);
+    return {
+      requestHeaders(x) {
+        const principal = accounts.identify(x.request.headers.authorization);
+        x.set("principal", principal);
+        if (isGuess(principal) && failedKeys.blocks(x.request.address)) return blocked;
+        return undefined;
+      },
+      settled(x) {
+        // Only an answered 401 tells a guesser anything; what a limit refused before it told nothing.
+        if (x.sent.code !== "GATEWAY_UNAUTHORIZED" || !isGuess(x.get("principal"))) return;
+        void failedKeys.count(x.request.address);
+      },
+    };
+  },
+});
+
+/** A well-formed key that opens nothing: unknown, revoked or another environment's. An expired one was no guess. */
+function isGuess(principal: Principal): boolean {
+  return principal.kind === "anonymous" && principal.reason === "unauthorized";
+}
+
+/** `t=1`: nothing more within the second of Retry-After, which the specification fixes; the block may last longer. */
+function blockedReply(failures: number, windowSeconds: number): Reply {
+  return refuse("GATEWAY_RATE_LIMITED", {
+    headers: [
+      "ratelimit-policy",
+      `"failed-keys";q=${failures};w=${windowSeconds}`,
+      "ratelimit",
+      `"failed-keys";r=0;t=1`,
+    ],
+  });
+}

@@ -1,0 +1,74 @@
+/** Lets only those through who may use the route: 401 without a valid key, 403 without the capability. */
+import {
+  defineStep,
+  refuse,
+  type Anonymous,
+  type Capability,
+  type Principal,
+  type Reply,
+} from "sluice-gateway/plugin";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    principal: Principal;
+  }
+}
+
+interface Options {
+  readonly require: "key" | Capability;
+}
+
+const capabilities: readonly Capability[] = [
+  "ledger:read",
+  "ledger:write",
+  "platform:read",
+  "docs:read",
+  "inference",
+  "workspace:admin",
+  "platform:admin",
+];
+
+export default defineStep<Options>({
+  name: "authorize",
+  description: "Requires a valid API key, or a key with a capability.",
+  options: {
+    type: "object",
+    properties: {
+      require: {
+        description: "`key`: any valid key; else the capability that the key must have.",
+        enum: ["key", ...capabilities],
+      },
+    },
+    required: ["require"],
+    additionalProperties: false,
+  },
+  needs: { principal: "requestHeaders" },
+  start({ require }) {
+    const denied = refuse("GATEWAY_PERMISSION_DENIED");
+    const accepted = acceptedCapabilities(require);
+    return {
+      requestHeaders(x) {
+        const principal = x.get("principal");
+        if (principal.kind === "anonymous") return unauthorized(principal.reason);
+        if (accepted === undefined) return undefined;
+        const held = principal.key.capabilities;
+        return accepted.some((capability) => held.has(capability)) ? undefined : denied;
+      },
+    };
+  },
+});
+
+/** Capabilities of which one is enough; undefined: none is needed. */
+function acceptedCapabilities(require: Options["require"]): readonly Capability[] | undefined {
+  if (require === "key") return undefined;
+  // decisions.md section 10: the workspace routes are open to platform:admin too. It implies nothing else.
+  return require === "workspace:admin" ? ["workspace:admin", "platform:admin"] : [require];
+}
+
+/** decisions.md section 4: no `resource_metadata`, or MCP clients would start an OAuth flow instead of using the key. */
+function unauthorized(reason: Anonymous["reason"]): Reply {
+  return refuse("GATEWAY_UNAUTHORIZED", {
+    message: reason,
+    headers: ["www-authenticate", 'Bearer realm="gateway"'],
+  });
+}

@@ -1,0 +1,134 @@
+/** One token for every request: from the key's bucket, or from the address's for callers without a valid key. */
+import {
+  addressKey,
+  defineStep,
+  refuse,
+  type Exchange,
+  type KeyPrincipal,
+  type Principal,
+} from "sluice-gateway/plugin";
+import { Buckets } from "./buckets.ts";
+import { createTerms, limitField, type Terms, type TokenBucket } from "./token-bucket.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    principal: Principal;
+  }
+}
+
+interface Options {
+  readonly rps?: number;
+  readonly burst?: number;
+  readonly by?: "principal" | "address";
+  readonly ipv6Prefix?: number;
+  readonly maxBuckets?: number;
+}
+
+/** gateway.md, "Request rate": callers without a key. */
+const addressRps = 5;
+
+export default defineStep<Options>({
+  name: "rate-limit",
+  description:
+    "Exact token buckets: per key at its plan's rate, per address for callers without a valid key.",
+  options: {
+    type: "object",
+    properties: {
+      rps: {
+        description:
+          "Requests per second of every bucket, instead of the plan's (keys) and 5 (addresses).",
+        type: "number",
+        minimum: 0.001,
+        maximum: 1_000_000,
+      },
+      burst: {
+        description:
+          "Tokens of a full bucket, instead of twice the rate (keys) and the rate (addresses).",
+        type: "number",
+        minimum: 1,
+        maximum: 1_000_000,
+      },
+      by: {
+        description:
+          "`principal`: a key has its own bucket (default). `address`: every caller shares its address's.",
+        enum: ["principal", "address"],
+      },
+      ipv6Prefix: {
+        description: "Bits of an IPv6 address that share a bucket (64).",
+        type: "integer",
+        minimum: 16,
+        maximum: 128,
+      },
+      maxBuckets: {
+        description: "The most buckets kept for keys, and again for addresses (100000).",
+        type: "integer",
+        minimum: 1,
+        maximum: 10_000_000,
+      },
+    },
+    additionalProperties: false,
+  },
+  wants: { principal: "requestHeaders" },
+  start(options, { clock, mode }) {
+    const limiter = new Limiter(options);
+    const refusal = refuse("GATEWAY_RATE_LIMITED");
+    return {
+      requestHeaders(x) {
+        const now = micros(x.arrivedMonotonic);
+        return limiter.bucketOf(x, now).take(now) ? undefined : refusal;
+      },
+      // A limit that is only tried out (shadow) must not slow clients that follow these fields.
+      ...(mode === "enforce" && {
+        responseHeaders(x, head) {
+          const now = micros(clock.monotonic());
+          const bucket = limiter.bucketOf(x, now);
+          // Added, not set: each limiter of a route has its own policy.
+          head.add("ratelimit-policy", bucket.terms.policy);
+          head.add("ratelimit", limitField(bucket.terms, bucket.remaining(now)));
+        },
+      }),
+    };
+  },
+});
+
+/** The clock's resolution here: whole microseconds, which the buckets count in. */
+function micros(monotonicMs: number): number {
+  return Math.floor(monotonicMs * 1000);
+}
+
+/** Finds the bucket of an exchange. */
+class Limiter {
+  readonly #options: Options;
+  readonly #keys: Buckets;
+  readonly #addresses: Buckets;
+  readonly #addressTerms: Terms;
+  readonly #keyTerms = new Map<number, Terms>();
+
+  constructor(options: Options) {
+    const { rps = addressRps, burst = rps, maxBuckets = 100_000 } = options;
+    this.#options = options;
+    this.#keys = new Buckets(maxBuckets);
+    this.#addresses = new Buckets(maxBuckets);
+    this.#addressTerms = createTerms("address", rps, burst);
+  }
+
+  bucketOf(x: Exchange, now: number): TokenBucket {
+    const principal = this.#options.by === "address" ? undefined : x.peek("principal");
+    if (principal?.kind === "key") {
+      return this.#keys.of(principal.key.id, this.#termsOf(principal), now);
+    }
+    const address = addressKey(x.request.address, this.#options.ipv6Prefix);
+    return this.#addresses.of(address, this.#addressTerms, now);
+  }
+
+  /** Terms are shared by all keys of a rate: there are as many as plans and overrides. */
+  #termsOf(principal: KeyPrincipal): Terms {
+    const rps = this.#options.rps ?? principal.rps;
+    let terms = this.#keyTerms.get(rps);
+    if (terms === undefined) {
+      terms = createTerms("key", rps, this.#options.burst ?? 2 * rps);
+      this.#keyTerms.set(rps, terms);
+    }
+    return terms;
+  }
+}

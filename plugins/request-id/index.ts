@@ -1,0 +1,35 @@
+/** Gives every exchange an id: the client's own when it is safe to repeat, else a UUID. */
+import { randomUUID } from "node:crypto";
+import { defineStep } from "sluice-gateway/plugin";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    /** 1 to 128 visible ASCII characters. */
+    requestId: string;
+  }
+}
+
+export default defineStep({
+  name: "request-id",
+  description: "Echoes X-Request-Id, or makes one; every response carries it.",
+  provides: { requestId: "requestHeaders" },
+  start: () => ({
+    requestHeaders(x) {
+      const sent = x.request.headers["x-request-id"];
+      x.set("requestId", typeof sent === "string" && isVisibleAscii(sent) ? sent : randomUUID());
+    },
+    responseHeaders(x, head) {
+      head.set("x-request-id", x.get("requestId"));
+    },
+  }),
+});
+
+/** Anything else could forge a log line or a header (0x20 and below), or mean different bytes to different readers. */
+function isVisibleAscii(text: string): boolean {
+  if (text.length < 1 || text.length > 128) return false;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code < 0x21 || code > 0x7e) return false;
+  }
+  return true;
+}
