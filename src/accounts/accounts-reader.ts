@@ -18,8 +18,8 @@ export interface AccountsReader {
   find(hash: string): StoredKey | undefined;
   /** Keys touched, themselves or through their workspace, since the last call; empty without a read when nothing was. */
   changed(): StoredKey[];
-  /** Writes when keys were last used, at most `most` of them, and marks them saved. */
-  saveUse(entries: Iterable<Entry>, most: number): void;
+  /** Writes when keys were last used, in one transaction. */
+  saveUse(entries: readonly Entry[]): void;
 }
 
 /** Starts with everything that is stored now as known. */
@@ -63,14 +63,10 @@ export function accountsReader(db: DatabaseSync): AccountsReader {
       seenChange = newest;
       return keys;
     },
-    saveUse(entries, most) {
-      const used: Entry[] = [];
-      for (const entry of entries) {
-        if (entry.usedAt > entry.savedUsedAt && used.push(entry) === most) break;
-      }
-      if (used.length === 0) return;
-      transaction(db, () => used.forEach((entry) => use.run(entry.key.id, entry.usedAt)));
-      for (const entry of used) entry.savedUsedAt = entry.usedAt;
+    saveUse(entries) {
+      transaction(db, () => {
+        for (const entry of entries) use.run(entry.key.id, entry.usedAt);
+      });
     },
   };
 }

@@ -1,18 +1,12 @@
 /** Accounts in a running gateway: who is calling, answered from memory, true to the database within a second. */
 import { hash } from "node:crypto";
-import type {
-  Accounts,
-  Anonymous,
-  Clock,
-  Environment,
-  KeyPrincipal,
-  Log,
-  Principal,
-} from "../plugin.ts";
+import type { DatabaseSync } from "node:sqlite";
+import type { Accounts, Anonymous, Clock, Environment, Log, Principal } from "../plugin.ts";
 import { explain, StoreError } from "../store/store-error.ts";
-import { accountsReader, type StoredKey } from "./accounts-reader.ts";
+import { accountsReader, type AccountsReader } from "./accounts-reader.ts";
 import { keyEnvironment } from "./key-text.ts";
-import { makeEntry, principalAt, type Entry, type Plans } from "./principal.ts";
+import type { Entry, Plans } from "./principal.ts";
+import { RememberedKeys, type RememberLimits } from "./remembered-keys.ts";
 import { openAccountsDatabase } from "./schema.ts";
 
 export interface AccountsOptions {
@@ -21,24 +15,23 @@ export interface AccountsOptions {
   readonly plans: Plans;
   readonly clock: Clock;
   readonly log: Log;
-  /** Most keys remembered, and most hashes of unknown keys; about 1 KiB and 0.2 KiB each. */
-  readonly remember?: { readonly keys: number; readonly unknown: number };
+  readonly remember?: RememberLimits;
 }
 
 export interface AccountsStats {
-  /** False while the database cannot be read: known keys still work, changes and new keys are not seen. */
+  /** False while the database cannot be read: keys in memory still work, changes and other keys are not seen. */
   readonly healthy: boolean;
   /** Keys in memory. */
   readonly keys: number;
-  /** Hashes of unknown or revoked keys in memory. */
+  /** Hashes of unknown and revoked keys in memory. */
   readonly unknown: number;
-  /** Times a key was not in memory and the database was asked, since the start. */
+  /** How often a key was not in memory and the database was asked. */
   readonly lookups: number;
 }
 
 export interface AccountsService extends Accounts {
   stats(): AccountsStats;
-  /** Takes changes of the database in now; else it happens every 250 ms. */
+  /** Takes the database's changes in now; by itself this happens every 250 ms. */
   refresh(): void;
   /** The plans of a reloaded pipeline.yaml: every principal is made anew. */
   setPlans(plans: Plans): void;
@@ -50,12 +43,10 @@ const pollMs = 250;
 const saveUseMs = 60_000;
 /** Rows in one write of last uses, about 3 µs each: the event loop waits for it. */
 const saveUseRows = 1_000;
-/** How long a look-up may wait for a lock; in WAL mode readers hardly ever do. */
+/** How long a look-up waits for a lock. In WAL mode readers hardly ever have to. */
 const lockWaitMs = 50;
 const bearer = "Bearer ";
 
-const anonymous = (reason: Anonymous["reason"]): Anonymous =>
-  Object.freeze({ kind: "anonymous", reason });
 const missing = anonymous("missing authorization header");
 const malformed = anonymous("invalid authorization format");
 const unauthorized = anonymous("unauthorized");
@@ -63,152 +54,137 @@ const expired = anonymous("api key has expired");
 
 /** Opens the accounts of a data folder. Throws StoreError when they cannot be used. */
 export function openAccounts(options: AccountsOptions): AccountsService {
-  const { environment, clock, log } = options;
-  const limits = options.remember ?? { keys: 32_768, unknown: 16_384 };
-  const db = openIntact(options.dataDir);
-  const reader = accountsReader(db);
-  // Keys in memory are found by the hash of their text: no secret is kept, and none is compared byte by byte.
-  const known = new Map<string, Entry>();
-  const unknown = new Set<string>();
-  let plans = options.plans;
-  let healthy = true;
-  let lookups = 0;
+  const db = openAccountsDatabase(options.dataDir);
+  try {
+    refuseDamaged(db);
+    return new StoredAccounts(db, options);
+  } catch (error) {
+    db.close();
+    throw explain(error, `accounts.db in ${options.dataDir}`);
+  }
+}
 
-  const header = `${bearer}gateway_${environment}_`;
-  const headerLength = header.length + 32;
+class StoredAccounts implements AccountsService {
+  readonly #db: DatabaseSync;
+  readonly #reader: AccountsReader;
+  readonly #keys: RememberedKeys;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #timers: readonly Disposable[];
+  /** All of the header but the 32 hex digits. */
+  readonly #head: string;
+  #healthy = true;
+  #lookups = 0;
 
-  function identify(authorization: string | undefined): Principal {
+  constructor(db: DatabaseSync, options: AccountsOptions) {
+    this.#db = db;
+    this.#clock = options.clock;
+    this.#log = options.log;
+    this.#head = `${bearer}gateway_${options.environment}_`;
+    const limits = options.remember ?? { keys: 32_768, unknown: 16_384 };
+    this.#keys = new RememberedKeys(options.plans, limits);
+    // This connection writes nothing but last uses, which may be lost: no fsync on the event loop.
+    db.exec(`PRAGMA busy_timeout = ${lockWaitMs}; PRAGMA synchronous = NORMAL`);
+    this.#reader = accountsReader(db);
+    this.#timers = [
+      this.#clock.every(pollMs, () => this.refresh()),
+      this.#clock.every(saveUseMs, () => this.#saveUse(saveUseRows)),
+    ];
+  }
+
+  identify(authorization: string | undefined): Principal {
     if (authorization === undefined) return missing;
-    if (authorization.length !== headerLength || !authorization.startsWith(header)) {
+    const head = this.#head;
+    if (authorization.length !== head.length + 32 || !authorization.startsWith(head)) {
       return stranger(authorization);
     }
     const digest = hash("sha256", authorization.slice(bearer.length));
-    const entry = known.get(digest) ?? lookUp(digest, authorization);
-    return entry === undefined ? stranger(authorization) : admit(entry);
-  }
+    const entry = this.#keys.get(digest) ?? this.#lookUp(digest, authorization);
+    if (entry === undefined) return stranger(authorization);
 
-  function admit(entry: Entry): KeyPrincipal | Anonymous {
-    const now = clock.now();
+    const now = this.#clock.now();
     if (now >= entry.expiresAt) return expired;
-    if (now >= entry.planUntil || now < entry.planFrom) {
-      Object.assign(entry, principalAt(entry.key, entry.workspace, plans, now));
-    }
+    if (now >= entry.planUntil || now < entry.planFrom) this.#keys.renew(entry, now);
     entry.usedAt = now;
     return entry.principal;
   }
 
-  function lookUp(digest: string, authorization: string): Entry | undefined {
-    if (unknown.has(digest) || keyEnvironment(authorization, bearer.length) === undefined) return;
-    lookups++;
-    try {
-      const found = reader.find(digest);
-      if (found !== undefined) return remember(found);
-      refuseFromNowOn(digest);
-    } catch (error) {
-      report(error);
-    }
-    return undefined;
+  stats(): AccountsStats {
+    return { healthy: this.#healthy, lookups: this.#lookups, ...this.#keys.size };
   }
 
-  function remember({ hash: digest, key, workspace }: StoredKey): Entry | undefined {
-    if (key.revokedAt !== undefined || key.environment !== environment) {
-      refuseFromNowOn(digest);
+  refresh(): void {
+    try {
+      for (const stored of this.#reader.changed()) this.#keys.update(stored, this.#clock.now());
+      if (!this.#healthy) this.#log.info({}, "accounts can be read again");
+      this.#healthy = true;
+    } catch (error) {
+      this.#unreadable(error);
+    }
+  }
+
+  setPlans(plans: Plans): void {
+    this.#keys.setPlans(plans, this.#clock.now());
+  }
+
+  close(): void {
+    if (!this.#db.isOpen) return;
+    for (const timer of this.#timers) timer[Symbol.dispose]();
+    this.#saveUse(Infinity);
+    this.#db.close();
+  }
+
+  /** The hex digits are looked at only here: a header that was found by its hash has them. */
+  #lookUp(digest: string, authorization: string): Entry | undefined {
+    if (this.#keys.isUnknown(digest)) return undefined;
+    if (keyEnvironment(authorization, bearer.length) === undefined) return undefined;
+    this.#lookups++;
+    try {
+      return this.#keys.remember(digest, this.#reader.find(digest), this.#clock.now());
+    } catch (error) {
+      this.#unreadable(error);
       return undefined;
     }
-    const entry = makeEntry(key, workspace, plans, clock.now());
-    const before = known.get(digest);
-    if (before !== undefined) {
-      entry.usedAt = before.usedAt;
-      entry.savedUsedAt = before.savedUsedAt;
-    }
-    bound(known, limits.keys);
-    known.set(digest, entry);
-    return entry;
   }
 
-  function refuseFromNowOn(digest: string): void {
-    known.delete(digest);
-    bound(unknown, limits.unknown);
-    unknown.add(digest);
-  }
-
-  function refresh(): void {
+  #saveUse(most: number): void {
+    const entries = this.#keys.unsaved(most);
+    if (entries.length === 0) return;
     try {
-      for (const key of reader.changed()) {
-        unknown.delete(key.hash);
-        if (known.has(key.hash)) remember(key);
-      }
-      if (!healthy) log.info({}, "accounts can be read again");
-      healthy = true;
+      this.#reader.saveUse(entries);
+      this.#keys.saved(entries);
     } catch (error) {
-      report(error);
+      this.#log.warn({ err: error }, "the last use of keys was not saved; it is tried again");
     }
   }
 
-  function saveUse(most: number): void {
-    try {
-      reader.saveUse(known.values(), most);
-    } catch (error) {
-      log.debug({ err: error }, "the last use of keys was not saved; it will be tried again");
+  /** Said once, not four times a second. */
+  #unreadable(error: unknown): void {
+    if (this.#healthy) {
+      this.#log.error({ err: error }, "accounts cannot be read; keys in memory keep working");
     }
+    this.#healthy = false;
   }
-
-  function report(error: unknown): void {
-    if (healthy) log.error({ err: error }, "accounts cannot be read; known keys keep working");
-    healthy = false;
-  }
-
-  db.exec(`PRAGMA busy_timeout = ${lockWaitMs}`);
-  // This connection writes nothing but last uses, which may be lost: no fsync on the event loop.
-  db.exec("PRAGMA synchronous = NORMAL");
-  const timers = [clock.every(pollMs, refresh), clock.every(saveUseMs, () => saveUse(saveUseRows))];
-  return {
-    identify,
-    refresh,
-    stats: () => ({ healthy, keys: known.size, unknown: unknown.size, lookups }),
-    setPlans(next) {
-      plans = next;
-      for (const entry of known.values()) {
-        Object.assign(entry, principalAt(entry.key, entry.workspace, plans, clock.now()));
-      }
-    },
-    close() {
-      if (!db.isOpen) return;
-      for (const timer of timers) timer[Symbol.dispose]();
-      saveUse(Infinity);
-      db.close();
-    },
-  };
 }
 
-/** Why a header that names no usable key of this deployment is refused; the order of gateway.md, Authentication. */
+function anonymous(reason: Anonymous["reason"]): Anonymous {
+  return Object.freeze({ kind: "anonymous", reason });
+}
+
+/** Why a header that names no usable key of this deployment is refused (gateway.md, Authentication). */
 function stranger(authorization: string): Anonymous {
-  const isKey = authorization.startsWith(bearer) && keyEnvironment(authorization, bearer.length);
+  const isKey =
+    authorization.startsWith(bearer) && keyEnvironment(authorization, bearer.length) !== undefined;
   return isKey ? unauthorized : malformed;
 }
 
-/** Makes room for one more by forgetting the oldest. */
-function bound(remembered: Map<string, unknown> | Set<string>, most: number): void {
-  if (remembered.size < most) return;
-  for (const oldest of remembered.keys()) {
-    remembered.delete(oldest);
-    return;
-  }
-}
-
 /** A damaged database is found at the start, not at some request. */
-function openIntact(dataDir: string): ReturnType<typeof openAccountsDatabase> {
-  const db = openAccountsDatabase(dataDir);
-  try {
-    const fault = db.prepare("PRAGMA quick_check(1)").get()?.["quick_check"];
-    if (fault === "ok") return db;
-    throw new StoreError(
-      "SLUICE_STORE_CORRUPT",
-      `the accounts in ${dataDir} are damaged (${String(fault)})`,
-      "restore accounts.db from a backup, together with its -wal file",
-    );
-  } catch (error) {
-    db.close();
-    throw explain(error, `accounts.db in ${dataDir}`);
-  }
+function refuseDamaged(db: DatabaseSync): void {
+  const found = db.prepare("PRAGMA quick_check(1)").get()?.["quick_check"];
+  if (found === "ok") return;
+  throw new StoreError(
+    "SLUICE_STORE_CORRUPT",
+    `the accounts are damaged (${String(found)})`,
+    "restore accounts.db from a backup, together with its -wal file",
+  );
 }

@@ -78,7 +78,7 @@ function useWal(db: DatabaseSync): void {
 }
 
 function migrate(db: DatabaseSync, file: string, migrations: readonly string[]): void {
-  if (schemaVersion(db) === migrations.length) return;
+  // Also when there is nothing to do: SQLite opens what it may not write as read-only, and this is where it shows.
   transaction(db, () => {
     const version = schemaVersion(db);
     if (version > migrations.length) {
@@ -88,6 +88,7 @@ function migrate(db: DatabaseSync, file: string, migrations: readonly string[]):
         "run the release that wrote it, or restore a backup from before the upgrade",
       );
     }
+    if (version === migrations.length) return;
     for (const script of migrations.slice(version)) db.exec(script);
     db.exec(`PRAGMA user_version = ${migrations.length}`);
   });

@@ -1,0 +1,101 @@
+/** The keys a running gateway has met, by the SHA-256 of their text: no secret is kept, none is compared byte by byte. */
+import type { StoredKey } from "./accounts-reader.ts";
+import { makeEntry, principalAt, type Entry, type Plans } from "./principal.ts";
+
+export interface RememberLimits {
+  /** Keys, about 1 KiB each. */
+  readonly keys: number;
+  /** Hashes that belong to no usable key, about 0.2 KiB each. */
+  readonly unknown: number;
+}
+
+/** Bounded both ways: the oldest is forgotten first and can be read from the database again. */
+export class RememberedKeys {
+  readonly #limits: RememberLimits;
+  #plans: Plans;
+  readonly #known = new Map<string, Entry>();
+  readonly #unknown = new Set<string>();
+  /** Forgotten or revoked with a use that is not on disk yet. */
+  #departed: Entry[] = [];
+
+  constructor(plans: Plans, limits: RememberLimits) {
+    this.#plans = plans;
+    this.#limits = limits;
+  }
+
+  get size(): { readonly keys: number; readonly unknown: number } {
+    return { keys: this.#known.size, unknown: this.#unknown.size };
+  }
+
+  get(hash: string): Entry | undefined {
+    return this.#known.get(hash);
+  }
+
+  /** True when the hash is known to belong to no key that may be used. */
+  isUnknown(hash: string): boolean {
+    return this.#unknown.has(hash);
+  }
+
+  /** Keeps what the database said of a hash. */
+  remember(hash: string, stored: StoredKey | undefined, now: number): Entry | undefined {
+    if (stored === undefined || stored.key.revokedAt !== undefined) {
+      this.#forget(hash);
+      if (this.#unknown.size >= this.#limits.unknown) this.#unknown.delete(oldest(this.#unknown));
+      this.#unknown.add(hash);
+      return undefined;
+    }
+    const entry = makeEntry(stored.key, stored.workspace, this.#plans, now);
+    const before = this.#known.get(hash);
+    if (before !== undefined) {
+      entry.usedAt = before.usedAt;
+      entry.savedUsedAt = before.savedUsedAt;
+    } else if (this.#known.size >= this.#limits.keys) {
+      this.#forget(oldest(this.#known));
+    }
+    this.#unknown.delete(hash);
+    this.#known.set(hash, entry);
+    return entry;
+  }
+
+  /** Takes over a key that has changed. One that nobody asked for yet stays in the database. */
+  update(stored: StoredKey, now: number): void {
+    this.#unknown.delete(stored.hash);
+    if (this.#known.has(stored.hash)) this.remember(stored.hash, stored, now);
+  }
+
+  /** The principal of `entry` at `now`, made anew: its plan begins or ends. */
+  renew(entry: Entry, now: number): void {
+    Object.assign(entry, principalAt(entry.key, entry.workspace, this.#plans, now));
+  }
+
+  setPlans(plans: Plans, now: number): void {
+    this.#plans = plans;
+    for (const entry of this.#known.values()) this.renew(entry, now);
+  }
+
+  /** Up to `most` keys whose last use is not saved. */
+  unsaved(most: number): Entry[] {
+    const entries = this.#departed.slice(0, most);
+    for (const entry of this.#known.values()) {
+      if (entries.length >= most) break;
+      if (entry.usedAt > entry.savedUsedAt) entries.push(entry);
+    }
+    return entries;
+  }
+
+  saved(entries: readonly Entry[]): void {
+    for (const entry of entries) entry.savedUsedAt = entry.usedAt;
+    this.#departed = this.#departed.filter((entry) => entry.usedAt > entry.savedUsedAt);
+  }
+
+  #forget(hash: string): void {
+    const entry = this.#known.get(hash);
+    this.#known.delete(hash);
+    const isWorthSaving = entry !== undefined && entry.usedAt > entry.savedUsedAt;
+    if (isWorthSaving && this.#departed.length < this.#limits.keys) this.#departed.push(entry);
+  }
+}
+
+function oldest(remembered: Map<string, unknown> | Set<string>): string {
+  return remembered.keys().next().value ?? "";
+}

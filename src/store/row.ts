@@ -1,0 +1,38 @@
+/** Reads columns of an SQLite row with the types that the STRICT schema promises; a broken promise throws. */
+import type { SQLOutputValue } from "node:sqlite";
+
+export type Row = Readonly<Record<string, SQLOutputValue>>;
+
+export function text(row: Row, column: string): string {
+  const value = row[column];
+  if (typeof value !== "string") throw wrongType(column, "text", value);
+  return value;
+}
+
+export function number(row: Row, column: string): number {
+  const value = row[column];
+  if (typeof value !== "number") throw wrongType(column, "a number", value);
+  return value;
+}
+
+/** NULL is undefined. */
+export function optionalNumber(row: Row, column: string): number | undefined {
+  return row[column] === null ? undefined : number(row, column);
+}
+
+/** NULL is undefined. */
+export function optionalText(row: Row, column: string): string | undefined {
+  return row[column] === null ? undefined : text(row, column);
+}
+
+/** One of the words in `words`. */
+export function oneOf<T extends string>(row: Row, column: string, words: readonly T[]): T {
+  const value = text(row, column);
+  const word = words.find((each) => each === value);
+  if (word === undefined) throw wrongType(column, `one of ${words.join(", ")}`, value);
+  return word;
+}
+
+function wrongType(column: string, wanted: string, value: unknown): TypeError {
+  return new TypeError(`column ${column} is not ${wanted} but ${typeof value}`);
+}
