@@ -1,0 +1,136 @@
+/** `sluice keys`: creates, lists, revokes and rotates API keys, also while a gateway runs on the same store. */
+import { keyJson, type Json } from "../accounts/json.ts";
+import { createKey, listKeys, revokeKey, rotateKey, type IssuedKey } from "../accounts/keys.ts";
+import { capabilities, defaultCapabilities } from "../accounts/terms.ts";
+import { findWorkspace } from "../accounts/workspaces.ts";
+import { notFound } from "../accounts/failed.ts";
+import { printRecord, printRecords, withAccounts } from "./accounts.ts";
+import { UsageError, type Command, type CommandContext } from "./command.ts";
+import { checkName, checkWord, duration, milliCu, rate, required, text, texts } from "./option.ts";
+import { runSubcommand, type Subcommand } from "./subcommand.ts";
+
+const defaultOverlapMs = 24 * 3_600_000;
+
+const create: Subcommand = {
+  options: ["workspace", "name", "capability", "rps", "cu-24h", "cu-30d", "expires-in"],
+  arguments: [],
+  async run(context, values) {
+    const name = text(values, "name");
+    const granted = texts(values, "capability") ?? defaultCapabilities;
+    const expiresIn = duration(values, "expires-in");
+    if (expiresIn === 0) throw new UsageError("--expires-in: a key must live for some time");
+    const wanted = {
+      workspaceId: required(values, "workspace"),
+      name: name === undefined ? "" : checkName(name, "name"),
+      capabilities: [
+        ...new Set(granted.map((each) => checkWord(each, capabilities, "capability"))),
+      ],
+      rpsLimit: rate(values, "rps"),
+      cuLimit24hMilli: milliCu(values, "cu-24h"),
+      cuLimit30dMilli: milliCu(values, "cu-30d"),
+    };
+    return withAccounts(context, ({ db, config, by }) => {
+      const expiresAt = expiresIn === undefined ? undefined : by.at + expiresIn;
+      const issued = createKey(db, { ...wanted, environment: config.environment, expiresAt }, by);
+      if ("failed" in issued) return issued;
+      printIssued(context, issued, by.at);
+      return undefined;
+    });
+  },
+};
+
+const list: Subcommand = {
+  options: ["workspace"],
+  arguments: [],
+  async run(context, values) {
+    const workspaceId = text(values, "workspace");
+    return withAccounts(context, ({ db, by }) => {
+      if (workspaceId !== undefined && findWorkspace(db, workspaceId) === undefined) {
+        return notFound("workspace", workspaceId);
+      }
+      printRecords(
+        context,
+        listKeys(db, workspaceId).map((key) => keyJson(key, by.at)),
+        ["id", "workspace_id", "environment", "state", "name", "expires_at", "last_used_at"],
+      );
+      return undefined;
+    });
+  },
+};
+
+const revoke: Subcommand = {
+  options: [],
+  arguments: ["KEY_ID"],
+  async run(context, _values, id = "") {
+    return withAccounts(context, ({ db, by }) => {
+      const key = revokeKey(db, id, by);
+      if ("failed" in key) return key;
+      printRecord(context, keyJson(key, by.at));
+      return undefined;
+    });
+  },
+};
+
+const rotate: Subcommand = {
+  options: ["overlap"],
+  arguments: ["KEY_ID"],
+  async run(context, values, id = "") {
+    const overlapMs = duration(values, "overlap") ?? defaultOverlapMs;
+    return withAccounts(context, ({ db, by }) => {
+      const issued = rotateKey(db, id, overlapMs, by);
+      if ("failed" in issued) return issued;
+      const { id: replaces, expires_at: replaced_expires_at } = keyJson(issued.replaced, by.at);
+      printIssued(context, issued, by.at, { replaces, replaced_expires_at });
+      return undefined;
+    });
+  },
+};
+
+/** The only time that the text of a key is shown. */
+function printIssued(
+  context: CommandContext,
+  issued: IssuedKey,
+  now: number,
+  more: Json = {},
+): void {
+  const { id, ...rest } = keyJson(issued.key, now);
+  printRecord(context, { id, key: issued.text, ...rest, ...more });
+  if (!context.json)
+    context.complain("Keep the key now: it is not stored and cannot be shown again.");
+}
+
+export const keys: Command = {
+  summary: "create, list, revoke and rotate API keys",
+  help: `usage: sluice keys create --workspace ID [--name NAME] [--capability C]… [--rps N]
+                          [--cu-24h MILLI] [--cu-30d MILLI] [--expires-in DURATION]
+       sluice keys list [--workspace ID]
+       sluice keys revoke KEY_ID
+       sluice keys rotate KEY_ID [--overlap DURATION]
+
+A running gateway follows within a second.
+
+create   prints the key, once: only its hash is stored.
+revoke   ends a key at once.
+rotate   issues a key with the same rights and limits; the old one lives for the overlap (24h).
+
+--capability C     may be given several times: ${capabilities.join(", ")}
+                   (default: ${defaultCapabilities.join(", ")})
+--rps N            requests per second, where that is less than the plan's
+--cu-24h MILLI     limit of any 24 hours, in milli-CU; --cu-30d the same for 30 days
+--expires-in D     such as 45s, 15m, 12h, 30d (default: never)
+--json             one JSON document instead of text
+--config FILE      the pipeline.yaml that names the data folder and the environment`,
+  options: {
+    workspace: { type: "string" },
+    name: { type: "string" },
+    capability: { type: "string", multiple: true },
+    rps: { type: "string" },
+    "cu-24h": { type: "string" },
+    "cu-30d": { type: "string" },
+    "expires-in": { type: "string" },
+    overlap: { type: "string" },
+  },
+  async run(context, values, positionals) {
+    return runSubcommand("keys", { create, list, revoke, rotate }, context, values, positionals);
+  },
+};

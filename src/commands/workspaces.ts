@@ -1,0 +1,116 @@
+/** `sluice workspaces`: creates, lists, shows and changes workspaces, also while a gateway runs on the same store. */
+import type { Workspace } from "../plugin.ts";
+import { notFound } from "../accounts/failed.ts";
+import { workspaceJson, type Json } from "../accounts/json.ts";
+import { planNames } from "../accounts/terms.ts";
+import {
+  createWorkspace,
+  findWorkspace,
+  listWorkspaces,
+  setWorkspace,
+} from "../accounts/workspaces.ts";
+import { printRecord, printRecords, withAccounts, type OpenAccounts } from "./accounts.ts";
+import { UsageError, type Command, type OptionValues } from "./command.ts";
+import { checkName, checkWord, milliCu, required, text } from "./option.ts";
+import { runSubcommand, type Subcommand } from "./subcommand.ts";
+
+const create: Subcommand = {
+  options: ["name", "plan", "overage-limit"],
+  arguments: [],
+  async run(context, values) {
+    const wanted = {
+      name: checkName(required(values, "name"), "name"),
+      plan: checkWord(required(values, "plan"), planNames, "plan"),
+      overageLimitCuMilli: milliCu(values, "overage-limit"),
+    };
+    return withAccounts(context, (accounts) => {
+      const workspace = createWorkspace(accounts.db, wanted, accounts.by);
+      printRecord(context, shown(workspace, accounts));
+      return undefined;
+    });
+  },
+};
+
+const list: Subcommand = {
+  options: [],
+  arguments: [],
+  async run(context) {
+    return withAccounts(context, (accounts) => {
+      printRecords(
+        context,
+        listWorkspaces(accounts.db).map((workspace) => shown(workspace, accounts)),
+        ["id", "name", "plan", "pending_plan", "purchased_cu_milli", "overage_limit_cu_milli"],
+      );
+      return undefined;
+    });
+  },
+};
+
+const show: Subcommand = {
+  options: [],
+  arguments: ["ID"],
+  async run(context, _values, id = "") {
+    return withAccounts(context, (accounts) => {
+      const workspace = findWorkspace(accounts.db, id);
+      if (workspace === undefined) return notFound("workspace", id);
+      printRecord(context, shown(workspace, accounts));
+      return undefined;
+    });
+  },
+};
+
+const set: Subcommand = {
+  options: ["plan", "overage-limit"],
+  arguments: ["ID"],
+  async run(context, values, id = "") {
+    const plan = text(values, "plan");
+    const settings = {
+      plan: plan === undefined ? undefined : checkWord(plan, planNames, "plan"),
+      overageLimitCuMilli: overageLimit(values),
+    };
+    if (settings.plan === undefined && settings.overageLimitCuMilli === undefined) {
+      throw new UsageError("workspaces set: say what to set: --plan, --overage-limit");
+    }
+    return withAccounts(context, (accounts) => {
+      const workspace = setWorkspace(accounts.db, id, settings, accounts.by);
+      if ("failed" in workspace) return workspace;
+      printRecord(context, shown(workspace, accounts));
+      return undefined;
+    });
+  },
+};
+
+/** `none` takes the limit away. */
+function overageLimit(values: OptionValues): number | null | undefined {
+  return text(values, "overage-limit") === "none" ? null : milliCu(values, "overage-limit");
+}
+
+function shown(workspace: Workspace, { by }: OpenAccounts): Json {
+  return workspaceJson(workspace, workspace.purchasedTotalCuMilli, by.at);
+}
+
+export const workspaces: Command = {
+  summary: "create, list, show and change workspaces",
+  help: `usage: sluice workspaces create --name NAME --plan PLAN [--overage-limit MILLI]
+       sluice workspaces list
+       sluice workspaces show ID
+       sluice workspaces set ID [--plan PLAN] [--overage-limit MILLI|none]
+
+A running gateway follows within a second.
+
+set   changes the plan at once, in either direction, and calls off a pending change.
+
+--plan PLAN              ${planNames.join(", ")}
+--overage-limit MILLI    most credit beyond the included and purchased of a month, in milli-CU
+--json                   one JSON document instead of text
+--config FILE            the pipeline.yaml that names the data folder`,
+  options: {
+    name: { type: "string" },
+    plan: { type: "string" },
+    "overage-limit": { type: "string" },
+  },
+  async run(context, values, positionals) {
+    const subcommands = { create, list, show, set };
+    return runSubcommand("workspaces", subcommands, context, values, positionals);
+  },
+};
