@@ -3,7 +3,9 @@
  * has not changed (a plugin with the same options, a node pool with the same settings) is handed over alive, and what
  * the old one alone used is stopped when its last exchange has ended.
  */
-import type { Config, Fault, PluginUse, RouteConfig, StepUse } from "../config/config.ts";
+import type { Config, Fault, PluginUse, Position, RouteConfig, StepUse } from "../config/config.ts";
+import { fault, orderFaults } from "../config/fault.ts";
+import type { SluiceCode } from "../errors.ts";
 import type { Host, Ledger, Plugin, StepHooks, SurfaceHooks } from "../plugin.ts";
 import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts";
 import { HandOver } from "./hand-over.ts";
@@ -53,7 +55,7 @@ export async function provision(
   const unmatched = await builder.unmatched();
   if (builder.faults.length > 0 || unmatched === undefined) {
     await parts.release();
-    return { generation: undefined, faults: builder.faults };
+    return { generation: undefined, faults: orderFaults(builder.faults) };
   }
   parts.complete();
   const number = (previous?.number ?? 0) + 1;
@@ -184,7 +186,7 @@ class Builder {
       const options = use.options as never;
       const wrong = plugin.check?.(options, host) ?? [];
       for (const { pointer, message } of wrong) {
-        this.#fault("SLUICE_PLUGIN_OPTION", use, message, use.positionOf(pointer));
+        this.#fault("SLUICE_OPTION_INVALID", message, use.positionOf(pointer));
       }
       if (wrong.length > 0) return undefined;
       const key = `plugin ${mode} ${plugin.name} ${stableJson(use.options)}`;
@@ -195,16 +197,13 @@ class Builder {
       })) as Hooks;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      this.#fault("SLUICE_PLUGIN_START", use, `${plugin.name} did not start: ${reason}`, use.at);
+      this.#fault("SLUICE_PLUGIN_START", `${plugin.name} did not start: ${reason}`, use.at);
       return undefined;
     }
   }
 
-  #fault(code: string, use: PluginUse, message: string, at: Fault["at"]): void {
-    const known = this.faults.some(
-      (fault) => fault.code === code && fault.message === message && fault.at?.line === at?.line,
-    );
-    if (!known) this.faults.push(this.#services.fault(code, message, at ?? use.at));
+  #fault(code: SluiceCode, message: string, at: Position): void {
+    this.faults.push(fault(code, message, { at }));
   }
 
   #host(plugin: string, mode: Host["mode"]): Host {

@@ -1,0 +1,48 @@
+/** `sluice start`: runs the gateway until SIGTERM or SIGINT, then drains. */
+import { printFault } from "../config/fault.ts";
+import { startGateway, StartError, type Gateway } from "../server/gateway.ts";
+import type { Command, CommandContext } from "./command.ts";
+
+export const start: Command = {
+  summary: "run the gateway",
+  help: `usage: sluice start [--config FILE] [--json]
+
+Runs the gateway that pipeline.yaml describes until SIGTERM or SIGINT, then drains: running requests and streams
+finish, charges are settled, exit 0. SIGHUP or a change of the file reloads it.
+
+  --json   print the addresses as one JSON document when listening`,
+  options: {},
+  async run(context) {
+    const gateway = await startOrComplain(context);
+    if (gateway === undefined) return 1;
+    if (context.json) {
+      context.print(JSON.stringify({ url: gateway.url, admin_url: gateway.adminUrl }));
+    } else {
+      context.print(`sluice listens on ${gateway.url}, admin on ${gateway.adminUrl}`);
+    }
+    await runUntilStopped(gateway, context.signal);
+    return 0;
+  },
+};
+
+/** Starts the gateway, or prints every fault and answers undefined. */
+export async function startOrComplain(context: CommandContext): Promise<Gateway | undefined> {
+  try {
+    return await startGateway({ configFile: context.configFile, env: context.env });
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    for (const fault of error.faults) context.complain(printFault(fault, process.cwd()));
+    return undefined;
+  }
+}
+
+/** Reloads on SIGHUP; drains and returns when `signal` aborts. */
+export async function runUntilStopped(gateway: Gateway, signal: AbortSignal): Promise<void> {
+  const hangUp = (): void => void gateway.reloader.reload("SIGHUP");
+  process.on("SIGHUP", hangUp);
+  if (!signal.aborted) {
+    await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+  }
+  process.off("SIGHUP", hangUp);
+  await gateway.stop();
+}

@@ -1,0 +1,107 @@
+#!/usr/bin/env node
+/** The command line: finds the command, reads argv and the environment for it, and exits with what it returns. */
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs, type ParseArgsConfig } from "node:util";
+import { UsageError, type Command, type OptionValues } from "./commands/command.ts";
+
+/** Loaded when asked for: `sluice keys list` should not pay for the server's modules. */
+const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  start: async () => (await import("./commands/start.ts")).start,
+  dev: async () => (await import("./commands/dev.ts")).dev,
+  check: async () => (await import("./commands/check.ts")).check,
+  keys: async () => (await import("./commands/keys.ts")).keys,
+  workspaces: async () => (await import("./commands/workspaces.ts")).workspaces,
+  usage: async () => (await import("./commands/usage.ts")).usage,
+};
+
+const commonOptions = {
+  config: { type: "string" },
+  json: { type: "boolean" },
+  help: { type: "boolean", short: "h" },
+} as const satisfies ParseArgsConfig["options"];
+
+const shippedPipeline = fileURLToPath(new URL("../pipeline.yaml", import.meta.url));
+
+process.exitCode = await main(process.argv.slice(2));
+
+async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
+  const [name, ...rest] = argv;
+  if (name === undefined || name === "--help" || name === "-h") {
+    (name === undefined ? console.error : console.log)(await overview());
+    return name === undefined ? 2 : 0;
+  }
+  const load = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (load === undefined) {
+    console.error(`sluice: unknown command "${name}"\n\n${await overview()}`);
+    return 2;
+  }
+  try {
+    return await runCommand(await load(), rest);
+  } catch (error) {
+    if (!isUsageError(error)) throw error;
+    console.error(`sluice ${name}: ${error.message}\nsee: sluice ${name} --help`);
+    return 2;
+  }
+}
+
+async function runCommand(command: Command, argv: readonly string[]): Promise<0 | 1> {
+  const { values, positionals } = parseArgs({
+    args: [...argv],
+    options: { ...command.options, ...commonOptions },
+    allowPositionals: true,
+  });
+  const options: OptionValues = values;
+  if (options["help"] === true) {
+    console.log(command.help);
+    return 0;
+  }
+  const stopping = new AbortController();
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.once(signal, () => stopping.abort());
+  }
+  const context = {
+    env: process.env,
+    print: (line: string) => void process.stdout.write(`${line}\n`),
+    complain: (line: string) => void process.stderr.write(`${line}\n`),
+    configFile: configFile(options["config"]),
+    signal: stopping.signal,
+    json: options["json"] === true,
+  };
+  return command.run(context, options, positionals);
+}
+
+/** `--config`, else SLUICE_CONFIG, else ./pipeline.yaml, else the one that ships with Sluice. */
+function configFile(option: OptionValues[string]): string {
+  const named = typeof option === "string" ? option : process.env["SLUICE_CONFIG"];
+  if (named !== undefined && named !== "") return resolve(named);
+  const local = resolve("pipeline.yaml");
+  return existsSync(local) ? local : shippedPipeline;
+}
+
+function isUsageError(error: unknown): error is Error {
+  if (error instanceof UsageError) return true;
+  return (
+    error instanceof Error &&
+    "code" in error &&
+    typeof error.code === "string" &&
+    error.code.startsWith("ERR_PARSE_ARGS")
+  );
+}
+
+async function overview(): Promise<string> {
+  const lines = await Promise.all(
+    Object.entries(commands).map(async ([name, load]) => {
+      return `  ${name.padEnd(12)}${(await load()).summary}`;
+    }),
+  );
+  return [
+    "usage: sluice <command> [options]",
+    "",
+    ...lines,
+    "",
+    "Every command takes --config FILE, --json and --help.",
+    "Exit codes: 0 done, 1 failed, 2 wrong usage.",
+  ].join("\n");
+}

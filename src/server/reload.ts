@@ -1,0 +1,139 @@
+/**
+ * Reloading: a whole new generation or none. The last good one keeps serving while a bad file is mended; the reason
+ * stands at /pipelines, in the log and in a gauge.
+ */
+import { watch } from "node:fs";
+import { basename, dirname } from "node:path";
+import type { Config, Fault } from "../config/config.ts";
+import { fault } from "../config/fault.ts";
+import type { Generation } from "../pipeline/generation.ts";
+import { checkFile, type Checked } from "../pipeline/load-generation.ts";
+import type { Clock, Log, Metrics } from "../plugin.ts";
+
+export interface ReloadState {
+  readonly generation: number;
+  readonly loadedAt: string;
+  /** Why the file as it stands now is not what serves; empty when it is. */
+  readonly faults: readonly Fault[];
+  readonly failedAt: string | undefined;
+}
+
+export interface Reloader extends Disposable {
+  readonly state: ReloadState;
+  /** Reloads now; calls made meanwhile are served by one more reload. Resolves with the faults, empty when it swapped. */
+  reload(reason: string): Promise<readonly Fault[]>;
+}
+
+interface ReloaderOptions {
+  readonly configFile: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly watch?: boolean;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly current: Generation;
+  build(
+    next: Checked,
+    previous: Generation,
+  ): Promise<{ generation: Generation | undefined; faults: readonly Fault[] }>;
+  swap(generation: Generation): void;
+}
+
+/** Editors write a file in several steps: wait until it has been still for this long. */
+const settleMs = 100;
+
+export function createReloader(options: ReloaderOptions): Reloader {
+  const { clock, log, metrics, configFile } = options;
+  const failed = metrics
+    .gauge("sluice_reload_failed", "1 while pipeline.yaml as it stands could not be loaded.")
+    .with({});
+  const generations = metrics
+    .gauge("sluice_generation", "The number of the pipeline generation that serves.")
+    .with({});
+  let current = options.current;
+  let state: ReloadState = {
+    generation: current.number,
+    loadedAt: new Date(clock.now()).toISOString(),
+    faults: [],
+    failedAt: undefined,
+  };
+  failed.set(0);
+  generations.set(current.number);
+  let queue: Promise<readonly Fault[]> = Promise.resolve([]);
+
+  const once = async (reason: string): Promise<readonly Fault[]> => {
+    const { checked, faults } = await checkFile(configFile, options.env);
+    if (checked === undefined) return refused(reason, faults);
+    const fixed = needsRestart(current.config, checked.config);
+    if (fixed.length > 0) return refused(reason, fixed);
+    const built = await options.build(checked, current);
+    if (built.generation === undefined) return refused(reason, built.faults);
+    const old = current;
+    current = built.generation;
+    options.swap(current);
+    void old.retire().catch((error: unknown) => {
+      log.error({ err: error, generation: old.number }, "an old generation did not stop cleanly");
+    });
+    const loadedAt = new Date(clock.now()).toISOString();
+    state = { generation: current.number, loadedAt, faults: [], failedAt: undefined };
+    failed.set(0);
+    generations.set(current.number);
+    log.info({ reason, generation: current.number }, "pipeline reloaded");
+    return [];
+  };
+  const refused = (reason: string, faults: readonly Fault[]): readonly Fault[] => {
+    state = { ...state, faults, failedAt: new Date(clock.now()).toISOString() };
+    failed.set(1);
+    log.error({ reason, faults }, "pipeline not reloaded: the last good one keeps serving");
+    return faults;
+  };
+  const reload = (reason: string): Promise<readonly Fault[]> => {
+    const broken = (error: unknown): readonly Fault[] =>
+      refused(reason, [fault("SLUICE_START_FAILED", String(error))]);
+    queue = queue.then(() => once(reason)).catch(broken);
+    return queue;
+  };
+  const watcher =
+    options.watch === false ? undefined : watchFile(configFile, clock, () => void reload("file"));
+  return {
+    get state() {
+      return state;
+    },
+    reload,
+    [Symbol.dispose]: () => watcher?.[Symbol.dispose](),
+  };
+}
+
+/** Watches the folder: editors and config maps replace the file instead of writing into it. */
+function watchFile(file: string, clock: Clock, changed: () => void): Disposable {
+  let pending: Disposable | undefined;
+  const name = basename(file);
+  const watcher = watch(dirname(file), { persistent: false }, (_event, changedName) => {
+    // Kubernetes swaps the link `..data` beside the file.
+    if (changedName !== null && changedName !== name && changedName !== "..data") return;
+    pending?.[Symbol.dispose]();
+    pending = clock.after(settleMs, changed);
+  });
+  return {
+    [Symbol.dispose]() {
+      pending?.[Symbol.dispose]();
+      watcher.close();
+    },
+  };
+}
+
+/** The sections that a running process cannot change. */
+const fixedSections = ["environment", "server", "admin", "store", "metering", "log"] as const;
+
+function needsRestart(before: Config, after: Config): Fault[] {
+  const at = { file: after.file, line: 1, col: 1 };
+  const changed: string[] = fixedSections.filter(
+    (section) => JSON.stringify(before[section]) !== JSON.stringify(after[section]),
+  );
+  const fastify = (config: Config): string =>
+    JSON.stringify(config.fastify.map(({ name, options }) => [name, options]));
+  if (fastify(before) !== fastify(after)) changed.push("fastify");
+  return changed.map((section) =>
+    fault("SLUICE_RESTART_NEEDED", `a change of "${section}" needs a restart`, { at }),
+  );
+}

@@ -1,0 +1,218 @@
+/** Serves hand-made steps and surfaces on a real port, without a file, a store or an upstream. */
+import { request, type IncomingHttpHeaders } from "node:http";
+import type { Config, RouteConfig, StepUse } from "../../src/config/config.ts";
+import {
+  defineStep,
+  defineSurface,
+  type Host,
+  type Log,
+  type Metrics,
+  type Plugin,
+  type StepHooks,
+  type SurfaceHooks,
+} from "../../src/plugin.ts";
+import { provision, type Generation } from "../../src/pipeline/generation.ts";
+import type { Services } from "../../src/pipeline/services.ts";
+import { coreMetrics } from "../../src/pipeline/stats.ts";
+import { listen, type Listener } from "../../src/server/listen.ts";
+import { systemClock } from "../../src/clock.ts";
+import type { ServerConfig } from "../../src/config/config.ts";
+
+export interface TestStep extends StepHooks {
+  readonly name: string;
+  readonly mode?: "enforce" | "shadow";
+  readonly when?: StepUse["when"];
+}
+
+export interface TestRoute {
+  readonly path: string;
+  readonly methods?: readonly string[];
+  readonly steps?: readonly TestStep[];
+  readonly surface: SurfaceHooks;
+}
+
+export interface Served extends AsyncDisposable {
+  readonly url: string;
+  readonly port: number;
+  readonly listener: Listener;
+  /** Error lines that the core logged: what a plugin's bug leaves behind. */
+  readonly errors: string[];
+  readonly generation: Generation;
+  /** Loads other routes, as a reload does. */
+  reload(routes: readonly TestRoute[]): Promise<Generation>;
+}
+
+const at = { file: "pipeline.yaml", line: 1, col: 1 };
+
+const nothing = { with: () => ({ add() {}, set() {}, observe() {} }) };
+export const noMetrics: Metrics = {
+  counter: () => nothing,
+  gauge: () => nothing,
+  histogram: () => nothing,
+};
+
+const server: ServerConfig = {
+  host: "127.0.0.1",
+  port: 0,
+  trustProxy: [],
+  drainSeconds: 5,
+  drainDelaySeconds: 0,
+  headersMs: 5_000,
+  bodyIdleMs: 5_000,
+  keepAliveMs: 5_000,
+};
+
+export async function serve(
+  routes: readonly TestRoute[],
+  options: {
+    readonly server?: Partial<ServerConfig>;
+    readonly unmatched?: readonly TestStep[];
+    readonly ready?: () => boolean;
+  } = {},
+): Promise<Served> {
+  const errors: string[] = [];
+  const log: Log = {
+    debug() {},
+    info() {},
+    warn() {},
+    error: (fields, message) => errors.push(`${message} ${JSON.stringify(fields)}`),
+    child: () => log,
+  };
+  const services = testServices(log);
+  const core = coreMetrics(noMetrics);
+  const serverConfig = { ...server, ...options.server };
+  const load = async (wanted: readonly TestRoute[], previous?: Generation): Promise<Generation> => {
+    const { config, plugins } = describe(wanted, options.unmatched ?? [], serverConfig);
+    const { generation, faults } = await provision(config, plugins, services, core, previous);
+    if (generation === undefined) throw new Error(JSON.stringify(faults));
+    return generation;
+  };
+  let generation = await load(routes);
+  const listener = await listen({
+    server: serverConfig,
+    generation,
+    clock: systemClock,
+    log,
+    readiness: () => ({ ready: options.ready?.() ?? true, checks: {} }),
+  });
+  return {
+    url: `http://127.0.0.1:${listener.port}`,
+    port: listener.port,
+    listener,
+    errors,
+    get generation() {
+      return generation;
+    },
+    async reload(wanted) {
+      const next = await load(wanted, generation);
+      const old = generation;
+      generation = next;
+      listener.swap(next);
+      void old.retire();
+      return old;
+    },
+    async [Symbol.asyncDispose]() {
+      await listener.close(1_000);
+      await generation.retire();
+    },
+  };
+}
+
+function testServices(log: Log): Services {
+  return {
+    log,
+    clock: systemClock,
+    metrics: noMetrics,
+    accounts: { identify: () => ({ kind: "anonymous", reason: "missing authorization header" }) },
+    meter: { reserve: () => ({ kind: "unavailable" }) },
+    openLedger: () => {
+      throw new Error("no node in this test");
+    },
+  };
+}
+
+function describe(
+  routes: readonly TestRoute[],
+  unmatched: readonly TestStep[],
+  serverConfig: ServerConfig,
+): { config: Config; plugins: Map<string, Plugin> } {
+  const plugins = new Map<string, Plugin>();
+  const uses = (steps: readonly TestStep[]): StepUse[] =>
+    steps.map((step) => {
+      plugins.set(
+        step.name,
+        defineStep<never>({ name: step.name, description: "", start: (_: never, __: Host) => step }),
+      );
+      return {
+        name: step.name,
+        options: {},
+        at,
+        positionOf: () => at,
+        mode: step.mode ?? "enforce",
+        when: step.when,
+      };
+    });
+  const routeConfigs = routes.map((route, index): RouteConfig => {
+    const name = `surface-${index}`;
+    plugins.set(name, defineSurface<never>({ name, description: "", start: () => route.surface }));
+    return {
+      path: route.path,
+      methods: route.methods ?? ["GET", "POST"],
+      websocket: false,
+      run: uses(route.steps ?? []),
+      to: { name, options: {}, at, positionOf: () => at },
+      at,
+    };
+  });
+  const plan = { rps: 1, includedCuMilli: 0, overageUsdPerCu: undefined };
+  const config: Config = {
+    file: "/pipeline.yaml",
+    environment: "dev",
+    server: serverConfig,
+    admin: { host: "127.0.0.1", port: 0 },
+    store: { data: "data", redis: undefined, postgres: undefined },
+    metering: { durability: "settled" },
+    plans: { free: plan, developer: plan, startup: plan, enterprise: plan },
+    upstreams: new Map(),
+    log: { level: "silent" },
+    plugins: new Map(),
+    fastify: [],
+    unmatched: uses(unmatched),
+    routes: routeConfigs,
+  };
+  return { config, plugins };
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+  readonly trailers: NodeJS.Dict<string>;
+}
+
+/** One request on a connection of its own. Rejects when the answer is cut short. */
+export function ask(
+  served: { readonly port: number },
+  path: string,
+  options: {
+    method?: string;
+    headers?: Record<string, string>;
+    body?: string | Uint8Array;
+  } = {},
+): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  const { method = "GET", headers = {}, body } = options;
+  const req = request({ port: served.port, host: "127.0.0.1", path, method, headers, agent: false });
+  req.on("error", reject);
+  req.on("response", (res) => {
+    const chunks: Buffer[] = [];
+    res.on("data", (chunk: Buffer) => chunks.push(chunk));
+    res.on("error", reject);
+    res.on("end", () => {
+      const { statusCode: status = 0, trailers } = res;
+      resolve({ status, headers: res.headers, body: Buffer.concat(chunks).toString(), trailers });
+    });
+  });
+  req.end(body);
+  return promise;
+}
