@@ -1,4 +1,5 @@
 /** The keys a running gateway has met, by the SHA-256 of their text: no secret is kept, none is compared byte by byte. */
+import { isDeepStrictEqual } from "node:util";
 import type { StoredKey } from "./accounts-reader.ts";
 import { makeEntry, principalAt, type Entry, type Plans } from "./principal.ts";
 
@@ -68,7 +69,9 @@ export class RememberedKeys {
     Object.assign(entry, principalAt(entry.key, entry.workspace, this.#plans, now));
   }
 
+  /** Plans that are as before change nothing: principals stay the same objects. */
   setPlans(plans: Plans, now: number): void {
+    if (isDeepStrictEqual(plans, this.#plans)) return;
     this.#plans = plans;
     for (const entry of this.#known.values()) this.renew(entry, now);
   }

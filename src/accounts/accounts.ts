@@ -33,7 +33,7 @@ export interface AccountsService extends Accounts {
   stats(): AccountsStats;
   /** Takes the database's changes in now; by itself this happens every 250 ms. */
   refresh(): void;
-  /** The plans of a reloaded pipeline.yaml: every principal is made anew. */
+  /** The plans of a reloaded pipeline.yaml: where they differ, every principal is made anew. */
   setPlans(plans: Plans): void;
   /** Writes the last uses and closes the database. What is in memory keeps answering. */
   close(): void;
