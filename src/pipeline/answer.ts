@@ -10,7 +10,7 @@ export function answer(x: LiveExchange, reply: Reply, from: "step" | "surface"):
   if (reply.outcome !== undefined) x.forcedOutcome = reply.outcome;
   const waiting = responseHeaders(x, head, 0);
   if (waiting === undefined) endOfReply(x, head, reply.body, 0);
-  else waiting.then(() => endOfReply(x, head, reply.body, 0));
+  else void waiting.then(() => endOfReply(x, head, reply.body, 0));
 }
 
 /**
@@ -90,7 +90,7 @@ function replaced(x: LiveExchange, reply: Reply, from: number): void {
   x.repliedByStep = true;
   const waiting = responseHeaders(x, head, 0);
   if (waiting === undefined) endOfReply(x, head, reply.body, from);
-  else waiting.then(() => endOfReply(x, head, reply.body, from));
+  else void waiting.then(() => endOfReply(x, head, reply.body, from));
 }
 
 function write(

@@ -229,10 +229,14 @@ class Builder {
     const upstream = this.#config.upstreams.get(name);
     if (upstream === undefined) return undefined;
     const { at: _, ...settings } = upstream;
-    const ledger = this.#parts.acquireNow(`ledger ${name} ${stableJson(settings)}`, undefined, () => {
-      const value = this.#services.openLedger(upstream);
-      return { value, stop: () => value.close() };
-    });
+    const ledger = this.#parts.acquireNow(
+      `ledger ${name} ${stableJson(settings)}`,
+      undefined,
+      () => {
+        const value = this.#services.openLedger(upstream);
+        return { value, stop: () => value.close() };
+      },
+    );
     this.ledgers.set(name, ledger);
     return ledger;
   }

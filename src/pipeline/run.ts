@@ -163,7 +163,10 @@ function surfaceDone(x: LiveExchange, reply: Reply | undefined): void {
 function surfaceFailed(x: LiveExchange, error: unknown): void {
   x.surfaceBusy = false;
   if (x.closed) {
-    x.runtime.log.error({ err: error, route: x.route.path }, "a surface failed after its client left");
+    x.runtime.log.error(
+      { err: error, route: x.route.path },
+      "a surface failed after its client left",
+    );
     settle(x);
   } else crash(x, x.route.surface, error);
 }

@@ -8,5 +8,7 @@ export interface Services {
   readonly metrics: Metrics;
   readonly accounts: Accounts;
   readonly meter: Meter;
-  openLedger(upstream: UpstreamConfig): Ledger & { readonly ready: boolean; close(): Promise<void> };
+  openLedger(
+    upstream: UpstreamConfig,
+  ): Ledger & { readonly ready: boolean; close(): Promise<void> };
 }

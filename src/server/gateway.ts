@@ -54,7 +54,8 @@ export class StartError extends Error {
 export async function startGateway(options: StartOptions): Promise<Gateway> {
   const { checked, faults } = await checkFile(options.configFile, options.env);
   if (checked === undefined) throw new StartError(faults);
-  const { config } = checked;
+  const ready = checked;
+  const { config } = ready;
   const clock = options.clock ?? systemClock;
   const log = options.log ?? createLog({ level: config.log.level });
   // Undone in reverse order, when the start fails half-way and when the gateway stops.
@@ -102,7 +103,7 @@ export async function startGateway(options: StartOptions): Promise<Gateway> {
       },
     };
     const core = coreMetrics(metrics);
-    const first = await nextGeneration(checked!, services, core);
+    const first = await nextGeneration(ready, services, core);
     if (first.generation === undefined) throw new StartError(first.faults);
     const state: { draining: boolean; generation: Generation } = {
       draining: false,
@@ -157,11 +158,7 @@ export async function startGateway(options: StartOptions): Promise<Gateway> {
   }
 }
 
-function checkReadiness(
-  draining: boolean,
-  generation: Generation,
-  meter: MeterService,
-): Readiness {
+function checkReadiness(draining: boolean, generation: Generation, meter: MeterService): Readiness {
   const checks: Record<string, string> = {
     draining: draining ? "draining" : "ok",
     journal: meter.writable ? "ok" : "not writable",

@@ -64,7 +64,10 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   const http = wrapped.server;
   http.on("checkContinue", (req, res) => state.take(req, res, true));
   http.on("checkExpectation", (req: IncomingMessage, res: ServerResponse) =>
-    sendReply(res, refuse("GATEWAY_INVALID_PARAMS", { status: 417, message: "unknown expectation" })),
+    sendReply(
+      res,
+      refuse("GATEWAY_INVALID_PARAMS", { status: 417, message: "unknown expectation" }),
+    ),
   );
   http.on("clientError", answerBadRequest);
   await bind(http, config);
@@ -157,10 +160,13 @@ class State {
         }),
       );
     }
-    const { ready, checks } =
-      path === "/healthz" ? { ready: true, checks: {} } : this.#readiness();
+    const { ready, checks } = path === "/healthz" ? { ready: true, checks: {} } : this.#readiness();
     const body = JSON.stringify({ status: ready ? "ok" : "unavailable", checks });
-    sendReply(res, { status: ready ? 200 : 503, headers: ["content-type", "application/json"], body });
+    sendReply(res, {
+      status: ready ? 200 : 503,
+      headers: ["content-type", "application/json"],
+      body,
+    });
   }
 }
 

@@ -141,7 +141,11 @@ function describe(
     steps.map((step) => {
       plugins.set(
         step.name,
-        defineStep<never>({ name: step.name, description: "", start: (_: never, __: Host) => step }),
+        defineStep<never>({
+          name: step.name,
+          description: "",
+          start: (_: never, __: Host) => step,
+        }),
       );
       return {
         name: step.name,
@@ -202,7 +206,14 @@ export function ask(
 ): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const { method = "GET", headers = {}, body } = options;
-  const req = request({ port: served.port, host: "127.0.0.1", path, method, headers, agent: false });
+  const req = request({
+    port: served.port,
+    host: "127.0.0.1",
+    path,
+    method,
+    headers,
+    agent: false,
+  });
   req.on("error", reject);
   req.on("response", (res) => {
     const chunks: Buffer[] = [];

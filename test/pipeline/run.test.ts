@@ -5,7 +5,11 @@ import { test } from "node:test";
 import { refuse, type Exchange, type Outcome, type Reply } from "../../src/plugin.ts";
 import { ask, serve, type TestStep } from "./harness.ts";
 
-const hello = (): Reply => ({ status: 200, headers: ["content-type", "text/plain"], body: "hello" });
+const hello = (): Reply => ({
+  status: 200,
+  headers: ["content-type", "text/plain"],
+  body: "hello",
+});
 
 /** A step that writes down every hook it sees. */
 function witness(name: string, seen: string[], more: Partial<TestStep> = {}): TestStep {
@@ -20,7 +24,11 @@ function witness(name: string, seen: string[], more: Partial<TestStep> = {}): Te
 }
 
 /** Resolves when the step named has settled, with the outcome. */
-function settledOnce(): { hook: TestStep["settled"]; outcome: Promise<Outcome>; count: () => number } {
+function settledOnce(): {
+  hook: TestStep["settled"];
+  outcome: Promise<Outcome>;
+  count: () => number;
+} {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   let calls = 0;
   return {

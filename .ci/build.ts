@@ -1,0 +1,48 @@
+/**
+ * Builds the package that is published: JavaScript and types in dist/, with a package.json of its own. Development needs
+ * none of it: Node runs the TypeScript as it is, but it strips no types below node_modules.
+ */
+import { execFileSync } from "node:child_process";
+import { cpSync, globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+const root = join(import.meta.dirname, "..");
+const dist = join(root, "dist");
+
+interface Manifest {
+  exports: Record<string, string>;
+  bin: Record<string, string>;
+  [field: string]: unknown;
+}
+
+/** src/plugin.ts is published as src/plugin.js with src/plugin.d.ts beside it. */
+function built(path: string): { types: string; default: string } | string {
+  if (!path.endsWith(".ts")) return path;
+  const stem = path.slice(0, -".ts".length);
+  return { types: `${stem}.d.ts`, default: `${stem}.js` };
+}
+
+function publishedManifest(): object {
+  // Our own package.json: its fields are the ones declared above.
+  const source = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
+  const { devDependencies: _, scripts: __, allowScripts: ___, exports, bin, ...rest } = source;
+  return {
+    ...rest,
+    exports: Object.fromEntries(Object.entries(exports).map(([name, path]) => [name, built(path)])),
+    bin: Object.fromEntries(
+      Object.entries(bin).map(([name, path]) => [name, path.replace(/\.ts$/, ".js")]),
+    ),
+  };
+}
+
+rmSync(dist, { recursive: true, force: true });
+execFileSync("tsc", ["-p", join(import.meta.dirname, "tsconfig.build.json")], { stdio: "inherit" });
+const assets = globSync(
+  ["src/demo/recording*", "plugins/**/README.md", "pipeline.yaml", "pipeline.schema.json", "README.md", "LICENSE"],
+  { cwd: root },
+);
+for (const asset of assets.filter((path) => !path.endsWith(".ts"))) {
+  cpSync(join(root, asset), join(dist, asset), { recursive: true });
+}
+writeFileSync(join(dist, "package.json"), `${JSON.stringify(publishedManifest(), undefined, 2)}\n`);
+console.log(`built ${dirname(join(dist, "package.json"))}: publish it with \`npm publish ./dist\``);
