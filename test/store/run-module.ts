@@ -1,0 +1,27 @@
+/** Runs a piece of code in a process of its own, as another gateway or a command would be. */
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+
+/** The absolute address of a source file, for `import(…)` in that code. */
+export function sourceUrl(path: string): string {
+  return new URL(`../../src/${path}`, import.meta.url).href;
+}
+
+export function startModule(code: string): ChildProcess {
+  return spawn(process.execPath, ["--input-type=module", "--eval", code], {
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+}
+
+/** Runs the code to its end and resolves to what it printed. */
+export async function runModule(
+  code: string,
+): Promise<{ readonly status: number | null; readonly out: string; readonly err: string }> {
+  const child = startModule(code);
+  let out = "";
+  let err = "";
+  child.stdout?.on("data", (chunk) => (out += String(chunk)));
+  child.stderr?.on("data", (chunk) => (err += String(chunk)));
+  const [status] = await once(child, "close");
+  return { status: typeof status === "number" ? status : null, out, err };
+}
