@@ -67,3 +67,70 @@ export function refuse(code: GatewayCode, options: RefuseOptions = {}): Reply {
     code,
   };
 }
+
+/**
+ * What can be wrong with a configuration or a start: one code a kind of fault, with the remedy that `sluice check` prints
+ * where the place itself says nothing more precise.
+ */
+export const sluiceErrors = {
+  SLUICE_FILE_UNREADABLE: "Create the file, or name another with --config or SLUICE_CONFIG.",
+  SLUICE_FILE_EMPTY: "Start the file with `version: 1` and `routes:`.",
+
+  SLUICE_YAML_SYNTAX:
+    "Correct the YAML here: the indentation, a missing bracket or quote. Inside { } and [ ], put quotes around ${…}.",
+  SLUICE_YAML_TAB: "Indent with spaces: YAML allows no tabs there.",
+  SLUICE_YAML_DUPLICATE_KEY: "Keep one of the two keys.",
+  SLUICE_YAML_ALIAS: "Define the anchor (&name) before the alias (*name), and never around it.",
+  SLUICE_YAML_TAG: "Remove the tag (the word after !).",
+  SLUICE_YAML_KEY: "Write the key as a plain word, or put it in quotes.",
+  SLUICE_YAML_DOCUMENTS: "Keep one document: remove what follows the line `---`.",
+
+  SLUICE_ENV_UNSET: "Set the variable, or give it a default: ${NAME:-default}.",
+  SLUICE_ENV_SYNTAX: "Write ${NAME} or ${NAME:-default}; $${ is a literal ${.",
+
+  SLUICE_KEY_UNKNOWN: "Correct or remove the key.",
+  SLUICE_KEY_MISSING: "Add the key.",
+  SLUICE_VALUE_TYPE: "Write a value of that type.",
+  SLUICE_VALUE_RANGE: "Write a value within those bounds.",
+  SLUICE_VALUE_CHOICE: "Write one of those values.",
+  SLUICE_VALUE_FORM: "Write the value in that form.",
+
+  SLUICE_STEP_FORM:
+    "Write a name, { name: { options } } (with mode: and when: beside the name), or { use: list }.",
+  SLUICE_SURFACE_FORM: "Write `to: name`, or `to: { name: { options } }`.",
+  SLUICE_LIST_UNKNOWN: "Define it under `lists:`, or correct the name.",
+  SLUICE_LIST_CYCLE: "Remove one `use` of the circle.",
+  SLUICE_LIST_UNUSED: "Use it (`{ use: name }`), or remove it.",
+
+  SLUICE_PLUGIN_UNKNOWN: "Correct the name, or declare the plugin under `plugins:`.",
+  SLUICE_PLUGIN_UNUSED: "Use it in a list or at `to:`, or remove it.",
+  SLUICE_PLUGIN_NOT_FOUND:
+    "Install the package beside pipeline.yaml, or correct the path (it starts with ./ and counts from pipeline.yaml).",
+  SLUICE_PLUGIN_IMPORT: "Correct the plugin's module: it must load without an error.",
+  SLUICE_PLUGIN_EXPORT: "Export the plugin as default: `export default defineStep({ … })`.",
+  SLUICE_PLUGIN_SHAPE: "Correct the plugin's manifest: see sluice-gateway/plugin.",
+  SLUICE_PLUGIN_NAME: "Use the plugin's own name as the key under `plugins:`.",
+  SLUICE_PLUGIN_SHADOWS: "Rename the plugin: that name belongs to one that ships with Sluice.",
+  SLUICE_PLUGIN_KIND: "Put steps into lists and surfaces at `to:`.",
+  SLUICE_PLUGIN_SCHEMA: "Correct the plugin's `options`: they must be a JSON Schema of an object.",
+  SLUICE_OPTION_INVALID: "Correct the option.",
+  SLUICE_PLUGIN_START: "Correct what the plugin could not start with.",
+
+  SLUICE_SLOT_MISSING: "Add a step that provides it, above.",
+  SLUICE_SLOT_LATE: "Move the step that provides it up.",
+  SLUICE_SLOT_UNSURE: "Move the step that provides it above the one that needs it.",
+  SLUICE_SLOT_TWICE: "Keep one of the two.",
+  SLUICE_SLOT_CONDITION: "Give both the same `when`, or remove it from the one that provides.",
+
+  SLUICE_ROUTE_PATH:
+    "Write a path of literal segments, {name} segments and, as the last one, *: such as /v1/{network}/models.",
+  SLUICE_ROUTE_METHOD: 'Write an HTTP method in upper case, or "*" for any.',
+  SLUICE_ROUTE_WEBSOCKET: "Remove `methods`: an upgrade is always a GET.",
+  SLUICE_ROUTE_DEAD: "Remove this route, or move it above the other.",
+  SLUICE_WHEN_NEVER: "Correct the `when`, or remove the step.",
+
+  SLUICE_UPSTREAM_UNKNOWN: "Define it under `upstreams:`, or correct the name.",
+  SLUICE_UPSTREAM_UNUSED: "Name it in a surface's options, or remove it.",
+} as const satisfies Record<string, string>;
+
+export type SluiceCode = keyof typeof sluiceErrors;

@@ -3,6 +3,7 @@
  * with the position it was written at. Made by `read.ts`; nothing else interprets the file.
  */
 import type { Environment, PlanName } from "../plugin.ts";
+import type { Located } from "./located.ts";
 
 /** 1-based, as editors count. */
 export interface Position {
@@ -27,6 +28,8 @@ export interface PluginUse {
   readonly at: Position;
   /** Where a part of the options stands, by JSON Pointer (`/price`); the plugin's own position for what is absent. */
   positionOf(pointer: string): Position;
+  /** The options as written; absent where they were not, or where the use was made in code. */
+  readonly source?: Located;
 }
 
 /** All named conditions must hold. */
@@ -53,6 +56,10 @@ export interface RouteConfig {
   readonly run: readonly StepUse[];
   readonly to: PluginUse;
   readonly at: Position;
+  /** Steps with `mode: off`: checked like the others, never started. */
+  readonly off?: readonly PluginUse[];
+  /** Part of the route could not be read (its fault is reported): what it lacks is not judged. */
+  readonly incomplete?: boolean;
 }
 
 export interface ServerConfig {
@@ -127,5 +134,8 @@ export interface Config {
   readonly fastify: readonly PluginUse[];
   /** What runs for requests that no route takes (404, 405), in order. */
   readonly unmatched: readonly StepUse[];
+  /** As `off` and `incomplete` of a route. */
+  readonly unmatchedOff?: readonly PluginUse[];
+  readonly unmatchedIncomplete?: boolean;
   readonly routes: readonly RouteConfig[];
 }

@@ -1,6 +1,7 @@
 /** From a file to a running generation, or to the list of everything that is wrong with it. */
 import { checkPlugins } from "../config/check.ts";
 import type { Config, Fault } from "../config/config.ts";
+import { orderFaults } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
 import type { Generation } from "./generation.ts";
 import { provision } from "./generation.ts";
@@ -25,10 +26,11 @@ export async function checkFile(
   const { config, faults } = await readConfig(file, env);
   if (config === undefined) return { checked: undefined, faults };
   const loaded = await loadPlugins(config);
-  const all = [...faults, ...loaded.faults, ...checkPlugins(config, loaded.plugins)];
+  const proved = checkPlugins(config, loaded.plugins);
+  const all = [...faults, ...loaded.faults, ...proved.faults];
   return {
-    checked: all.length === 0 ? { config, plugins: loaded.plugins } : undefined,
-    faults: all,
+    checked: all.length === 0 ? { config: proved.config, plugins: loaded.plugins } : undefined,
+    faults: orderFaults(all),
   };
 }
 

@@ -1,0 +1,172 @@
+/** Everything about a configuration that can be judged once its plugins are loaded, without starting one. */
+import type { Plugin } from "../plugin.ts";
+import type { Config, Fault, PluginUse, RouteConfig, StepUse } from "./config.ts";
+import { fault } from "./fault.ts";
+import { locate } from "./located.ts";
+import { nearest } from "./nearest.ts";
+import { proveOrder, type Line } from "./order.ts";
+import { routeFaults } from "./routes.ts";
+import { validate } from "./validate.ts";
+
+export interface Checked {
+  /** The same configuration with the options of every plugin completed by its schema's defaults. */
+  readonly config: Config;
+  readonly faults: readonly Fault[];
+}
+
+/** `plugins`: what `loadPlugins` gave; a plugin that is not there has its fault already and is passed over. */
+export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin>): Checked {
+  const faults: Fault[] = [];
+  const completed = new Map<PluginUse, PluginUse>();
+
+  function complete<U extends PluginUse>(use: U, kind: Plugin["kind"]): U {
+    const known = completed.get(use);
+    // What `completed` holds for a use was made from that same use.
+    if (known !== undefined) return known as U;
+    const plugin = plugins.get(use.name);
+    let result = use;
+    if (plugin !== undefined && plugin.kind !== kind) {
+      faults.push(wrongKind(use, plugin));
+    } else if (plugin !== undefined) {
+      const checked = checkOptions(use, plugin);
+      faults.push(...checked.faults);
+      result = { ...use, options: checked.options };
+    }
+    completed.set(use, result);
+    return result;
+  }
+
+  const steps = (uses: readonly StepUse[]): StepUse[] => uses.map((use) => complete(use, "step"));
+  const routes = config.routes.map((route) => {
+    for (const use of route.off ?? []) complete(use, "step");
+    return { ...route, run: steps(route.run), to: complete(route.to, "surface") };
+  });
+  for (const use of config.unmatchedOff ?? []) complete(use, "step");
+  const whole: Config = { ...config, routes, unmatched: steps(config.unmatched) };
+  for (const line of linesOf(whole)) faults.push(...proveOrder(line, plugins));
+  faults.push(...routeFaults(whole), ...unusedFaults(whole), ...upstreamFaults(whole, plugins));
+  return { config: whole, faults };
+}
+
+function linesOf(config: Config): Line[] {
+  return [
+    ...config.routes.map((route) => ({
+      title: routeTitle(route),
+      steps: route.run,
+      surface: route.to,
+      off: route.off ?? [],
+      incomplete: route.incomplete ?? false,
+      route,
+    })),
+    {
+      title: "unmatched requests",
+      steps: config.unmatched,
+      surface: undefined,
+      off: config.unmatchedOff ?? [],
+      incomplete: config.unmatchedIncomplete ?? false,
+      route: undefined,
+    },
+  ];
+}
+
+/** `GET,POST /path`, `/path` for any method, `websocket /path`. */
+export function routeTitle(route: Pick<RouteConfig, "path" | "methods" | "websocket">): string {
+  if (route.websocket) return `websocket ${route.path}`;
+  return route.methods.includes("*") ? route.path : `${route.methods.join(",")} ${route.path}`;
+}
+
+function wrongKind(use: PluginUse, plugin: Plugin): Fault {
+  const isStep = plugin.kind === "step";
+  const message = isStep
+    ? `"${use.name}" is a step, but stands at "to:"`
+    : `"${use.name}" is a surface, but stands in a list of steps`;
+  const remedy = isStep
+    ? `Move "${use.name}" into \`run:\` and name a surface at \`to:\`.`
+    : `Name "${use.name}" at the route's \`to:\` instead.`;
+  return fault("SLUICE_PLUGIN_KIND", message, { at: use.at, remedy });
+}
+
+const noOptions = { type: "object", properties: {}, additionalProperties: false };
+
+function checkOptions(
+  use: PluginUse,
+  plugin: Plugin,
+): { options: PluginUse["options"]; faults: readonly Fault[] } {
+  const node = use.source ?? locate(use.options, use.at);
+  const schema = plugin.options ?? noOptions;
+  try {
+    const { value, faults } = validate(node, schema, { label: use.name, own: use.at });
+    // The schema is one of an object (load.ts), and where it does not hold `validate` gives an empty one.
+    return { options: value as PluginUse["options"], faults };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const message = `the options of plugin "${use.name}" are no valid JSON Schema: ${reason}`;
+    return {
+      options: use.options,
+      faults: [fault("SLUICE_PLUGIN_SCHEMA", message, { at: use.at })],
+    };
+  }
+}
+
+/** Every plugin at every place, those that are off included. */
+export function allUses(config: Config): PluginUse[] {
+  return [
+    ...config.routes.flatMap((route) => [...route.run, ...(route.off ?? []), route.to]),
+    ...config.unmatched,
+    ...(config.unmatchedOff ?? []),
+  ];
+}
+
+function unusedFaults(config: Config): Fault[] {
+  const used = new Set(allUses(config).map((use) => use.name));
+  return [...config.plugins].flatMap(([name, { at }]) =>
+    used.has(name) ? [] : [fault("SLUICE_PLUGIN_UNUSED", `plugin "${name}" is not used`, { at })],
+  );
+}
+
+/**
+ * Options name upstreams where their schema says `format: "upstream-name"`: such a name must exist. An upstream counts as
+ * used when any option anywhere spells its name.
+ */
+function upstreamFaults(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
+  const faults: Fault[] = [];
+  const spelled = new Set<string>();
+  for (const use of new Set(allUses(config))) {
+    collectTexts(use.options, spelled);
+    for (const [key, name] of upstreamNames(use, plugins.get(use.name))) {
+      if (config.upstreams.has(name)) continue;
+      const didYouMean = nearest(name, config.upstreams.keys());
+      if (didYouMean !== undefined) spelled.add(didYouMean);
+      const at = use.positionOf(`/${key}`);
+      faults.push(
+        fault("SLUICE_UPSTREAM_UNKNOWN", `there is no upstream "${name}"`, { at, didYouMean }),
+      );
+    }
+  }
+  for (const [name, { at }] of config.upstreams) {
+    if (spelled.has(name)) continue;
+    faults.push(fault("SLUICE_UPSTREAM_UNUSED", `nothing uses the upstream "${name}"`, { at }));
+  }
+  return faults;
+}
+
+function upstreamNames(use: PluginUse, plugin: Plugin | undefined): [string, string][] {
+  const properties = plugin?.options?.["properties"];
+  if (typeof properties !== "object" || properties === null) return [];
+  return Object.entries(properties).flatMap(([key, schema]: [string, unknown]) => {
+    const isName =
+      typeof schema === "object" &&
+      schema !== null &&
+      "format" in schema &&
+      schema.format === "upstream-name";
+    const value = use.options[key];
+    return isName && typeof value === "string" ? [[key, value] satisfies [string, string]] : [];
+  });
+}
+
+function collectTexts(value: unknown, texts: Set<string>): void {
+  if (typeof value === "string") texts.add(value);
+  else if (typeof value === "object" && value !== null) {
+    for (const part of Object.values(value)) collectTexts(part, texts);
+  }
+}

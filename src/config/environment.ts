@@ -1,0 +1,65 @@
+/** Expands `${NAME}` and `${NAME:-default}` in a scalar of pipeline.yaml. */
+import type { Fault, Position } from "./config.ts";
+import { fault } from "./fault.ts";
+import { nearest } from "./nearest.ts";
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface Expansion {
+  readonly text: string;
+  /** The text held at least one `${…}`. */
+  readonly expanded: boolean;
+  readonly faults: readonly Fault[];
+}
+
+const namePattern = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/**
+ * As in a shell, a default also stands in for a variable that is set to nothing; `$${` is a literal `${`. What a
+ * variable holds is not expanded again, and never repeated in a fault.
+ */
+export function expandText(text: string, env: Environment, at: Position): Expansion {
+  if (!text.includes("${")) return { text, expanded: false, faults: [] };
+  const faults: Fault[] = [];
+  let result = "";
+  let expanded = false;
+  let from = 0;
+  for (;;) {
+    const open = text.indexOf("${", from);
+    if (open === -1) break;
+    if (open > from && text[open - 1] === "$") {
+      result += text.slice(from, open - 1) + "${";
+      from = open + 2;
+      continue;
+    }
+    result += text.slice(from, open);
+    expanded = true;
+    const close = text.indexOf("}", open);
+    if (close === -1) {
+      faults.push(fault("SLUICE_ENV_SYNTAX", '"${" without its "}"', { at }));
+      from = text.length;
+      break;
+    }
+    result += readVariable(text.slice(open + 2, close), env, at, faults);
+    from = close + 1;
+  }
+  return { text: result + text.slice(from), expanded, faults };
+}
+
+function readVariable(inner: string, env: Environment, at: Position, faults: Fault[]): string {
+  const split = inner.indexOf(":-");
+  const name = split === -1 ? inner : inner.slice(0, split);
+  const standIn = split === -1 ? undefined : inner.slice(split + 2);
+  if (!namePattern.test(name) || standIn?.includes("${") === true) {
+    faults.push(fault("SLUICE_ENV_SYNTAX", `"\${${inner}}" names no environment variable`, { at }));
+    return "";
+  }
+  const value = env[name];
+  if (value !== undefined && (value !== "" || standIn === undefined)) return value;
+  if (standIn !== undefined) return standIn;
+  const didYouMean = nearest(name, Object.keys(env));
+  faults.push(
+    fault("SLUICE_ENV_UNSET", `environment variable ${name} is not set`, { at, didYouMean }),
+  );
+  return "";
+}

@@ -1,0 +1,80 @@
+/**
+ * Makes faults from the catalogue, puts them in order and prints them: the same for `sluice check`, a start that fails
+ * and a reload that is refused.
+ */
+import { isAbsolute, relative, sep } from "node:path";
+import { sluiceErrors, type SluiceCode } from "../errors.ts";
+import type { Fault, Position } from "./config.ts";
+
+interface FaultOptions {
+  readonly at?: Position | undefined;
+  readonly didYouMean?: string | undefined;
+  /** Replaces the catalogue's remedy where the place says more precisely what to change. */
+  readonly remedy?: string | undefined;
+}
+
+export function fault(code: SluiceCode, message: string, options: FaultOptions = {}): Fault {
+  const { at, didYouMean, remedy = sluiceErrors[code] } = options;
+  return {
+    code,
+    message,
+    remedy,
+    ...(at !== undefined && { at }),
+    ...(didYouMean !== undefined && { didYouMean }),
+  };
+}
+
+/** By position, then code; what stands twice (a list that several routes use) stays once. */
+export function orderFaults(faults: readonly Fault[]): Fault[] {
+  const seen = new Set<string>();
+  return faults
+    .filter((one) => {
+      const key = JSON.stringify([one.code, one.message, one.at]);
+      if (seen.has(key)) return false;
+      seen.add(key);
+      return true;
+    })
+    .toSorted(byPosition);
+}
+
+function byPosition(a: Fault, b: Fault): number {
+  if (a.at === undefined || b.at === undefined) {
+    return Number(a.at !== undefined) - Number(b.at !== undefined);
+  }
+  return (
+    compare(a.at.file, b.at.file) ||
+    a.at.line - b.at.line ||
+    a.at.col - b.at.col ||
+    compare(a.code, b.code) ||
+    compare(a.message, b.message)
+  );
+}
+
+function compare(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
+
+/** `file:line:col  CODE  message`, then "did you mean" and the remedy, each on its own indented line. */
+export function printFault(one: Fault, cwd: string): string {
+  const lines = [
+    [place(one.at, cwd), one.code, one.message].filter((part) => part !== "").join("  "),
+  ];
+  if (one.didYouMean !== undefined)
+    lines.push(`    did you mean ${JSON.stringify(one.didYouMean)}?`);
+  lines.push(`    ${one.remedy}`);
+  return lines.join("\n");
+}
+
+function place(at: Position | undefined, cwd: string): string {
+  return at === undefined ? "" : `${shownPath(at.file, cwd)}:${at.line}:${at.col}`;
+}
+
+/** A path relative to `cwd` when it lies below it. */
+export function shownPath(file: string, cwd: string): string {
+  if (!isAbsolute(file)) return file;
+  const short = relative(cwd, file);
+  return short === "" || short === ".." || short.startsWith(`..${sep}`) || isAbsolute(short)
+    ? file
+    : short;
+}

@@ -1,0 +1,149 @@
+/**
+ * String formats of pipeline.yaml and of plugin options, with the words in which a fault names them. A plugin uses them
+ * in its options schema as `format: "…"`; the published schema carries the pattern, for editors that know no such format.
+ */
+import { isIP } from "node:net";
+
+export interface Format {
+  /** Completes "must be …". */
+  readonly says: string;
+  readonly test: (text: string) => boolean;
+  /** A regular expression that takes at least all that `test` takes; for editors. */
+  readonly pattern?: string;
+}
+
+const durationPattern = /^(\d{1,9})(ms|s|m|h|d)$/;
+const unitMs: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/** Milliseconds of `500ms`, `45s`, `15m`, `12h`, `30d`; undefined when the text is none. */
+export function durationMs(text: string): number | undefined {
+  const match = durationPattern.exec(text);
+  const unit = unitMs[match?.[2] ?? ""];
+  return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
+}
+
+/** A comma-separated list of urls as its parts. */
+export function splitUrls(text: string): string[] {
+  return text
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "");
+}
+
+function isUrl(text: string, schemes: readonly string[]): boolean {
+  const url = URL.parse(text);
+  return url !== null && url.hostname !== "" && schemes.includes(url.protocol);
+}
+
+function isAddressBlock(text: string): boolean {
+  const [address = "", bits, rest] = text.split("/");
+  const family = isIP(address);
+  if (family === 0 || rest !== undefined || address.includes("%")) return false;
+  if (bits === undefined) return true;
+  return /^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128);
+}
+
+function isListenHost(text: string): boolean {
+  if (isIP(text) !== 0) return true;
+  return /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9])?)*$/i.test(
+    text,
+  );
+}
+
+const httpSchemes = ["http:", "https:"];
+const upstreamSchemes = [...httpSchemes, "ws:", "wss:"];
+
+export const formats = {
+  "short-duration": {
+    says: "a duration such as 500ms, 45s, 15m, 12h or 30d",
+    test: (text) => durationMs(text) !== undefined,
+    pattern: durationPattern.source,
+  },
+  "http-url": {
+    says: "an http or https URL",
+    test: (text) => isUrl(text, httpSchemes),
+    pattern: "^https?://",
+  },
+  "upstream-urls": {
+    says: "one or more http, https, ws or wss URLs, comma-separated",
+    test: (text) => {
+      const urls = splitUrls(text);
+      return urls.length > 0 && urls.every((url) => isUrl(url, upstreamSchemes));
+    },
+    pattern: "^\\s*(https?|wss?)://",
+  },
+  "redis-url": {
+    says: "a redis or rediss URL",
+    test: (text) => isUrl(text, ["redis:", "rediss:"]),
+    pattern: "^rediss?://",
+  },
+  "postgres-url": {
+    says: "a postgres or postgresql URL",
+    test: (text) => isUrl(text, ["postgres:", "postgresql:"]),
+    pattern: "^postgres(ql)?://",
+  },
+  "address-block": {
+    says: "an IP address or a block such as 10.0.0.0/8 or fd00::/8",
+    test: isAddressBlock,
+    pattern: "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
+  },
+  "listen-host": {
+    says: "an IP address or a host name to listen on",
+    test: isListenHost,
+  },
+  decimal: {
+    says: "a decimal number such as 0.001",
+    test: (text) => /^\d{1,12}(\.\d{1,18})?$/.test(text),
+    pattern: "^\\d{1,12}(\\.\\d{1,18})?$",
+  },
+  "overage-rate": {
+    says: 'a decimal number such as 0.001, or "none"',
+    test: (text) => text === "none" || /^\d{1,12}(\.\d{1,18})?$/.test(text),
+    pattern: "^(none|\\d{1,12}(\\.\\d{1,18})?)$",
+  },
+  "usd-rate": {
+    says: "a decimal number, or an http(s) URL with #/json/pointer",
+    test: (text) =>
+      /^\d{1,12}(\.\d{1,18})?$/.test(text) || (isUrl(text, httpSchemes) && text.includes("#/")),
+    pattern: "^(\\d{1,12}(\\.\\d{1,18})?|https?://.*#/.*)$",
+  },
+  "json-pointer": {
+    says: "a JSON Pointer such as /data/price",
+    test: (text) => /^(\/([^~/]|~[01])*)*$/.test(text),
+    pattern: "^(/([^~/]|~[01])*)*$",
+  },
+  "condition-path": {
+    says: 'a path that starts with "/", with at most one "*", at its end',
+    test: (text) => text.startsWith("/") && !/[*?#\s]./.test(text) && !/[?#\s]$/.test(text),
+    pattern: "^/[^*?#\\s]*\\*?$",
+  },
+  "upstream-name": {
+    says: "the name of an upstream",
+    test: () => true,
+  },
+  regex: {
+    says: "a regular expression",
+    test: (text) => {
+      try {
+        return new RegExp(text, "u") instanceof RegExp;
+      } catch {
+        return false;
+      }
+    },
+  },
+  uri: { says: "a URI", test: (text) => URL.canParse(text) },
+  ipv4: { says: "an IPv4 address", test: (text) => isIP(text) === 4 },
+  ipv6: { says: "an IPv6 address", test: (text) => isIP(text) === 6 },
+} as const satisfies Record<string, Format>;
+
+export type FormatName = keyof typeof formats;
+
+export function isFormat(name: string): name is FormatName {
+  return Object.hasOwn(formats, name);
+}

@@ -1,0 +1,128 @@
+/** The parts of the file's schema that describe what Sluice stands in front of: nodes and inference networks. */
+import type { JsonSchema } from "../plugin.ts";
+
+const mebibyte = 1_048_576;
+
+function integer(
+  fallback: number,
+  bounds: readonly [number, number],
+  description: string,
+): JsonSchema {
+  return {
+    type: "integer",
+    minimum: bounds[0],
+    maximum: bounds[1],
+    default: fallback,
+    description,
+  };
+}
+
+const day = 86_400_000;
+
+/** One backend. `forward` uses the first group of members, the node proxy all. */
+export const upstreamSchema: JsonSchema = {
+  type: "object",
+  description: "One backend.",
+  additionalProperties: false,
+  required: ["urls"],
+  properties: {
+    urls: {
+      type: ["string", "array"],
+      format: "upstream-urls",
+      items: { type: "string", format: "upstream-urls" },
+      minItems: 1,
+      description: "One URL or several (a list, or comma-separated): http, https, ws or wss.",
+    },
+    connectMs: integer(2_000, [1, day], "Until a connection stands."),
+    headersMs: integer(30_000, [1, day], "Until the head of the answer."),
+    idleMs: integer(60_000, [1, day], "Between two pieces of a body."),
+    connections: integer(64, [1, 10_000], "The most connections to one URL (a node allows 100)."),
+    aliases: {
+      type: "object",
+      default: {},
+      additionalProperties: { type: "string", minLength: 1 },
+      description: "Prefix that clients use to the node's own, such as ledger_ to midnight_.",
+    },
+    methods: {
+      type: "object",
+      default: {},
+      description:
+        "Node methods: false takes one off the whitelist, an object adds or re-prices it.",
+      additionalProperties: {
+        type: ["boolean", "object"],
+        additionalProperties: false,
+        properties: {
+          cuMilli: { type: "integer", minimum: 0, maximum: 1e12, description: "Price, milli-CU." },
+          params: {
+            type: "array",
+            items: { type: "string", minLength: 1 },
+            description: 'Names in order, such as ["storageKey", "blockHash?"].',
+          },
+        },
+      },
+    },
+    cacheBytes: integer(64 * mebibyte, [0, 1e12], "Bound of the immutable cache; 0: no cache."),
+    singleFlight: {
+      type: "boolean",
+      default: true,
+      description: "Identical reads in flight share one call.",
+    },
+    batchParallel: integer(8, [1, 50], "Items of one batch that run at once."),
+    probeMs: integer(2_000, [100, day], "How often nodes are probed."),
+    maxLag: integer(8, [1, 1e9], "Blocks behind the best node before a node is left out."),
+    maxHeadAge: {
+      type: "string",
+      format: "short-duration",
+      description:
+        "A node whose head is older is left out, such as 60s; absent: age does not count.",
+    },
+    answerBytes: integer(64 * mebibyte, [1_024, 1e9], "The largest answer taken from a node."),
+  },
+};
+
+/** USD price of one native token: decisions.md section 8. */
+export const rateSchema: JsonSchema = {
+  type: ["string", "object"],
+  format: "usd-rate",
+  description:
+    "USD of one native token: a decimal, a URL with #/json/pointer, or { url, pointer, every }.",
+  additionalProperties: false,
+  required: ["url", "pointer"],
+  properties: {
+    url: { type: "string", format: "http-url", description: "A JSON document." },
+    pointer: { type: "string", format: "json-pointer", description: "The price in it." },
+    every: {
+      type: "string",
+      format: "short-duration",
+      default: "60s",
+      description: "How often it is read.",
+    },
+  },
+};
+
+/** One inference network: decisions.md section 8. A network without a `url` is not configured. */
+export const networkSchema: JsonSchema = {
+  type: "object",
+  description: "One inference network.",
+  additionalProperties: false,
+  required: ["kind"],
+  properties: {
+    kind: { enum: ["openai", "enclave"], description: "What its workers speak." },
+    url: { type: "string", format: "http-url", description: "Base URL; absent: not configured." },
+    status: {
+      type: "object",
+      additionalProperties: false,
+      description: "Where prices and workers are polled.",
+      properties: {
+        url: { type: "string", format: "http-url", description: "Polled every 10 s." },
+      },
+    },
+    price_per_token_nano: {
+      type: "string",
+      format: "decimal",
+      default: "0",
+      description: "Price of a token in nano native tokens, where no status tells it.",
+    },
+    rate: rateSchema,
+  },
+};

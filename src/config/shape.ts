@@ -1,0 +1,218 @@
+/** Makes the `Config` out of the located tree: validates the whole file, then turns each section into its type. */
+import { dirname, resolve } from "node:path";
+import type { PlanName } from "../plugin.ts";
+import type {
+  Config,
+  Fault,
+  PlanConfig,
+  PluginUse,
+  RouteConfig,
+  ServerConfig,
+  UpstreamConfig,
+} from "./config.ts";
+import { createExpander, methodFaults, pluginUse, readSurface, type Expander } from "./expand.ts";
+import { fault } from "./fault.ts";
+import { durationMs, splitUrls } from "./formats.ts";
+import { find, type Located, type LocatedMap } from "./located.ts";
+import { pathProblem } from "./paths.ts";
+import { fileSchema } from "./schema.ts";
+import { validate } from "./validate.ts";
+
+/** The file after validation, with defaults: what `fileSchema` describes. */
+interface FileShape {
+  readonly environment: Config["environment"];
+  readonly server: ServerConfig;
+  readonly admin: Config["admin"];
+  readonly store: { readonly data: string; readonly redis?: string; readonly postgres?: string };
+  readonly metering: Config["metering"];
+  readonly plans: Readonly<Record<PlanName, PlanShape>>;
+  readonly log: Config["log"];
+  readonly upstreams: Readonly<Record<string, UpstreamShape | null>>;
+  readonly plugins: Readonly<Record<string, string | null>>;
+  readonly routes?: readonly (RouteShape | null)[];
+}
+
+interface PlanShape {
+  readonly rps: number;
+  readonly includedCu: number;
+  readonly overageUsdPerCu: string;
+}
+
+type UpstreamShape = Omit<UpstreamConfig, "name" | "at" | "urls" | "methods" | "maxHeadAgeMs"> & {
+  readonly urls?: string | readonly (string | null)[];
+  readonly methods: Readonly<Record<string, boolean | UpstreamMethod>>;
+  readonly maxHeadAge?: string;
+};
+type UpstreamMethod = Exclude<UpstreamConfig["methods"][string], false>;
+
+interface RouteShape {
+  readonly path?: string;
+  readonly methods?: readonly (string | null)[];
+  readonly websocket: boolean;
+}
+
+/** Entries of lists are judged by expand.ts, which knows their forms and names them better than a schema could. */
+const looseEntry = {};
+const readingSchema = fileSchema({
+  step: looseEntry,
+  surface: { type: ["string", "object"] },
+  tools: looseEntry,
+  fastify: looseEntry,
+});
+
+export function shapeConfig(root: LocatedMap, file: string): { config: Config; faults: Fault[] } {
+  dropNulls(root, 0);
+  const { faults: found, value } = validate(root, readingSchema);
+  const faults = [...found];
+  // `validate` returns what the schema describes, without the parts it reported.
+  const shape = value as FileShape;
+  const expander = createExpander(find(root, "/lists"));
+  const config: Config = {
+    file,
+    environment: shape.environment,
+    server: shape.server,
+    admin: shape.admin,
+    store: {
+      data: resolve(dirname(file), shape.store.data),
+      redis: shape.store.redis,
+      postgres: shape.store.postgres,
+    },
+    metering: shape.metering,
+    plans: shapePlans(shape.plans),
+    upstreams: shapeUpstreams(shape.upstreams, root),
+    log: shape.log,
+    plugins: shapePlugins(shape.plugins, root),
+    fastify: shapeFastify(find(root, "/fastify"), faults),
+    ...shapeUnmatched(find(root, "/unmatched"), expander),
+    routes: (shape.routes ?? []).flatMap((route, index) => {
+      const node = find(root, `/routes/${index}`);
+      return route === null || node === undefined
+        ? []
+        : [shapeRoute(route, node, expander, faults)];
+    }),
+  };
+  checkTools(find(root, "/tools"), faults);
+  return { config, faults: [...faults, ...expander.finish()] };
+}
+
+/** A key with nothing behind it (all its lines commented out) counts as not written. Options of plugins keep theirs. */
+function dropNulls(node: Located, depth: number): void {
+  if (node.kind === "list") {
+    // Only routes: entries of other lists are plugins with their options.
+    if (depth === 1) for (const item of node.items) if (item.kind === "map") dropOwnNulls(item);
+    return;
+  }
+  if (node.kind !== "map") return;
+  dropOwnNulls(node);
+  for (const entry of node.entries.values()) dropNulls(entry.value, depth + 1);
+}
+
+function dropOwnNulls(node: LocatedMap): void {
+  for (const [key, { value }] of node.entries) {
+    if (value.kind === "scalar" && value.value === null && !value.broken) node.entries.delete(key);
+  }
+}
+
+function shapePlans(plans: FileShape["plans"]): Config["plans"] {
+  const plan = ({ rps, includedCu, overageUsdPerCu }: PlanShape): PlanConfig => ({
+    rps,
+    includedCuMilli: includedCu * 1_000,
+    overageUsdPerCu: overageUsdPerCu === "none" ? undefined : overageUsdPerCu,
+  });
+  return {
+    free: plan(plans.free),
+    developer: plan(plans.developer),
+    startup: plan(plans.startup),
+    enterprise: plan(plans.enterprise),
+  };
+}
+
+function shapeUpstreams(
+  upstreams: FileShape["upstreams"],
+  root: Located,
+): ReadonlyMap<string, UpstreamConfig> {
+  const result = new Map<string, UpstreamConfig>();
+  const nodes = find(root, "/upstreams");
+  for (const [name, shape] of Object.entries(upstreams)) {
+    const at = nodes?.kind === "map" ? nodes.entries.get(name)?.keyAt : undefined;
+    if (shape === null || at === undefined) continue;
+    const { urls = [], methods, maxHeadAge, ...rest } = shape;
+    const list = typeof urls === "string" ? [urls] : urls;
+    result.set(name, {
+      ...rest,
+      name,
+      at,
+      urls: list.flatMap((text) => (text === null ? [] : splitUrls(text))),
+      methods: Object.fromEntries(
+        Object.entries(methods).map(([method, rule]) => [method, rule === true ? {} : rule]),
+      ),
+      maxHeadAgeMs: maxHeadAge === undefined ? undefined : durationMs(maxHeadAge),
+    });
+  }
+  return result;
+}
+
+function shapePlugins(plugins: FileShape["plugins"], root: Located): Config["plugins"] {
+  const nodes = find(root, "/plugins");
+  const entries = Object.entries(plugins).flatMap(([name, source]) => {
+    const at = nodes?.kind === "map" ? nodes.entries.get(name)?.keyAt : undefined;
+    return source === null || at === undefined ? [] : [[name, { source, at }] as const];
+  });
+  return new Map(entries);
+}
+
+function shapeUnmatched(
+  node: Located | undefined,
+  expander: Expander,
+): Pick<Config, "unmatched" | "unmatchedOff" | "unmatchedIncomplete"> {
+  const { steps, off, incomplete } = expander.expand(node);
+  return { unmatched: steps, unmatchedOff: off, unmatchedIncomplete: incomplete };
+}
+
+function shapeFastify(node: Located | undefined, faults: Fault[]): PluginUse[] {
+  if (node?.kind !== "list") return [];
+  return node.items.flatMap((item) => readSurface(item, faults) ?? []);
+}
+
+/** The tool catalogue comes later; what stands here is at least well formed. */
+function checkTools(node: Located | undefined, faults: Fault[]): void {
+  if (node?.kind !== "list") return;
+  for (const item of node.items) readSurface(item, faults);
+}
+
+function shapeRoute(
+  shape: RouteShape,
+  node: Located,
+  expander: Expander,
+  faults: Fault[],
+): RouteConfig {
+  const { path = "", websocket } = shape;
+  const { steps, off, incomplete } = expander.expand(find(node, "/run"));
+  const problem = path === "" ? undefined : pathProblem(path);
+  const pathNode = find(node, "/path");
+  if (problem !== undefined) {
+    const at = pathNode?.at ?? node.at;
+    faults.push(
+      fault("SLUICE_ROUTE_PATH", `the path ${JSON.stringify(path)} is wrong: ${problem}`, { at }),
+    );
+  }
+  const methodsNode = find(node, "/methods");
+  if (websocket && methodsNode !== undefined) {
+    faults.push(
+      fault("SLUICE_ROUTE_WEBSOCKET", "a websocket route takes no methods", { at: methodsNode.at }),
+    );
+  } else faults.push(...methodFaults(methodsNode, ["*"]));
+  const methods = (shape.methods ?? ["*"]).filter((method) => method !== null);
+  const to = readSurface(find(node, "/to"), faults);
+  return {
+    path,
+    methods: websocket ? ["GET"] : methods,
+    websocket,
+    run: steps,
+    // A route without a readable surface is a fault already; the empty name is never looked up.
+    to: to ?? pluginUse("", node.at),
+    at: node.at,
+    off,
+    incomplete: incomplete || to === undefined || problem !== undefined,
+  };
+}

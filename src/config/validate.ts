@@ -1,0 +1,165 @@
+/**
+ * Validates a located tree against a JSON Schema and says what is wrong in the words of someone who reads the file.
+ * Repairs on the way what can be repaired, so that one mistake is one fault: values from the environment take the type
+ * that the schema wants, and a mistyped key is read as the key it was meant to be.
+ */
+import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
+import type { JsonSchema } from "../plugin.ts";
+import type { Fault, Position } from "./config.ts";
+import { formats } from "./formats.ts";
+import { find, plainValue, pointerKeys, type Located } from "./located.ts";
+import { nearest } from "./nearest.ts";
+import { describeError, relevantErrors } from "./validate-errors.ts";
+
+export interface Validated {
+  readonly faults: readonly Fault[];
+  /** The plain value with defaults filled in. Where faults were found, without the parts that are wrong. */
+  readonly value: unknown;
+}
+
+const ajv = new Ajv2020({
+  allErrors: true,
+  verbose: true,
+  useDefaults: true,
+  strict: true,
+  strictTypes: false,
+  strictTuples: false,
+  strictRequired: false,
+  allowUnionTypes: true,
+  logger: false,
+});
+for (const [name, format] of Object.entries(formats)) {
+  ajv.addFormat(name, { type: "string", validate: format.test });
+}
+
+const compiled = new WeakMap<JsonSchema, ValidateFunction>();
+
+/** Throws an Error with ajv's words when the schema itself is wrong. */
+export function compileSchema(schema: JsonSchema): ValidateFunction {
+  const known = compiled.get(schema);
+  if (known !== undefined) return known;
+  const validator = ajv.compile(schema);
+  compiled.set(schema, validator);
+  // ajv would keep every schema for the life of the process; the WeakMap keeps it as long as its plugin.
+  ajv.removeSchema(schema);
+  return validator;
+}
+
+/** More rounds than any file needs: each repairs at least one thing. */
+const mostRounds = 100;
+
+/**
+ * `node` is changed in place where something was repaired. `label` names the subtree in messages (`rate-limit`; empty for
+ * the whole file), `own` is where it stands.
+ */
+export function validate(
+  node: Located,
+  schema: JsonSchema,
+  { label = "", own = node.at }: { label?: string; own?: Position } = {},
+): Validated {
+  const validator = compileSchema(schema);
+  const faults: Fault[] = [];
+  for (let round = 0; ; round++) {
+    const value = plainValue(node);
+    if (validator(value) || validator.errors === null || validator.errors === undefined) {
+      return { faults, value };
+    }
+    const errors = validator.errors;
+    const repaired =
+      round < mostRounds && errors.map((error) => repair(node, error, label, faults));
+    if (repaired !== false && repaired.includes(true)) continue;
+    const relevant = relevantErrors(errors).filter((error) => !isBroken(node, error));
+    faults.push(...relevant.map((error) => describeError(node, error, label, own)));
+    return { faults, value: prune(validator, value, errors) };
+  }
+}
+
+function isBroken(node: Located, error: ErrorObject): boolean {
+  const part = find(node, error.instancePath);
+  return part?.kind === "scalar" && part.broken;
+}
+
+function repair(node: Located, error: ErrorObject, label: string, faults: Fault[]): boolean {
+  if (error.keyword === "type") return retype(node, error);
+  if (error.keyword !== "additionalProperties") return false;
+  return renameKey(node, error, label, faults);
+}
+
+/** Gives a scalar the type that the schema wants, where its text says it just as well. */
+function retype(node: Located, error: ErrorObject): boolean {
+  const part = find(node, error.instancePath);
+  if (part?.kind !== "scalar" || part.broken) return false;
+  const wanted: readonly unknown[] = [error.params["type"]].flat();
+  if (typeof part.value === "number" && wanted.includes("string")) {
+    part.value = part.source;
+    return true;
+  }
+  if (!part.expanded || typeof part.value !== "string") return false;
+  const isNumber = wanted.includes("number") || wanted.includes("integer");
+  if (isNumber && /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(part.value)) {
+    part.value = Number(part.value);
+    return true;
+  }
+  if (wanted.includes("boolean") && (part.value === "true" || part.value === "false")) {
+    part.value = part.value === "true";
+    return true;
+  }
+  return false;
+}
+
+/** Keys that a schema error's own schema declares. */
+function declaredKeys(error: ErrorObject): string[] {
+  const properties: unknown = error.parentSchema?.["properties"];
+  return typeof properties === "object" && properties !== null ? Object.keys(properties) : [];
+}
+
+function renameKey(node: Located, error: ErrorObject, label: string, faults: Fault[]): boolean {
+  const part = find(node, error.instancePath);
+  const key = String(error.params["additionalProperty"]);
+  if (part?.kind !== "map") return false;
+  const meant = nearest(
+    key,
+    declaredKeys(error).filter((name) => !part.entries.has(name)),
+  );
+  const entry = part.entries.get(key);
+  if (meant === undefined || entry === undefined) return false;
+  faults.push(unknownKey(node, error, label, meant));
+  part.entries.delete(key);
+  part.entries.set(meant, entry);
+  return true;
+}
+
+function unknownKey(node: Located, error: ErrorObject, label: string, meant: string): Fault {
+  return { ...describeError(node, error, label, node.at), didYouMean: meant };
+}
+
+/** The value without what is wrong in it, and blanks for what is missing, so that later checks can go on. */
+function prune(
+  validator: ValidateFunction,
+  value: unknown,
+  errors: readonly ErrorObject[],
+): unknown {
+  if (errors.some((error) => error.instancePath === "" && error.keyword === "type")) return {};
+  for (const error of errors) pruneOne(value, error);
+  // Runs for the defaults of what was taken out.
+  validator(value);
+  return value;
+}
+
+function pruneOne(value: unknown, error: ErrorObject): void {
+  const keys = pointerKeys(error.instancePath);
+  if (error.keyword === "required") return;
+  if (error.keyword === "additionalProperties")
+    keys.push(String(error.params["additionalProperty"]));
+  const last = keys.pop();
+  let parent: unknown = value;
+  for (const key of keys) parent = isContainer(parent) ? parent[key] : undefined;
+  if (last === undefined || !isContainer(parent)) return;
+  if (Array.isArray(parent)) parent[last] = null;
+  else delete parent[last];
+}
+
+/** Objects and arrays alike: both are reached by key. */
+function isContainer(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}

@@ -1,0 +1,160 @@
+/** Reads YAML 1.2 into the located tree, with the environment expanded, and turns what YAML objects to into faults. */
+import {
+  isAlias,
+  isMap,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  type Document,
+  type Node,
+  type YAMLError,
+  type YAMLMap,
+} from "yaml";
+import type { SluiceCode } from "../errors.ts";
+import type { Fault, Position } from "./config.ts";
+import { expandText, type Environment } from "./environment.ts";
+import { fault } from "./fault.ts";
+import type { Located, LocatedEntry, LocatedScalar } from "./located.ts";
+
+/** More parts than any real file has: aliases of aliases can grow a small file without bound. */
+const mostParts = 50_000;
+
+interface Reading {
+  readonly document: Document;
+  readonly env: Environment;
+  readonly faults: Fault[];
+  /** 1-based position of an offset into the text. */
+  readonly position: (offset: number) => Position;
+  /** Collections around the one being read: an alias to one of them would never end. */
+  readonly around: Set<Node>;
+  parts: number;
+}
+
+/** `root` is undefined when the text is no YAML that could be read on. */
+export function readYaml(
+  text: string,
+  file: string,
+  env: Environment,
+): { root: Located | undefined; faults: Fault[] } {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, version: "1.2" });
+  const position = (offset: number): Position => {
+    const { line, col } = lines.linePos(offset);
+    return { file, line: Math.max(line, 1), col: Math.max(col, 1) };
+  };
+  const problems = [...document.errors, ...document.warnings];
+  const faults = problems.map((problem) => yamlFault(problem, position));
+  const readable = document.errors.every((error) => error.code === "DUPLICATE_KEY");
+  if (!readable || document.contents === null) return { root: undefined, faults };
+  const reading: Reading = { document, env, faults, position, around: new Set(), parts: 0 };
+  return { root: locateNode(document.contents, reading), faults };
+}
+
+const yamlCodes: Partial<Record<YAMLError["code"], SluiceCode>> = {
+  TAB_AS_INDENT: "SLUICE_YAML_TAB",
+  DUPLICATE_KEY: "SLUICE_YAML_DUPLICATE_KEY",
+  BAD_ALIAS: "SLUICE_YAML_ALIAS",
+  TAG_RESOLVE_FAILED: "SLUICE_YAML_TAG",
+  MULTIPLE_DOCS: "SLUICE_YAML_DOCUMENTS",
+};
+
+function yamlFault(problem: YAMLError, position: (offset: number) => Position): Fault {
+  const code = yamlCodes[problem.code] ?? "SLUICE_YAML_SYNTAX";
+  const [first = ""] = problem.message.split("\n");
+  return fault(code, first, { at: position(problem.pos[0]) });
+}
+
+function positionOfNode(node: Node, reading: Reading): Position {
+  return reading.position(node.range?.[0] ?? 0);
+}
+
+function scalar(at: Position, value: LocatedScalar["value"], broken = false): LocatedScalar {
+  return { kind: "scalar", at, value, source: String(value), expanded: false, broken };
+}
+
+function locateNode(node: Node, reading: Reading): Located {
+  const at = positionOfNode(node, reading);
+  reading.parts++;
+  if (reading.parts > mostParts) {
+    if (reading.parts === mostParts + 1) {
+      reading.faults.push(fault("SLUICE_YAML_ALIAS", "aliases make the file endless", { at }));
+    }
+    return scalar(at, null, true);
+  }
+  if (isAlias(node)) return locateAlias(node.source, node.resolve(reading.document), at, reading);
+  if (isMap(node)) return locateMap(node, at, reading);
+  if (isSeq(node)) {
+    reading.around.add(node);
+    const items = node.items
+      .filter((item) => isNodeLike(item))
+      .map((item) => locateNode(item, reading))
+      .filter((item) => !isNothing(item));
+    reading.around.delete(node);
+    return { kind: "list", at, items };
+  }
+  return isScalar(node) ? locateScalar(node.value, node.source, at, reading) : scalar(at, null);
+}
+
+function isNodeLike(value: unknown): value is Node {
+  return isAlias(value) || isMap(value) || isSeq(value) || isScalar(value);
+}
+
+function locateAlias(
+  name: string,
+  target: Node | undefined,
+  at: Position,
+  reading: Reading,
+): Located {
+  if (target === undefined || reading.around.has(target)) {
+    reading.faults.push(fault("SLUICE_YAML_ALIAS", `alias *${name} stands inside itself`, { at }));
+    return scalar(at, null, true);
+  }
+  return { ...locateNode(target, reading), at };
+}
+
+function locateMap(node: YAMLMap, at: Position, reading: Reading): Located {
+  reading.around.add(node);
+  const entries = new Map<string, LocatedEntry>();
+  for (const pair of node.items) {
+    if (!isPair(pair) || !isNodeLike(pair.key)) continue;
+    const keyAt = positionOfNode(pair.key, reading);
+    const key = isScalar(pair.key) ? keyText(pair.key.value, pair.key.source) : undefined;
+    if (key === undefined) {
+      reading.faults.push(fault("SLUICE_YAML_KEY", "a key must be plain text", { at: keyAt }));
+      continue;
+    }
+    const value = isNodeLike(pair.value) ? locateNode(pair.value, reading) : scalar(keyAt, null);
+    if (!entries.has(key) && !isNothing(value)) entries.set(key, { keyAt, value });
+  }
+  reading.around.delete(node);
+  return { kind: "map", at, entries };
+}
+
+function keyText(value: unknown, source: string | undefined): string | undefined {
+  if (typeof value === "string") return value;
+  return typeof value === "number" || typeof value === "boolean" ? source : undefined;
+}
+
+function locateScalar(
+  value: unknown,
+  source: string | undefined,
+  at: Position,
+  reading: Reading,
+): LocatedScalar {
+  if (typeof value === "string") {
+    const { text, expanded, faults } = expandText(value, reading.env, at);
+    reading.faults.push(...faults);
+    return { kind: "scalar", at, value: text, source: text, expanded, broken: faults.length > 0 };
+  }
+  if (typeof value === "number" || typeof value === "boolean") {
+    return { ...scalar(at, value), source: source ?? String(value) };
+  }
+  return scalar(at, null);
+}
+
+/** What the environment expanded to nothing counts as not written: `redis: ${REDIS_URL:-}` has no redis. */
+function isNothing(node: Located): boolean {
+  return node.kind === "scalar" && node.expanded && !node.broken && node.value === "";
+}

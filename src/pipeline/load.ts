@@ -1,0 +1,170 @@
+/**
+ * Finds and imports plugin modules: those that ship with Sluice are the folders of plugins/, third-party ones are named
+ * under `plugins:` in pipeline.yaml. Both go through the same contract and the same checks.
+ */
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { registerHooks } from "node:module";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { allUses } from "../config/check.ts";
+import type { Config, Fault, Position } from "../config/config.ts";
+import { fault } from "../config/fault.ts";
+import { nearest } from "../config/nearest.ts";
+import type { Plugin } from "../plugin.ts";
+import { pluginProblems } from "./manifest.ts";
+
+export interface Loaded {
+  /** Every plugin that the configuration names and that could be loaded, by the name used there. */
+  readonly plugins: ReadonlyMap<string, Plugin>;
+  readonly faults: readonly Fault[];
+}
+
+const shippedFolder = fileURLToPath(new URL("../../plugins/", import.meta.url));
+/** `index.ts` when Node runs the sources, `index.js` in the published package. */
+const indexFile = `index${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`;
+
+/** Names of the plugins that ship with Sluice, in alphabetical order. */
+export function shippedNames(): string[] {
+  return readdirSync(shippedFolder, { withFileTypes: true })
+    .filter(
+      (entry) => entry.isDirectory() && existsSync(join(shippedFolder, entry.name, indexFile)),
+    )
+    .map((entry) => entry.name)
+    .toSorted();
+}
+
+export async function loadPlugins(config: Config): Promise<Loaded> {
+  const shipped = new Set(shippedNames());
+  const plugins = new Map<string, Plugin>();
+  const faults: Fault[] = [];
+  const add = (name: string, result: Plugin | Fault[]): void => {
+    if (Array.isArray(result)) faults.push(...result);
+    else plugins.set(name, result);
+  };
+  for (const [name, { source, at }] of config.plugins) {
+    if (shipped.has(name)) {
+      const message = `"${name}" is the name of a plugin that ships with Sluice`;
+      faults.push(fault("SLUICE_PLUGIN_SHADOWS", message, { at }));
+    } else add(name, await loadThirdParty(name, source, at, dirname(config.file)));
+  }
+  const uses = allUses(config).filter((use) => use.name !== "" && !config.plugins.has(use.name));
+  for (const [name, [first]] of Map.groupBy(uses, (use) => use.name)) {
+    if (first === undefined || !shipped.has(name)) continue;
+    add(name, await importPlugin(name, shippedUrl(name), first.at));
+  }
+  const known = [...shipped, ...config.plugins.keys()];
+  for (const { name, at } of uses) {
+    if (shipped.has(name)) continue;
+    const didYouMean = nearest(name, known);
+    faults.push(fault("SLUICE_PLUGIN_UNKNOWN", `there is no plugin "${name}"`, { at, didYouMean }));
+  }
+  return { plugins, faults };
+}
+
+function shippedUrl(name: string): string {
+  return pathToFileURL(join(shippedFolder, name, indexFile)).href;
+}
+
+/** Every plugin that ships with Sluice; a broken one is left out, with its faults. */
+export async function loadShipped(): Promise<Loaded> {
+  const plugins = new Map<string, Plugin>();
+  const faults: Fault[] = [];
+  for (const name of shippedNames()) {
+    const file = join(shippedFolder, name, indexFile);
+    const result = await importPlugin(name, shippedUrl(name), { file, line: 1, col: 1 });
+    if (Array.isArray(result)) faults.push(...result);
+    else plugins.set(name, result);
+  }
+  return { plugins, faults };
+}
+
+async function loadThirdParty(
+  name: string,
+  source: string,
+  at: Position,
+  folder: string,
+): Promise<Plugin | Fault[]> {
+  const url = isPath(source) ? locatePath(source, folder) : locatePackage(source, folder);
+  if (url === undefined) {
+    const what = isPath(source) ? `no module at ${source}` : `no package ${source}`;
+    const didYouMean = isPath(source) ? undefined : nearest(source, installedPackages(folder));
+    return [
+      fault("SLUICE_PLUGIN_NOT_FOUND", `plugin "${name}": there is ${what}`, { at, didYouMean }),
+    ];
+  }
+  return importPlugin(name, url, at);
+}
+
+function isPath(source: string): boolean {
+  return /^(\.\.?(\/|$)|\/|file:)/.test(source);
+}
+
+/** A module file, or a folder with an index, counted from the folder of pipeline.yaml. */
+function locatePath(source: string, folder: string): string | undefined {
+  const path = source.startsWith("file:") ? fileURLToPath(source) : resolve(folder, source);
+  const candidates = [
+    path,
+    ...["index.ts", "index.js", "index.mjs"].map((file) => join(path, file)),
+  ];
+  const found = candidates.find((file) => statSync(file, { throwIfNoEntry: false })?.isFile());
+  return found && pathToFileURL(found).href;
+}
+
+/**
+ * The module that `import "source"` would mean in a file beside pipeline.yaml. Node resolves packages only for the module
+ * that asks (`import.meta.resolve` takes no other parent); a resolve hook for one call lends it that parent, so that
+ * `exports`, conditions and nested node_modules mean exactly what they mean to Node.
+ */
+function locatePackage(source: string, folder: string): string | undefined {
+  const parentURL = pathToFileURL(join(folder, "pipeline.yaml")).href;
+  const hook = registerHooks({
+    resolve: (specifier, context, next) =>
+      specifier === source ? next(specifier, { ...context, parentURL }) : next(specifier, context),
+  });
+  try {
+    const url = import.meta.resolve(source);
+    return url.startsWith("file:") && existsSync(fileURLToPath(url)) ? url : undefined;
+  } catch {
+    return undefined;
+  } finally {
+    hook.deregister();
+  }
+}
+
+function installedPackages(folder: string): string[] {
+  const modules = join(folder, "node_modules");
+  if (!existsSync(modules)) return [];
+  return readdirSync(modules).flatMap((name) =>
+    name.startsWith("@")
+      ? readdirSync(join(modules, name)).map((part) => `${name}/${part}`)
+      : [name],
+  );
+}
+
+async function importPlugin(name: string, url: string, at: Position): Promise<Plugin | Fault[]> {
+  let module: unknown;
+  try {
+    module = await import(url);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.split("\n")[0] : String(error);
+    return [fault("SLUICE_PLUGIN_IMPORT", `plugin "${name}" does not load: ${reason}`, { at })];
+  }
+  const plugin =
+    typeof module === "object" && module !== null && "default" in module
+      ? module.default
+      : undefined;
+  if (plugin === undefined) {
+    return [fault("SLUICE_PLUGIN_EXPORT", `plugin "${name}" has no default export`, { at })];
+  }
+  const problems = pluginProblems(plugin);
+  if (problems.length > 0) {
+    return problems.map((problem) =>
+      fault("SLUICE_PLUGIN_SHAPE", `plugin "${name}": ${problem}`, { at }),
+    );
+  }
+  // `pluginProblems` has found every member to be of its type.
+  const sound = plugin as Plugin;
+  if (sound.name === name) return sound;
+  const message = `the plugin under "${name}" calls itself "${sound.name}"`;
+  return [fault("SLUICE_PLUGIN_NAME", message, { at, didYouMean: sound.name })];
+}

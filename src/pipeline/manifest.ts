@@ -1,0 +1,66 @@
+/** Checks at run time that what a module exports is a plugin: third parties may write JavaScript. */
+import type { Phase } from "../plugin.ts";
+
+const stepPhases: readonly Phase[] = [
+  "requestHeaders",
+  "requestBody",
+  "responseHeaders",
+  "responseChunk",
+  "responseEnd",
+  "settled",
+];
+const surfacePhases: readonly Phase[] = ["answer"];
+const members = [
+  "kind",
+  "name",
+  "description",
+  "options",
+  "needs",
+  "wants",
+  "provides",
+  "check",
+  "start",
+];
+
+/** What keeps `value` from being a plugin, one sentence each; empty when it is one. */
+export function pluginProblems(value: unknown): string[] {
+  if (!isRecord(value)) return ["its default export is no object"];
+  const { kind, name, description, start, check, options } = value;
+  const problems: string[] = [];
+  if (kind !== "step" && kind !== "surface") {
+    return ['its `kind` is neither "step" nor "surface" (defineStep and defineSurface set it)'];
+  }
+  if (typeof name !== "string" || !/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
+    problems.push("its `name` is not in kebab case");
+  }
+  if (typeof description !== "string" || description === "")
+    problems.push("it has no `description`");
+  if (typeof start !== "function") problems.push("it has no `start` function");
+  if (check !== undefined && typeof check !== "function")
+    problems.push("its `check` is no function");
+  if (options !== undefined && (!isRecord(options) || options["type"] !== "object")) {
+    problems.push('its `options` are no JSON Schema of `type: "object"`');
+  }
+  for (const member of ["needs", "wants", "provides"]) {
+    problems.push(
+      ...slotProblems(member, value[member], kind === "step" ? stepPhases : surfacePhases),
+    );
+  }
+  const unknown = Object.keys(value).filter((key) => !members.includes(key));
+  if (unknown.length > 0) problems.push(`its manifest has unknown members: ${unknown.join(", ")}`);
+  return problems;
+}
+
+function slotProblems(member: string, slots: unknown, phases: readonly string[]): string[] {
+  if (slots === undefined) return [];
+  if (!isRecord(slots)) return [`its \`${member}\` is no mapping of slots to phases`];
+  return Object.entries(slots).flatMap(([slot, phase]) =>
+    typeof phase === "string" && phases.includes(phase)
+      ? []
+      : [`its \`${member}\` gives "${slot}" a phase that it has not (${phases.join(", ")})`],
+  );
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
