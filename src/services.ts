@@ -2,7 +2,7 @@
  * The services that plugins reach through `host`: types only, so that a third party can build on them as we do.
  * Their implementations live in the folders named beside each one.
  */
-import type { Reply } from "./plugin.ts";
+import type { Exchange, Reply } from "./plugin.ts";
 
 /** A JSON Schema (draft 2020-12 subset that ajv reads). */
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -20,6 +20,8 @@ export interface Host {
   readonly meter: Meter;
   /** The Substrate node pool named in `upstreams`; undefined when there is none of that name. */
   ledger(upstream: string): Ledger | undefined;
+  /** A streamed way to the upstream of that name; undefined when there is none. Its connections are shared. */
+  forwarder(upstream: string, options?: ForwardOptions): Forwarder | undefined;
   /** Any upstream of pipeline.yaml by name. */
   upstream(name: string): Upstream | undefined;
   /** The folder of pipeline.yaml: relative paths in options start there. */
@@ -240,6 +242,31 @@ export interface Ledger {
 }
 
 // ── upstreams ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What changes on the way through a forwarder. Header names in any case. */
+export interface ForwardOptions {
+  readonly request?: FieldChanges;
+  readonly response?: FieldChanges;
+  /** Sends the client's `Authorization`, which holds its API key, to the upstream. */
+  readonly passAuthorization?: boolean;
+  /** The largest request body, bytes; undefined: any. */
+  readonly bodyBytes?: number;
+}
+export interface FieldChanges {
+  /** Sent instead of any field of the same name. */
+  readonly set?: Readonly<Record<string, string>>;
+  readonly remove?: readonly string[];
+}
+
+/** The streamed way to an upstream (src/stream): bodies pass in both directions and are held in neither. */
+export interface Forwarder {
+  /**
+   * Sends the request on, with `target` (path and query, `/…`) in place of its own, and streams the answer back.
+   * Resolves to a Reply when nothing reached the client (503 of a failed upstream, 413), to undefined when the
+   * answer has ended, however it did. Rejects only for bugs.
+   */
+  forward(x: Exchange, target?: string): Promise<Reply | undefined>;
+}
 
 /** An upstream of pipeline.yaml as written there, defaults filled in. */
 export interface Upstream {

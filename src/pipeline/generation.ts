@@ -6,7 +6,17 @@
 import type { Config, Fault, PluginUse, Position, RouteConfig, StepUse } from "../config/config.ts";
 import { fault, orderFaults } from "../config/fault.ts";
 import type { SluiceCode } from "../errors.ts";
-import type { Host, Ledger, Plugin, StepHooks, SurfaceHooks } from "../plugin.ts";
+import type {
+  Forwarder,
+  ForwardOptions,
+  Host,
+  Ledger,
+  Plugin,
+  StepHooks,
+  SurfaceHooks,
+} from "../plugin.ts";
+import { createForwarder } from "../stream/forward.ts";
+import { UpstreamPools } from "../stream/upstream.ts";
 import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts";
 import { HandOver } from "./hand-over.ts";
 import { createRouter, type Router } from "./router.ts";
@@ -220,7 +230,21 @@ class Builder {
       folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
       upstream: (name) => upstreams.get(name),
       ledger: (name) => this.#ledger(name),
+      forwarder: (name, options = {}) => this.#forwarder(name, options),
     };
+  }
+
+  #forwarder(name: string, options: ForwardOptions): Forwarder | undefined {
+    const upstream = this.#config.upstreams.get(name);
+    if (upstream === undefined) return undefined;
+    const { clock, metrics } = this.#services;
+    const { at: _, ...settings } = upstream;
+    const key = `upstream ${name} ${stableJson(settings)}`;
+    const pools = this.#parts.acquireNow(key, undefined, () => {
+      const value = new UpstreamPools(upstream, clock);
+      return { value, stop: () => value.close() };
+    });
+    return createForwarder(pools, options, metrics);
   }
 
   #ledger(name: string): Ledger | undefined {

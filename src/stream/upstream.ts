@@ -1,0 +1,122 @@
+/**
+ * An upstream with its connections: keep-alive pools to each of its urls, taken in turn, those that just failed left out
+ * for a while. Requests that wait for a connection are counted and given up after `connectMs`.
+ */
+import { Pool } from "undici";
+import type { Clock, Upstream } from "../plugin.ts";
+
+/** One url of an upstream. */
+export interface Member {
+  readonly pool: Pool;
+  /** Path of the url without a slash at its end; stands before every path that is sent. */
+  readonly basePath: string;
+  /** Monotonic milliseconds until which the others come first. */
+  restsUntil: number;
+}
+
+/** A request that is not yet on a connection. */
+export interface Waiting {
+  waitingSince: number;
+  /** Its time is over. Called once, after it was taken off the list. */
+  expired(): void;
+}
+
+/** As long as a client is told to wait (`Retry-After` of GATEWAY_SERVICE_UNAVAILABLE). */
+const restMs = 5_000;
+
+/** More requests than this waiting for connections are refused at once: their answers would come too late anyway. */
+const waitingLimit = 1_000;
+
+/** Why a url cannot be forwarded to; undefined when it can. */
+export function urlFault(text: string): string | undefined {
+  const url = URL.parse(text);
+  if (url === null) return `"${text}" is not a url`;
+  if (url.protocol !== "http:" && url.protocol !== "https:")
+    return "only http and https are forwarded";
+  if (url.username !== "" || url.password !== "") return "credentials belong into a header";
+  if (url.search !== "" || url.hash !== "") return "a url to forward to has no query";
+  return undefined;
+}
+
+export class UpstreamPools {
+  readonly name: string;
+  readonly members: readonly Member[];
+  readonly #connectMs: number;
+  readonly #clock: Clock;
+  readonly #waiting = new Set<Waiting>();
+  #turn = 0;
+  #timer: Disposable | undefined;
+
+  constructor(upstream: Upstream, clock: Clock) {
+    this.name = upstream.name;
+    this.members = upstream.urls.map((url) => openMember(new URL(url), upstream));
+    this.#connectMs = upstream.connectMs;
+    this.#clock = clock;
+  }
+
+  /** The next member in turn that is not resting; when all rest, the next in turn. */
+  next(): Member | undefined {
+    const { members } = this;
+    if (members.length === 1) return members[0];
+    const now = this.#clock.monotonic();
+    for (let tried = 0; tried < members.length; tried++) {
+      const member = members[this.#turn++ % members.length];
+      if (member !== undefined && member.restsUntil <= now) return member;
+    }
+    return members[this.#turn++ % members.length];
+  }
+
+  /** No connection to this member could be made: the others come first for a while. */
+  rest(member: Member): void {
+    member.restsUntil = this.#clock.monotonic() + restMs;
+  }
+
+  get crowded(): boolean {
+    return this.#waiting.size >= waitingLimit;
+  }
+
+  /** Puts a request on the clock until it has a connection. */
+  wait(request: Waiting): void {
+    request.waitingSince = this.#clock.monotonic();
+    this.#waiting.add(request);
+    this.#timer ??= this.#clock.after(this.#connectMs, () => this.#sweep());
+  }
+
+  done(request: Waiting): void {
+    this.#waiting.delete(request);
+  }
+
+  /** Closes idle connections at once and the others after their answers. */
+  async close(): Promise<void> {
+    this.#timer?.[Symbol.dispose]();
+    await Promise.all(this.members.map((member) => member.pool.close()));
+  }
+
+  /** All wait equally long, so the oldest is always first, and one timer serves them all. */
+  #sweep(): void {
+    this.#timer = undefined;
+    const now = this.#clock.monotonic();
+    for (const request of this.#waiting) {
+      const left = request.waitingSince + this.#connectMs - now;
+      if (left > 0) {
+        this.#timer ??= this.#clock.after(left, () => this.#sweep());
+        return;
+      }
+      this.#waiting.delete(request);
+      request.expired();
+    }
+  }
+}
+
+function openMember(url: URL, upstream: Upstream): Member {
+  const pool = new Pool(url.origin, {
+    connections: upstream.connections,
+    connectTimeout: upstream.connectMs,
+    headersTimeout: upstream.headersMs,
+    bodyTimeout: upstream.idleMs,
+    // One request at a time on a connection: no client waits behind another one's answer.
+    pipelining: 1,
+    allowH2: false,
+  });
+  return { pool, basePath: url.pathname.replace(/\/$/, ""), restsUntil: 0 };
+}
