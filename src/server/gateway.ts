@@ -1,6 +1,6 @@
 /** A running gateway: opens the stores, provisions the first generation, listens, reloads and drains. */
 import { mkdirSync } from "node:fs";
-import { openAccounts } from "../accounts/service.ts";
+import { openAccounts } from "../accounts/accounts.ts";
 import { systemClock } from "../clock.ts";
 import type { Config, Fault } from "../config/config.ts";
 import { fault } from "../config/fault.ts";
