@@ -13,6 +13,7 @@ import type { JsonSchema, Host } from "./services.ts";
 export type * from "./services.ts";
 export { addressKey } from "./address.ts";
 export { refuse, type GatewayCode } from "./errors.ts";
+export { redact } from "./redact.ts";
 
 /**
  * The moments at which a plugin can act, in the order in which an exchange passes them.

@@ -36,7 +36,6 @@ export async function startAdmin(options: AdminOptions): Promise<Admin> {
     logger: false,
     // A scraper keeps its connection alive: closing must not wait for it.
     forceCloseConnections: true,
-    routerOptions: { ignoreTrailingSlash: false },
   });
   routes(app, options);
   errors(app, options.log);
@@ -56,13 +55,10 @@ function routes(app: FastifyInstance, { metrics, pipelines, ready }: AdminOption
     return reply.type(metrics.contentType).send(text);
   });
   app.get("/pipelines", (_, reply) => json(reply, 200, pipelines()));
-  app.get("/healthz", (_, reply) => json(reply, 200, { status: "ok" }));
+  app.get("/healthz", (_, reply) => json(reply, 200, { status: "ok", checks: {} }));
   app.get("/readyz", (_, reply) => {
-    const state = ready();
-    return json(reply, state.ready ? 200 : 503, {
-      status: state.ready ? "ready" : "not ready",
-      checks: state.checks,
-    });
+    const { ready: isReady, checks } = ready();
+    return json(reply, isReady ? 200 : 503, { status: isReady ? "ok" : "unavailable", checks });
   });
 }
 

@@ -1,0 +1,141 @@
+/** One line of JSON for every exchange, however it ended. */
+import { accessSync, constants, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import {
+  defineStep,
+  redact,
+  type Charge,
+  type Exchange,
+  type Outcome,
+  type Principal,
+} from "sluice-gateway/plugin";
+import { openLines } from "./line-writer.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    requestId: string;
+    principal: Principal;
+    charge: Charge;
+  }
+}
+
+interface Options {
+  readonly file?: string;
+  readonly level?: keyof typeof levels;
+  readonly sampling?: number;
+}
+
+/** pino's numbers, so that its tools read these lines. */
+const levels = { info: 30, warn: 40, error: 50 } as const;
+
+export default defineStep<Options>({
+  name: "access-log",
+  description: "One JSON line per exchange: who, what, outcome, duration and cost.",
+  options: {
+    type: "object",
+    properties: {
+      file: {
+        description: "Appended to; relative to pipeline.yaml. Absent: standard output.",
+        type: "string",
+        minLength: 1,
+      },
+      level: {
+        description:
+          "The least level written: info (all, default), warn (4xx and clients that left), error (5xx, upstreams).",
+        enum: Object.keys(levels),
+      },
+      sampling: {
+        description:
+          "Share of the info lines that are written, 0 to 1 (1). Warnings and errors always are.",
+        type: "number",
+        minimum: 0,
+        maximum: 1,
+      },
+    },
+    additionalProperties: false,
+  },
+  wants: { requestId: "settled", principal: "settled", charge: "settled" },
+  check({ file }, { folder }) {
+    return file === undefined ? [] : folderFaults(resolve(folder, file));
+  },
+  start({ file, level = "info", sampling = 1 }, { clock, folder, log, metrics }) {
+    const lost = metrics
+      .counter("sluice_access_log_lost_total", "Access log lines that could not be written.")
+      .with({});
+    const lines = openLines(file === undefined ? undefined : resolve(folder, file), clock, {
+      failed: (error) => log.error({ err: error, file }, "the access log cannot be written"),
+      dropped: (count) => lost.add(count),
+    });
+    const least = levels[level];
+    const sample = sampler(sampling);
+    return {
+      settled(x, outcome) {
+        const severity = severityOf(x.sent.status, outcome);
+        if (severity < least || (severity === levels.info && !sample())) return;
+        const line = JSON.stringify(describe(x, outcome, severity, clock.monotonic()));
+        // Path and request id are the client's words; a key pasted there must not stay.
+        lines.write(line.includes("gateway_") ? redact(line) : line);
+      },
+      stop: () => lines.close(),
+    };
+  },
+});
+
+/**
+ * The members of a line, in this order. No header and no query: they may hold secrets. Written with JSON.stringify,
+ * because pino's own serialiser takes three times as long (README.md has the numbers); members that are undefined
+ * are left out.
+ */
+function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): object {
+  const principal = x.peek("principal");
+  const caller = principal?.kind === "key" ? principal.key : undefined;
+  return {
+    level,
+    time: x.arrivedAt,
+    requestId: x.peek("requestId"),
+    method: x.request.method,
+    route: x.route.path,
+    path: x.request.path,
+    status: x.sent.status,
+    outcome,
+    code: x.sent.code,
+    durationMs: Math.round((nowMs - x.arrivedMonotonic) * 1000) / 1000,
+    bodyBytes: x.sent.bodyBytes,
+    keyId: caller?.id,
+    workspaceId: caller?.workspaceId,
+    costMilli: x.peek("charge")?.usedMilli,
+    address: x.request.address,
+  };
+}
+
+function severityOf(status: number, outcome: Outcome): number {
+  if (status >= 500 || outcome === "upstreamFailed" || outcome === "timedOut") return levels.error;
+  return status >= 400 || outcome === "clientLeft" ? levels.warn : levels.info;
+}
+
+/** True for this share of the calls, evenly spread, the first one included unless the share is 0. */
+function sampler(share: number): () => boolean {
+  let owed = 1 - share;
+  return () => {
+    owed += share;
+    if (owed < 1) return false;
+    owed -= 1;
+    return true;
+  };
+}
+
+/** A log that cannot be opened is found before a port is. */
+function folderFaults(file: string): { pointer: string; message: string }[] {
+  const folder = dirname(file);
+  try {
+    accessSync(folder, constants.W_OK);
+    if (statSync(file, { throwIfNoEntry: false })?.isDirectory() === true) {
+      return [{ pointer: "/file", message: `${file} is a folder` }];
+    }
+    return [];
+  } catch {
+    return [
+      { pointer: "/file", message: `the folder ${folder} does not exist or cannot be written` },
+    ];
+  }
+}

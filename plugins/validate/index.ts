@@ -1,0 +1,114 @@
+/** Holds a route's body, query and headers against JSON Schemas. */
+import {
+  defineStep,
+  refuse,
+  type JsonSchema,
+  type Reply,
+  type StepHooks,
+} from "sluice-gateway/plugin";
+import { parseQuery } from "./query.ts";
+import {
+  compileSchema,
+  maxViolations,
+  schemaFaults,
+  type Check,
+  type Part,
+  type Violation,
+} from "./schema.ts";
+
+interface Options {
+  readonly body?: JsonSchema;
+  readonly query?: JsonSchema;
+  readonly headers?: JsonSchema;
+  readonly bodyBytes?: number;
+}
+
+const parts = {
+  body: { pointer: "/body", coerce: false },
+  query: { pointer: "/query", coerce: true },
+  headers: { pointer: "/headers", coerce: true },
+} as const satisfies Record<string, Part>;
+
+/** Up to this size a body's violations are all looked for; in a larger one only the first. */
+const thoroughBytes = 64 * 1024;
+
+export default defineStep<Options>({
+  name: "validate",
+  description: "Checks body, query and headers against JSON Schemas (draft 2020-12).",
+  options: {
+    type: "object",
+    properties: {
+      body: { description: "Schema of the JSON body.", type: "object" },
+      query: {
+        description:
+          "Schema of the query as an object: repeated names are arrays, text is coerced to the types asked for.",
+        type: "object",
+      },
+      headers: {
+        description:
+          "Schema of the headers as an object of lower-case names, coerced as the query is.",
+        type: "object",
+      },
+      bodyBytes: { description: "The largest body (1048576).", type: "integer", minimum: 1 },
+    },
+    anyOf: [{ required: ["body"] }, { required: ["query"] }, { required: ["headers"] }],
+    additionalProperties: false,
+  },
+  check: (options) => [
+    ...(["body", "query", "headers"] as const).flatMap((name) => {
+      const schema = options[name];
+      return schema === undefined ? [] : schemaFaults(schema, parts[name]);
+    }),
+    ...upperCaseHeaders(options.headers),
+  ],
+  start(options): StepHooks {
+    const query = options.query && compileSchema(options.query, parts.query);
+    const headers = options.headers && compileSchema(options.headers, parts.headers);
+    const body = options.body && compileSchema(options.body, parts.body);
+    return {
+      ...((query !== undefined || headers !== undefined) && {
+        requestHeaders: (x) => {
+          const violations = [
+            // Fresh objects each time: coercion writes into what it checks.
+            ...(query?.(parseQuery(x.request.query), true) ?? []),
+            ...(headers?.({ ...x.request.headers }, true) ?? []),
+          ];
+          return violations.length === 0 ? undefined : refused(violations);
+        },
+      }),
+      ...(body !== undefined && bodyHooks(body, options.bodyBytes)),
+    };
+  },
+});
+
+function bodyHooks(check: Check, bodyBytes = 1 << 20): StepHooks {
+  return {
+    bodyBytes,
+    requestBody(x, bytes) {
+      const json = x.json();
+      if (!json.ok) {
+        return refuse("GATEWAY_INVALID_PARAMS", { message: "the body is not valid JSON" });
+      }
+      const violations = check(json.value, bytes.length <= thoroughBytes);
+      return violations === undefined ? undefined : refused(violations);
+    },
+  };
+}
+
+function refused(violations: readonly Violation[]): Reply {
+  return refuse("GATEWAY_SCHEMA_VIOLATION", {
+    details: { violations: violations.slice(0, maxViolations) },
+  });
+}
+
+/** Headers arrive in lower case, so a rule for another spelling would never apply. */
+function upperCaseHeaders(schema: JsonSchema = {}): { pointer: string; message: string }[] {
+  const properties = schema["properties"];
+  if (typeof properties !== "object" || properties === null) return [];
+  return Object.keys(properties)
+    .filter((name) => name !== name.toLowerCase())
+    .map((name) => ({
+      pointer: `/headers/properties/${name}`,
+      message: `header names are lower case here: write ${name.toLowerCase()}`,
+    }));
+}
