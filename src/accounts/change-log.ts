@@ -55,6 +55,6 @@ export function listChanges(db: DatabaseSync, after = 0): Change[] {
     action: text(row, "action"),
     workspaceId: text(row, "workspace_id"),
     keyId: optionalText(row, "key_id"),
-    details: JSON.parse(text(row, "details")),
+    details: JSON.parse(text(row, "details")) as unknown,
   }));
 }

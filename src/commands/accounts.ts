@@ -3,7 +3,6 @@ import type { DatabaseSync } from "node:sqlite";
 import { userInfo } from "node:os";
 import type { By } from "../accounts/change-log.ts";
 import type { Failed } from "../accounts/failed.ts";
-import type { Json } from "../accounts/json.ts";
 import { openAccountsDatabase } from "../accounts/schema.ts";
 import { systemClock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
@@ -11,6 +10,9 @@ import { printFault } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
 import { explain } from "../store/store-error.ts";
 import type { CommandContext } from "./command.ts";
+
+/** What is printed: flat, members without a value left out. */
+export type Flat = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
 export interface OpenAccounts {
   readonly db: DatabaseSync;
@@ -47,7 +49,7 @@ export async function withAccounts(
 }
 
 /** One record: a JSON document, or a line for each member. */
-export function printRecord(context: CommandContext, record: Json): void {
+export function printRecord(context: CommandContext, record: Flat): void {
   if (context.json) return context.print(JSON.stringify(record));
   const width = Math.max(...Object.keys(record).map((name) => name.length));
   for (const [name, value] of Object.entries(record)) {
@@ -58,7 +60,7 @@ export function printRecord(context: CommandContext, record: Json): void {
 /** Several records: one JSON array, or a table with the columns given. */
 export function printRecords(
   context: CommandContext,
-  records: readonly Json[],
+  records: readonly Flat[],
   columns: readonly string[],
 ): void {
   if (context.json) return context.print(JSON.stringify(records));
@@ -74,9 +76,9 @@ export function printRecords(
   }
 }
 
-function shown(value: unknown): string {
+function shown(value: Flat[string]): string {
   if (value === undefined || value === "") return "-";
-  return Array.isArray(value) ? value.join(" ") : String(value);
+  return typeof value === "object" ? value.join(" ") : String(value);
 }
 
 function actor(): string {

@@ -1,10 +1,10 @@
 /** `sluice keys`: creates, lists, revokes and rotates API keys, also while a gateway runs on the same store. */
-import { keyJson, type Json } from "../accounts/json.ts";
+import { keyJson } from "../accounts/json.ts";
 import { createKey, listKeys, revokeKey, rotateKey, type IssuedKey } from "../accounts/keys.ts";
 import { capabilities, defaultCapabilities } from "../accounts/terms.ts";
 import { findWorkspace } from "../accounts/workspaces.ts";
 import { notFound } from "../accounts/failed.ts";
-import { printRecord, printRecords, withAccounts } from "./accounts.ts";
+import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
 import { UsageError, type Command, type CommandContext } from "./command.ts";
 import { checkName, checkWord, duration, milliCu, rate, required, text, texts } from "./option.ts";
 import { runSubcommand, type Subcommand } from "./subcommand.ts";
@@ -91,12 +91,12 @@ function printIssued(
   context: CommandContext,
   issued: IssuedKey,
   now: number,
-  more: Json = {},
+  more: Flat = {},
 ): void {
   const { id, ...rest } = keyJson(issued.key, now);
   printRecord(context, { id, key: issued.text, ...rest, ...more });
-  if (!context.json)
-    context.complain("Keep the key now: it is not stored and cannot be shown again.");
+  if (context.json) return;
+  context.complain("Keep the key now: it is not stored and cannot be shown again.");
 }
 
 export const keys: Command = {

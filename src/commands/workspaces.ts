@@ -1,7 +1,7 @@
 /** `sluice workspaces`: creates, lists, shows and changes workspaces, also while a gateway runs on the same store. */
 import type { Workspace } from "../plugin.ts";
 import { notFound } from "../accounts/failed.ts";
-import { workspaceJson, type Json } from "../accounts/json.ts";
+import { workspaceJson, type WorkspaceJson } from "../accounts/json.ts";
 import { planNames } from "../accounts/terms.ts";
 import {
   createWorkspace,
@@ -85,7 +85,7 @@ function overageLimit(values: OptionValues): number | null | undefined {
   return text(values, "overage-limit") === "none" ? null : milliCu(values, "overage-limit");
 }
 
-function shown(workspace: Workspace, { by }: OpenAccounts): Json {
+function shown(workspace: Workspace, { by }: OpenAccounts): WorkspaceJson {
   return workspaceJson(workspace, workspace.purchasedTotalCuMilli, by.at);
 }
 

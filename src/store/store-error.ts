@@ -50,7 +50,7 @@ export function isBusy(error: unknown): boolean {
 export function explain(error: unknown, file: string): StoreError {
   if (error instanceof StoreError) return error;
   const detail = error instanceof Error ? error.message : String(error);
-  switch (sqliteCode(error) ?? systemCode(error)) {
+  switch (sqliteCode(error) ?? systemCode(error) ?? "") {
     case sqlite.busy:
     case sqlite.locked:
       return new StoreError(
