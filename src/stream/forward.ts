@@ -60,6 +60,6 @@ function outgoing(x: Exchange, target: string, rules: FieldRules, mostBytes: num
   if (!request.hasBody) return { method, target, headers, body: null };
   const length = request.headers["content-length"];
   // undici frames the body: by this length, whose bytes it counts, or chunked.
-  if (length !== undefined) headers.push("content-length", String(length));
+  if (length !== undefined) headers.push("content-length", length);
   return { method, target, headers, body: new Upload(() => x.bodyStream(), mostBytes) };
 }

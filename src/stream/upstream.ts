@@ -27,17 +27,6 @@ const restMs = 5_000;
 /** More requests than this waiting for connections are refused at once: their answers would come too late anyway. */
 const waitingLimit = 1_000;
 
-/** Why a url cannot be forwarded to; undefined when it can. */
-export function urlFault(text: string): string | undefined {
-  const url = URL.parse(text);
-  if (url === null) return `"${text}" is not a url`;
-  if (url.protocol !== "http:" && url.protocol !== "https:")
-    return "only http and https are forwarded";
-  if (url.username !== "" || url.password !== "") return "credentials belong into a header";
-  if (url.search !== "" || url.hash !== "") return "a url to forward to has no query";
-  return undefined;
-}
-
 export class UpstreamPools {
   readonly name: string;
   readonly members: readonly Member[];

@@ -68,27 +68,31 @@ export function skipValue(
   }
 }
 
+/** 1 for the bytes that end a run of ordinary ones inside a string: quote, backslash and control characters. */
+const special = new Uint8Array(256).fill(1, 0, 0x20);
+special[quote] = 1;
+special[backslash] = 1;
+
 /** Index after the string whose opening quote is at `i`. */
 export function skipString(bytes: Buffer, i: number, end: number, trust: Trust): number {
   const near = trust === "strict" ? end : Math.min(end, i + nativeFrom);
   let at = i + 1;
   while (at < near) {
-    const byte = bytes[at];
-    if (byte === quote) return at + 1;
-    if (byte === backslash) {
-      at = skipEscape(bytes, at, end);
-      if (at === malformed) return malformed;
-    } else if (byte === undefined || byte < 0x20) {
-      return malformed;
-    } else {
+    const byte = bytes[at] ?? 0;
+    if (special[byte] === 0) {
       at++;
+    } else if (byte === quote) {
+      return at + 1;
+    } else {
+      at = byte === backslash ? skipEscape(bytes, at, end) : malformed;
+      if (at === malformed) return malformed;
     }
   }
   return trust === "strict" ? malformed : findStringEnd(bytes, at, end);
 }
 
-/** Bytes of a trusted string read one by one before the native search takes over: its call costs as much as these. */
-const nativeFrom = 48;
+/** Bytes of a trusted string read one by one before the native search takes over: its call costs as much (measured). */
+const nativeFrom = 16;
 
 /** Index after the closing quote of a string, from somewhere inside it (not inside an escape). */
 function findStringEnd(bytes: Buffer, inside: number, end: number): number {
