@@ -1,0 +1,112 @@
+/** `sluice check`: everything that can be wrong with pipeline.yaml, before a port opens. */
+import { writeFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { routeTitle } from "../config/check.ts";
+import type { Config, Fault, StepUse } from "../config/config.ts";
+import { printFault, shownPath } from "../config/fault.ts";
+import { publishedSchema } from "../config/publish.ts";
+import { loadShipped } from "../pipeline/load.ts";
+import { checkFile, type Checked } from "../pipeline/load-generation.ts";
+import { trialFaults } from "../pipeline/trial.ts";
+import { UsageError, type Command, type CommandContext } from "./command.ts";
+
+export const check: Command = {
+  summary: "check pipeline.yaml without starting anything",
+  help: `usage: sluice check [--config FILE] [--write-schema FILE] [--json]
+
+Reads pipeline.yaml, loads its plugins, proves their order and starts each of them without listening. Prints every
+fault with its position, its code and the remedy; when there is none, the order in which each route runs.
+
+  --write-schema FILE   write the JSON Schema of pipeline.yaml, with the options of every plugin that ships with
+                        Sluice or that the file names, for editors to complete with
+  --json                print { ok, file, faults, routes } as one JSON document
+
+Exit code 0 when nothing is wrong, 1 otherwise.`,
+  options: { "write-schema": { type: "string" } },
+  async run(context, values, positionals) {
+    if (positionals.length > 0) throw new UsageError(`unexpected "${positionals.join(" ")}"`);
+    const { checked, faults } = await checkEverything(context);
+    const target = values["write-schema"];
+    if (typeof target === "string" && checked !== undefined) {
+      const { plugins } = await loadShipped();
+      const all = new Map([...plugins, ...checked.plugins]);
+      await writeFile(resolve(target), schemaText(publishedSchema(all.values())));
+    }
+    if (context.json) printJson(context, checked, faults);
+    else printProse(context, checked, faults);
+    return faults.length === 0 ? 0 : 1;
+  },
+};
+
+async function checkEverything({
+  configFile,
+  env,
+}: CommandContext): Promise<{ checked: Checked | undefined; faults: readonly Fault[] }> {
+  const { checked, faults } = await checkFile(configFile, env);
+  if (checked === undefined) return { checked, faults };
+  const refused = await trialFaults(checked);
+  return refused.length === 0 ? { checked, faults } : { checked: undefined, faults: refused };
+}
+
+/** The text of pipeline.schema.json. */
+export function schemaText(schema: object): string {
+  return `${JSON.stringify(schema, undefined, 2)}\n`;
+}
+
+function printJson(
+  context: CommandContext,
+  checked: Checked | undefined,
+  faults: readonly Fault[],
+): void {
+  const cwd = process.cwd();
+  const shown = faults.map(({ at, ...fault }) => ({
+    ...fault,
+    ...(at !== undefined && { file: shownPath(at.file, cwd), line: at.line, col: at.col }),
+  }));
+  context.print(
+    JSON.stringify({
+      ok: faults.length === 0,
+      file: shownPath(context.configFile, cwd),
+      faults: shown,
+      ...(checked !== undefined && { routes: orderOf(checked.config) }),
+    }),
+  );
+}
+
+function printProse(
+  context: CommandContext,
+  checked: Checked | undefined,
+  faults: readonly Fault[],
+): void {
+  const cwd = process.cwd();
+  for (const fault of faults) context.print(printFault(fault, cwd));
+  const file = shownPath(context.configFile, cwd);
+  if (faults.length > 0) {
+    context.complain(`${file}: ${faults.length} ${faults.length === 1 ? "fault" : "faults"}`);
+  } else if (checked !== undefined) {
+    context.print(`${file} is in order.\n`);
+    for (const line of printOrder(checked.config)) context.print(line);
+  }
+}
+
+/** The compiled order as prose, one line a route: what runs on the way down, and what answers. */
+export function printOrder(config: Config): string[] {
+  return orderOf(config).flatMap(({ route, run, to }) => [route, `  ${[...run, to].join(" > ")}`]);
+}
+
+function orderOf(config: Config): { route: string; run: string[]; to: string }[] {
+  return [
+    ...config.routes.map((route) => ({
+      route: routeTitle(route),
+      run: route.run.map(stepTitle),
+      to: route.to.name,
+    })),
+    { route: "(unmatched)", run: config.unmatched.map(stepTitle), to: "404, 405" },
+  ];
+}
+
+function stepTitle({ name, mode, when }: StepUse): string {
+  const notes = [mode === "shadow" ? "shadow" : "", when === undefined ? "" : "when"];
+  const shown = notes.filter((note) => note !== "").join(", ");
+  return shown === "" ? name : `${name} (${shown})`;
+}

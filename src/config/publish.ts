@@ -1,0 +1,122 @@
+/**
+ * The schema that editors complete and check pipeline.yaml with: the file's own schema, with every plugin's options in its
+ * place, and `${NAME}` allowed wherever a scalar stands.
+ */
+import type { JsonSchema, Plugin } from "../plugin.ts";
+import { formats, isFormat } from "./formats.ts";
+import { fileSchema, modeSchema, whenSchema } from "./schema.ts";
+
+/** `${NAME}` or `${NAME:-default}`. Not behind a `$ref`: a plugin's schema may have an `$id` of its own. */
+const placeholder: JsonSchema = { type: "string", pattern: "\\$\\{" };
+
+/** pipeline.schema.json for these plugins. Plugins it does not know are allowed, with any options. */
+export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
+  const sorted = [...plugins].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const steps = sorted.filter((plugin) => plugin.kind === "step");
+  const surfaces = sorted.filter((plugin) => plugin.kind === "surface");
+  const file = fileSchema({
+    step: { $ref: "#/$defs/step" },
+    surface: { $ref: "#/$defs/surface" },
+    tools: { $ref: "#/$defs/plugin" },
+    fastify: { $ref: "#/$defs/plugin" },
+  });
+  return {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: "pipeline.yaml of Sluice",
+    ...writable(file),
+    $defs: {
+      plugin: entry([], {}),
+      surface: entry(surfaces, {}),
+      step: entry(steps, {
+        use: { type: "string", description: "Every step of that list, in its place." },
+        mode: writable(modeSchema),
+        when: writable(whenSchema),
+      }),
+    },
+  };
+}
+
+/** A plugin's name, or a mapping of its name to its options. */
+function entry(
+  plugins: readonly Plugin[],
+  beside: Readonly<Record<string, JsonSchema>>,
+): JsonSchema {
+  const names = plugins.map(({ name, description }) => ({ const: name, description }));
+  const options = plugins.map((plugin) => [
+    plugin.name,
+    { anyOf: [optionsOf(plugin), { type: "null" }] },
+  ]);
+  return {
+    anyOf: [
+      ...(names.length === 0 ? [] : [{ oneOf: names }]),
+      { type: "string", description: "A third-party plugin, or one from the environment." },
+      {
+        type: "object",
+        minProperties: 1,
+        properties: { ...beside, ...Object.fromEntries(options) },
+        additionalProperties: { type: ["object", "null"] },
+      },
+    ],
+  };
+}
+
+function optionsOf({ name, description, options }: Plugin): JsonSchema {
+  if (options === undefined) return { description, type: "object", maxProperties: 0 };
+  // References inside a plugin's schema count from that schema.
+  const base = "$defs" in options ? { $id: `plugins/${name}` } : {};
+  return { description, ...base, ...writable(options) };
+}
+
+/** Keywords whose value is one schema, a list of schemas, or a mapping of names to schemas. */
+const single = [
+  "additionalProperties",
+  "items",
+  "contains",
+  "not",
+  "if",
+  "then",
+  "else",
+  "propertyNames",
+];
+const listed = ["anyOf", "oneOf", "allOf", "prefixItems"];
+const mapped = ["properties", "patternProperties", "$defs", "dependentSchemas"];
+
+/** A schema as the file may be written, before the environment is expanded. */
+function writable(schema: JsonSchema): JsonSchema {
+  const result: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(schema)) {
+    if (single.includes(key) && isSchema(value)) result[key] = writable(value);
+    else if (listed.includes(key) && Array.isArray(value)) {
+      result[key] = value.map((part: unknown) => (isSchema(part) ? writable(part) : part));
+    } else if (mapped.includes(key) && isSchema(value)) {
+      result[key] = Object.fromEntries(
+        Object.entries(value).map(([name, part]) => [name, isSchema(part) ? writable(part) : part]),
+      );
+    } else if (key === "format" && typeof value === "string" && isFormat(value)) {
+      const format = formats[value];
+      if ("pattern" in format) result["pattern"] = format.pattern;
+    } else result[key] = value;
+  }
+  if (!refusesPlaceholders(result)) return result;
+  const { description, default: fallback, ...rest } = result;
+  return {
+    ...(description !== undefined && { description }),
+    ...(fallback !== undefined && { default: fallback }),
+    anyOf: [rest, placeholder],
+  };
+}
+
+function isSchema(value: unknown): value is JsonSchema {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Whether the schema wants a scalar that the text `${NAME}` would not be. */
+function refusesPlaceholders(schema: Readonly<Record<string, unknown>>): boolean {
+  const types = [schema["type"]].flat();
+  const isText = types.includes("string");
+  if (types.some((type) => type === "integer" || type === "number" || type === "boolean")) {
+    return !isText;
+  }
+  const isPicky = ["enum", "pattern", "format", "maxLength"].some((key) => key in schema);
+  return isPicky && (isText || types[0] === undefined);
+}

@@ -1,0 +1,38 @@
+/**
+ * A trial run for `sluice check`: starts every plugin of a configuration with services that touch nothing (no store, no
+ * node, no log), stops them again, and says what went wrong. A gateway may be running on the same files meanwhile.
+ */
+import { systemClock } from "../clock.ts";
+import type { Fault } from "../config/config.ts";
+import { createWhitelist } from "../ledger/whitelist.ts";
+import { createLog } from "../log.ts";
+import { createMetrics } from "../metrics.ts";
+import { nextGeneration, type Checked } from "./load-generation.ts";
+import type { Services } from "./services.ts";
+import { coreMetrics } from "./stats.ts";
+
+/** The faults of a start; empty when everything started. Nothing stays started. */
+export async function trialFaults(checked: Checked): Promise<readonly Fault[]> {
+  const services = inertServices();
+  const core = coreMetrics(services.metrics);
+  const { generation, faults } = await nextGeneration(checked, services, core);
+  await generation?.retire();
+  return faults;
+}
+
+/** No request reaches a trial, so that what these answer never matters. */
+function inertServices(): Services {
+  return {
+    log: createLog({ level: "silent" }),
+    clock: systemClock,
+    metrics: createMetrics(),
+    accounts: { identify: () => ({ kind: "anonymous", reason: "unauthorized" }) },
+    meter: { reserve: () => ({ kind: "unavailable" }) },
+    openLedger: (upstream) => ({
+      methods: createWhitelist(upstream),
+      call: () => ({ kind: "failed", reason: "unreachable" }),
+      ready: false,
+      close: () => Promise.resolve(),
+    }),
+  };
+}
