@@ -104,13 +104,16 @@ export function schedulePlan(
   });
 }
 
-/** Adds bought credit: `amountCuMilli` is a positive integer. The total stays a safe integer or the purchase fails. */
+/** Adds bought credit: a positive integer, else RangeError. The total stays a safe integer or the purchase fails. */
 export function purchase(
   db: DatabaseSync,
   id: string,
   amountCuMilli: number,
   by: By,
 ): { readonly purchaseId: string; readonly workspace: Workspace } | Failed {
+  if (!Number.isSafeInteger(amountCuMilli) || amountCuMilli <= 0) {
+    throw new RangeError(`an amount of ${amountCuMilli} milli-CU cannot be bought`);
+  }
   return transaction(db, () => {
     const stored = findWorkspace(db, id);
     if (stored === undefined) return notFound("workspace", id);
