@@ -1,0 +1,147 @@
+/** Fakes of what a step sees, so that its hooks can be tested without a gateway around them. */
+import { createMetrics } from "../../src/metrics.ts";
+import { LiveResponseHead } from "../../src/pipeline/response-head.ts";
+import type {
+  ApiKey,
+  Capability,
+  Exchange,
+  Host,
+  KeyPrincipal,
+  Log,
+  Principal,
+  Reply,
+  RequestHead,
+  SlotName,
+  Slots,
+} from "../../src/plugin.ts";
+import { manualClock } from "../../src/testing/clock.ts";
+
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+
+export const missing: Principal = { kind: "anonymous", reason: "missing authorization header" };
+export const unknownKey: Principal = { kind: "anonymous", reason: "unauthorized" };
+
+export function fakeHost(more: Partial<Host> = {}): Host {
+  return {
+    environment: "dev",
+    mode: "enforce",
+    log: silent,
+    clock: manualClock(),
+    metrics: createMetrics(),
+    accounts: { identify: () => missing },
+    meter: { reserve: () => ({ kind: "unavailable" }) },
+    ledger: () => undefined,
+    upstream: () => undefined,
+    forwarder: () => undefined,
+    folder: "/",
+    ...more,
+  };
+}
+
+/** A key of the free plan unless told otherwise. */
+export function keyPrincipal(
+  more: { id?: string; rps?: number; capabilities?: readonly Capability[] } = {},
+): KeyPrincipal {
+  const { id = "key_1", rps = 2, capabilities = [] } = more;
+  const key: ApiKey = {
+    id,
+    workspaceId: "ws_1",
+    name: "test",
+    environment: "dev",
+    capabilities: new Set(capabilities),
+    rpsLimit: undefined,
+    cuLimit24hMilli: undefined,
+    cuLimit30dMilli: undefined,
+    createdAt: 0,
+    expiresAt: undefined,
+    revokedAt: undefined,
+  };
+  return {
+    kind: "key",
+    key,
+    workspace: {
+      id: "ws_1",
+      name: "test",
+      plan: "free",
+      pendingPlan: undefined,
+      pendingPlanAt: undefined,
+      purchasedTotalCuMilli: 0,
+      overageLimitCuMilli: undefined,
+      createdAt: 0,
+    },
+    plan: { name: "free", rps, includedCuMilli: 0, overageUsdPerCu: undefined },
+    rps,
+  };
+}
+
+export interface FakeRequest extends Partial<RequestHead> {
+  readonly slots?: Partial<Slots>;
+  readonly body?: string;
+  readonly arrivedAt?: number;
+  readonly arrivedMonotonic?: number;
+  readonly sent?: Partial<Exchange["sent"]>;
+}
+
+export function fakeExchange(options: FakeRequest = {}): Exchange {
+  const { slots: given, body, arrivedAt = 0, arrivedMonotonic = 0, sent, ...request } = options;
+  const slots: Partial<Slots> = { ...given };
+  return {
+    request: {
+      method: "GET",
+      path: "/a",
+      target: "/a",
+      query: "",
+      headers: {},
+      rawHeaders: [],
+      params: {},
+      address: "192.0.2.1",
+      peer: { address: "192.0.2.1", trusted: false },
+      hasBody: body !== undefined,
+      ...request,
+    },
+    route: { path: "/{any}", surface: "test" },
+    arrivedAt,
+    arrivedMonotonic,
+    get<S extends SlotName>(slot: S): Slots[S] {
+      const value = slots[slot];
+      if (value === undefined) throw new Error(`slot ${slot} is not set`);
+      return value;
+    },
+    peek: (slot) => slots[slot],
+    set(slot, value) {
+      if (slots[slot] !== undefined) throw new Error(`slot ${slot} is set twice`);
+      slots[slot] = value;
+    },
+    body: body === undefined ? undefined : Buffer.from(body),
+    replaceBody: unused,
+    json() {
+      try {
+        return { ok: true, value: JSON.parse(body ?? "") };
+      } catch {
+        return { ok: false };
+      }
+    },
+    bodyStream: unused,
+    signal: new AbortController().signal,
+    onAbort: undefined,
+    clientLeft: false,
+    stream: unused,
+    informational: unused,
+    sent: { status: 200, bodyBytes: 0, code: undefined, ...sent },
+  };
+}
+
+function unused(): never {
+  throw new Error("a step has no business here");
+}
+
+/** The head of a response on its way up. */
+export function fakeHead(reply: Reply = { status: 200 }): LiveResponseHead {
+  return new LiveResponseHead(reply, reply.code === undefined ? "surface" : "step", false);
+}
+
+/** The body of a refusal, parsed. */
+export function bodyOf(reply: Reply | void): Record<string, unknown> {
+  // Refusals are JSON objects in the canonical envelope.
+  return JSON.parse(String(reply?.body)) as Record<string, unknown>;
+}
