@@ -1,0 +1,150 @@
+/**
+ * A load generator that costs little: raw sockets, requests made in advance, answers split by Content-Length or chunks.
+ * `closed`: every connection asks again as soon as it is answered. `open`: a fixed rate, latency counted from the moment
+ * a request was due, so that a stall is not hidden (coordinated omission).
+ */
+import { connect, type Socket } from "node:net";
+
+export interface LoadOptions {
+  readonly port: number;
+  readonly path: string;
+  readonly headers: readonly string[];
+  readonly bodies: readonly string[];
+  readonly connections: number;
+  readonly seconds: number;
+  /** Requests per second; absent: closed loop. */
+  readonly rate?: number;
+}
+
+export interface LoadResult {
+  readonly requests: number;
+  readonly seconds: number;
+  /** By first line of the answer, such as `200`. */
+  readonly statuses: Readonly<Record<string, number>>;
+  /** Answers whose body was a JSON-RPC error. */
+  readonly errors: number;
+  /** Milliseconds. */
+  readonly p50: number;
+  readonly p99: number;
+}
+
+interface Lane {
+  readonly socket: Socket;
+  pending: Buffer | undefined;
+  /** When the request in flight was due; -1: idle. */
+  due: number;
+}
+
+export async function load(options: LoadOptions): Promise<LoadResult> {
+  const requests = options.bodies.map((body) =>
+    Buffer.from(
+      `POST ${options.path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n` +
+        `${options.headers.map((line) => `${line}\r\n`).join("")}` +
+        `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    ),
+  );
+  const lanes = await Promise.all(
+    Array.from({ length: options.connections }, () => openLane(options.port)),
+  );
+  const latencies: number[] = [];
+  const statuses: Record<string, number> = {};
+  let errors = 0;
+  let sent = 0;
+  let stopping = false;
+  const idle: Lane[] = [];
+  const backlog: number[] = [];
+  const done = Promise.withResolvers<void>();
+  const started = performance.now();
+
+  const send = (lane: Lane, due: number): void => {
+    lane.due = due;
+    lane.socket.write(requests[sent++ % requests.length]!);
+  };
+  const answered = (lane: Lane, head: string, isError: boolean): void => {
+    latencies.push(performance.now() - lane.due);
+    const status = head.slice(9, 12);
+    statuses[status] = (statuses[status] ?? 0) + 1;
+    if (isError) errors++;
+    lane.due = -1;
+    if (stopping) {
+      if (lanes.every((other) => other.due === -1)) done.resolve();
+      return;
+    }
+    if (options.rate === undefined) return send(lane, performance.now());
+    const late = backlog.shift();
+    if (late === undefined) idle.push(lane);
+    else send(lane, late);
+  };
+  for (const lane of lanes) {
+    lane.socket.on("data", (chunk: Buffer) => read(lane, chunk, answered));
+    lane.socket.on("close", () => {
+      if (!stopping) done.reject(new Error("the peer closed a connection"));
+    });
+    if (options.rate === undefined) send(lane, performance.now());
+    else idle.push(lane);
+  }
+  const ticker =
+    options.rate === undefined
+      ? undefined
+      : pace(options.rate, started, (due) => {
+          const lane = idle.pop();
+          if (lane === undefined) backlog.push(due);
+          else send(lane, due);
+        });
+  setTimeout(() => {
+    stopping = true;
+    if (ticker !== undefined) clearInterval(ticker);
+    if (lanes.every((lane) => lane.due === -1)) done.resolve();
+  }, options.seconds * 1000);
+  await done.promise;
+  const seconds = (performance.now() - started) / 1000;
+  for (const lane of lanes) lane.socket.destroy();
+  latencies.sort((a, b) => a - b);
+  const at = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? 0;
+  return { requests: latencies.length, seconds, statuses, errors, p50: at(0.5), p99: at(0.99) };
+}
+
+function openLane(port: number): Promise<Lane> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port, host: "127.0.0.1", noDelay: true });
+    socket.once("error", reject);
+    socket.once("connect", () => resolve({ socket, pending: undefined, due: -1 }));
+  });
+}
+
+/** Calls `due` for every request whose time has come, every millisecond. */
+function pace(rate: number, started: number, due: (at: number) => void): NodeJS.Timeout {
+  let issued = 0;
+  return setInterval(() => {
+    const wanted = Math.floor(((performance.now() - started) / 1000) * rate);
+    for (; issued < wanted; issued++) due(started + (issued / rate) * 1000);
+  }, 1);
+}
+
+const headEnd = Buffer.from("\r\n\r\n");
+
+function read(
+  lane: Lane,
+  chunk: Buffer,
+  answered: (lane: Lane, head: string, isError: boolean) => void,
+): void {
+  const bytes: Buffer = lane.pending === undefined ? chunk : Buffer.concat([lane.pending, chunk]);
+  lane.pending = undefined;
+  const end = bytes.indexOf(headEnd);
+  if (end === -1) {
+    lane.pending = bytes;
+    return;
+  }
+  const head = bytes.toString("latin1", 0, end).toLowerCase();
+  const length = /content-length: (\d+)/.exec(head)?.[1];
+  const bodyStart = end + 4;
+  const whole =
+    length === undefined
+      ? bytes.subarray(-5).equals(Buffer.from("0\r\n\r\n"))
+      : bytes.length >= bodyStart + Number(length);
+  if (!whole) {
+    lane.pending = bytes;
+    return;
+  }
+  answered(lane, head, bytes.subarray(bodyStart, bodyStart + 200).includes('"error"'));
+}

@@ -1,0 +1,30 @@
+/** The comparison: node:http in, undici out, the least that a streaming proxy in Node can be. Prints its port. */
+import { createServer } from "node:http";
+import { Pool } from "undici";
+
+const upstream = new Pool(process.argv[2] ?? "", { connections: 64 });
+const server = createServer((req, res) => {
+  upstream.stream(
+    {
+      path: "/",
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        "content-length": req.headers["content-length"] ?? "0",
+      },
+      body: req,
+      opaque: res,
+    },
+    ({ statusCode, headers }) => {
+      res.writeHead(statusCode, headers as Record<string, string>);
+      return res;
+    },
+    (error) => {
+      if (error !== null) res.destroy();
+    },
+  );
+});
+server.listen(0, "127.0.0.1", () => {
+  const address = server.address();
+  console.log(typeof address === "object" ? address?.port : address);
+});

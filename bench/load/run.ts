@@ -1,0 +1,281 @@
+/**
+ * The node-RPC workload against Sluice and its peers, side by side in one run. Throughput is closed loop; latency is at a
+ * fixed rate. CPU per request is the kernel's accounting of the peer's process: the figure that a noisy machine hurts
+ * least. The peer has core 0, the mock node and the load share core 1.
+ *
+ *   npm run bench -- [--seconds 5] [--rounds 3] [--only sluice]
+ */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { load, type LoadResult } from "./client.ts";
+import { startPeer, type Peer } from "./process.ts";
+import { connections, requestBodies } from "./workload.ts";
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "4" },
+    rounds: { type: "string", default: "3" },
+    rate: { type: "string", default: "3000" },
+    only: { type: "string", multiple: true },
+    // Set by this script for the process that makes the load.
+    drive: { type: "string" },
+  },
+});
+const seconds = Number(values.seconds);
+const gatewayCore = 0;
+const loadCore = 1;
+const here = import.meta.dirname;
+const root = join(here, "../..");
+
+interface Target {
+  readonly name: string;
+  readonly path: string;
+  start(nodePort: number, folder: string): Promise<{ peer: Peer; headers: readonly string[] }>;
+}
+
+interface Figures {
+  readonly perSecond: number;
+  readonly cpuMicros: number;
+  readonly p50: number;
+  readonly p99: number;
+  readonly rss: number;
+}
+
+const node = process.execPath;
+const nodeUrl = (port: number): string => `http://127.0.0.1:${port}`;
+
+function peerTarget(name: string, file: string): Target {
+  return {
+    name,
+    path: "/v1/ledger/rpc",
+    start: async (nodePort) => ({
+      peer: await startPeer([node, join(here, "peers", file), nodeUrl(nodePort)], {
+        core: gatewayCore,
+      }),
+      headers: [],
+    }),
+  };
+}
+
+/** Everything on: auth, limits, metering, access log to a file. */
+function sluice(name: string, upstream: object, metering: object = {}, run?: string): Target {
+  return {
+    name,
+    path: "/v1/ledger/rpc",
+    async start(nodePort, folder) {
+      const file = join(folder, `${name.replaceAll(/\W+/g, "-")}.yaml`);
+      const data = join(folder, `data-${name.replaceAll(/\W+/g, "-")}`);
+      writeFileSync(file, pipeline(upstream, metering, folder, run));
+      const env = { DATA_DIR: data, PORT: "0", ADMIN_PORT: "0", LEDGER_RPC_URL: nodeUrl(nodePort) };
+      const key = issueKey(file, env);
+      const command = [node, join(root, "src/main.ts"), "start", "--json", "--config", file];
+      const peer = await startPeer(command, { core: gatewayCore, env });
+      return { peer, headers: [`authorization: Bearer ${key}`] };
+    },
+  };
+}
+
+function pipeline(upstream: object, metering: object, folder: string, run?: string): string {
+  return JSON.stringify({
+    version: 1,
+    server: { host: "127.0.0.1", port: "${PORT:-0}" },
+    admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
+    store: { data: "${DATA_DIR}" },
+    metering,
+    plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
+    upstreams: { ledger: { urls: "${LEDGER_RPC_URL}", ...upstream } },
+    lists: {
+      edge: [
+        "request-id",
+        { "access-log": { file: join(folder, "access.log") } },
+        "authenticate",
+        "rate-limit",
+      ],
+    },
+    unmatched: ["request-id"],
+    routes: [
+      {
+        path: "/v1/ledger/rpc",
+        methods: ["POST"],
+        run: [{ use: "edge" }, { authorize: { require: "ledger:read" } }, run ?? "meter"],
+        to: { "ledger-rpc": { upstream: "ledger" } },
+      },
+    ],
+  });
+}
+
+function issueKey(file: string, env: Readonly<Record<string, string>>): string {
+  const run = (...args: string[]): { id: string; key: string } => {
+    const result = spawnSync(
+      node,
+      [join(root, "src/main.ts"), ...args, "--json", "--config", file],
+      {
+        env: { ...process.env, ...env },
+        encoding: "utf8",
+      },
+    );
+    if (result.status !== 0) throw new Error(result.stderr);
+    return JSON.parse(result.stdout) as { id: string; key: string };
+  };
+  const { id } = run("workspaces", "create", "--name", "bench", "--plan", "enterprise");
+  return run("keys", "create", "--workspace", id).key;
+}
+
+const nginx: Target = {
+  name: "nginx proxy_pass",
+  path: "/v1/ledger/rpc",
+  async start(nodePort, folder) {
+    const port = await freePort();
+    const file = join(folder, "nginx.conf");
+    writeFileSync(
+      file,
+      `daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log ${folder}/nginx.err;
+      events { worker_connections 512; }
+      http {
+        access_log ${folder}/nginx.log; keepalive_requests 1000000;
+        client_body_temp_path ${folder}; proxy_temp_path ${folder}; fastcgi_temp_path ${folder};
+        uwsgi_temp_path ${folder}; scgi_temp_path ${folder};
+        upstream node { server 127.0.0.1:${nodePort}; keepalive 64; keepalive_requests 1000000; }
+        server { listen 127.0.0.1:${port};
+          location /v1/ledger/rpc { proxy_pass http://node/; proxy_http_version 1.1; proxy_set_header Connection ""; }
+        }
+      }`,
+    );
+    const peer = await startPeer(["nginx", "-c", file], { core: gatewayCore, port });
+    await listening(port);
+    return { peer, headers: [] };
+  },
+};
+
+const cacheOff = { cacheBytes: 0, singleFlight: false };
+const hasNginx = spawnSync("nginx", ["-v"]).error === undefined;
+const targets: Target[] = [
+  peerTarget("node:http answering itself", "echo.ts"),
+  ...(hasNginx ? [nginx] : []),
+  peerTarget("raw node:http + undici", "raw-proxy.ts"),
+  peerTarget("bare fastify + @fastify/http-proxy", "fastify-proxy.ts"),
+  sluice("sluice, cache off", cacheOff),
+  sluice("sluice, cache off, charges async", cacheOff, { durability: "async" }),
+  sluice("sluice, cache on", {}),
+];
+
+if (values.drive !== undefined) await drive(values.drive);
+else await main();
+
+async function main(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
+  const wanted = targets.filter(
+    (target) => values.only === undefined || values.only.some((name) => target.name.includes(name)),
+  );
+  const results = new Map<string, Figures[]>(wanted.map(({ name }) => [name, []]));
+  try {
+    await using mock = await startPeer([node, join(here, "mock-node.ts")], { core: loadCore });
+    for (let round = 0; round < Number(values.rounds); round++) {
+      for (const target of wanted)
+        results.get(target.name)?.push(await measure(target, mock, folder));
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  print(results);
+}
+
+async function measure(target: Target, mock: Peer, folder: string): Promise<Figures> {
+  const { peer, headers } = await target.start(mock.port, folder);
+  await using _ = peer;
+  const options = { port: peer.port, path: target.path, headers, connections };
+  driveLoad({ ...options, seconds: 1.5 });
+  const before = peer.cpuMicros();
+  const closed = driveLoad({ ...options, seconds });
+  const cpuMicros = (peer.cpuMicros() - before) / closed.requests;
+  const rss = peer.rssMiB();
+  const open = driveLoad({ ...options, seconds: Math.min(seconds, 3), rate: Number(values.rate) });
+  for (const { statuses, errors } of [closed, open]) {
+    if (errors > 0 || Object.keys(statuses).join() !== "200") {
+      throw new Error(`${target.name}: ${JSON.stringify(statuses)}, ${errors} JSON-RPC errors`);
+    }
+  }
+  return {
+    perSecond: closed.requests / closed.seconds,
+    cpuMicros,
+    p50: open.p50,
+    p99: open.p99,
+    rss,
+  };
+}
+
+type Drive = Omit<Parameters<typeof load>[0], "bodies">;
+
+/** The load comes from a process of its own on the other core. */
+function driveLoad(options: Drive): LoadResult {
+  const args = [
+    "-c",
+    String(loadCore),
+    node,
+    import.meta.filename,
+    "--drive",
+    JSON.stringify(options),
+  ];
+  const result = spawnSync("taskset", args, {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  return JSON.parse(result.stdout) as LoadResult;
+}
+
+async function drive(json: string): Promise<void> {
+  const options = JSON.parse(json) as Drive;
+  console.log(JSON.stringify(await load({ ...options, bodies: requestBodies(5_000) })));
+}
+
+function print(results: ReadonlyMap<string, readonly Figures[]>): void {
+  const median = (list: readonly Figures[], of: (figures: Figures) => number): number =>
+    list.map(of).toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? Number.NaN;
+  const base = results.get("bare fastify + @fastify/http-proxy");
+  const baseCpu = base === undefined ? Number.NaN : median(base, (f) => f.cpuMicros);
+  console.log(
+    "| | requests/s | CPU µs/request | ratio to fastify proxy | p50 ms | p99 ms | RSS MiB |",
+  );
+  console.log("|---|---|---|---|---|---|---|");
+  for (const [name, list] of results) {
+    const cpu = median(list, (f) => f.cpuMicros);
+    const cells = [
+      name,
+      median(list, (f) => f.perSecond).toFixed(0),
+      cpu.toFixed(1),
+      (cpu / baseCpu).toFixed(2),
+      median(list, (f) => f.p50).toFixed(2),
+      median(list, (f) => f.p99).toFixed(2),
+      median(list, (f) => f.rss).toFixed(0),
+    ];
+    console.log(`| ${cells.join(" | ")} |`);
+  }
+  console.log(
+    `\nmedian of ${values.rounds} rounds of ${seconds} s, ${connections} connections; latency at ${values.rate}/s`,
+  );
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (typeof address !== "object" || address === null) throw new Error("no port");
+  return address.port;
+}
+
+async function listening(port: number): Promise<void> {
+  for (let attempt = 0; attempt < 100; attempt++) {
+    const up = await fetch(nodeUrl(port)).then(
+      () => true,
+      () => false,
+    );
+    if (up) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  throw new Error("nginx did not start");
+}

@@ -1,0 +1,54 @@
+/**
+ * The node-RPC workload: 40 % system_health, 20 % chain_getBlockHash, 30 % state_getStorage at a hash, 10 % blocks of
+ * 20 KB by hash. Deterministic, so that every peer gets the same requests in the same order.
+ */
+
+export const connections = 32;
+
+/** Distinct arguments: enough that a cache has to be one, few enough that it can hold them. */
+const storageKeys = 400;
+const blockHashes = 60;
+const heights = 500;
+
+/** The head of the chain that the mock node claims. Everything asked for is finalized. */
+export const finalizedHeight = 10_000;
+
+export function hashOf(n: number): string {
+  return `0x${n.toString(16).padStart(64, "0")}`;
+}
+
+/** A small generator with a fixed seed (mulberry32), so that runs can be compared. */
+function random(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** `count` JSON-RPC bodies. */
+export function requestBodies(count: number): string[] {
+  const next = random(20_261_120);
+  const pick = (n: number): number => Math.floor(next() * n);
+  const bodies: string[] = [];
+  for (let id = 1; id <= count; id++) {
+    const share = next();
+    if (share < 0.4) bodies.push(call(id, "system_health", []));
+    else if (share < 0.6) bodies.push(call(id, "chain_getBlockHash", [pick(heights)]));
+    else if (share < 0.9) {
+      bodies.push(call(id, "state_getStorage", [storageKey(pick(storageKeys)), hashOf(7)]));
+    } else bodies.push(call(id, "chain_getBlock", [hashOf(pick(blockHashes) + 1)]));
+  }
+  return bodies;
+}
+
+/** twox128 of pallet and item, then 48 bytes of map key: the shape of System.Account. */
+function storageKey(n: number): string {
+  return `0x26aa394eea5630e07c48ae0c9558cef7b99d880ec681799c0cf30e8886371da9${n.toString(16).padStart(96, "0")}`;
+}
+
+function call(id: number, method: string, params: readonly unknown[]): string {
+  return JSON.stringify({ jsonrpc: "2.0", id, method, params });
+}
