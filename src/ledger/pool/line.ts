@@ -1,0 +1,109 @@
+/** Cuts lines that end in CRLF out of pieces of any size, and reads their bytes. */
+
+const LINE_BYTES = 8 * 1024;
+
+export const HT = 9;
+export const LF = 10;
+export const CR = 13;
+export const SPACE = 32;
+export const COLON = 58;
+export const SEMICOLON = 59;
+const DEL = 127;
+
+export const UNFINISHED = -1;
+export const BAD = -2;
+
+/** RFC 9110 section 5.6.2 `tchar`, by byte. */
+const TOKEN = new Uint8Array(256);
+for (const char of "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+  TOKEN[char.charCodeAt(0)] = 1;
+}
+
+export class LineCutter {
+  /** The line that `take` found last: `bytes[from, until)`, borrowed, without its CRLF. */
+  bytes: Buffer = Buffer.alloc(0);
+  from = 0;
+  until = 0;
+  /** The start of a line whose end has not come yet. */
+  #carry: Buffer | undefined;
+  #carried = 0;
+
+  /**
+   * The index after the line that starts at `at`, or started in an earlier piece. `UNFINISHED`: its end has not come
+   * yet. `BAD`: it ends in a bare LF or is too long.
+   */
+  take(piece: Buffer, at: number, to: number): number {
+    let end = at;
+    while (end < to && piece[end] !== LF) end++;
+    if (this.#carried + end - at >= LINE_BYTES) return BAD;
+    if (end === to || this.#carried > 0) {
+      this.#carry ??= Buffer.allocUnsafeSlow(LINE_BYTES);
+      piece.copy(this.#carry, this.#carried, at, end);
+      this.#carried += end - at;
+      if (end === to) return UNFINISHED;
+      this.bytes = this.#carry;
+      this.from = 0;
+      this.until = this.#carried - 1;
+      this.#carried = 0;
+    } else {
+      this.bytes = piece;
+      this.from = at;
+      this.until = end - 1;
+    }
+    return this.until >= this.from && this.bytes[this.until] === CR ? end + 1 : BAD;
+  }
+
+  reset(): void {
+    this.#carried = 0;
+  }
+}
+
+/** Where the token that starts at `from` ends. */
+export function skipToken(line: Buffer, from: number, until: number): number {
+  let at = from;
+  while (at < until && TOKEN[line[at] ?? 0] === 1) at++;
+  return at;
+}
+
+export function skipBlanks(line: Buffer, from: number, until: number): number {
+  let at = from;
+  while (at < until && (line[at] === SPACE || line[at] === HT)) at++;
+  return at;
+}
+
+/** Visible characters, blanks and obs-text; no CR, NUL or other control. */
+export function isFieldValue(line: Buffer, from: number, until: number): boolean {
+  for (let at = from; at < until; at++) {
+    const byte = line[at] ?? 0;
+    if ((byte < SPACE && byte !== HT) || byte === DEL) return false;
+  }
+  return true;
+}
+
+/** Non-negative decimal of up to 15 digits, else -1. */
+export function decimal(line: Buffer, from: number, until: number): number {
+  if (from === until || until - from > 15) return -1;
+  let value = 0;
+  for (let at = from; at < until; at++) {
+    const digit = (line[at] ?? 0) - 48;
+    if (digit < 0 || digit > 9) return -1;
+    value = value * 10 + digit;
+  }
+  return value;
+}
+
+/** The value of a hexadecimal digit, else -1. */
+export function hexDigit(byte: number): number {
+  if (byte >= 48 && byte <= 57) return byte - 48;
+  const letter = byte | 32;
+  return letter >= 97 && letter <= 102 ? letter - 87 : -1;
+}
+
+/** Whether `line[from, until)`, which holds no control bytes, is `word` (lower case) without regard to case. */
+export function isWord(line: Buffer, from: number, until: number, word: string): boolean {
+  if (until - from !== word.length) return false;
+  for (let i = 0; i < word.length; i++) {
+    if (((line[from + i] ?? 0) | 32) !== word.charCodeAt(i)) return false;
+  }
+  return true;
+}

@@ -1,0 +1,114 @@
+/**
+ * Asks a node how it is. Tolerates what is found in the field: padded numbers ("0x00000001"), errors without a code,
+ * nodes that serve only some of the methods. Only the head and the genesis hash must be there.
+ */
+import { Call, type NodeClient } from "./call.ts";
+import { FAILURES, type Failure } from "./failure.ts";
+import { isBusy, isObject, readSmallJson } from "./node-error.ts";
+
+/** What a node said of itself. Undefined members: it did not say. */
+export interface Observation {
+  readonly genesis: string;
+  /** Block numbers. */
+  readonly best: number;
+  readonly finalized: number | undefined;
+  readonly syncing: boolean;
+  /** False: it should have peers and has none. */
+  readonly peered: boolean;
+  /** `system_version`. */
+  readonly version: string | undefined;
+  /** Name and version of the runtime at the best block. */
+  readonly runtime: string | undefined;
+}
+
+export type ProbeResult =
+  | { readonly kind: "observed"; readonly observed: Observation }
+  | { readonly kind: "failed"; readonly failure: Failure };
+
+type Reply =
+  | { readonly kind: "value"; readonly value: unknown }
+  | { readonly kind: "failed"; readonly failure: Failure };
+
+/** Never rejects. The calls go one after the other, so that a probe is a light guest on one connection. */
+export async function probe(client: NodeClient): Promise<ProbeResult> {
+  const health = await ask(client, "system_health");
+  if (health.kind === "failed") return health;
+  const header = await ask(client, "chain_getHeader");
+  if (header.kind === "failed") return header;
+  const genesis = await ask(client, "chain_getBlockHash", [0]);
+  if (genesis.kind === "failed") return genesis;
+  const best = blockNumber(header.value);
+  if (best === undefined || typeof genesis.value !== "string") {
+    return { kind: "failed", failure: FAILURES.garbage };
+  }
+  const finalized = await askFinalized(client);
+  if (finalized.kind === "failed") return finalized;
+  const version = await ask(client, "system_version");
+  if (version.kind === "failed") return version;
+  const runtime = await ask(client, "state_getRuntimeVersion");
+  if (runtime.kind === "failed") return runtime;
+  return {
+    kind: "observed",
+    observed: {
+      genesis: genesis.value,
+      best,
+      finalized: blockNumber(finalized.value),
+      ...readHealth(health.value),
+      version: typeof version.value === "string" ? version.value : undefined,
+      runtime: readRuntime(runtime.value),
+    },
+  };
+}
+
+async function askFinalized(client: NodeClient): Promise<Reply> {
+  const hash = await ask(client, "chain_getFinalizedHead");
+  if (hash.kind === "failed" || typeof hash.value !== "string") return hash;
+  return ask(client, "chain_getHeader", [hash.value]);
+}
+
+/** A node's error is an answer without a value, unless it says that the node is busy. */
+function ask(client: NodeClient, method: string, params: readonly unknown[] = []): Promise<Reply> {
+  return new Promise((resolve) => client.send(new ProbeCall(method, params, resolve)));
+}
+
+class ProbeCall extends Call {
+  readonly #done: (reply: Reply) => void;
+
+  constructor(method: string, params: readonly unknown[], done: (reply: Reply) => void) {
+    super({ method, params: JSON.stringify(params), retry: true, cheap: false });
+    this.#done = done;
+  }
+
+  answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
+    const value = readSmallJson(bytes, start, end);
+    if (kind === "result") this.#done({ kind: "value", value });
+    else if (isBusy(value)) this.fail(FAILURES.saturated);
+    else this.#done({ kind: "value", value: undefined });
+  }
+
+  fail(failure: Failure): void {
+    this.#done({ kind: "failed", failure });
+  }
+}
+
+function readHealth(value: unknown): { readonly syncing: boolean; readonly peered: boolean } {
+  if (!isObject(value)) return { syncing: false, peered: true };
+  return {
+    syncing: value.isSyncing === true,
+    peered: value.shouldHavePeers !== true || value.peers !== 0,
+  };
+}
+
+function readRuntime(value: unknown): string | undefined {
+  if (!isObject(value) || typeof value.specVersion !== "number") return undefined;
+  return `${String(value.specName)}/${value.specVersion}`;
+}
+
+/** The number of a header, which nodes write in hexadecimal, padded or not. */
+function blockNumber(header: unknown): number | undefined {
+  if (!isObject(header)) return undefined;
+  const { number } = header;
+  const value =
+    typeof number === "string" && /^0x[0-9a-f]+$/i.test(number) ? Number(number) : number;
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}

@@ -1,0 +1,127 @@
+/** Who of a pool's nodes is usable: probes them, compares them, ejects them and takes them back. */
+import type { Clock, Log } from "../../services.ts";
+import { COMPLAINTS, judge, type Complaint } from "./complaint.ts";
+import type { Observation } from "./probe.ts";
+import type { PooledNode } from "./pooled-node.ts";
+
+const SAMPLE_MS = 1_000;
+
+export interface RosterOptions {
+  readonly nodes: readonly PooledNode[];
+  readonly probeMs: number;
+  readonly maxLag: number;
+  readonly maxHeadAgeMs: number | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export class Roster {
+  readonly nodes: readonly PooledNode[];
+  /** Nodes without a complaint. */
+  usable: readonly PooledNode[] = [];
+  /**
+   * When none is usable: those with the least complaint. A refused call has failed for certain, a tried one may not,
+   * and the first answer brings the node back. Never a node of another chain.
+   */
+  lastResort: readonly PooledNode[];
+  finalized: number | undefined;
+  best: number | undefined;
+  epoch = 0;
+  /** Resolves when every node has been probed once, well or not. */
+  readonly firstProbe: Promise<void>;
+  readonly #options: RosterOptions;
+  readonly #timers: readonly Disposable[];
+
+  constructor(options: RosterOptions) {
+    const { nodes, clock, probeMs } = options;
+    this.#options = options;
+    this.nodes = nodes;
+    this.lastResort = nodes;
+    this.#timers = [
+      clock.every(probeMs, () => this.#probeAll()),
+      clock.every(SAMPLE_MS, () => this.#sample()),
+    ];
+    for (const node of nodes) {
+      node.metrics.up.set(0);
+      node.onProbed = () => this.review();
+    }
+    this.firstProbe = Promise.all(nodes.map((node) => node.probe())).then(() => undefined);
+  }
+
+  /** A call failed through the node's fault. The last usable node stays: to be slow or shaky is better than nothing. */
+  failed(node: PooledNode): void {
+    if (!node.breaker.failed() || node.complaint !== undefined || this.usable.length < 2) return;
+    node.breaker.trip();
+    this.review();
+  }
+
+  /** Compares the nodes again after something has changed. */
+  review(): void {
+    const genesis = this.nodes.find((node) => node.observed !== undefined)?.observed?.genesis;
+    for (const node of this.nodes) this.#judge(node, genesis);
+    this.usable = this.nodes.filter((node) => node.complaint === undefined);
+    this.lastResort = leastComplaint(this.nodes);
+    this.epoch = this.nodes.reduce((sum, node) => sum + node.changes, 0);
+    if (this.usable.length === 0) return;
+    this.best = Math.max(...this.usable.map((node) => node.observed?.best ?? 0));
+    this.finalized = Math.min(...this.usable.map((node) => node.observed?.finalized ?? 0));
+  }
+
+  async close(): Promise<void> {
+    for (const timer of this.#timers) timer[Symbol.dispose]();
+    await Promise.all(this.nodes.map((node) => node.close()));
+  }
+
+  #judge(node: PooledNode, genesis: string | undefined): void {
+    const { observed } = node;
+    let complaint = node.fault;
+    if (observed !== undefined && observed.genesis !== genesis) complaint = "other_chain";
+    else if (observed !== undefined) complaint ??= this.#compare(node, observed);
+    if (complaint === node.complaint) return;
+    const was = node.complaint;
+    node.complaint = complaint;
+    node.metrics.up.set(complaint === undefined ? 1 : 0);
+    if (complaint !== undefined) node.metrics.ejected(complaint);
+    this.#report(node, was, complaint);
+  }
+
+  #compare(node: PooledNode, observed: Observation): Complaint | undefined {
+    const { maxLag, maxHeadAgeMs } = this.#options;
+    let bestOfOthers: number | undefined;
+    for (const other of this.nodes) {
+      if (other === node || other.observed === undefined || other.fault !== undefined) continue;
+      if (other.observed.genesis !== observed.genesis) continue;
+      bestOfOthers = Math.max(bestOfOthers ?? 0, other.observed.best);
+    }
+    return judge(observed, { bestOfOthers, maxLag, headAgeMs: node.headAgeMs, maxHeadAgeMs });
+  }
+
+  #report(node: PooledNode, was: Complaint | undefined, now: Complaint | undefined): void {
+    const { log } = this.#options;
+    const about = { node: node.label, best: node.observed?.best };
+    if (now === undefined) log.info({ ...about, was }, "node is usable");
+    else if (now === "other_chain") {
+      const { genesis } = node.observed ?? {};
+      log.error({ ...about, genesis }, "node is of another chain than the first one: never used");
+    } else {
+      const error = now === "unreachable" ? node.lastError : undefined;
+      log.warn({ ...about, reason: now, error }, "node is left out");
+    }
+  }
+
+  #probeAll(): void {
+    for (const node of this.nodes) void node.probe();
+  }
+
+  #sample(): void {
+    for (const node of this.nodes) node.metrics.inFlight.set(node.client.inFlight);
+  }
+}
+
+function leastComplaint(nodes: readonly PooledNode[]): readonly PooledNode[] {
+  for (const complaint of COMPLAINTS) {
+    const such = nodes.filter((node) => node.complaint === complaint);
+    if (such.length > 0 && complaint !== "other_chain") return such;
+  }
+  return [];
+}
