@@ -66,15 +66,12 @@ async function record(): Promise<Recording> {
   } as unknown as Parameters<typeof setupWithServer>[0]);
   const { chain } = node;
   const registry = await chain.head.registry;
-  const hash = (hex: Hex): Hex => registry.hash(Buffer.from(hex.slice(2), "hex")).toHex();
+  const hash = (hex: Hex): string => registry.hash(Buffer.from(hex.slice(2), "hex")).toHex();
 
   const storage: Record<string, StorageHistory> = {};
   const changed = (key: string, block: number, value: Hex | null) => {
-    const history = (storage[key] ??= []);
-    const last = history.at(-1);
-    if (value === null && (last === undefined || last[1] === null)) return;
-    if (last !== undefined && last[1] === value) return;
-    history.push(value === null ? [block, null] : [block, value, hash(value)]);
+    if ((storage[key]?.at(-1)?.[1] ?? null) === value) return;
+    (storage[key] ??= []).push(value === null ? [block, null] : [block, value, hash(value)]);
   };
 
   const { [codeKey]: code, ...genesis } = spec.genesis.raw.top;

@@ -1,0 +1,73 @@
+/** The recorded chain: its blocks by hash and number, and what every storage key held at every block. */
+import type { RecordedBlock, Recording, StorageHistory } from "./recording.ts";
+
+/** A key and what it held; null where there was nothing. */
+export type KeyValue = readonly [key: string, value: string | null];
+
+/** Blocks are named by their number, which `numberOf` finds. */
+export interface Chain {
+  readonly recording: Recording;
+  /** The number of the last block: best and finalized at once, because a recording does not grow. */
+  readonly head: number;
+  block(number: number): RecordedBlock;
+  /** The block with this hash (lower-case hex); undefined when there is none. */
+  numberOf(hash: string): number | undefined;
+  valueAt(key: string, number: number): string | null;
+  /** The blake2b-256 and the size of the value; undefined where there is none. Knows `:code` too. */
+  digestAt(
+    key: string,
+    number: number,
+  ): { readonly hash: string; readonly bytes: number } | undefined;
+  /** Up to `count` keys that begin with `prefix` and come after `after`, ascending. */
+  keysAt(prefix: string, count: number, after: string | undefined, number: number): string[];
+  /** Those of `keys` whose value block `number` changed, with the value after it. */
+  changesOf(keys: readonly string[], number: number): KeyValue[];
+}
+
+/** `:code` in hex: the one key whose value was too big to record. */
+const codeKey = "0x3a636f6465";
+
+export function openChain(recording: Recording): Chain {
+  const { blocks, code } = recording;
+  const storage = new Map(Object.entries(recording.storage));
+  // Hex in one case sorts as the bytes do.
+  const keys = [...storage.keys()].toSorted();
+  const numbers = new Map(blocks.map(({ hash }, number) => [hash, number]));
+  const valueAt = (key: string, number: number) => lastUpTo(storage.get(key), number)?.[1] ?? null;
+
+  return {
+    recording,
+    head: blocks.length - 1,
+    block(number) {
+      const block = blocks[number];
+      if (block === undefined) throw new RangeError(`no block ${number} was recorded`);
+      return block;
+    },
+    numberOf: (hash) => numbers.get(hash),
+    valueAt,
+    digestAt(key, number) {
+      if (key === codeKey) return code;
+      const entry = lastUpTo(storage.get(key), number);
+      if (entry === undefined || entry[1] === null) return undefined;
+      return { hash: entry[2], bytes: (entry[1].length - 2) / 2 };
+    },
+    keysAt(prefix, count, after, number) {
+      const found: string[] = [];
+      for (const key of keys) {
+        if (found.length === count) break;
+        if (!key.startsWith(prefix) || (after !== undefined && key <= after)) continue;
+        if (valueAt(key, number) !== null) found.push(key);
+      }
+      return found;
+    },
+    changesOf: (wanted, number) =>
+      wanted.flatMap((key): KeyValue[] => {
+        const entry = storage.get(key)?.find(([from]) => from === number);
+        return entry === undefined ? [] : [[key, entry[1]]];
+      }),
+  };
+}
+
+function lastUpTo(history: StorageHistory | undefined, number: number) {
+  return history?.findLast(([from]) => from <= number);
+}

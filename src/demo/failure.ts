@@ -1,0 +1,25 @@
+/** How a method of the demo node fails: with the codes and texts of a real node. */
+
+/** Thrown by methods and parameter readers, turned into the `error` of the answer by json-rpc.ts alone. */
+export class RpcFailure extends Error {
+  readonly code: number;
+  readonly data: string | undefined;
+
+  constructor(code: number, message: string, data?: string) {
+    super(message);
+    this.code = code;
+    this.data = data;
+  }
+}
+
+export function invalidParams(data: string): RpcFailure {
+  return new RpcFailure(-32602, "Invalid params", data);
+}
+
+/** What the `state_` methods say about a block that the node does not know. */
+export function unknownBlock(hash: string): RpcFailure {
+  return new RpcFailure(
+    4003,
+    `Client error: UnknownBlock: Header was not found in the database: ${hash}`,
+  );
+}

@@ -1,0 +1,82 @@
+/** JSON-RPC 2.0 as a Substrate node (jsonrpsee 0.24) speaks it: which input gets which answer, and which gets none. */
+import { RpcFailure } from "./failure.ts";
+import type { Method } from "./methods.ts";
+
+export interface Answer {
+  readonly status: 200 | 400;
+  /** Empty when everything in the body was a notification. */
+  readonly body: string;
+}
+
+type Id = string | number | null;
+
+/** Answers one body: a call, a batch, or something that is neither. */
+export function answerBody(methods: ReadonlyMap<string, Method>, text: string): Answer {
+  const first = /^\s*(.)/s.exec(text)?.[1];
+  if (first !== "{" && first !== "[") return { status: 400, body: parseError };
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { status: 200, body: parseError };
+  }
+  if (!Array.isArray(value)) return { status: 200, body: answerOne(methods, value, parseError) };
+  if (value.length === 0) return { status: 200, body: invalidRequest(null) };
+  // One by one and in order, as a node does.
+  const answers = value.map((item) => answerOne(methods, item, invalidRequest(null)));
+  const given = answers.filter((answer) => answer !== "");
+  return { status: 200, body: given.length === 0 ? "" : `[${given.join(",")}]` };
+}
+
+/** `unreadable`: what an item without a usable id gets. */
+function answerOne(
+  methods: ReadonlyMap<string, Method>,
+  item: unknown,
+  unreadable: string,
+): string {
+  const { jsonrpc, id, method, params } = members(item);
+  const callable = jsonrpc === "2.0" && typeof method === "string" && isParams(params);
+  if (!isId(id)) return callable ? "" : unreadable;
+  if (!callable) return invalidRequest(id);
+  const found = methods.get(method);
+  if (found === undefined) return failure(id, -32601, "Method not found");
+  try {
+    const result = found.run(...positional(found, params)) ?? null;
+    return JSON.stringify({ jsonrpc: "2.0", id, result });
+  } catch (error) {
+    if (error instanceof RpcFailure) return failure(id, error.code, error.message, error.data);
+    throw error;
+  }
+}
+
+function members(item: unknown): Readonly<Record<string, unknown>> {
+  const isObject = typeof item === "object" && item !== null && !Array.isArray(item);
+  // Any object of JSON has string keys and unknown values.
+  return isObject ? (item as Record<string, unknown>) : {};
+}
+
+/** A number that is negative or has a fraction is no id: such a call counts as a notification. */
+function isId(id: unknown): id is Id {
+  if (id === null || typeof id === "string") return true;
+  return typeof id === "number" && Number.isSafeInteger(id) && id >= 0;
+}
+
+function isParams(params: unknown): params is undefined | null | unknown[] | object {
+  return params === undefined || typeof params === "object";
+}
+
+function positional(method: Method, params: undefined | null | unknown[] | object): unknown[] {
+  if (Array.isArray(params)) return params;
+  const named = members(params);
+  return method.params.map((name) => (Object.hasOwn(named, name) ? named[name] : undefined));
+}
+
+function failure(id: Id, code: number, message: string, data?: string): string {
+  return JSON.stringify({ jsonrpc: "2.0", id, error: { code, message, data } });
+}
+
+function invalidRequest(id: Id): string {
+  return failure(id, -32600, "Invalid request");
+}
+
+const parseError = failure(null, -32700, "Parse error");

@@ -1,0 +1,43 @@
+/** The `chain_` methods: blocks and headers. An unknown hash answers null, as a node does. */
+import type { Chain } from "./chain.ts";
+import type { Method, Methods } from "./methods.ts";
+import { isAbsent, readHash, readNumber } from "./params.ts";
+
+export function chainMethods(chain: Chain): Methods {
+  const numberOf = (hash: unknown) =>
+    isAbsent(hash) ? chain.head : chain.numberOf(readHash(hash, "hash"));
+  const hashOf = (number: unknown) => {
+    const wanted = readNumber(number, "hash");
+    return wanted > chain.head ? null : chain.block(wanted).hash;
+  };
+  const getBlockHash: Method = {
+    params: ["hash"],
+    run(wanted) {
+      if (isAbsent(wanted)) return chain.block(chain.head).hash;
+      return Array.isArray(wanted) ? wanted.map(hashOf) : hashOf(wanted);
+    },
+  };
+  const getFinalizedHead: Method = { params: [], run: () => chain.block(chain.head).hash };
+  return {
+    chain_getBlockHash: getBlockHash,
+    chain_getHead: getBlockHash,
+    chain_getFinalizedHead: getFinalizedHead,
+    chain_getFinalisedHead: getFinalizedHead,
+    chain_getHeader: {
+      params: ["hash"],
+      run(hash) {
+        const number = numberOf(hash);
+        return number === undefined ? null : chain.block(number).header;
+      },
+    },
+    chain_getBlock: {
+      params: ["hash"],
+      run(hash) {
+        const number = numberOf(hash);
+        if (number === undefined) return null;
+        const { header, extrinsics } = chain.block(number);
+        return { block: { header, extrinsics }, justifications: null };
+      },
+    },
+  };
+}

@@ -1,0 +1,31 @@
+/** The JSON-RPC methods of the demo node, each with the names of its parameters as a Substrate node declares them. */
+import type { Chain } from "./chain.ts";
+import { accountMethods } from "./methods-account.ts";
+import { chainMethods } from "./methods-chain.ts";
+import { midnightMethods } from "./methods-midnight.ts";
+import { stateMethods } from "./methods-state.ts";
+import { systemMethods } from "./methods-system.ts";
+
+/** One method: `params` are given by position or by these names; `run` returns the result or throws `RpcFailure`. */
+export interface Method {
+  readonly params: readonly string[];
+  run(...params: readonly unknown[]): unknown;
+}
+
+export type Methods = Readonly<Record<string, Method>>;
+
+/** All methods by name, `rpc_methods` among them. */
+export function demoMethods(chain: Chain): ReadonlyMap<string, Method> {
+  const methods = new Map<string, Method>(
+    Object.entries({
+      ...systemMethods(chain),
+      ...accountMethods(chain),
+      ...chainMethods(chain),
+      ...stateMethods(chain),
+      ...midnightMethods(chain),
+    }),
+  );
+  methods.set("rpc_methods", { params: [], run: () => ({ methods: names }) });
+  const names = [...methods.keys()].toSorted();
+  return methods;
+}
