@@ -239,6 +239,26 @@ export interface Ledger {
     params: Buffer,
     options?: { readonly signal?: AbortSignal },
   ): LedgerAnswer | Promise<LedgerAnswer>;
+  /** Reads and prices a JSON-RPC body (a call or a batch), by decisions.md section 5. Nothing is sent yet. */
+  rpc(body: Buffer): LedgerRpc;
+}
+
+/** A JSON-RPC body on its way: reserve its cost, `run` it once, then settle its `lines`. */
+export interface LedgerRpc {
+  /** The sum over the calls that it holds; 0 when there is nothing to reserve. */
+  readonly costMilli: number;
+  /**
+   * Makes the calls. The JSON-RPC answer in UTF-8, which is not to be written to; undefined when the body held only
+   * notifications. Synchronous when everything is at hand. Never rejects. What a batch has not begun is left out once
+   * the caller has left.
+   */
+  run(caller?: {
+    readonly clientLeft: boolean;
+  }): string | Uint8Array | undefined | Promise<string | Uint8Array | undefined>;
+  /** After `run`: what is owed, a line for each call that a node has answered. */
+  readonly lines: readonly Pick<ChargeLine, "method" | "costMilli">[];
+  /** After `run`: why no node answered, when that befell every call of the body. */
+  readonly failure: "unreachable" | "timeout" | "garbage" | "aborted" | undefined;
 }
 
 // ── upstreams ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -179,13 +179,7 @@ export function rangeIs(bytes: Buffer, start: number, end: number, word: string)
   return true;
 }
 
-function skipArray(
-  bytes: Buffer,
-  i: number,
-  end: number,
-  depth: number,
-  trust: Trust,
-): number {
+function skipArray(bytes: Buffer, i: number, end: number, depth: number, trust: Trust): number {
   if (depth > maxDepth) return malformed;
   let at = skipSpace(bytes, i + 1, end);
   if (at < end && bytes[at] === closeBracket) return at + 1;
@@ -200,13 +194,7 @@ function skipArray(
   }
 }
 
-function skipObject(
-  bytes: Buffer,
-  i: number,
-  end: number,
-  depth: number,
-  trust: Trust,
-): number {
+function skipObject(bytes: Buffer, i: number, end: number, depth: number, trust: Trust): number {
   if (depth > maxDepth) return malformed;
   let at = skipSpace(bytes, i + 1, end);
   if (at < end && bytes[at] === closeBrace) return at + 1;

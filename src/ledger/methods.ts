@@ -1,0 +1,241 @@
+/**
+ * The node methods that Sluice knows: params, price, and what may be done with an answer. One table for the node proxy
+ * and the tools; `whitelist.ts` makes a deployment's whitelist of it.
+ *
+ * Sources: gateway.md, "POST /v1/ledger/rpc", for names, params and prices; decisions.md section 5 for what else is
+ * whitelisted; the handlers of polkadot-sdk and midnight-node for where a block hash stands and what it pins.
+ */
+
+/**
+ * How long an answer holds.
+ *
+ * - `hash`: for ever, when the method's own block-hash param is given: state at a block cannot change.
+ * - `block`: like `hash`, once that block is finalized (its justification is added then).
+ * - `height`: for ever, once the block number asked for is finalized.
+ * - `constant`: as long as the nodes run the same chain, runtime and version. Only when called without params.
+ * - `moving`: follows the chain. Never kept; identical calls in flight may share one answer.
+ * - `personal`: includes the transaction pool or costs nothing to repeat wrongly: neither kept nor shared.
+ * - `write`: changes something: neither kept nor shared, and never sent a second time.
+ */
+export type Lifetime = "hash" | "block" | "height" | "constant" | "moving" | "personal" | "write";
+
+export interface KnownMethod {
+  /** As clients write it; `?` marks a param that may be left out. */
+  readonly params: readonly string[];
+  /** Milli-CU. */
+  readonly cuMilli: number;
+  readonly lifetime: Lifetime;
+  /** 0-based index of the method's own block hash among its params. Present with lifetimes `hash` and `block`. */
+  readonly hashParam?: number;
+  /** Costs the node next to nothing. */
+  readonly cheap?: boolean;
+  /** Off unless pipeline.yaml names it. */
+  readonly optional?: boolean;
+}
+
+/** decisions.md section 5: the price of a method without one in the specification. */
+export const defaultCuMilli = 1000;
+
+/** What is assumed of a method that only pipeline.yaml knows: the least that can go wrong. */
+export const unknownMethod: KnownMethod = {
+  params: [],
+  cuMilli: defaultCuMilli,
+  lifetime: "write",
+};
+
+const tenth = { cuMilli: 100, cheap: true } as const;
+const fifth = { cuMilli: 200, cheap: true } as const;
+
+const system: Record<string, KnownMethod> = {
+  system_chain: { params: [], ...tenth, lifetime: "constant" },
+  system_chainType: { params: [], ...tenth, lifetime: "constant" },
+  system_name: { params: [], ...tenth, lifetime: "constant" },
+  system_version: { params: [], ...tenth, lifetime: "constant" },
+  // Not cheap: a chain may carry its genesis in there (436 KB on Midnight).
+  system_properties: { params: [], cuMilli: 100, lifetime: "constant" },
+  system_accountNextIndex: { params: ["accountId"], cuMilli: 500, lifetime: "personal" },
+  account_nextIndex: { params: ["accountId"], cuMilli: 500, lifetime: "personal" },
+  system_dryRun: { params: ["hexExtrinsic"], cuMilli: 10_000, lifetime: "personal" },
+  system_dryRunAt: { params: ["hexExtrinsic", "blockHash"], cuMilli: 10_000, lifetime: "personal" },
+  system_health: { params: [], ...tenth, lifetime: "moving", optional: true },
+  system_syncState: { params: [], ...tenth, lifetime: "moving", optional: true },
+};
+
+const chain: Record<string, KnownMethod> = {
+  chain_getBlock: { params: ["blockHash?"], cuMilli: 1000, lifetime: "block", hashParam: 0 },
+  chain_getBlockHash: { params: ["blockNumber?"], ...fifth, lifetime: "height" },
+  chain_getHeader: { params: ["blockHash?"], ...fifth, lifetime: "hash", hashParam: 0 },
+  chain_getFinalizedHead: { params: [], ...tenth, lifetime: "moving" },
+  chain_getHead: { params: [], ...tenth, lifetime: "moving" },
+  chain_getRuntimeVersion: { params: ["blockHash?"], ...fifth, lifetime: "hash", hashParam: 0 },
+};
+
+const keysPaged = ["prefix", "count", "startKey?", "blockHash?"];
+const storage = ["storageKey", "blockHash?"];
+const call = ["method", "data", "blockHash?"];
+
+const state: Record<string, KnownMethod> = {
+  state_getMetadata: { params: ["blockHash?"], cuMilli: 2000, lifetime: "hash", hashParam: 0 },
+  state_getRuntimeVersion: { params: ["blockHash?"], ...fifth, lifetime: "hash", hashParam: 0 },
+  state_getStorage: { params: storage, cuMilli: 500, lifetime: "hash", hashParam: 1, cheap: true },
+  state_getStorageAt: {
+    params: storage,
+    cuMilli: 500,
+    lifetime: "hash",
+    hashParam: 1,
+    cheap: true,
+  },
+  state_getStorageHash: { params: storage, ...fifth, lifetime: "hash", hashParam: 1 },
+  state_getStorageHashAt: { params: storage, ...fifth, lifetime: "hash", hashParam: 1 },
+  state_getKeysPaged: { params: keysPaged, cuMilli: 1000, lifetime: "hash", hashParam: 3 },
+  state_getKeysPagedAt: { params: keysPaged, cuMilli: 1000, lifetime: "hash", hashParam: 3 },
+  state_queryStorageAt: {
+    params: ["keys[]", "blockHash?"],
+    cuMilli: 1500,
+    lifetime: "hash",
+    hashParam: 1,
+  },
+  // A range of blocks; its second hash may be left out, and then it ends at the head.
+  state_queryStorage: {
+    params: ["keys[]", "fromBlock", "toBlock?"],
+    cuMilli: 1500,
+    lifetime: "moving",
+  },
+  state_call: { params: call, cuMilli: 5000, lifetime: "hash", hashParam: 2 },
+  state_callAt: { params: call, cuMilli: 5000, lifetime: "hash", hashParam: 2 },
+  state_getStorageSize: {
+    params: storage,
+    cuMilli: 200,
+    lifetime: "hash",
+    hashParam: 1,
+    optional: true,
+  },
+  state_getReadProof: {
+    params: ["keys[]", "blockHash?"],
+    cuMilli: 1000,
+    lifetime: "hash",
+    hashParam: 1,
+    optional: true,
+  },
+};
+
+const child = ["childStorageKey", "storageKey", "blockHash?"];
+const childKeys = ["childStorageKey", "prefix", "count", "startKey?", "blockHash?"];
+
+const childstate: Record<string, KnownMethod> = {
+  childstate_getStorage: { params: child, cuMilli: defaultCuMilli, lifetime: "hash", hashParam: 2 },
+  childstate_getStorageHash: {
+    params: child,
+    cuMilli: defaultCuMilli,
+    lifetime: "hash",
+    hashParam: 2,
+  },
+  childstate_getStorageSize: {
+    params: child,
+    cuMilli: defaultCuMilli,
+    lifetime: "hash",
+    hashParam: 2,
+  },
+  childstate_getStorageEntries: {
+    params: ["childStorageKey", "keys[]", "blockHash?"],
+    cuMilli: defaultCuMilli,
+    lifetime: "hash",
+    hashParam: 2,
+  },
+  childstate_getKeysPaged: {
+    params: childKeys,
+    cuMilli: defaultCuMilli,
+    lifetime: "hash",
+    hashParam: 4,
+  },
+  childstate_getKeysPagedAt: {
+    params: childKeys,
+    cuMilli: defaultCuMilli,
+    lifetime: "hash",
+    hashParam: 4,
+  },
+};
+
+/** Reads whose answer follows the chain, or depends on more than the block (a Cardano follower, the best authority set). */
+const moving = (...params: string[]): KnownMethod => ({
+  params,
+  cuMilli: defaultCuMilli,
+  lifetime: "moving",
+});
+
+const consensus: Record<string, KnownMethod> = {
+  author_pendingExtrinsics: { params: [], cuMilli: 1000, lifetime: "personal" },
+  grandpa_roundState: moving(),
+  grandpa_proveFinality: moving("blockNumber"),
+  beefy_getFinalizedHead: moving(),
+  mmr_root: { params: ["blockHash?"], cuMilli: defaultCuMilli, lifetime: "hash", hashParam: 0 },
+  mmr_generateProof: moving("blockNumbers[]", "bestKnownBlockNumber?", "blockHash?"),
+  mmr_verifyProof: moving("proof"),
+  mmr_verifyProofStateless: moving("mmrRoot", "proof"),
+  sidechain_getParams: { params: [], cuMilli: defaultCuMilli, lifetime: "constant" },
+  sidechain_getStatus: moving(),
+  sidechain_getEpochCommittee: moving("epoch"),
+  sidechain_getRegistrations: moving("mainchainEpoch", "mainchainPublicKey"),
+  sidechain_getAriadneParameters: moving("epoch"),
+};
+
+const archive: Record<string, KnownMethod> = {
+  archive_v1_genesisHash: { params: [], cuMilli: defaultCuMilli, lifetime: "constant" },
+  archive_v1_finalizedHeight: moving(),
+  archive_v1_hashByHeight: { params: ["height"], cuMilli: defaultCuMilli, lifetime: "height" },
+  archive_v1_header: {
+    params: ["blockHash"],
+    cuMilli: defaultCuMilli,
+    lifetime: "hash",
+    hashParam: 0,
+  },
+  archive_v1_body: {
+    params: ["blockHash"],
+    cuMilli: defaultCuMilli,
+    lifetime: "hash",
+    hashParam: 0,
+  },
+  // Pinned by its hash, but a failure comes as a result ({ success: false }): it must not be kept as one.
+  archive_v1_call: moving("blockHash", "function", "callParameters"),
+};
+
+/** The chain's own methods; `ledger_` becomes the node's prefix by `upstreams.<name>.aliases`. */
+const ledger: Record<string, KnownMethod> = {
+  ledger_apiVersions: { params: [], ...tenth, lifetime: "constant" },
+  ledger_contractState: {
+    params: ["address", "blockHash?"],
+    cuMilli: 2500,
+    lifetime: "hash",
+    hashParam: 1,
+  },
+  // It takes a hash, too, which the specification leaves out.
+  ledger_ledgerVersion: { params: [], ...tenth, lifetime: "hash", hashParam: 0 },
+  ledger_zswapStateRoot: { params: ["blockHash?"], cuMilli: 1000, lifetime: "hash", hashParam: 0 },
+  ledger_ledgerStateRoot: {
+    params: ["blockHash?"],
+    cuMilli: 1000,
+    lifetime: "hash",
+    hashParam: 0,
+    optional: true,
+  },
+};
+
+/** By the name that clients use. */
+export const knownMethods: ReadonlyMap<string, KnownMethod> = new Map(
+  Object.entries({
+    ...system,
+    ...chain,
+    ...state,
+    ...childstate,
+    ...consensus,
+    ...archive,
+    ...ledger,
+    // Answered by the gateway: see `whitelist.ts`.
+    rpc_methods: { params: [], ...tenth, lifetime: "constant" } satisfies KnownMethod,
+  }),
+);
+
+/** Names that mean another method of the node, whatever the prefix aliases say. */
+export const nodeNames: ReadonlyMap<string, string> = new Map([
+  ["account_nextIndex", "system_accountNextIndex"],
+]);

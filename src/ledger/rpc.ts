@@ -1,0 +1,110 @@
+/** A JSON-RPC body for the node, read and priced before anything is sent: `Ledger.rpc`. */
+import type { LedgerRpc } from "../services.ts";
+import { readRequest } from "../stream/json/request.ts";
+import type { RpcItem } from "../stream/json/envelope.ts";
+import type { Body } from "./body.ts";
+import { Batch, type BatchItem } from "./batch.ts";
+import type { Calls } from "./calls.ts";
+import { errorResponse, nodeResponse } from "./envelope.ts";
+import type { Waiter } from "./flight.ts";
+import type { Lane } from "./lane.ts";
+import type { NodeFailure } from "./node.ts";
+
+/** gateway.md, "Per-call and per-request limits". */
+const maxBatchItems = 50;
+
+type Line = LedgerRpc["lines"][number];
+const noLines: readonly Line[] = [];
+
+const fixed = (answer: string | undefined): LedgerRpc => ({
+  costMilli: 0,
+  lines: noLines,
+  failure: undefined,
+  run: () => answer,
+});
+
+const parseError = fixed(errorResponse("null", "parse"));
+const invalidRequest = fixed(errorResponse("null", "invalid"));
+const nothingToSay = fixed(undefined);
+
+/** Reads a body. `batchParallel`: items of one batch that are with the nodes at once. */
+export function readRpc(body: Buffer, calls: Calls, batchParallel: number): LedgerRpc {
+  const read = readRequest(body, maxBatchItems);
+  switch (read.kind) {
+    case "malformed":
+      return parseError;
+    case "invalid":
+      return invalidRequest;
+    case "single":
+      return readSingle(read.item, calls);
+    default:
+      return readBatch(read.items, calls, batchParallel);
+  }
+}
+
+function readSingle(item: RpcItem, calls: Calls): LedgerRpc {
+  if (item.kind === "notification") return nothingToSay;
+  if (item.kind === "invalid") return fixed(errorResponse(item.id, "invalid"));
+  const lane = calls.lanes.get(item.method);
+  if (lane === undefined) return fixed(errorResponse(item.id, "notAllowed"));
+  return new SingleCall(item.id, lane, item.params, calls);
+}
+
+function readBatch(items: readonly RpcItem[], calls: Calls, batchParallel: number): LedgerRpc {
+  const answered: BatchItem[] = [];
+  for (const item of items) {
+    if (item.kind === "notification") continue;
+    if (item.kind === "invalid") {
+      answered.push({ kind: "fixed", response: errorResponse(item.id, "invalid") });
+      continue;
+    }
+    const lane = calls.lanes.get(item.method);
+    if (lane === undefined) {
+      answered.push({ kind: "fixed", response: errorResponse(item.id, "notAllowed") });
+    } else {
+      answered.push({ kind: "call", id: item.id, lane, params: item.params });
+    }
+  }
+  return answered.length === 0 ? nothingToSay : new Batch(answered, calls, batchParallel);
+}
+
+/** One call. It is its own waiter: what the cache answers costs neither promise nor closure. */
+class SingleCall implements LedgerRpc, Waiter {
+  readonly costMilli: number;
+  lines: readonly Line[] = noLines;
+  failure: NodeFailure | undefined;
+  readonly #id: string;
+  readonly #lane: Lane;
+  readonly #params: string;
+  readonly #calls: Calls;
+  #resolve: ((body: Body) => void) | undefined;
+
+  constructor(id: string, lane: Lane, params: string, calls: Calls) {
+    this.costMilli = lane.method.cuMilli;
+    this.#id = id;
+    this.#lane = lane;
+    this.#params = params;
+    this.#calls = calls;
+  }
+
+  run(): Body | Promise<Body> {
+    const body = this.#calls.ask(this.#lane, this.#params, this);
+    if (body === undefined) {
+      return new Promise((resolve) => {
+        this.#resolve = resolve;
+      });
+    }
+    this.lines = this.#lane.lines;
+    return nodeResponse(this.#id, "result", body);
+  }
+
+  answered(kind: "result" | "error", body: Body): void {
+    this.lines = this.#lane.lines;
+    this.#resolve?.(nodeResponse(this.#id, kind, body));
+  }
+
+  failed(reason: NodeFailure): void {
+    this.failure = reason;
+    this.#resolve?.(errorResponse(this.#id, "internal"));
+  }
+}
