@@ -1,0 +1,43 @@
+/** What a schema cannot say about the options. */
+import type { FieldChanges } from "sluice-gateway/plugin";
+
+interface OptionFault {
+  readonly pointer: string;
+  readonly message: string;
+}
+
+/** Fields that frame a message or belong to one connection: each sender makes its own. */
+const senders: ReadonlySet<string> = new Set([
+  "connection",
+  "content-length",
+  "expect",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** Faults of a `set` that names a field which no operator can set. */
+export function fieldFaults(pointer: string, changes: FieldChanges | undefined): OptionFault[] {
+  return Object.keys(changes?.set ?? {})
+    .filter((name) => senders.has(name.toLowerCase()))
+    .map((name) => ({
+      pointer: `${pointer}/set/${name.replaceAll("~", "~0")}`,
+      message: `${name} belongs to the connection and cannot be set`,
+    }));
+}
+
+/** Why a url cannot be forwarded to; undefined when it can. */
+export function urlFault(text: string): string | undefined {
+  const url = URL.parse(text);
+  if (url === null) return `"${text}" is not a url`;
+  if (url.protocol !== "http:" && url.protocol !== "https:") {
+    return `forward speaks http and https, not ${url.protocol.slice(0, -1)}`;
+  }
+  if (url.username !== "" || url.password !== "") {
+    return "a url to forward to has no credentials: set an authorization header instead";
+  }
+  return url.search === "" && url.hash === "" ? undefined : "a url to forward to has no query";
+}
