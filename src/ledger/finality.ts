@@ -30,6 +30,9 @@ export function isImmutable(
       return isFound(result) && isFinalized(readNumber(elementOf(params, 0)), finalized);
     case "constant":
       return params === "" || params === "[]";
+    case "moving":
+    case "personal":
+    case "write":
     default:
       return false;
   }

@@ -18,7 +18,7 @@ export function elementOf(array: string, index: number): string | undefined {
   let start = 1;
   let open = 0;
   for (let at = 1; at < array.length; at++) {
-    switch (array[at]) {
+    switch (array.charAt(at)) {
       case '"':
         at = closingQuote(array, at);
         break;

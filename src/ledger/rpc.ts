@@ -30,16 +30,9 @@ const nothingToSay = fixed(undefined);
 /** Reads a body. `batchParallel`: items of one batch that are with the nodes at once. */
 export function readRpc(body: Buffer, calls: Calls, batchParallel: number): LedgerRpc {
   const read = readRequest(body, maxBatchItems);
-  switch (read.kind) {
-    case "malformed":
-      return parseError;
-    case "invalid":
-      return invalidRequest;
-    case "single":
-      return readSingle(read.item, calls);
-    default:
-      return readBatch(read.items, calls, batchParallel);
-  }
+  if (read.kind === "single") return readSingle(read.item, calls);
+  if (read.kind === "batch") return readBatch(read.items, calls, batchParallel);
+  return read.kind === "malformed" ? parseError : invalidRequest;
 }
 
 function readSingle(item: RpcItem, calls: Calls): LedgerRpc {

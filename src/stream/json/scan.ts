@@ -50,7 +50,7 @@ export function skipValue(
   trust: Trust,
 ): number {
   if (i >= end) return malformed;
-  switch (bytes[i]) {
+  switch (bytes[i] ?? 0) {
     case quote:
       return skipString(bytes, i, end, trust);
     case openBrace:
@@ -110,7 +110,7 @@ function findStringEnd(bytes: Buffer, inside: number, end: number): number {
 /** Index after the escape whose backslash is at `i`. */
 function skipEscape(bytes: Buffer, i: number, end: number): number {
   if (i + 1 >= end) return malformed;
-  switch (bytes[i + 1]) {
+  switch (bytes[i + 1] ?? 0) {
     case quote:
     case backslash:
     case 0x2f: // /

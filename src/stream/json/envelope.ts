@@ -1,0 +1,173 @@
+/** Reads one JSON-RPC request object: which members it has and where their values stand. */
+import {
+  closeBrace,
+  comma,
+  malformed,
+  openBrace,
+  openBracket,
+  quote,
+  rangeIs,
+  skipColon,
+  skipSpace,
+  skipString,
+  skipValue,
+} from "./scan.ts";
+
+export type RpcItem =
+  /** `id` and `params` are JSON text; `params` is an array or object, or empty where there are none. */
+  | {
+      readonly kind: "call";
+      readonly id: string;
+      readonly method: string;
+      readonly params: string;
+    }
+  /** A valid request without an id: nobody waits for an answer. */
+  | { readonly kind: "notification" }
+  /** Not a request. `id` is the one to answer with: its own where it can be told, else `null`. */
+  | { readonly kind: "invalid"; readonly id: string };
+
+const notification: RpcItem = { kind: "notification" };
+export const invalidItem: RpcItem = { kind: "invalid", id: "null" };
+
+/** More unknown members than this make an envelope invalid: their names are kept to find one that stands twice. */
+const maxUnknownMembers = 64;
+
+/** Bits of the members seen. */
+const jsonrpcBit = 1;
+const idBit = 2;
+const methodBit = 4;
+const paramsBit = 8;
+
+/** Reads envelopes of one body, one after the other; it keeps nothing of the one before. */
+export class EnvelopeReader {
+  readonly #bytes: Buffer;
+  /** The whole body as text where its indices are those of the bytes (ASCII); parts of it are then cheap. */
+  readonly #text: string | undefined;
+  #seen = 0;
+  #twice = 0;
+  #valid = true;
+  #unknown: Set<string> | undefined;
+  #id: string | undefined;
+  #method = "";
+  #params = "";
+
+  constructor(bytes: Buffer, text: string | undefined) {
+    this.#bytes = bytes;
+    this.#text = text;
+  }
+
+  /** Index after the object that starts at `i`, `depth` arrays around it; `malformed` where it is not JSON. */
+  read(i: number, depth: number): number {
+    this.#seen = 0;
+    this.#twice = 0;
+    this.#valid = true;
+    this.#unknown = undefined;
+    this.#id = undefined;
+    this.#params = "";
+    const bytes = this.#bytes;
+    const end = bytes.length;
+    let at = skipSpace(bytes, i + 1, end);
+    if (at < end && bytes[at] === closeBrace) return at + 1;
+    for (;;) {
+      if (at >= end || bytes[at] !== quote) return malformed;
+      const nameEnd = skipString(bytes, at, end, "strict");
+      if (nameEnd === malformed) return malformed;
+      const value = skipColon(bytes, nameEnd, end);
+      if (value === malformed) return malformed;
+      const valueEnd = skipValue(bytes, value, end, depth + 1, "strict");
+      if (valueEnd === malformed) return malformed;
+      this.#member(at, nameEnd, value, valueEnd);
+      at = skipSpace(bytes, valueEnd, end);
+      if (at >= end) return malformed;
+      if (bytes[at] === closeBrace) return at + 1;
+      if (bytes[at] !== comma) return malformed;
+      at = skipSpace(bytes, at + 1, end);
+    }
+  }
+
+  /** What the envelope read last is. */
+  item(): RpcItem {
+    // An id that stands twice is no id to answer with.
+    const id = (this.#twice & idBit) === 0 ? this.#id : undefined;
+    const required = jsonrpcBit | methodBit;
+    if (!this.#valid || this.#twice !== 0 || (this.#seen & required) !== required) {
+      return id === undefined ? invalidItem : { kind: "invalid", id };
+    }
+    if (id === undefined) return notification;
+    return { kind: "call", id, method: this.#method, params: this.#params };
+  }
+
+  /** The text of a range. The body has been found to be UTF-8, so it stands for exactly these bytes. */
+  #slice(start: number, end: number): string {
+    return this.#text?.substring(start, end) ?? this.#bytes.toString("utf8", start, end);
+  }
+
+  /** The name's range includes its quotes. */
+  #member(name: number, nameEnd: number, value: number, valueEnd: number): void {
+    const bit = this.#bitOf(name, nameEnd);
+    if (bit === 0) return;
+    this.#twice |= this.#seen & bit;
+    this.#seen |= bit;
+    if (bit === idBit) this.#takeId(value, valueEnd);
+    else if (bit === methodBit) this.#takeMethod(value, valueEnd);
+    else if (bit === paramsBit) this.#takeParams(value, valueEnd);
+    else this.#valid &&= this.#isVersion2(value, valueEnd);
+  }
+
+  /** Which of the four members it is; 0 for another, whose name is remembered. */
+  #bitOf(name: number, nameEnd: number): number {
+    const bytes = this.#bytes;
+    const start = name + 1;
+    const end = nameEnd - 1;
+    if (rangeIs(bytes, start, end, "id")) return idBit;
+    if (rangeIs(bytes, start, end, "method")) return methodBit;
+    if (rangeIs(bytes, start, end, "params")) return paramsBit;
+    if (rangeIs(bytes, start, end, "jsonrpc")) return jsonrpcBit;
+    return this.#rareBit(decodeString(this.#slice(name, nameEnd)));
+  }
+
+  #rareBit(name: string): number {
+    // Reached by these names only where they were written with escapes.
+    if (name === "id") return idBit;
+    if (name === "method") return methodBit;
+    if (name === "params") return paramsBit;
+    if (name === "jsonrpc") return jsonrpcBit;
+    this.#unknown ??= new Set();
+    if (this.#unknown.has(name) || this.#unknown.size === maxUnknownMembers) this.#valid = false;
+    this.#unknown.add(name);
+    return 0;
+  }
+
+  #takeId(start: number, end: number): void {
+    const first = this.#bytes[start];
+    // What is left when it is not text, a number or null: { [ t f
+    if (first === openBrace || first === openBracket || first === 0x74 || first === 0x66) {
+      this.#valid = false;
+    } else {
+      this.#id = this.#slice(start, end);
+    }
+  }
+
+  #takeMethod(start: number, end: number): void {
+    if (this.#bytes[start] === quote) this.#method = decodeString(this.#slice(start, end));
+    else this.#valid = false;
+  }
+
+  #takeParams(start: number, end: number): void {
+    const first = this.#bytes[start];
+    if (first === openBracket || first === openBrace) this.#params = this.#slice(start, end);
+    else if (!rangeIs(this.#bytes, start, end, "null")) this.#valid = false;
+  }
+
+  #isVersion2(start: number, end: number): boolean {
+    if (rangeIs(this.#bytes, start, end, '"2.0"')) return true;
+    return this.#bytes[start] === quote && decodeString(this.#slice(start, end)) === "2.0";
+  }
+}
+
+/** The value of a valid JSON string, given with its quotes. */
+function decodeString(text: string): string {
+  if (!text.includes("\\")) return text.slice(1, -1);
+  // It has been scanned as a JSON string: parsing it cannot fail and gives nothing else.
+  return JSON.parse(text) as string;
+}
