@@ -31,6 +31,7 @@ function inertServices(): Services {
     openLedger: (upstream) => ({
       methods: createWhitelist(upstream),
       call: () => ({ kind: "failed", reason: "unreachable" }),
+      rpc: () => ({ costMilli: 0, lines: [], failure: "unreachable", run: () => undefined }),
       ready: false,
       close: () => Promise.resolve(),
     }),
