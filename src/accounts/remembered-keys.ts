@@ -10,6 +10,9 @@ export interface RememberLimits {
   readonly unknown: number;
 }
 
+/** Last uses of keys no longer in memory, until they are written; beyond it they are lost. */
+const mostDeparted = 10_000;
+
 /** Bounded both ways: the oldest is forgotten first and can be read from the database again. */
 export class RememberedKeys {
   readonly #limits: RememberLimits;
@@ -58,10 +61,18 @@ export class RememberedKeys {
     return entry;
   }
 
-  /** Takes over a key that has changed. One that nobody asked for yet stays in the database. */
+  /**
+   * Takes over a key that may have changed; if it has not, its principal stays the same object. One that nobody has
+   * asked for yet stays in the database.
+   */
   update(stored: StoredKey, now: number): void {
     this.#unknown.delete(stored.hash);
-    if (this.#known.has(stored.hash)) this.remember(stored.hash, stored, now);
+    const before = this.#known.get(stored.hash);
+    if (before === undefined) return;
+    const isSame =
+      isDeepStrictEqual(before.key, stored.key) &&
+      isDeepStrictEqual(before.workspace, stored.workspace);
+    if (!isSame) this.remember(stored.hash, stored, now);
   }
 
   /** The principal of `entry` at `now`, made anew: its plan begins or ends. */
@@ -95,7 +106,7 @@ export class RememberedKeys {
     const entry = this.#known.get(hash);
     this.#known.delete(hash);
     const isWorthSaving = entry !== undefined && entry.usedAt > entry.savedUsedAt;
-    if (isWorthSaving && this.#departed.length < this.#limits.keys) this.#departed.push(entry);
+    if (isWorthSaving && this.#departed.length < mostDeparted) this.#departed.push(entry);
   }
 }
 

@@ -47,7 +47,7 @@ export function accountsFixture(t: TestContext): AccountsFixture {
   const folder = temporaryFolder(t);
   const clock = manualClock();
   const db = openAccountsDatabase(folder);
-  t.after(() => db.close());
+  t.after(() => db.isOpen && db.close());
   const by = (): By => ({ actor: "test", at: clock.now() });
   const workspace = createWorkspace(db, { name: "Acme", plan: "developer" }, by());
   const lines: string[] = [];
