@@ -1,0 +1,52 @@
+/** The gateway as a process of its own, for tests that end it. */
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+const main = join(import.meta.dirname, "../../src/main.ts");
+
+export interface GatewayProcess {
+  readonly url: string;
+  readonly adminUrl: string;
+  readonly child: ChildProcess;
+  /** Resolves with exit code and signal. */
+  readonly exited: Promise<[number | null, NodeJS.Signals | null]>;
+}
+
+type Env = Readonly<Record<string, string>>;
+
+/** `sluice start`; resolves when it listens, rejects with what it complained of. */
+export async function spawnGateway(configFile: string, env: Env): Promise<GatewayProcess> {
+  const child = spawn(process.execPath, [main, "start", "--json", "--config", configFile], {
+    env: { ...process.env, PORT: "0", ADMIN_PORT: "0", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let complaints = "";
+  child.stderr.on("data", (chunk) => (complaints += chunk));
+  const exited = once(child, "exit") as GatewayProcess["exited"];
+  const lines = createInterface({ input: child.stdout });
+  const line = await Promise.race([
+    // Log lines share standard output; the addresses are the line with a url.
+    (async () => {
+      for await (const text of lines) if (text.startsWith('{"url"')) return text;
+      return undefined;
+    })(),
+    exited.then(() => undefined),
+  ]);
+  if (line === undefined) throw new Error(`the gateway did not start: ${complaints}`);
+  lines.on("line", () => {});
+  const { url, admin_url: adminUrl } = JSON.parse(line) as { url: string; admin_url: string };
+  return { url, adminUrl, child, exited };
+}
+
+/** Runs another command of `sluice`; standard output when it exits with 0. */
+export function sluice(args: readonly string[], env: Env): string {
+  const result = spawnSync(process.execPath, [main, ...args], {
+    env: { ...process.env, ...env },
+    encoding: "utf8",
+    maxBuffer: 256 << 20,
+  });
+  if (result.status !== 0) throw new Error(`sluice ${args.join(" ")}: ${result.stderr}`);
+  return result.stdout;
+}
