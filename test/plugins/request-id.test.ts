@@ -37,9 +37,9 @@ test("each exchange gets a UUID of its own", () => {
   assert.notEqual(idFor(undefined), idFor(undefined));
 });
 
-test("the response carries the id instead of whatever the surface sent", () => {
+test("the response carries the id instead of whatever the surface sent", async () => {
   const x = fakeExchange({ slots: { requestId: "mine" } });
   const head = fakeHead({ status: 200, headers: ["X-Request-Id", "upstream"] });
-  hooks.responseHeaders?.(x, head);
+  await hooks.responseHeaders?.(x, head);
   assert.deepEqual(head.fields, ["x-request-id", "mine"]);
 });
