@@ -1,0 +1,81 @@
+/**
+ * Surface `ledger-rpc`: the node's own JSON-RPC, whitelisted and metered. What a call may be, where its answer comes
+ * from and how it is put together is the ledger's affair; here it meets the caller's account and HTTP.
+ */
+import {
+  defineSurface,
+  type Charge,
+  type Ledger,
+  type LedgerRpc,
+  type Reply,
+} from "sluice-gateway/plugin";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    charge: Charge;
+  }
+}
+
+interface Options {
+  readonly upstream: string;
+}
+
+/** decisions.md section 4. */
+const bodyBytes = 10 * 1024 * 1024;
+
+const headers: readonly string[] = ["content-type", "application/json"];
+const noContent: Reply = { status: 204 };
+const noBody = Buffer.alloc(0);
+
+export default defineSurface<Options>({
+  name: "ledger-rpc",
+  description: "Answers JSON-RPC calls of whitelisted methods from the nodes of an upstream.",
+  options: {
+    type: "object",
+    additionalProperties: false,
+    required: ["upstream"],
+    properties: {
+      upstream: { description: "A name from `upstreams`: the nodes to ask.", type: "string" },
+    },
+  },
+  needs: { charge: "answer" },
+  check({ upstream }, host) {
+    if (host.upstream(upstream) !== undefined) return [];
+    return [{ pointer: "/upstream", message: `there is no upstream named ${upstream}` }];
+  },
+  start({ upstream }, host) {
+    const ledger = host.ledger(upstream);
+    if (ledger === undefined) throw new Error(`there is no upstream named ${upstream}`);
+    return {
+      body: { bytes: bodyBytes, types: ["application/json"] },
+      answer: (x) => answer(ledger, x.body ?? noBody, x.get("charge"), x),
+    };
+  },
+});
+
+/** Synchronous when everything is at hand: a cached answer costs no promise. */
+function answer(
+  ledger: Ledger,
+  body: Buffer,
+  charge: Charge,
+  caller: { readonly clientLeft: boolean },
+): Reply | Promise<Reply> {
+  const rpc = ledger.rpc(body);
+  if (rpc.costMilli > 0) {
+    const refusal = charge.reserve(rpc.costMilli);
+    if (refusal !== undefined) return refusal;
+  }
+  const answered = rpc.run(caller);
+  return answered instanceof Promise
+    ? answered.then((late) => replyWith(late, rpc, charge))
+    : replyWith(answered, rpc, charge);
+}
+
+/** Settles also when the client has gone meanwhile: the node has done its work. */
+function replyWith(body: string | Uint8Array | undefined, rpc: LedgerRpc, charge: Charge): Reply {
+  if (rpc.costMilli > 0) charge.settle(rpc.lines);
+  if (body === undefined) return noContent;
+  if (rpc.failure === undefined) return { status: 200, headers, body };
+  const outcome = rpc.failure === "timeout" ? "timedOut" : "upstreamFailed";
+  return { status: 200, headers, body, outcome };
+}
