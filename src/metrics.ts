@@ -14,6 +14,7 @@ export interface RenderedMetrics extends Metrics {
 
 export function createMetrics(): RenderedMetrics {
   const registry = new Registry();
+  const ofProcess = processMetrics();
   const families = new Map<string, SeriesFamily<Series>>();
   // Several plugins, and every generation of a reload, declare the same families: they share one.
   const declare = <S extends Series>(wanted: SeriesFamily<S>): SeriesFamily<S> => {
@@ -48,20 +49,20 @@ export function createMetrics(): RenderedMetrics {
           buckets,
         ),
       ),
-    render: async () => `${await registry.metrics()}\n${await processMetrics().metrics()}`,
+    render: async () => `${await registry.metrics()}\n${await ofProcess.metrics()}`,
     contentType: registry.contentType,
   } satisfies RenderedMetrics;
 }
 
-let ofProcess: Registry | undefined;
+let processRegistry: Registry | undefined;
 
-/** One for the process: its observers cannot be taken down again. */
+/** One for the process, from the first gateway on: its observers cannot be taken down again. */
 function processMetrics(): Registry {
-  if (ofProcess === undefined) {
-    ofProcess = new Registry();
-    collectDefaultMetrics({ register: ofProcess });
+  if (processRegistry === undefined) {
+    processRegistry = new Registry();
+    collectDefaultMetrics({ register: processRegistry });
   }
-  return ofProcess;
+  return processRegistry;
 }
 
 /** One line of the exposition. `suffix` follows the family's name (`_bucket`), `le` is a bucket's upper bound. */

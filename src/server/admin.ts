@@ -37,6 +37,9 @@ export async function startAdmin(options: AdminOptions): Promise<Admin> {
     // A scraper keeps its connection alive: closing must not wait for it.
     forceCloseConnections: true,
   });
+  // No route takes a body: whatever one is sent stays unread, so that it cannot turn a 405 into a 400.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", (_, __, done) => done(null));
   routes(app, options);
   errors(app, options.log);
   await app.listen({ host: options.host, port: options.port });
