@@ -1,0 +1,59 @@
+/** The requests that `sluice dev` proposes, as parts and as lines of curl. */
+
+export interface ProposedRequest {
+  readonly method: "POST";
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** The same as a line for a shell. */
+  readonly curl: string;
+}
+
+/** Storage key of `Timestamp.Now`: nearly every Substrate runtime has it. */
+const timestampNow = "0xf0c365c3cf59d671eb72da0e7a4113c49f1f0515f462cdcf84e0f1d6045dfcbb";
+
+/** A call, a read at a block and a batch. `blockHash` undefined (the node does not answer yet): a read of the head. */
+export function proposeRequests(
+  url: string,
+  key: string,
+  blockHash: string | undefined,
+): ProposedRequest[] {
+  const call = (id: number, method: string, params: readonly unknown[] = []) => ({
+    jsonrpc: "2.0",
+    id,
+    method,
+    params,
+  });
+  const storageParams = blockHash === undefined ? [timestampNow] : [timestampNow, blockHash];
+  return [
+    call(1, "system_health"),
+    call(2, "state_getStorage", storageParams),
+    [call(1, "system_chain"), call(2, "chain_getBlockHash", [0]), call(3, "chain_getHeader")],
+  ].map((body) => proposeRequest(url, key, JSON.stringify(body)));
+}
+
+function proposeRequest(url: string, key: string, body: string): ProposedRequest {
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  const flags = Object.entries(headers).map(([name, value]) => `-H '${name}: ${value}'`);
+  const curl = ["curl -s", url, ...flags, `-d '${body}'`].join(" ");
+  return { method: "POST", url, headers, body, curl };
+}
+
+/** The hash of the finalized head, asked through the gateway; undefined when there is no answer within 3 s. */
+export async function headOf(url: string, key: string): Promise<string | undefined> {
+  const { method, headers, body } = proposeRequest(
+    url,
+    key,
+    '{"jsonrpc":"2.0","id":1,"method":"chain_getFinalizedHead","params":[]}',
+  );
+  try {
+    const signal = AbortSignal.timeout(3_000);
+    const response = await fetch(url, { method, headers, body, signal });
+    const answer: unknown = await response.json();
+    if (typeof answer !== "object" || answer === null || !("result" in answer)) return undefined;
+    return typeof answer.result === "string" ? answer.result : undefined;
+  } catch {
+    // The node may still be starting: the gateway runs all the same.
+    return undefined;
+  }
+}
