@@ -77,7 +77,7 @@ export const sluiceErrors = {
   SLUICE_FILE_EMPTY: "Start the file with `version: 1` and `routes:`.",
 
   SLUICE_YAML_SYNTAX:
-    "Correct the YAML here: the indentation, a missing bracket or quote. Inside { } and [ ], put quotes around ${…}.",
+    "Correct the YAML here or on the line above: the indentation, a missing bracket or quote.",
   SLUICE_YAML_TAB: "Indent with spaces: YAML allows no tabs there.",
   SLUICE_YAML_DUPLICATE_KEY: "Keep one of the two keys.",
   SLUICE_YAML_ALIAS: "Define the anchor (&name) before the alias (*name), and never around it.",
@@ -86,6 +86,7 @@ export const sluiceErrors = {
   SLUICE_YAML_DOCUMENTS: "Keep one document: remove what follows the line `---`.",
 
   SLUICE_ENV_UNSET: "Set the variable, or give it a default: ${NAME:-default}.",
+  SLUICE_ENV_UNQUOTED: 'Write "${NAME:-default}" with the quotes.',
   SLUICE_ENV_SYNTAX: "Write ${NAME} or ${NAME:-default}; $${ is a literal ${.",
 
   SLUICE_KEY_UNKNOWN: "Correct or remove the key.",

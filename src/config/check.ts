@@ -44,7 +44,8 @@ export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin
   for (const use of config.unmatchedOff ?? []) complete(use, "step");
   const whole: Config = { ...config, routes, unmatched: steps(config.unmatched) };
   for (const line of linesOf(whole)) faults.push(...proveOrder(line, plugins));
-  faults.push(...routeFaults(whole), ...unusedFaults(whole), ...upstreamFaults(whole, plugins));
+  faults.push(...routeFaults(whole), ...unknownUpstreams(whole, plugins));
+  if (whole.routes.length > 0) faults.push(...unusedPlugins(whole), ...unusedUpstreams(whole));
   return { config: whole, faults };
 }
 
@@ -117,37 +118,40 @@ export function allUses(config: Config): PluginUse[] {
   ];
 }
 
-function unusedFaults(config: Config): Fault[] {
-  const used = new Set(allUses(config).map((use) => use.name));
+function unusedPlugins(config: Config): Fault[] {
+  const names = new Set(allUses(config).map((use) => use.name));
+  const meant = [...names].map((name) => nearest(name, config.plugins.keys()));
   return [...config.plugins].flatMap(([name, { at }]) =>
-    used.has(name) ? [] : [fault("SLUICE_PLUGIN_UNUSED", `plugin "${name}" is not used`, { at })],
+    names.has(name) || meant.includes(name)
+      ? []
+      : [fault("SLUICE_PLUGIN_UNUSED", `plugin "${name}" is not used`, { at })],
   );
 }
 
-/**
- * Options name upstreams where their schema says `format: "upstream-name"`: such a name must exist. An upstream counts as
- * used when any option anywhere spells its name.
- */
-function upstreamFaults(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
-  const faults: Fault[] = [];
-  const spelled = new Set<string>();
-  for (const use of new Set(allUses(config))) {
-    collectTexts(use.options, spelled);
-    for (const [key, name] of upstreamNames(use, plugins.get(use.name))) {
-      if (config.upstreams.has(name)) continue;
+/** Options name upstreams where their schema says `format: "upstream-name"`. */
+function unknownUpstreams(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
+  return [...new Set(allUses(config))].flatMap((use) =>
+    upstreamNames(use, plugins.get(use.name)).flatMap(([key, name]) => {
+      if (config.upstreams.has(name)) return [];
       const didYouMean = nearest(name, config.upstreams.keys());
-      if (didYouMean !== undefined) spelled.add(didYouMean);
       const at = use.positionOf(`/${key}`);
-      faults.push(
+      return [
         fault("SLUICE_UPSTREAM_UNKNOWN", `there is no upstream "${name}"`, { at, didYouMean }),
-      );
-    }
-  }
-  for (const [name, { at }] of config.upstreams) {
-    if (spelled.has(name)) continue;
-    faults.push(fault("SLUICE_UPSTREAM_UNUSED", `nothing uses the upstream "${name}"`, { at }));
-  }
-  return faults;
+      ];
+    }),
+  );
+}
+
+/** An upstream counts as used when any option anywhere spells its name, or nearly so. */
+function unusedUpstreams(config: Config): Fault[] {
+  const texts = new Set<string>();
+  for (const use of allUses(config)) collectTexts(use.options, texts);
+  const meant = [...texts].map((text) => nearest(text, config.upstreams.keys()));
+  return [...config.upstreams].flatMap(([name, { at }]) =>
+    texts.has(name) || meant.includes(name)
+      ? []
+      : [fault("SLUICE_UPSTREAM_UNUSED", `nothing uses the upstream "${name}"`, { at })],
+  );
 }
 
 function upstreamNames(use: PluginUse, plugin: Plugin | undefined): [string, string][] {

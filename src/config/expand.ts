@@ -18,8 +18,8 @@ export interface ExpandedList {
 export interface Expander {
   /** The steps of a `run:` or a list; the same named list always gives the same step objects. */
   expand(entries: Located | undefined): ExpandedList;
-  /** Faults of unused lists included: call it last. */
-  finish(): readonly Fault[];
+  /** All faults found, those of unused lists included where there are routes to use them. Call it last. */
+  finish(hasRoutes: boolean): readonly Fault[];
 }
 
 type Entry =
@@ -77,10 +77,13 @@ export function createExpander(lists: Located | undefined): Expander {
 
   return {
     expand: (entries) => expand(entries, []),
-    finish() {
+    finish(hasRoutes) {
       for (const [name, { keyAt, value }] of named) {
         if (used.has(name)) continue;
-        faults.push(fault("SLUICE_LIST_UNUSED", `no route uses the list "${name}"`, { at: keyAt }));
+        if (hasRoutes) {
+          const message = `no route uses the list "${name}"`;
+          faults.push(fault("SLUICE_LIST_UNUSED", message, { at: keyAt }));
+        }
         // Read all the same, for the faults inside it.
         if (!done.has(name)) expand(value, [name]);
       }

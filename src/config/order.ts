@@ -94,12 +94,14 @@ function place(at: Position): string {
 function twice(first: Hook | undefined, others: readonly Hook[], line: Line): Fault[] {
   if (first === undefined) return [];
   return others.map(({ use, slot }) => {
-    const where = first.use.at === use.at ? "through the same line" : place(first.use.at);
-    return fault(
-      "SLUICE_SLOT_TWICE",
-      `${use.name} sets "${slot}", which ${first.use.name} (${where}) has set already on ${line.title}`,
-      { at: use.at, remedy: `Remove ${use.name} here or ${first.use.name} at ${where}.` },
-    );
+    const at = use.at;
+    if (first.use.at === at) {
+      const message = `${use.name} sets "${slot}" twice on ${line.title}: a list that holds it is used twice`;
+      return fault("SLUICE_SLOT_TWICE", message, { at, remedy: "Remove one `use` of that list." });
+    }
+    const message = `${use.name} sets "${slot}", which ${first.use.name} (${place(first.use.at)}) has set already on ${line.title}`;
+    const remedy = `Remove ${use.name} here, or ${first.use.name} on ${place(first.use.at)}.`;
+    return fault("SLUICE_SLOT_TWICE", message, { at, remedy });
   });
 }
 
@@ -146,6 +148,7 @@ function judge(provider: Hook, need: Need, line: Line): Fault[] {
   const narrower = narrowerParts(provider.when, need.when, line.route);
   if (narrower.length === 0) return [];
   const message = `${use.name} needs "${slot}", but ${other.name} (${place(other.at)}) does not run for all the same requests on ${line.title}: its \`when\` is narrower in ${narrower.join(", ")}`;
-  const remedy = `Remove that from the \`when\` of ${other.name} (${place(other.at)}), or give ${use.name} the same.`;
+  const isSurface = need.depth === steps;
+  const remedy = `Remove that from the \`when\` of ${other.name} (${place(other.at)})${isSurface ? "" : `, or give ${use.name} the same`}.`;
   return [fault("SLUICE_SLOT_CONDITION", message, { at: other.at, remedy })];
 }

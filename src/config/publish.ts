@@ -42,7 +42,7 @@ function entry(
   beside: Readonly<Record<string, JsonSchema>>,
 ): JsonSchema {
   const names = plugins.map(({ name, description }) => ({ const: name, description }));
-  const options = plugins.map((plugin) => [
+  const options = plugins.map((plugin): [string, JsonSchema] => [
     plugin.name,
     { anyOf: [optionsOf(plugin), { type: "null" }] },
   ]);

@@ -6,6 +6,7 @@ import type {
   Fault,
   PlanConfig,
   PluginUse,
+  Position,
   RouteConfig,
   ServerConfig,
   UpstreamConfig,
@@ -13,7 +14,7 @@ import type {
 import { createExpander, methodFaults, pluginUse, readSurface, type Expander } from "./expand.ts";
 import { fault } from "./fault.ts";
 import { durationMs, splitUrls } from "./formats.ts";
-import { find, type Located, type LocatedMap } from "./located.ts";
+import { find, type Located, type LocatedEntry, type LocatedMap } from "./located.ts";
 import { pathProblem } from "./paths.ts";
 import { fileSchema } from "./schema.ts";
 import { validate } from "./validate.ts";
@@ -61,7 +62,7 @@ const readingSchema = fileSchema({
 });
 
 export function shapeConfig(root: LocatedMap, file: string): { config: Config; faults: Fault[] } {
-  dropNulls(root, 0);
+  fillNulls(root);
   const { faults: found, value } = validate(root, readingSchema);
   const faults = [...found];
   // `validate` returns what the schema describes, without the parts it reported.
@@ -92,24 +93,54 @@ export function shapeConfig(root: LocatedMap, file: string): { config: Config; f
     }),
   };
   checkTools(find(root, "/tools"), faults);
-  return { config, faults: [...faults, ...expander.finish()] };
+  return { config, faults: [...faults, ...expander.finish(config.routes.length > 0)] };
 }
 
-/** A key with nothing behind it (all its lines commented out) counts as not written. Options of plugins keep theirs. */
-function dropNulls(node: Located, depth: number): void {
-  if (node.kind === "list") {
-    // Only routes: entries of other lists are plugins with their options.
-    if (depth === 1) for (const item of node.items) if (item.kind === "map") dropOwnNulls(item);
-    return;
+/**
+ * A key with nothing behind it (all its lines commented out) counts as not written; a name with nothing behind it is there,
+ * but empty. Options of plugins are left as they are.
+ */
+function fillNulls(root: LocatedMap): void {
+  dropOwnNulls(root);
+  for (const [key, { value }] of root.entries) {
+    if (key === "routes" && value.kind === "list") {
+      for (const item of value.items) if (item.kind === "map") dropOwnNulls(item);
+    } else if (value.kind === "map" && key !== "plugins") {
+      const blank = blanks[key];
+      if (blank === undefined) dropNulls(value);
+      else for (const [name, entry] of value.entries) fillNamed(value, name, entry, blank);
+    }
   }
+}
+
+type Blank = (at: Position) => Located;
+const emptyMap: Blank = (at) => ({ kind: "map", at, entries: new Map() });
+/** The sections that hold named things, with what a name alone stands for. */
+const blanks: Readonly<Record<string, Blank>> = {
+  lists: (at) => ({ kind: "list", at, items: [] }),
+  upstreams: emptyMap,
+  networks: emptyMap,
+};
+
+function fillNamed(parent: LocatedMap, name: string, entry: LocatedEntry, blank: Blank): void {
+  const { keyAt, value } = entry;
+  if (isNull(value)) parent.entries.set(name, { keyAt, value: blank(keyAt) });
+  else dropNulls(value);
+}
+
+function isNull(node: Located): boolean {
+  return node.kind === "scalar" && node.value === null && !node.broken;
+}
+
+function dropNulls(node: Located): void {
   if (node.kind !== "map") return;
   dropOwnNulls(node);
-  for (const entry of node.entries.values()) dropNulls(entry.value, depth + 1);
+  for (const { value } of node.entries.values()) dropNulls(value);
 }
 
 function dropOwnNulls(node: LocatedMap): void {
   for (const [key, { value }] of node.entries) {
-    if (value.kind === "scalar" && value.value === null && !value.broken) node.entries.delete(key);
+    if (isNull(value)) node.entries.delete(key);
   }
 }
 

@@ -70,8 +70,16 @@ export function describeError(
   }
   const at = positionOf(node, pointer, own);
   const { code, wanted } = describeWanted(error);
-  const didYouMean = code === "SLUICE_VALUE_CHOICE" ? closestChoice(node, error) : undefined;
-  return fault(code, `${name} must be ${wanted}${not(node, pointer)}`, { at, didYouMean });
+  const part = find(node, pointer);
+  if (part?.kind === "scalar" && part.expanded) {
+    return fault(code, `${name} must be ${wanted}, and the environment gives something else`, {
+      at,
+      remedy: "Correct what the environment variable holds.",
+    });
+  }
+  const didYouMean = code === "SLUICE_VALUE_CHOICE" ? closestChoice(part, error) : undefined;
+  const contrast = code === "SLUICE_VALUE_RANGE" && part?.kind !== "scalar" ? "" : not(part);
+  return fault(code, `${name} must be ${wanted}${contrast}`, { at, didYouMean });
 }
 
 function describeUnknownKey(node: Located, error: ErrorObject, name: string, own: Position): Fault {
@@ -146,6 +154,10 @@ function sizeCode(keyword: string): SluiceCode {
 }
 
 function describeSize(keyword: string, limit: string): string {
+  if (keyword.startsWith("min") && limit === "1") {
+    const kind = { minItems: "a list", minLength: "text", minProperties: "a mapping" }[keyword];
+    if (kind !== undefined) return `${kind} that is not empty`;
+  }
   const amount = keyword.startsWith("min") ? `at least ${limit}` : `at most ${limit}`;
   if (keyword === "uniqueItems") return "a list without repetitions";
   if (keyword.endsWith("Items")) return `a list of ${amount} items`;
@@ -159,9 +171,8 @@ function choices(error: ErrorObject): readonly unknown[] {
   return Array.isArray(allowed) ? allowed : [];
 }
 
-function closestChoice(node: Located, error: ErrorObject): string | undefined {
-  const part = find(node, error.instancePath);
-  if (part?.kind !== "scalar" || typeof part.value !== "string" || part.expanded) return undefined;
+function closestChoice(part: Located | undefined, error: ErrorObject): string | undefined {
+  if (part?.kind !== "scalar" || typeof part.value !== "string") return undefined;
   return nearest(part.value, choices(error).map(String));
 }
 
@@ -169,12 +180,10 @@ function show(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** `, not "x"`; nothing for what came from the environment or may hold credentials (a URL with `@`). */
-function not(node: Located, pointer: string): string {
-  const part = find(node, pointer);
+/** `, not "x"`; nothing for what is long or may hold credentials (a URL with `@`). */
+function not(part: Located | undefined): string {
   if (part === undefined) return "";
   if (part.kind !== "scalar") return part.kind === "list" ? ", not a list" : ", not a mapping";
-  if (part.expanded) return ", which what the environment gives is not";
   if (part.value === null) return ", not nothing";
   const text = JSON.stringify(part.value);
   return text.length > 40 || text.includes("@") ? "" : `, not ${text}`;

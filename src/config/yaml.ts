@@ -44,12 +44,13 @@ export function readYaml(
     const { line, col } = lines.linePos(offset);
     return { file, line: Math.max(line, 1), col: Math.max(col, 1) };
   };
-  const problems = [...document.errors, ...document.warnings];
-  const faults = problems.map((problem) => yamlFault(problem, position));
+  const problems = withoutAftermath([...document.errors, ...document.warnings]);
+  const faults = problems.map((problem) => yamlFault(problem, text, position));
   const readable = document.errors.every((error) => error.code === "DUPLICATE_KEY");
   if (!readable || document.contents === null) return { root: undefined, faults };
   const reading: Reading = { document, env, faults, position, around: new Set(), parts: 0 };
-  return { root: locateNode(document.contents, reading), faults };
+  const root = locateNode(document.contents, reading);
+  return { root: reading.parts > mostParts ? undefined : root, faults };
 }
 
 const yamlCodes: Partial<Record<YAMLError["code"], SluiceCode>> = {
@@ -60,10 +61,33 @@ const yamlCodes: Partial<Record<YAMLError["code"], SluiceCode>> = {
   MULTIPLE_DOCS: "SLUICE_YAML_DOCUMENTS",
 };
 
-function yamlFault(problem: YAMLError, position: (offset: number) => Position): Fault {
+/** After its first syntax error the parser stumbles over what follows, token by token: that helps nobody. */
+function withoutAftermath(problems: readonly YAMLError[]): YAMLError[] {
+  const first = problems.findIndex((problem) => yamlCodes[problem.code] === undefined);
+  return problems.filter((problem, index) => index <= first || problem.code !== "UNEXPECTED_TOKEN");
+}
+
+function yamlFault(
+  problem: YAMLError,
+  text: string,
+  position: (offset: number) => Position,
+): Fault {
+  const [from, to] = problem.pos;
+  const at = position(from);
+  if (text.startsWith("${", from - 1)) {
+    const message = '"${…}" must stand in quotes inside { } and [ ]';
+    return fault("SLUICE_ENV_UNQUOTED", message, { at: position(from - 1) });
+  }
   const code = yamlCodes[problem.code] ?? "SLUICE_YAML_SYNTAX";
-  const [first = ""] = problem.message.split("\n");
-  return fault(code, first, { at: position(problem.pos[0]) });
+  if (code === "SLUICE_YAML_DUPLICATE_KEY") {
+    const key = /^[^:\n]*/.exec(text.slice(from, Math.max(to, from + 64)))?.[0] ?? "";
+    return fault(code, `the key ${key.trim()} stands here a second time`, { at });
+  }
+  if (code === "SLUICE_YAML_DOCUMENTS") {
+    return fault(code, "the file holds more than one document", { at });
+  }
+  const [message = ""] = problem.message.split("\n");
+  return fault(code, message, { at });
 }
 
 function positionOfNode(node: Node, reading: Reading): Position {
@@ -79,7 +103,9 @@ function locateNode(node: Node, reading: Reading): Located {
   reading.parts++;
   if (reading.parts > mostParts) {
     if (reading.parts === mostParts + 1) {
-      reading.faults.push(fault("SLUICE_YAML_ALIAS", "aliases make the file endless", { at }));
+      reading.faults.push(
+        fault("SLUICE_YAML_ALIAS", "aliases make the file grow without bound", { at }),
+      );
     }
     return scalar(at, null, true);
   }
@@ -108,7 +134,11 @@ function locateAlias(
   reading: Reading,
 ): Located {
   if (target === undefined || reading.around.has(target)) {
-    reading.faults.push(fault("SLUICE_YAML_ALIAS", `alias *${name} stands inside itself`, { at }));
+    const message =
+      target === undefined
+        ? `there is no anchor &${name} above this alias`
+        : `the alias *${name} stands inside its own anchor`;
+    reading.faults.push(fault("SLUICE_YAML_ALIAS", message, { at }));
     return scalar(at, null, true);
   }
   return { ...locateNode(target, reading), at };

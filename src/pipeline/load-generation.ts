@@ -2,7 +2,7 @@
 import { checkPlugins } from "../config/check.ts";
 import type { Config, Fault } from "../config/config.ts";
 import { orderFaults } from "../config/fault.ts";
-import { readConfig } from "../config/read.ts";
+import { readConfig, type Reading } from "../config/read.ts";
 import type { Generation } from "./generation.ts";
 import { provision } from "./generation.ts";
 import { loadPlugins } from "./load.ts";
@@ -23,8 +23,15 @@ export async function checkFile(
   file: string,
   env: Env,
 ): Promise<{ checked: Checked | undefined; faults: readonly Fault[] }> {
-  const { config, faults } = await readConfig(file, env);
-  if (config === undefined) return { checked: undefined, faults };
+  return checkReading(await readConfig(file, env));
+}
+
+/** The same for a file that has been read. */
+export async function checkReading({
+  config,
+  faults,
+}: Reading): Promise<{ checked: Checked | undefined; faults: readonly Fault[] }> {
+  if (config === undefined) return { checked: undefined, faults: orderFaults(faults) };
   const loaded = await loadPlugins(config);
   const proved = checkPlugins(config, loaded.plugins);
   const all = [...faults, ...loaded.faults, ...proved.faults];

@@ -87,7 +87,8 @@ async function loadThirdParty(
   const url = isPath(source) ? locatePath(source, folder) : locatePackage(source, folder);
   if (url === undefined) {
     const what = isPath(source) ? `no module at ${source}` : `no package ${source}`;
-    const didYouMean = isPath(source) ? undefined : nearest(source, installedPackages(folder));
+    const candidates = isPath(source) ? filesBeside(source, folder) : installedPackages(folder);
+    const didYouMean = nearest(source, candidates);
     return [
       fault("SLUICE_PLUGIN_NOT_FOUND", `plugin "${name}": there is ${what}`, { at, didYouMean }),
     ];
@@ -108,6 +109,13 @@ function locatePath(source: string, folder: string): string | undefined {
   ];
   const found = candidates.find((file) => statSync(file, { throwIfNoEntry: false })?.isFile());
   return found && pathToFileURL(found).href;
+}
+
+/** What stands where the path points, spelled like the path. */
+function filesBeside(source: string, folder: string): string[] {
+  const parent = dirname(source);
+  const found = readdirSync(resolve(folder, parent), { withFileTypes: true });
+  return found.map(({ name }) => `${parent}/${name}`);
 }
 
 /**
@@ -146,7 +154,9 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
   try {
     module = await import(url);
   } catch (error) {
-    const reason = error instanceof Error ? error.message.split("\n")[0] : String(error);
+    const [reason] = String(error instanceof Error ? error.message : error).split(
+      /\n| imported from /,
+    );
     return [fault("SLUICE_PLUGIN_IMPORT", `plugin "${name}" does not load: ${reason}`, { at })];
   }
   const plugin =

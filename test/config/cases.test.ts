@@ -1,0 +1,57 @@
+/**
+ * Golden cases of pipeline.yaml: the file, a line `----`, then what `sluice check` prints about it. Comment lines at the
+ * top, `# env NAME=value`, set the environment. `UPDATE=1` records what is printed now; read the difference before
+ * committing it.
+ */
+import assert from "node:assert/strict";
+import { globSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { test } from "node:test";
+import { printOrder } from "../../src/commands/check.ts";
+import { printFault } from "../../src/config/fault.ts";
+import { parseConfig } from "../../src/config/read.ts";
+import { sluiceErrors } from "../../src/errors.ts";
+import { checkReading } from "../../src/pipeline/load-generation.ts";
+import { trialFaults } from "../../src/pipeline/trial.ts";
+
+const folder = import.meta.dirname;
+const files = globSync(join(folder, "cases", "*.case")).toSorted();
+const separator = "\n----\n";
+
+async function printed(text: string): Promise<string> {
+  const env = Object.fromEntries(
+    [...text.matchAll(/^# env (\w+)=(.*)$/gm)].map(([, name = "", value]) => [name, value]),
+  );
+  const reading = parseConfig(text, join(folder, "pipeline.yaml"), env);
+  const { checked, faults } = await checkReading(reading);
+  const all = checked === undefined ? faults : await trialFaults(checked);
+  if (checked === undefined || all.length > 0) {
+    return all.map((fault) => printFault(fault, folder)).join("\n");
+  }
+  return ["in order", ...printOrder(checked.config)].join("\n");
+}
+
+for (const file of files) {
+  test(`case ${basename(file, ".case")}`, async () => {
+    const [yaml = "", expected = ""] = readFileSync(file, "utf8").split(separator);
+    const actual = await printed(`${yaml}\n`);
+    if (process.env["UPDATE"] === "1") writeFileSync(file, `${yaml}${separator}${actual}\n`);
+    else assert.equal(`${actual}\n`, expected);
+  });
+}
+
+test("every code of a fault in pipeline.yaml has a case", () => {
+  const seen = new Set(files.flatMap((file) => readFileSync(file, "utf8").match(/SLUICE_\w+/g)));
+  // What a file's text cannot bring about.
+  const elsewhere = [
+    "SLUICE_FILE_UNREADABLE",
+    "SLUICE_LISTEN_FAILED",
+    "SLUICE_STORE_UNUSABLE",
+    "SLUICE_START_FAILED",
+    "SLUICE_RESTART_NEEDED",
+  ];
+  const missing = Object.keys(sluiceErrors).filter(
+    (code) => !seen.has(code) && !elsewhere.includes(code),
+  );
+  assert.deepEqual(missing, []);
+});

@@ -1,0 +1,9 @@
+/** A step whose options are no valid JSON Schema. */
+import { defineStep } from "sluice-gateway/plugin";
+
+export default defineStep({
+  name: "bad-schema",
+  description: "Has a broken schema.",
+  options: { type: "object", properties: { rate: { type: "numeric" } } },
+  start: () => ({}),
+});

@@ -1,0 +1,2 @@
+/** A module without a default export. */
+export const plugin = {};

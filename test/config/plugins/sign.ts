@@ -1,0 +1,10 @@
+/** Signs the answer. */
+import { defineStep } from "sluice-gateway/plugin";
+import "./slots.ts";
+
+export default defineStep({
+  name: "sign",
+  description: "Signs the answer.",
+  provides: { signature: "responseHeaders" },
+  start: () => ({}),
+});
