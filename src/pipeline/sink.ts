@@ -34,6 +34,8 @@ class ResponseSink implements Sink {
     closeIfUnread(x, head);
     x.sent.status = head.status;
     x.sent.code = head.code;
+    // HTTP/1.0 has no chunks that trailers could follow: node:http throws at their announcement.
+    if (x.arrival.req.httpVersionMinor === 0) head.remove("trailer");
     res.writeHead(head.status, head.fields);
     res.on("drain", () => this.onDrain?.());
     // The head leaves with the first chunk where one follows at once, else on its own.

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type { RequestHead } from "../../src/plugin.ts";
 import {
   requestFields,
@@ -39,6 +39,14 @@ function request(
   };
 }
 
+/** `Name: value` lines as the flat list that parsers make of them. */
+function flat(...lines: readonly string[]): string[] {
+  return lines.flatMap((line) => {
+    const colon = line.indexOf(": ");
+    return [line.slice(0, colon), line.slice(colon + 2)];
+  });
+}
+
 const ours = [
   "x-forwarded-for",
   "192.0.2.7",
@@ -52,26 +60,33 @@ const ours = [
 const host = ["Host", "example.org"];
 
 test("order, case and duplicates of request fields are kept", () => {
-  const fields = ["Accept", "a", "X-B", "1", "cookie", "k=v", "x-b", "2", "ACCEPT", "b"];
-  assert.deepEqual(requestFields(request([...host, ...fields]), requestRules()), [
-    ...fields,
+  const received = ["Accept", "a", "X-B", "1", "cookie", "k=v", "x-b", "2", "ACCEPT", "b"];
+  assert.deepEqual(requestFields(request([...host, ...received]), requestRules()), [
+    ...received,
     ...ours,
   ]);
 });
 
 test("hop-by-hop fields, framing, Host and Expect end at the gateway", () => {
-  const fields = [
-    ...["Connection", "keep-alive", "Keep-Alive", "timeout=5", "Proxy-Connection", "x"],
-    ...["Proxy-Authorization", "Basic x", "TE", "gzip", "Transfer-Encoding", "chunked"],
-    ...["Upgrade", "h2c", "HTTP2-Settings", "x", "Content-Length", "3", "Trailer", "x"],
-    ...["Expect", "100-continue"],
-  ];
-  assert.deepEqual(requestFields(request([...host, ...fields]), requestRules()), ours);
+  const received = flat(
+    "Connection: keep-alive",
+    "Keep-Alive: timeout=5",
+    "Proxy-Connection: x",
+    "Proxy-Authorization: Basic x",
+    "TE: gzip",
+    "Transfer-Encoding: chunked",
+    "Upgrade: h2c",
+    "HTTP2-Settings: x",
+    "Content-Length: 3",
+    "Trailer: x",
+    "Expect: 100-continue",
+  );
+  assert.deepEqual(requestFields(request([...host, ...received]), requestRules()), ours);
 });
 
 test("fields that Connection names are dropped, whatever their case, and never the gateway's own", () => {
-  const fields = ["connection", "X-Secret , via,x-forwarded-for", "x-SECRET", "1", "x-open", "2"];
-  const sent = requestFields(request([...host, ...fields]), requestRules());
+  const received = ["connection", "X-Secret , via,x-forwarded-for", "x-SECRET", "1", "x-open", "2"];
+  const sent = requestFields(request([...host, ...received]), requestRules());
   assert.deepEqual(sent, ["x-open", "2", ...ours]);
 });
 
@@ -87,10 +102,14 @@ test("the API key does not cross unless the operator says so", () => {
 });
 
 test("what a client says about its own provenance is dropped", () => {
-  const forged = [
-    ...["X-Forwarded-For", "10.0.0.1", "x-forwarded-proto", "https", "X-Forwarded-Host", "bank"],
-    ...["Forwarded", "for=10.0.0.1", "X-Real-IP", "10.0.0.1", "X-Forwarded-Port", "443"],
-  ];
+  const forged = flat(
+    "X-Forwarded-For: 10.0.0.1",
+    "x-forwarded-proto: https",
+    "X-Forwarded-Host: bank",
+    "Forwarded: for=10.0.0.1",
+    "X-Real-IP: 10.0.0.1",
+    "X-Forwarded-Port: 443",
+  );
   assert.deepEqual(requestFields(request([...host, ...forged]), requestRules()), ours);
 });
 
@@ -98,13 +117,18 @@ test("behind a trusted proxy the verified hops, its scheme and its host are pass
   const peer = { address: "10.0.0.2", trusted: true };
   const raw = [
     ...host,
-    ...["X-Forwarded-For", "203.0.113.9, 198.51.100.4, 10.0.0.1"],
-    ...["X-Forwarded-Proto", "https", "X-Forwarded-Host", "api.example.org"],
+    ...flat("X-Forwarded-For: 203.0.113.9, 198.51.100.4, 10.0.0.1"),
+    ...flat("X-Forwarded-Proto: https", "X-Forwarded-Host: api.example.org"),
   ];
-  assert.deepEqual(requestFields(request(raw, peer, "198.51.100.4"), requestRules()), [
-    ...["x-forwarded-for", "198.51.100.4, 10.0.0.1, 10.0.0.2", "x-forwarded-proto", "https"],
-    ...["x-forwarded-host", "api.example.org", "via", "1.1 sluice"],
-  ]);
+  assert.deepEqual(
+    requestFields(request(raw, peer, "198.51.100.4"), requestRules()),
+    flat(
+      "x-forwarded-for: 198.51.100.4, 10.0.0.1, 10.0.0.2",
+      "x-forwarded-proto: https",
+      "x-forwarded-host: api.example.org",
+      "via: 1.1 sluice",
+    ),
+  );
 });
 
 test("an address that the chain spells differently is still passed on", () => {
@@ -123,8 +147,9 @@ test("the operator's fields replace the client's, in any case", () => {
   const rules = requestRules({ set: { "X-Tenant": "a", host: "inner" }, remove: ["Cookie"] });
   const raw = [...host, "x-tenant", "forged", "X-TENANT", "forged", "cookie", "k=v", "accept", "a"];
   assert.deepEqual(requestFields(request(raw), rules), [
-    ...["accept", "a", ...ours],
-    ...["X-Tenant", "a", "host", "inner"],
+    ...flat("accept: a"),
+    ...ours,
+    ...flat("X-Tenant: a", "host: inner"),
   ]);
 });
 
@@ -158,31 +183,35 @@ test("property: no field that Connection names crosses, every other one does, in
 
 /** Raw fields as undici's parser hands them over, and the same by lower-case name. */
 function answer(
-  flat: readonly string[],
+  received: readonly string[],
   options: { method?: string; status?: number; connection?: string } = {},
 ): string[] | undefined {
   const { method = "GET", status = 200 } = options;
   const headers: Record<string, string> = {};
-  for (let at = 0; at + 1 < flat.length; at += 2) {
-    headers[(flat[at] ?? "").toLowerCase()] = flat[at + 1] ?? "";
+  for (let at = 0; at + 1 < received.length; at += 2) {
+    headers[(received[at] ?? "").toLowerCase()] = received[at + 1] ?? "";
   }
-  const raw = flat.map((part) => Buffer.from(part, "latin1"));
+  const raw = received.map((part) => Buffer.from(part, "latin1"));
   return responseFields(raw, { method, status, headers }, responseRules());
 }
 
 const via = ["via", "1.1 sluice"];
 
 test("order, case and duplicates of response fields are kept, byte for byte", () => {
-  const fields = ["Set-Cookie", "a=1", "X-Ä", "ÿ", "set-cookie", "b=2", "Content-Length", "5"];
-  assert.deepEqual(answer(fields), [...fields, ...via]);
+  const received = ["Set-Cookie", "a=1", "X-Ä", "ÿ", "set-cookie", "b=2", "Content-Length", "5"];
+  assert.deepEqual(answer(received), [...received, ...via]);
 });
 
 test("hop-by-hop fields of an answer end at the gateway", () => {
-  const fields = [
-    ...["Connection", "close, X-Hop", "Keep-Alive", "timeout=5", "x-hop", "1"],
-    ...["Transfer-Encoding", "Chunked", "Upgrade", "h2c", "Proxy-Authenticate", "Basic"],
-  ];
-  assert.deepEqual(answer(fields), via);
+  const received = flat(
+    "Connection: close, X-Hop",
+    "Keep-Alive: timeout=5",
+    "x-hop: 1",
+    "Transfer-Encoding: Chunked",
+    "Upgrade: h2c",
+    "Proxy-Authenticate: Basic",
+  );
+  assert.deepEqual(answer(received), via);
 });
 
 test("an answer in a transfer coding that nobody asked for is not passed on", () => {

@@ -4,7 +4,7 @@ import { createServer, type RequestListener, type Server as HttpServer } from "n
 import { connect, createServer as createTcpServer, type Server, type Socket } from "node:net";
 import { systemClock } from "../../src/clock.ts";
 import type { ServerConfig } from "../../src/config/config.ts";
-import type { Clock, ForwardOptions, Outcome } from "../../src/plugin.ts";
+import type { Clock, Exchange, ForwardOptions, Outcome } from "../../src/plugin.ts";
 import { createForwarder } from "../../src/stream/forward.ts";
 import { UpstreamPools } from "../../src/stream/upstream.ts";
 import { noMetrics, serve, type Served, type TestStep } from "../pipeline/harness.ts";
@@ -50,7 +50,7 @@ export async function through(
     },
   };
   const steps = [watch, ...(options.steps ?? [])];
-  const surface = { answer: forwarder.forward };
+  const surface = { answer: (x: Exchange) => forwarder.forward(x) };
   const served = await serve([{ path: "/*", methods: ["*"], steps, surface }], {
     ...(options.server !== undefined && { server: options.server }),
   });
@@ -142,7 +142,6 @@ export interface RawClient extends Disposable {
 export function rawClient(port: number): RawClient {
   const socket = connect(port, "127.0.0.1");
   let received = "";
-  let ended = false;
   let wake = (): void => {};
   socket.on("data", (chunk) => {
     received += chunk.toString("latin1");
@@ -150,7 +149,6 @@ export function rawClient(port: number): RawClient {
   });
   socket.on("error", () => {});
   socket.on("close", () => {
-    ended = true;
     wake();
   });
   const change = (): Promise<void> =>
@@ -163,13 +161,13 @@ export function rawClient(port: number): RawClient {
     send: (text) => void socket.write(text, "latin1"),
     async until(text) {
       while (!received.includes(text)) {
-        if (ended) throw new Error(`closed without ${JSON.stringify(text)}: ${received}`);
+        if (socket.closed) throw new Error(`closed without ${JSON.stringify(text)}: ${received}`);
         await change();
       }
       return received;
     },
     async closed() {
-      while (!ended) await change();
+      while (!socket.closed) await change();
       return received;
     },
     [Symbol.dispose]: () => socket.destroy(),

@@ -1,0 +1,332 @@
+import assert from "node:assert/strict";
+import type { Socket } from "node:net";
+import { test } from "node:test";
+import { manualClock } from "../../src/testing/clock.ts";
+import { ask } from "../pipeline/harness.ts";
+import { deadPort, httpUpstream, rawClient, rawUpstream, through } from "./through.ts";
+
+const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/** What is answered with 503 before a byte of the upstream's could be trusted. */
+async function assertUnavailable(port: number): Promise<void> {
+  const { status, headers, body } = await ask({ port }, "/");
+  assert.equal(status, 503);
+  assert.equal(headers["retry-after"], "5");
+  assert.deepEqual(JSON.parse(body), {
+    error: "temporarily unavailable",
+    error_code: "GATEWAY_SERVICE_UNAVAILABLE",
+  });
+}
+
+test("nobody listens: 503 with Retry-After, and nothing of the reason", async () => {
+  await using gateway = await through(await deadPort());
+  await assertUnavailable(gateway.port);
+  await gateway.settled(1);
+  assert.deepEqual(gateway.outcomes, ["complete"]);
+});
+
+const unusable: Readonly<Record<string, string>> = {
+  "bytes that are not HTTP": "SSH-2.0-OpenSSH_9.7\r\n",
+  "no status": "HTTP/1.1 hello\r\n\r\n",
+  "two differing lengths": "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+  "a length beside chunks":
+    "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+  "a transfer coding that was not asked for":
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+  "a 100 that nobody waits for": "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+  "a switch of protocols that nobody asked for":
+    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
+  "a head of 40 KB": `HTTP/1.1 200 OK\r\nX: ${"a".repeat(40_000)}\r\n\r\n`,
+  "a NUL in a field": "HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 0\r\n\r\n",
+  "half a head, then the end": "HTTP/1.1 200 OK\r\nContent-Le",
+};
+for (const [name, bytes] of Object.entries(unusable)) {
+  test(`an upstream that answers with ${name} is a 503`, async () => {
+    await using upstream = await rawUpstream((socket) => void socket.end(bytes, "latin1"));
+    await using gateway = await through(upstream.port);
+    await assertUnavailable(gateway.port);
+    assert.deepEqual(gateway.served.errors, []);
+  });
+}
+
+test("an upstream that sends no head in time is a 503, and its connection is closed", async () => {
+  const { promise: closed, resolve } = Promise.withResolvers<void>();
+  await using upstream = await rawUpstream((socket) => void socket.on("close", resolve));
+  await using gateway = await through(upstream.port, { headersMs: 50 });
+  await assertUnavailable(gateway.port);
+  await closed;
+});
+
+test("an upstream that falls silent in the middle of a body is cut after idleMs", async () => {
+  await using upstream = await rawUpstream((socket) => {
+    socket.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+  });
+  await using gateway = await through(upstream.port, { idleMs: 50 });
+  using client = rawClient(gateway.port);
+  client.send(get);
+  assert.match(await client.closed(), /\r\n\r\nhalf$/);
+  await gateway.settled(1);
+  assert.deepEqual(gateway.outcomes, ["timedOut"]);
+});
+
+const broken: Readonly<Record<string, string>> = {
+  "with a length": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+  "in chunks": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+  "with garbage for a chunk size":
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nzz\r\n",
+};
+for (const [name, bytes] of Object.entries(broken)) {
+  test(`a body ${name} that breaks off never looks complete to the client`, async () => {
+    await using upstream = await rawUpstream((socket) => void socket.end(bytes));
+    await using gateway = await through(upstream.port);
+    await assert.rejects(ask(gateway, "/"), { code: "ECONNRESET" });
+    await gateway.settled(1);
+    assert.deepEqual(gateway.outcomes, ["upstreamFailed"]);
+  });
+}
+
+test("an upstream that is reset in the middle of a body cuts the client off", async () => {
+  await using upstream = await rawUpstream((socket) => {
+    socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
+  });
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send(get);
+  await client.until("half\r\n");
+  upstream.sockets[0]?.resetAndDestroy();
+  assert.ok((await client.closed()).endsWith("half\r\n"));
+  await gateway.settled(1);
+  assert.deepEqual(gateway.outcomes, ["upstreamFailed"]);
+});
+
+test("bytes behind an answer's length reach nobody", async () => {
+  await using upstream = await rawUpstream((socket, _, count) => {
+    if (count === 1)
+      socket.write("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\noneHTTP/1.1 666 Evil\r\n\r\n");
+    else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo");
+  });
+  await using gateway = await through(upstream.port, { connections: 1 });
+  assert.equal((await ask(gateway, "/")).body, "one");
+  assert.equal((await ask(gateway, "/")).body, "two");
+});
+
+test("a kept-alive connection that the upstream has closed costs a GET a second try, not an error", async () => {
+  const heads: string[] = [];
+  await using upstream = await closesOnReuse(heads);
+  await using gateway = await through(upstream.port, { connections: 1 });
+  assert.equal((await ask(gateway, "/1")).body, "ok");
+  assert.equal((await ask(gateway, "/2")).body, "ok");
+  assert.deepEqual(heads, ["GET /1", "GET /2 closed", "GET /2"]);
+});
+
+test("the same costs a POST an error: the upstream may have acted on it", async () => {
+  const heads: string[] = [];
+  await using upstream = await closesOnReuse(heads);
+  await using gateway = await through(upstream.port, { connections: 1 });
+  assert.equal((await ask(gateway, "/1")).body, "ok");
+  assert.equal((await ask(gateway, "/2", { method: "POST", body: "x" })).status, 503);
+  assert.deepEqual(heads, ["GET /1", "POST /2 closed"]);
+});
+
+test("a fresh connection that ends without an answer is not tried again", async () => {
+  let heads = 0;
+  await using upstream = await rawUpstream((socket) => {
+    heads++;
+    socket.end();
+  });
+  await using gateway = await through(upstream.port);
+  await assertUnavailable(gateway.port);
+  assert.equal(heads, 1);
+});
+
+test("a url that refuses connections is passed over, for a POST too, and then left out", async () => {
+  await using upstream = await httpUpstream((req, res) => void req.pipe(res));
+  const clock = manualClock();
+  await using gateway = await through([await deadPort(), upstream.port], { clock });
+  for (let i = 0; i < 4; i++) {
+    const { status, body } = await ask(gateway, "/", { method: "POST", body: `${i}` });
+    assert.deepEqual([status, body], [200, `${i}`]);
+  }
+  const [dead, alive] = gateway.pools.members;
+  assert.ok(dead !== undefined && dead.restsUntil > clock.monotonic());
+  assert.equal(alive?.restsUntil, 0);
+  assert.equal(gateway.pools.next(), alive);
+  assert.equal(gateway.pools.next(), alive);
+  clock.advance(5_000);
+  assert.deepEqual(new Set([gateway.pools.next(), gateway.pools.next()]), new Set([dead, alive]));
+});
+
+test("a request that gets no connection within connectMs is a 503 and never sent", async () => {
+  const { promise: reached, resolve: taken } = Promise.withResolvers<Socket>();
+  const seen: string[] = [];
+  await using upstream = await rawUpstream((socket, head) => {
+    seen.push(head.slice(0, 6));
+    if (seen.length === 1) taken(socket);
+    else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  });
+  const clock = manualClock();
+  await using gateway = await through(upstream.port, { connections: 1, connectMs: 1_000, clock });
+  const first = ask(gateway, "/1");
+  const held = await reached;
+  using client = rawClient(gateway.port);
+  client.send("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
+  while (gateway.pools.members[0]?.pool.stats.queued !== 1) await new Promise(setImmediate);
+  clock.advance(999);
+  assert.equal(client.received(), "");
+  clock.advance(1);
+  assert.match(await client.until("\r\n\r\n"), /^HTTP\/1\.1 503 /);
+  held.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  assert.equal((await first).body, "ok");
+  assert.equal((await ask(gateway, "/3")).body, "ok");
+  assert.deepEqual(seen, ["GET /1", "GET /3"]);
+});
+
+test("a client that leaves while the upstream thinks aborts the upstream", async () => {
+  const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
+  const { promise: reached, resolve: arrived } = Promise.withResolvers<void>();
+  await using upstream = await httpUpstream((req) => {
+    req.on("close", abort);
+    arrived();
+  });
+  await using gateway = await through(upstream.port);
+  const client = rawClient(gateway.port);
+  client.send(get);
+  await reached;
+  client.socket.destroy();
+  await aborted;
+  await gateway.settled(1);
+  assert.deepEqual(gateway.outcomes, ["clientLeft"]);
+});
+
+test("a client that leaves in the middle of its upload aborts the upstream", async () => {
+  const { promise: aborted, resolve: abort } = Promise.withResolvers<unknown>();
+  const { promise: reached, resolve: arrived } = Promise.withResolvers<void>();
+  await using upstream = await httpUpstream((req) => {
+    req.once("data", () => arrived());
+    req.on("error", abort);
+  });
+  await using gateway = await through(upstream.port);
+  const client = rawClient(gateway.port);
+  client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf");
+  await reached;
+  client.socket.destroy();
+  assert.ok((await aborted) instanceof Error);
+  await gateway.settled(1);
+  assert.deepEqual(gateway.outcomes, ["clientLeft"]);
+  assert.deepEqual(gateway.served.errors, []);
+});
+
+test("a client that leaves in the middle of its answer aborts the upstream", async () => {
+  const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
+  await using upstream = await httpUpstream((_, res) => {
+    res.write("half");
+    res.on("close", abort);
+  });
+  await using gateway = await through(upstream.port);
+  const client = rawClient(gateway.port);
+  client.send(get);
+  await client.until("half");
+  client.socket.destroy();
+  await aborted;
+  await gateway.settled(1);
+  assert.deepEqual(gateway.outcomes, ["clientLeft"]);
+});
+
+test("a client that leaves while its request waits for a connection frees its place", async () => {
+  const { promise: reached, resolve: taken } = Promise.withResolvers<Socket>();
+  const seen: string[] = [];
+  await using upstream = await rawUpstream((socket, head) => {
+    seen.push(head.slice(0, 6));
+    if (seen.length === 1) taken(socket);
+    else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  });
+  await using gateway = await through(upstream.port, { connections: 1 });
+  const first = ask(gateway, "/1");
+  const held = await reached;
+  const client = rawClient(gateway.port);
+  client.send("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
+  while (gateway.pools.members[0]?.pool.stats.queued !== 1) await new Promise(setImmediate);
+  client.socket.destroy();
+  await gateway.settled(1);
+  held.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  await first;
+  assert.equal((await ask(gateway, "/3")).body, "ok");
+  assert.deepEqual(seen, ["GET /1", "GET /3"]);
+  assert.deepEqual(gateway.outcomes, ["clientLeft", "complete", "complete"]);
+});
+
+test("an upload whose chunks turn to garbage is refused and aborts the upstream", async () => {
+  const { promise: aborted, resolve: abort } = Promise.withResolvers<unknown>();
+  const { promise: reached, resolve: arrived } = Promise.withResolvers<void>();
+  await using upstream = await httpUpstream((req) => {
+    req.once("data", () => arrived());
+    req.on("error", abort);
+  });
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+  await reached;
+  client.send("zz\r\n");
+  assert.ok((await aborted) instanceof Error);
+  assert.doesNotMatch(await client.closed(), / 200 /);
+  await gateway.settled(1);
+});
+
+test("an upstream that refuses an upload early is heard, and the client's connection is closed", async () => {
+  await using upstream = await rawUpstream((socket) => {
+    socket.end("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
+  });
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nsome");
+  const all = await client.closed();
+  assert.match(all, /^HTTP\/1\.1 413 [^]*\r\n\r\nno$/);
+  assert.match(all, /connection: close/i);
+});
+
+test("a small upload that the upstream did not read to its end leaves the client's connection usable", async () => {
+  await using upstream = await rawUpstream((socket, _, count) => {
+    if (count === 1)
+      socket.end("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
+    else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes");
+  });
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf");
+  await client.until("no");
+  client.send(`rest${get}`);
+  assert.match(await client.until("yes"), /^HTTP\/1\.1 403 [^]*HTTP\/1\.1 200 /);
+});
+
+test("a response hook that throws is a 500 and aborts the upstream", async () => {
+  await using upstream = await httpUpstream((_, res) => void res.end("secret"));
+  await using gateway = await through(upstream.port, {
+    steps: [
+      {
+        name: "bug",
+        responseHeaders: () => {
+          throw new Error("a bug");
+        },
+      },
+    ],
+  });
+  const { status } = await ask(gateway, "/");
+  assert.equal(status, 500);
+  assert.equal(gateway.served.errors.length, 1);
+});
+
+/** Answers the first request of the first connection; its second is met by a closed door. */
+function closesOnReuse(heads: string[]) {
+  const used = new WeakSet<Socket>();
+  return rawUpstream((socket, head) => {
+    const line = head.slice(0, head.indexOf(" HTTP"));
+    if (used.has(socket)) {
+      heads.push(`${line} closed`);
+      socket.resetAndDestroy();
+      return;
+    }
+    used.add(socket);
+    heads.push(line);
+    socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  });
+}

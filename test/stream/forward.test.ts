@@ -1,0 +1,276 @@
+import assert from "node:assert/strict";
+import { createHash, randomBytes } from "node:crypto";
+import { test } from "node:test";
+import { ask } from "../pipeline/harness.ts";
+import { deadPort, httpUpstream, rawClient, rawUpstream, through } from "./through.ts";
+
+interface Seen {
+  readonly method: string | undefined;
+  readonly url: string | undefined;
+  readonly rawHeaders: readonly string[];
+  readonly body: string;
+}
+
+/** An upstream that answers with what it saw. */
+function mirror() {
+  return httpUpstream((req, res) => {
+    const chunks: Buffer[] = [];
+    req.on("data", (chunk: Buffer) => chunks.push(chunk));
+    req.on("end", () => {
+      const body = Buffer.concat(chunks).toString("latin1");
+      const { method, url, rawHeaders } = req;
+      res.end(JSON.stringify({ method, url, rawHeaders, body }));
+    });
+  });
+}
+
+const parse = (body: string): Seen => JSON.parse(body) as Seen;
+
+test("method, path, query and body reach the upstream byte for byte", async () => {
+  await using upstream = await mirror();
+  await using gateway = await through(upstream.port);
+  const target = "/a%2Fb/%C3%A9/~;p=1?x=%20&y=a+b&z=%zz";
+  const body = randomBytes(2_000).toString("latin1");
+  const sent = { method: "PATCH", body: Buffer.from(body, "latin1") };
+  const seen = parse((await ask(gateway, target, sent)).body);
+  assert.equal(seen.method, "PATCH");
+  assert.equal(seen.url, target);
+  assert.equal(seen.body, body);
+});
+
+test("an empty query is not an absent one", async () => {
+  await using upstream = await mirror();
+  await using gateway = await through(upstream.port);
+  assert.equal(parse((await ask(gateway, "/a?")).body).url, "/a?");
+});
+
+test("Host is the upstream's, the client's goes into X-Forwarded-Host", async () => {
+  await using upstream = await mirror();
+  await using gateway = await through(upstream.port);
+  const { rawHeaders } = parse((await ask(gateway, "/", { headers: { host: "a.example" } })).body);
+  assert.equal(rawHeaders[rawHeaders.indexOf("host") + 1], `127.0.0.1:${upstream.port}`);
+  assert.equal(rawHeaders[rawHeaders.indexOf("x-forwarded-host") + 1], "a.example");
+});
+
+test("a body keeps its framing: a length stays a length, chunks stay chunks", async () => {
+  await using upstream = await mirror();
+  await using gateway = await through(upstream.port);
+  const post = { method: "POST", body: "hello" };
+  const sized = parse(
+    (await ask(gateway, "/", { ...post, headers: { "content-length": "5" } })).body,
+  );
+  const chunked = parse(
+    (await ask(gateway, "/", { ...post, headers: { "transfer-encoding": "chunked" } })).body,
+  );
+  assert.deepEqual([sized.body, chunked.body], ["hello", "hello"]);
+  assert.ok(sized.rawHeaders.includes("content-length"));
+  assert.ok(!sized.rawHeaders.includes("transfer-encoding"));
+  assert.ok(chunked.rawHeaders.includes("transfer-encoding"));
+  assert.ok(!chunked.rawHeaders.includes("content-length"));
+});
+
+test("a body that a step buffered and replaced is sent with its own length", async () => {
+  await using upstream = await mirror();
+  await using gateway = await through(upstream.port, {
+    steps: [
+      {
+        name: "replace",
+        requestBody(x, body) {
+          x.replaceBody(Buffer.concat([body, Buffer.from("!")]));
+        },
+      },
+    ],
+  });
+  const seen = parse((await ask(gateway, "/", { method: "POST", body: "hello" })).body);
+  assert.equal(seen.body, "hello!");
+  assert.equal(seen.rawHeaders[seen.rawHeaders.indexOf("content-length") + 1], "6");
+});
+
+test("HEAD keeps the length and has no body; the connection serves the next request", async () => {
+  await using upstream = await httpUpstream((_, res) => {
+    res.writeHead(200, { "content-length": "12345" });
+    res.end();
+  });
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+  const head = await client.until("\r\n\r\n");
+  assert.match(head, /^HTTP\/1\.1 200 /);
+  assert.match(head, /content-length: 12345\r\n/i);
+  client.send("HEAD /again HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  const all = await client.closed();
+  assert.equal(all.split("HTTP/1.1 200").length, 3);
+  assert.ok(all.endsWith("\r\n\r\n"));
+});
+
+for (const status of [204, 304]) {
+  test(`a ${status} has no body and its connection stays usable`, async () => {
+    await using upstream = await httpUpstream((_, res) => void res.writeHead(status).end());
+    await using gateway = await through(upstream.port);
+    using client = rawClient(gateway.port);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    const head = await client.until("\r\n\r\n");
+    assert.match(head, new RegExp(`^HTTP/1\\.1 ${status} `));
+    assert.doesNotMatch(head, /content-length|transfer-encoding/i);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert.equal((await client.closed()).split(`HTTP/1.1 ${status}`).length, 3);
+  });
+}
+
+test("early hints pass before the answer", async () => {
+  await using upstream = await rawUpstream((socket) => {
+    socket.write("HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n");
+    socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  });
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  const all = await client.closed();
+  assert.match(all, /^HTTP\/1\.1 103 Early Hints\r\nlink: <\/a\.css>; rel=preload\r\n/i);
+  assert.match(all, /\r\n\r\nHTTP\/1\.1 200 OK\r\n[^]*\r\n\r\nok$/);
+});
+
+test("trailers of the upstream follow the body", async () => {
+  await using upstream = await httpUpstream((_, res) => {
+    res.writeHead(200, { trailer: "x-sum" });
+    res.write("body");
+    res.addTrailers({ "x-sum": "42" });
+    res.end();
+  });
+  await using gateway = await through(upstream.port);
+  const { body, headers, trailers } = await ask(gateway, "/");
+  assert.equal(body, "body");
+  assert.equal(headers["trailer"], "x-sum");
+  assert.deepEqual({ ...trailers }, { "x-sum": "42" });
+});
+
+test("a client that speaks HTTP/1.0 gets the body without chunks or trailers", async () => {
+  await using upstream = await httpUpstream((_, res) => {
+    res.writeHead(200, { trailer: "x-sum" });
+    res.write("one ");
+    res.addTrailers({ "x-sum": "42" });
+    res.end("two");
+  });
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send("GET / HTTP/1.0\r\nHost: a\r\n\r\n");
+  const all = await client.closed();
+  assert.match(all, /\r\n\r\none two$/);
+  assert.doesNotMatch(all, /transfer-encoding|trailer/i);
+});
+
+test("a body that ends with the upstream's connection arrives whole and chunked", async () => {
+  await using upstream = await rawUpstream((socket) => {
+    socket.end("HTTP/1.0 200 OK\r\nX-A: b\r\n\r\nuntil the end");
+  });
+  await using gateway = await through(upstream.port);
+  const { status, headers, body } = await ask(gateway, "/");
+  assert.deepEqual([status, body], [200, "until the end"]);
+  assert.equal(headers["transfer-encoding"], "chunked");
+});
+
+test("100 Continue is the gateway's own, sent when an upstream is ready to read", async () => {
+  const seen: string[] = [];
+  await using upstream = await httpUpstream((req, res) => {
+    seen.push(req.rawHeaders.join(" ").toLowerCase());
+    req.resume().on("end", () => res.end("done"));
+  });
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+  assert.match(await client.until("\r\n\r\n"), /^HTTP\/1\.1 100 Continue\r\n\r\n$/);
+  client.send("abc");
+  await client.until("done");
+  assert.equal(seen.length, 1);
+  assert.doesNotMatch(seen[0] ?? "", /expect/);
+});
+
+test("a client that waits for 100 Continue is not asked for a body that nobody will read", async () => {
+  await using gateway = await through(await deadPort());
+  using client = rawClient(gateway.port);
+  client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+  const all = await client.closed();
+  assert.match(all, /^HTTP\/1\.1 503 /);
+  assert.match(all, /connection: close/i);
+});
+
+test("pipelined requests are answered in order", async () => {
+  const waiting: (() => void)[] = [];
+  await using upstream = await httpUpstream((req, res) => {
+    // The first is answered last.
+    if (req.url === "/1") waiting.push(() => res.end("first"));
+    else res.end("second", () => waiting[0]?.());
+  });
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.send("GET /2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  assert.match(await client.closed(), /first[^]*second/);
+  assert.deepEqual(gateway.outcomes, ["complete", "complete"]);
+});
+
+test("an answer that begins before the upload has ended passes in both directions", async () => {
+  await using upstream = await httpUpstream((req, res) => void req.pipe(res));
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+  await client.until("one");
+  client.send("3\r\ntwo\r\n0\r\n\r\n");
+  await client.until("two");
+  await client.until("0\r\n\r\n");
+  await gateway.settled(1);
+  assert.deepEqual(gateway.outcomes, ["complete"]);
+});
+
+test("an answer waits for response hooks without being lost or held whole", async () => {
+  const bytes = randomBytes(3_000_000);
+  await using upstream = await httpUpstream((_, res) => void res.end(bytes));
+  const { promise: hookMayEnd, resolve: endHook } = Promise.withResolvers<void>();
+  const { promise: hookRuns, resolve: hookStarted } = Promise.withResolvers<void>();
+  await using gateway = await through(upstream.port, {
+    steps: [{ name: "slow", responseHeaders: () => (hookStarted(), hookMayEnd) }],
+  });
+  const asked = fetch(`http://127.0.0.1:${gateway.port}/`);
+  await hookRuns;
+  endHook();
+  const got = Buffer.from(await (await asked).arrayBuffer());
+  assert.equal(digest(got), digest(bytes));
+});
+
+test("connections to an upstream are kept and never more than configured", async () => {
+  await using upstream = await httpUpstream((_, res) => void res.end("ok"));
+  await using gateway = await through(upstream.port, { connections: 2 });
+  const answers = await Promise.all(Array.from({ length: 20 }, () => ask(gateway, "/")));
+  assert.ok(answers.every(({ body }) => body === "ok"));
+  assert.ok(upstream.sockets.length <= 2, `${upstream.sockets.length} connections`);
+});
+
+test("a body above bodyBytes is refused before the upstream is asked", async () => {
+  await using upstream = await mirror();
+  await using gateway = await through(upstream.port, { forward: { bodyBytes: 4 } });
+  const { status, body } = await ask(gateway, "/", { method: "POST", body: "hello" });
+  assert.equal(status, 413);
+  assert.match(body, /GATEWAY_INVALID_PARAMS/);
+  assert.equal(upstream.sockets.length, 0);
+  assert.equal((await ask(gateway, "/", { method: "POST", body: "hell" })).status, 200);
+});
+
+test("a chunked body is cut off where it exceeds bodyBytes, and its excess never sent", async () => {
+  const { promise: aborted, resolve } = Promise.withResolvers<string>();
+  await using upstream = await httpUpstream((req) => {
+    let body = "";
+    req.on("data", (chunk: Buffer) => (body += chunk.toString()));
+    req.on("error", () => resolve(body));
+  });
+  await using gateway = await through(upstream.port, { forward: { bodyBytes: 4 } });
+  using client = rawClient(gateway.port);
+  client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+  while (upstream.sockets.length === 0) await new Promise(setImmediate);
+  client.send("3\r\ntwo\r\n");
+  assert.match(await client.until("\r\n\r\n"), /^HTTP\/1\.1 413 /);
+  assert.doesNotMatch(await aborted, /tw/);
+});
+
+function digest(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
