@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { statSync, writeFileSync } from "node:fs";
+import { test } from "node:test";
+import { listChanges } from "../../src/accounts/change-log.ts";
+import { openAccountsDatabase } from "../../src/accounts/schema.ts";
+import { findWorkspace, schedulePlan } from "../../src/accounts/workspaces.ts";
+import { UsageError } from "../../src/commands/command.ts";
+import { workspaces } from "../../src/commands/workspaces.ts";
+import { commandLine } from "./command-line.ts";
+
+const wrongUsage = (message: RegExp) => (error: unknown) => {
+  assert.ok(error instanceof UsageError, String(error));
+  assert.match(error.message, message);
+  return true;
+};
+
+test("create prints the workspace as JSON and stores it in the configured folder", async (t) => {
+  const { json, data } = commandLine(t);
+  const made = await json(workspaces, "create", "--name", "Acme", "--plan", "startup");
+  assert.match(String(made["id"]), /^ws_[0-9a-f]{24}$/);
+  assert.ok(Math.abs(Date.parse(String(made["created_at"])) - Date.now()) < 60_000);
+  assert.deepEqual(made, {
+    id: made["id"],
+    name: "Acme",
+    plan: "startup",
+    purchased_cu_milli: 0,
+    created_at: made["created_at"],
+  });
+  assert.equal(statSync(data).mode & 0o777, 0o700);
+  using db = openAccountsDatabase(data);
+  assert.equal(findWorkspace(db, String(made["id"]))?.plan, "startup");
+  assert.match(listChanges(db)[0]?.actor ?? "", /^cli:./);
+});
+
+test("create, show and list say the same", async (t) => {
+  const { json, run } = commandLine(t);
+  const make = (name: string, ...more: string[]): ReturnType<typeof json> =>
+    json(workspaces, "create", "--name", name, "--plan", "developer", ...more);
+  const first = await make("First", "--overage-limit", "0");
+  assert.equal(first["overage_limit_cu_milli"], 0);
+  assert.deepEqual(await json(workspaces, "show", String(first["id"])), first);
+  await make("Second");
+  const list = await run(workspaces, "list", "--json");
+  assert.equal(list.out.length, 1);
+  const listed = JSON.parse(list.out[0] ?? "") as { name: string }[];
+  assert.deepEqual(listed.map(({ name }) => name).toSorted(), ["First", "Second"]);
+  assert.deepEqual(
+    listed.find(({ name }) => name === "First"),
+    first,
+  );
+});
+
+test("without --json there is a line for each member, and a table", async (t) => {
+  const { run } = commandLine(t);
+  const made = await run(workspaces, "create", "--name", "Acme", "--plan", "free");
+  assert.equal(made.code, 0);
+  assert.match(
+    made.out.join("\n"),
+    /^id +ws_\w+\nname +Acme\nplan +free\npurchased_cu_milli +0\ncreated_at +\S+Z$/,
+  );
+  const { out } = await run(workspaces, "list");
+  assert.equal(out.length, 2);
+  assert.match(
+    out[0] ?? "",
+    /^id +name +plan +pending_plan +purchased_cu_milli +overage_limit_cu_milli$/,
+  );
+  assert.match(out[1] ?? "", /^ws_\w+ +Acme +free +- +0 +-$/);
+});
+
+test("an empty store lists nothing", async (t) => {
+  const { run } = commandLine(t);
+  assert.deepEqual(await run(workspaces, "list", "--json"), { code: 0, out: ["[]"], err: [] });
+});
+
+test("set changes what is named, at once, and calls a pending plan off", async (t) => {
+  const { json, data } = commandLine(t);
+  const made = await json(workspaces, "create", "--name", "Acme", "--plan", "startup");
+  const id = String(made["id"]);
+  using db = openAccountsDatabase(data);
+  const at = Date.UTC(2100, 0, 1);
+  schedulePlan(db, id, { plan: "free", at }, { actor: "test", at: Date.now() });
+  const pending = { ...made, pending_plan: "free", pending_plan_at: "2100-01-01T00:00:00.000Z" };
+  assert.deepEqual(await json(workspaces, "show", id), pending);
+
+  const limited = { ...pending, overage_limit_cu_milli: 7 };
+  assert.deepEqual(await json(workspaces, "set", id, "--overage-limit", "7"), limited);
+  const moved = { ...made, plan: "enterprise", overage_limit_cu_milli: 7 };
+  assert.deepEqual(await json(workspaces, "set", id, "--plan", "enterprise"), moved);
+  const free = { ...made, plan: "enterprise" };
+  assert.deepEqual(await json(workspaces, "set", id, "--overage-limit", "none"), free);
+});
+
+test("an unknown workspace fails with 1 and says so", async (t) => {
+  const { run } = commandLine(t);
+  const failed = { code: 1, out: [], err: ["there is no workspace ws_none"] };
+  assert.deepEqual(await run(workspaces, "show", "ws_none"), failed);
+  assert.deepEqual(await run(workspaces, "set", "ws_none", "--plan", "free", "--json"), failed);
+});
+
+test("wrong usage is refused before anything is stored", async (t) => {
+  const { run, data } = commandLine(t);
+  const create = ["create", "--name", "A", "--plan", "free"];
+  const cases: readonly (readonly [readonly string[], RegExp])[] = [
+    [[], /say which: create, list, show, set/],
+    [["craete"], /"craete" is unknown; did you mean "create"\?/],
+    [["constructor"], /"constructor" is unknown/],
+    [["create", "--plan", "free"], /--name is missing/],
+    [["create", "--name", "A"], /--plan is missing/],
+    [
+      ["create", "--name", "A", "--plan", "developr"],
+      /--plan: "developr" is unknown; did you mean "developer"\?/,
+    ],
+    [["create", "--name", "A", "--plan", "Free"], /"Free" is unknown; did you mean "free"\?/],
+    [
+      ["create", "--name", "A", "--plan", "gold"],
+      /"gold" is unknown \(free, developer, startup, enterprise\)/,
+    ],
+    [["create", "--name", "", "--plan", "free"], /--name: a name has 1 to 200/],
+    [["create", "--name", "x".repeat(201), "--plan", "free"], /--name: a name has 1 to 200/],
+    [["create", "--name", "a\u001b[31m", "--plan", "free"], /--name: a name has 1 to 200/],
+    [[...create, "--overage-limit=-1"], /--overage-limit: "-1" is not a whole number/],
+    [[...create, "--overage-limit", "1.5"], /"1.5" is not a whole number/],
+    [[...create, "--overage-limit", "1e3"], /"1e3" is not a whole number/],
+    [[...create, "--overage-limit", "9007199254740993"], /is not a whole number/],
+    [[...create, "--overage-limit", ""], /is not a whole number/],
+    [[...create, "--overage-limit", "none"], /is not a whole number/],
+    [[...create, "more"], /"more" is one argument too many/],
+    [["list", "--plan", "free"], /workspaces list: --plan means nothing here/],
+    [["show"], /workspaces show: ID is missing/],
+    [["show", "a", "b"], /"b" is one argument too many/],
+    [["set", "ws_1"], /say what to set/],
+    [["set", "ws_1", "--name", "B"], /--name means nothing here/],
+    [["set", "ws_1", "--plan", "fre"], /did you mean "free"\?/],
+    [["set", "--plan", "free"], /ID is missing/],
+  ];
+  for (const [argv, message] of cases) {
+    await assert.rejects(run(workspaces, ...argv), wrongUsage(message), argv.join(" "));
+  }
+  assert.throws(() => statSync(data), /ENOENT/);
+});
+
+test("a pipeline.yaml that cannot be used fails with 1, its position and no store", async (t) => {
+  const { run, configFile, data } = commandLine(t);
+  writeFileSync(configFile, "version: 1\nstore: { dta: ./data }\n");
+  const result = await run(workspaces, "list");
+  assert.equal(result.code, 1);
+  assert.deepEqual(result.out, []);
+  assert.match(result.err.join("\n"), /pipeline\.yaml:2:\d+/);
+  writeFileSync(configFile, "");
+  assert.equal((await run(workspaces, "list")).code, 1);
+  assert.throws(() => statSync(data), /ENOENT/);
+});
+
+test("a store that cannot be used fails with 1, its code and a remedy", async (t) => {
+  const { run, data } = commandLine(t);
+  writeFileSync(data, "a file where the folder should be");
+  const result = await run(workspaces, "list", "--json");
+  assert.equal(result.code, 1);
+  assert.deepEqual(result.out, []);
+  assert.match(result.err.join("\n"), /^SLUICE_STORE_UNWRITABLE {2}cannot write .*\n {4}\S/);
+});
