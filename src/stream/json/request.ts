@@ -42,7 +42,7 @@ export function readRequest(body: Buffer, maxItems: number): RpcBody {
   const first = skipSpace(body, 0, end);
   if (first < end && body[first] === openBracket) return readBatch(body, reader, first, maxItems);
   const isObject = first < end && body[first] === openBrace;
-  const after = isObject ? reader.read(first, 1) : skipValue(body, first, end, 0, "strict");
+  const after = isObject ? reader.read(first, 0) : skipValue(body, first, end, 0, "strict");
   if (after === malformed || skipSpace(body, after, end) !== end) return malformedBody;
   return isObject ? { kind: "single", item: reader.item() } : invalidBody;
 }
@@ -59,7 +59,7 @@ function readBatch(body: Buffer, reader: EnvelopeReader, open: number, maxItems:
   for (;;) {
     const isObject = at < end && body[at] === openBrace;
     const wanted = isObject && count < maxItems;
-    at = wanted ? reader.read(at, 2) : skipValue(body, at, end, 1, "strict");
+    at = wanted ? reader.read(at, 1) : skipValue(body, at, end, 1, "strict");
     if (at === malformed) return malformedBody;
     if (count++ < maxItems) items.push(isObject ? reader.item() : invalidItem);
     at = skipSpace(body, at, end);
