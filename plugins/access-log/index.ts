@@ -115,7 +115,7 @@ function severityOf(status: number, outcome: Outcome): number {
 
 /** True for this share of the calls, evenly spread, the first one included unless the share is 0. */
 function sampler(share: number): () => boolean {
-  let owed = 1 - share;
+  let owed = share === 0 ? 0 : 1 - share;
   return () => {
     owed += share;
     if (owed < 1) return false;
