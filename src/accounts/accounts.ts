@@ -18,7 +18,7 @@ export interface AccountsOptions {
   readonly remember?: RememberLimits;
 }
 
-export interface AccountsStats {
+interface AccountsStats {
   /** False while the database cannot be read: keys in memory still work, changes and other keys are not seen. */
   readonly healthy: boolean;
   /** Keys in memory. */

@@ -85,8 +85,13 @@ function overageLimit(values: OptionValues): number | null | undefined {
   return text(values, "overage-limit") === "none" ? null : milliCu(values, "overage-limit");
 }
 
-function shown(workspace: Workspace, { by }: OpenAccounts): WorkspaceJson {
-  return workspaceJson(workspace, workspace.purchasedTotalCuMilli, by.at);
+function shown(workspace: Workspace, { config, by }: OpenAccounts): WorkspaceJson {
+  return workspaceJson(workspace, purchasedLeft(config.store.data, workspace), by.at);
+}
+
+/** What the meter has left of all purchases, milli-CU: its journal lies in the same folder. */
+function purchasedLeft(_dataDir: string, workspace: Workspace): number {
+  return workspace.purchasedTotalCuMilli;
 }
 
 export const workspaces: Command = {

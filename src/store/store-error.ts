@@ -35,7 +35,7 @@ const sqlite = {
 };
 
 /** The primary SQLite result code of a node:sqlite error; undefined for any other error. */
-export function sqliteCode(error: unknown): number | undefined {
+function sqliteCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !("errcode" in error)) return undefined;
   return typeof error.errcode === "number" ? error.errcode & 0xff : undefined;
 }
