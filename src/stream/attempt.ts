@@ -3,7 +3,8 @@
  * socket on the other, no stream object between them on the way down.
  *
  * Deadlines: waiting for a connection (`connectMs`) is on the host's clock, because undici has none for requests that
- * queue; `headersMs` and `idleMs` are undici's own timers, refreshed without cost and up to a second late. An idle upstream is cut, a client that reads slowly is not the upstream's fault.
+ * queue; `headersMs` and `idleMs` are undici's own timers, refreshed without cost and up to a second late. An upstream
+ * that falls silent is cut; a client that reads slowly is not the upstream's fault.
  *
  * A request is sent again only where it cannot have been acted on twice: no connection was made (then on another url), or
  * a GET or HEAD without body met a kept-alive connection that its server had closed meanwhile (RFC 9110 section 9.2.2).

@@ -1,0 +1,210 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { httpUpstream, rawClient, through, type Upstream } from "./through.ts";
+
+/** An upstream that keeps the request lines and bodies it was sent. */
+async function recorder(): Promise<{ readonly upstream: Upstream; readonly seen: string[] }> {
+  const seen: string[] = [];
+  const upstream = await httpUpstream((req, res) => {
+    let body = "";
+    req.on("data", (chunk: Buffer) => (body += chunk.toString("latin1")));
+    req.on("error", () => {});
+    req.on("end", () => {
+      seen.push(`${req.method} ${req.url} ${body}`);
+      res.end("answered");
+    });
+  });
+  return { upstream, seen };
+}
+
+const post = "POST / HTTP/1.1\r\nHost: a\r\n";
+const chunked = `${post}Transfer-Encoding: chunked\r\n\r\n`;
+const hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/** Each is refused with this status, on a connection that then closes, and nothing of it reaches the upstream. */
+const refused: Readonly<Record<string, readonly [status: number, bytes: string]>> = {
+  "two lengths that differ": [400, `${post}Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd`],
+  "two lengths that agree": [400, `${post}Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc`],
+  "a list of lengths": [400, `${post}Content-Length: 3, 3\r\n\r\nabc`],
+  "a signed length": [400, `${post}Content-Length: +3\r\n\r\nabc`],
+  "a negative length": [400, `${post}Content-Length: -1\r\n\r\n`],
+  "a length beyond 64 bits": [400, `${post}Content-Length: 18446744073709551617\r\n\r\na`],
+  "a length in hex": [400, `${post}Content-Length: 0x3\r\n\r\nabc`],
+  "a length and chunks": [
+    400,
+    `${post}Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${hidden}`,
+  ],
+  "chunks and a length": [
+    400,
+    `${post}Transfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\n${hidden}`,
+  ],
+  "chunked, identity": [400, `${post}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n`],
+  "chunked twice": [
+    400,
+    `${post}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+  ],
+  "identity, with a length": [
+    400,
+    `${post}Transfer-Encoding: identity\r\nContent-Length: 3\r\n\r\nabc`,
+  ],
+  "a coding that only sounds like chunked": [
+    501,
+    `${post}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n`,
+  ],
+  "a coding before chunked": [501, `${post}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`],
+  "a space before the colon": [400, `${post}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n`],
+  "a vertical tab in the coding": [400, `${post}Transfer-Encoding: \vchunked\r\n\r\n0\r\n\r\n`],
+  "chunks in HTTP/1.0": [
+    400,
+    "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+  ],
+  "a folded field": [400, `${post}X-A: b\r\n c\r\nContent-Length: 0\r\n\r\n`],
+  "a folded coding": [400, `${post}Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n`],
+  "a field before the first one is folded": [400, "GET / HTTP/1.1\r\n Host: a\r\n\r\n"],
+  "bare line feeds": [400, "GET / HTTP/1.1\nHost: a\n\n"],
+  "one bare line feed": [400, `GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n`],
+  "a bare carriage return": [400, "GET / HTTP/1.1\r\nHost: a\r\nX: y\rZ: q\r\n\r\n"],
+  "NUL in a value": [400, "GET / HTTP/1.1\r\nHost: a\r\nX: y\0z\r\n\r\n"],
+  "a control character in a value": [400, "GET / HTTP/1.1\r\nHost: a\r\nX: y\x01z\r\n\r\n"],
+  "NUL in a name": [400, "GET / HTTP/1.1\r\nHost: a\r\nX\0: y\r\n\r\n"],
+  "an empty name": [400, "GET / HTTP/1.1\r\nHost: a\r\n: y\r\n\r\n"],
+  "a line without a colon": [400, "GET / HTTP/1.1\r\nHost: a\r\nabc\r\n\r\n"],
+  "a space in the target": [400, "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n"],
+  "bytes above ASCII in the target": [400, "GET /\xe9 HTTP/1.1\r\nHost: a\r\n\r\n"],
+  "a lower-case version": [400, "GET / http/1.1\r\nHost: a\r\n\r\n"],
+  "HTTP/1.2": [400, "GET / HTTP/1.2\r\nHost: a\r\n\r\n"],
+  "HTTP/0.9": [505, "GET /\r\n\r\n"],
+  "HTTP/2.0 as text": [505, "GET / HTTP/2.0\r\nHost: a\r\n\r\n"],
+  "the preface of HTTP/2": [400, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
+  "a method that nobody knows": [400, "GETT / HTTP/1.1\r\nHost: a\r\n\r\n"],
+  "no Host": [400, "GET / HTTP/1.1\r\n\r\n"],
+  "two Hosts": [400, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"],
+  "two Hosts that agree": [400, "GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n"],
+  "a Host that is no host": [400, "GET / HTTP/1.1\r\nHost: a/../b\r\n\r\n"],
+  "a Host with credentials": [400, "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n"],
+  "an absolute target for another host": [400, "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n"],
+  "an absolute target with credentials": [400, "GET http://a@b/ HTTP/1.1\r\nHost: a\r\n\r\n"],
+  "a head above 16 KiB": [431, `GET /${"a".repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`],
+};
+
+for (const [name, [status, bytes]] of Object.entries(refused)) {
+  test(`refused, and unseen by the upstream: ${name}`, async () => {
+    const { upstream, seen } = await recorder();
+    await using _upstream = upstream;
+    await using gateway = await through(upstream.port);
+    using client = rawClient(gateway.port);
+    client.send(bytes);
+    const all = await client.closed();
+    assert.match(all, new RegExp(`^HTTP/1\\.1 ${status} `));
+    assert.equal(all.match(/^HTTP\/1\.1 \d/gm)?.length, 1);
+    assert.deepEqual(seen, []);
+    assert.equal(upstream.sockets.length, 0);
+  });
+}
+
+/** A head that is right, with a body that is not: the upstream may have seen its start, never an end. */
+const brokenBodies: Readonly<Record<string, string>> = {
+  "a chunk size beyond 64 bits": "fffffffffffffffff\r\n",
+  "letters for a chunk size": "zz\r\n",
+  "a negative chunk size": "-1\r\n",
+  "a chunk size with a prefix": "0x3\r\nabc\r\n0\r\n\r\n",
+  "a chunk size followed by a space": "3 \r\nabc\r\n0\r\n\r\n",
+  "an empty chunk size": "\r\nabc\r\n0\r\n\r\n",
+  "line feeds between chunks": "3\nabc\n0\n\n",
+  "a line feed in a chunk extension": "3;a\nb\r\nabc\r\n0\r\n\r\n",
+  "a chunk longer than its size": "3\r\nabcdef\r\n0\r\n\r\n",
+  "a chunk without an end of line": "3\r\nabcX0\r\n\r\n",
+  "a length among the trailers": "3\r\nabc\r\n0\r\nContent-Length: 9\r\n\r\n",
+  "a trailer with a bare line feed": "0\r\nX: a\nY: b\r\n\r\n",
+};
+
+for (const [name, body] of Object.entries(brokenBodies)) {
+  test(`never completed towards the upstream: ${name}`, async () => {
+    const { upstream, seen } = await recorder();
+    await using _upstream = upstream;
+    await using gateway = await through(upstream.port);
+    using client = rawClient(gateway.port);
+    client.send(`${chunked}${body}${hidden}`);
+    assert.doesNotMatch(await client.closed(), / 200 /);
+    await gateway.settled(1);
+    assert.deepEqual(seen, []);
+    assert.deepEqual(gateway.served.errors, []);
+  });
+}
+
+test("a request hidden in the body of a GET stays a body", async () => {
+  const { upstream, seen } = await recorder();
+  await using _upstream = upstream;
+  await using gateway = await through(upstream.port, { connections: 1 });
+  using client = rawClient(gateway.port);
+  client.send(`GET / HTTP/1.1\r\nHost: a\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`);
+  client.send("GET /next HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  assert.equal((await client.closed()).split("answered").length, 3);
+  assert.deepEqual(seen, [`GET / ${hidden}`, "GET /next "]);
+  // A server that ignores the body of a GET would read it as the next request: that connection is not used again.
+  assert.equal(upstream.sockets.length, 2);
+});
+
+test("a request hidden behind the last chunk is the client's next one", async () => {
+  const { upstream, seen } = await recorder();
+  await using _upstream = upstream;
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send(`${chunked}3\r\nabc\r\n0\r\n\r\n${hidden}`);
+  await client.until("answered");
+  while (seen.length < 2) await new Promise(setImmediate);
+  assert.deepEqual(seen, ["POST / abc", "GET /hidden "]);
+  await gateway.settled(2);
+});
+
+test("Connection cannot take the length or the Host off a request", async () => {
+  const { upstream, seen } = await recorder();
+  await using _upstream = upstream;
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  const length = `Connection: close, content-length, host\r\nContent-Length: ${hidden.length}\r\n\r\n`;
+  client.send(`${post}${length}${hidden}`);
+  await client.closed();
+  assert.deepEqual(seen, [`POST / ${hidden}`]);
+});
+
+test("chunk extensions and trailers of a request end at the gateway", async () => {
+  const { upstream, seen } = await recorder();
+  await using _upstream = upstream;
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send(`${chunked}3;ext="0"\r\nabc\r\n0\r\nX-T: 1\r\n\r\n`);
+  await client.until("answered");
+  assert.deepEqual(seen, ["POST / abc"]);
+});
+
+test("an absolute target for the Host's own name is served as its path", async () => {
+  const { upstream, seen } = await recorder();
+  await using _upstream = upstream;
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send("GET http://A:80/x?y HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  assert.match(await client.closed(), /^HTTP\/1\.1 200 /);
+  assert.deepEqual(seen, ["GET /x?y "]);
+});
+
+test("a request to switch protocols is forwarded without it", async () => {
+  const { upstream, seen } = await recorder();
+  await using _upstream = upstream;
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\n");
+  client.send("Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n");
+  await client.until("answered");
+  assert.deepEqual(seen, ["GET / "]);
+});
+
+test("CONNECT reaches no upstream", async () => {
+  const { upstream, seen } = await recorder();
+  await using _upstream = upstream;
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  client.send("CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n");
+  assert.doesNotMatch(await client.closed(), / 2\d\d /);
+  assert.deepEqual(seen, []);
+});
