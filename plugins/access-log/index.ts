@@ -25,8 +25,16 @@ interface Options {
   readonly sampling?: number;
 }
 
-/** pino's numbers, so that its tools read these lines. */
-const levels = { info: 30, warn: 40, error: 50 } as const;
+/** pino's names and numbers: its tools read these lines, and LOG_LEVEL can be passed on. Lines are info, warn or error. */
+const levels = {
+  trace: 10,
+  debug: 20,
+  info: 30,
+  warn: 40,
+  error: 50,
+  fatal: 60,
+  silent: Infinity,
+} as const;
 
 export default defineStep<Options>({
   name: "access-log",
@@ -41,7 +49,7 @@ export default defineStep<Options>({
       },
       level: {
         description:
-          "The least level written: info (all, default), warn (4xx and clients that left), error (5xx, upstreams).",
+          "The least level written: info (all lines, default), warn (4xx, clients that left) or error (5xx, upstreams).",
         enum: Object.keys(levels),
       },
       sampling: {

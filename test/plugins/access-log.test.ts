@@ -129,9 +129,11 @@ for (const [status, outcome, level] of severities) {
 
 test("level leaves out what is less severe", async (t) => {
   for (const [level, expected] of [
+    ["debug", [200, 404, 500]],
     ["info", [200, 404, 500]],
     ["warn", [404, 500]],
     ["error", [500]],
+    ["silent", []],
   ] as const) {
     const { settle, lines } = await setUp(t, { level });
     for (const status of [200, 404, 500]) settle({ sent: { status } });
