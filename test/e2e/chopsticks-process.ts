@@ -1,0 +1,18 @@
+/** The process of chopsticks.ts: runs the node, sends its url to the parent and ends with it. */
+import { readFile } from "node:fs/promises";
+import { setupWithServer } from "@acala-network/chopsticks";
+import { parse } from "yaml";
+import { specsFolder } from "./chopsticks.ts";
+
+const text = (name: string): Promise<string> => readFile(new URL(name, specsFolder), "utf8");
+const settings: object = parse(await text("polkadot-coretime.yml"));
+
+process.once("disconnect", () => process.exit(0));
+const node = await setupWithServer({
+  ...settings,
+  port: 0,
+  host: "127.0.0.1",
+  "chain-spec": JSON.parse(await text("polkadot-coretime.json")),
+  // chopsticks exports no type of its configuration; the file is one.
+} as unknown as Parameters<typeof setupWithServer>[0]);
+process.send?.(`http://${node.addr}`);

@@ -1,0 +1,66 @@
+/** A real client through the gateway to the demo node: what `sluice dev` gives is enough for @polkadot/api. */
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { startDemoNode, type DemoNode } from "../../src/demo/node.ts";
+import { connectThroughGateway, notAllowed, type Client } from "./polkadot-api.ts";
+
+const alice = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
+
+let node: DemoNode;
+let client: Client;
+before(async () => {
+  node = await startDemoNode();
+  client = await connectThroughGateway(node.url);
+});
+after(async () => {
+  await client?.[Symbol.asyncDispose]();
+  await node?.close();
+});
+
+test("the client connects and finds chain, runtime and constants", () => {
+  const { api } = client;
+  assert.equal(api.runtimeChain.toString(), "Coretime Demo");
+  assert.equal(api.runtimeVersion.specVersion.toNumber(), 1_003_000);
+  assert.equal(api.consts.balances.existentialDeposit.toString(), "1000000000");
+});
+
+test("all accounts, their nonces and the events of a block are read", async () => {
+  const { api } = client;
+  const page = await api.query.system.account.entriesPaged({ args: [], pageSize: 5 });
+  assert.equal(page.length, 5);
+  assert.equal((await api.query.system.account.entries()).length, 16);
+  assert.equal((await api.call.accountNonceApi.accountNonce(alice)).toString(), "10");
+  const hash = await api.rpc.chain.getBlockHash(4);
+  const events = await (await api.at(hash)).query.system.events();
+  assert.equal(Reflect.get(events, "length"), 27);
+});
+
+test("every header's hash is the hash of the header, and every extrinsic decodes", async () => {
+  const { api } = client;
+  for (let number = 1; number <= 8; number++) {
+    const hash = await api.rpc.chain.getBlockHash(number);
+    const { block } = await api.rpc.chain.getBlock(hash);
+    assert.equal(block.header.hash.toHex(), hash.toHex());
+    assert.equal(block.extrinsics[0]!.method.section, "timestamp");
+  }
+});
+
+test("nothing can be submitted", async () => {
+  const { json } = await client.send({
+    jsonrpc: "2.0",
+    id: 1,
+    method: "author_submitExtrinsic",
+    params: ["0x"],
+  });
+  assert.deepEqual(json, notAllowed(1));
+});
+
+test("ledger_ names reach the node's own", async () => {
+  const { json } = await client.send({
+    jsonrpc: "2.0",
+    id: 1,
+    method: "ledger_apiVersions",
+    params: [],
+  });
+  assert.deepEqual(json, { jsonrpc: "2.0", id: 1, result: [2] });
+});

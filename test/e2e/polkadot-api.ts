@@ -1,0 +1,54 @@
+/** @polkadot/api as a client of the gateway, for the tests with real clients. */
+import { readFile } from "node:fs/promises";
+import { ApiPromise, HttpProvider } from "@polkadot/api";
+import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+import { post } from "../demo/ask.ts";
+
+export interface Client extends AsyncDisposable {
+  readonly api: ApiPromise;
+  readonly gateway: TestGateway;
+  readonly rpcUrl: string;
+  /** Sends a body to the node proxy with the client's key. */
+  send(body: unknown): Promise<{ readonly status: number; readonly json: unknown }>;
+}
+
+/** Starts the gateway with the shipped pipeline before a node, and connects. */
+export async function connectThroughGateway(nodeUrl: string): Promise<Client> {
+  const gateway = await startTestGateway({
+    pipeline: await readFile(new URL("../../pipeline.yaml", import.meta.url), "utf8"),
+    env: { LEDGER_RPC_URL: nodeUrl },
+  });
+  const rpcUrl = `${gateway.url}/v1/ledger/rpc`;
+  const headers = { Authorization: `Bearer ${gateway.key}` };
+  try {
+    const api = await ApiPromise.create({
+      provider: new HttpProvider(rpcUrl, headers),
+      noInitWarn: true,
+      throwOnConnect: true,
+    });
+    return {
+      api,
+      gateway,
+      rpcUrl,
+      async send(body) {
+        const all = { ...headers, "content-type": "application/json" };
+        const { status, text } = await post(rpcUrl, JSON.stringify(body), all);
+        return { status, json: text === "" ? undefined : JSON.parse(text) };
+      },
+      async [Symbol.asyncDispose]() {
+        await api.disconnect();
+        await gateway[Symbol.asyncDispose]();
+      },
+    };
+  } catch (error) {
+    await gateway[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/** What the gateway answers to a method that is not whitelisted. */
+export const notAllowed = (id: number): unknown => ({
+  jsonrpc: "2.0",
+  id,
+  error: { code: -32601, message: "Method Not Allowed" },
+});

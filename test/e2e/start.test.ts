@@ -1,0 +1,205 @@
+/** `npm start` as a user runs it: the process, what it prints, the requests it proposes, and how it ends. */
+import assert from "node:assert/strict";
+import { execFile, spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { startDemoNode } from "../../src/demo/node.ts";
+
+const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+
+let folder: string;
+before(async () => void (folder = await mkdtemp(join(tmpdir(), "sluice-dev-"))));
+after(() => rm(folder, { recursive: true, force: true }));
+
+/** `sluice dev --json`, the parts used here. */
+interface Printed {
+  readonly rpc_url: string;
+  readonly pipelines_url: string;
+  readonly node: string;
+  readonly workspace_id: string;
+  readonly key: string;
+  readonly requests: readonly {
+    readonly url: string;
+    readonly method: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly body: string;
+    readonly curl: string;
+  }[];
+}
+
+type Env = Readonly<Record<string, string>>;
+
+function spawnDev(args: readonly string[], env: Env = {}): ChildProcess {
+  const { LEDGER_RPC_URL: _, GATEWAY_ENV: __, SLUICE_CONFIG: ___, ...inherited } = process.env;
+  return spawn(process.execPath, [main, "dev", ...args], {
+    env: { ...inherited, PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data"), ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+}
+
+/** Runs `sluice dev --json` around `work`, ends it with SIGTERM and says how it exited. */
+async function withDev(env: Env, work: (printed: Printed) => Promise<void>): Promise<unknown> {
+  const child = spawnDev(["--json"], env);
+  const exited = once(child, "exit");
+  try {
+    const [line] = await Promise.race([
+      once(createInterface(child.stdout!), "line"),
+      exited.then(() => assert.fail("sluice dev ended at once")),
+    ]);
+    // The line is what `sluice dev --json` prints; the tests compare its members.
+    await work(JSON.parse(String(line)) as Printed);
+  } finally {
+    child.kill("SIGTERM");
+  }
+  const [code] = await exited;
+  return code;
+}
+
+/** Runs a `sluice dev` that must not start. */
+async function failedDev(env: Env): Promise<{ readonly code: unknown; readonly error: string }> {
+  const child = spawnDev([], env);
+  let error = "";
+  child.stderr!.on("data", (chunk) => void (error += String(chunk)));
+  const [code] = await once(child, "close");
+  return { code, error };
+}
+
+async function request({ url, method, headers, body }: Printed["requests"][number]) {
+  const response = await fetch(url, { method, headers, body });
+  assert.equal(response.status, 200);
+  return {
+    cost: response.headers.get("x-used-cu-milli"),
+    json: (await response.json()) as unknown,
+  };
+}
+
+test("the requests it prints work, the pipeline is shown, and SIGTERM ends it with 0", async () => {
+  const code = await withDev({}, async (printed) => {
+    assert.equal(printed.node, "demo");
+    assert.match(printed.key, /^gateway_dev_[0-9a-f]{32}$/);
+    const [health, storage, batch] = await Promise.all(printed.requests.map(request));
+    assert.deepEqual(health, {
+      cost: "100",
+      json: {
+        jsonrpc: "2.0",
+        id: 1,
+        result: { peers: 0, isSyncing: false, shouldHavePeers: false },
+      },
+    });
+    assert.deepEqual(storage, {
+      cost: "500",
+      json: { jsonrpc: "2.0", id: 2, result: "0xfc7a05fba1010000" },
+    });
+    assert.equal(batch!.cost, "500");
+    assert.ok(Array.isArray(batch!.json) && batch!.json.length === 3);
+    assert.deepEqual(batch!.json[0], { jsonrpc: "2.0", id: 1, result: "Coretime Demo" });
+
+    const pipelines = await fetch(printed.pipelines_url);
+    assert.equal(pipelines.status, 200);
+    assert.match(await pipelines.text(), /ledger-rpc/);
+  });
+  assert.equal(code, 0);
+});
+
+test("the lines for a shell do the same as their parts", async (t) => {
+  const run = promisify(execFile);
+  if (
+    await run("curl", ["--version"]).then(
+      () => false,
+      () => true,
+    )
+  )
+    return t.skip("no curl here");
+  await withDev({}, async ({ requests }) => {
+    for (const each of requests) {
+      const { stdout } = await run("sh", ["-c", each.curl]);
+      assert.deepEqual(JSON.parse(stdout), (await request(each)).json);
+    }
+  });
+});
+
+test("the next start has the same workspace and another key, and the first key still works", async () => {
+  const printed: Printed[] = [];
+  for (let start = 0; start < 2; start++) {
+    await withDev({}, async (each) => {
+      printed.push(each);
+      const authorization = `Bearer ${printed[0]!.key}`;
+      await request({
+        ...each.requests[0]!,
+        headers: { ...each.requests[0]!.headers, authorization },
+      });
+    });
+  }
+  assert.equal(printed[1]!.workspace_id, printed[0]!.workspace_id);
+  assert.notEqual(printed[1]!.key, printed[0]!.key);
+});
+
+test("LEDGER_RPC_URL replaces the demo node, of which only the host is printed", async () => {
+  const node = await startDemoNode();
+  try {
+    await withDev({ LEDGER_RPC_URL: `${node.url}/secret` }, async (printed) => {
+      assert.equal(printed.node, new URL(node.url).host);
+      assert.doesNotMatch(JSON.stringify(printed), /secret/);
+      await request(printed.requests[1]!);
+    });
+  } finally {
+    await node.close();
+  }
+});
+
+test("without a node that answers it starts all the same", async () => {
+  const node = await startDemoNode();
+  await node.close();
+  await withDev({ LEDGER_RPC_URL: node.url }, async ({ requests }) => {
+    assert.match(requests[1]!.body, /"params":\["0x[0-9a-f]{64}"\]/);
+    const { json } = await request(requests[0]!);
+    const error = { code: -32603, message: "Internal Error" };
+    assert.deepEqual(json, { jsonrpc: "2.0", id: 1, error });
+  });
+});
+
+for (const name of ["PORT", "ADMIN_PORT"]) {
+  test(`a ${name} that is in use is said with the remedy, exit 1`, async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    // A server that listens on a port has an AddressInfo.
+    const { port } = taken.address() as AddressInfo;
+    try {
+      const { code, error } = await failedDev({ [name]: String(port) });
+      assert.equal(code, 1);
+      assert.match(error, /SLUICE_LISTEN_FAILED/);
+      assert.match(error, new RegExp(`in use.*${port}`));
+      assert.match(error, /PORT and ADMIN_PORT in the environment/);
+      assert.doesNotMatch(error, /at .*\.ts:/);
+    } finally {
+      taken.close();
+    }
+  });
+}
+
+test("it hands out no key in another environment than dev", async () => {
+  const { code, error } = await failedDev({ GATEWAY_ENV: "prod" });
+  assert.equal(code, 1);
+  assert.match(error, /GATEWAY_ENV=dev only, not prod/);
+});
+
+test("prose shows the key, the addresses and three lines of curl", async () => {
+  const child = spawnDev([]);
+  const exited = once(child, "exit");
+  const lines: string[] = [];
+  for await (const line of createInterface(child.stdout!)) {
+    lines.push(line);
+    if (line === "Ctrl-C stops it.") child.kill("SIGINT");
+  }
+  assert.deepEqual(await exited, [0, null]);
+  assert.equal(lines.filter((line) => line.startsWith("curl -s http://127.0.0.1:")).length, 3);
+  assert.match(lines.join("\n"), /key +gateway_dev_[0-9a-f]{32} \(until \d{4}-\d\d-\d\d\)/);
+  assert.match(lines.join("\n"), /pipeline +http:\/\/127\.0\.0\.1:\d+\/pipelines/);
+});
