@@ -135,7 +135,6 @@ export const sluiceErrors = {
 
   SLUICE_LISTEN_FAILED:
     "Stop what uses the address, or choose another: `server` and `admin` in pipeline.yaml, PORT and ADMIN_PORT in the environment.",
-  SLUICE_STORE_UNUSABLE: "Correct `store.data` (DATA_DIR), or stop what uses it.",
   SLUICE_START_FAILED: "Read the message: nothing was left running.",
   SLUICE_RESTART_NEEDED: "Undo the change, or restart the gateway: it drains first.",
 } as const satisfies Record<string, string>;

@@ -1,6 +1,6 @@
 /** A running gateway: opens the stores, provisions the first generation, listens, reloads and drains. */
 import { mkdirSync } from "node:fs";
-import { openAccounts } from "../accounts/accounts.ts";
+import { openAccounts, type AccountsService } from "../accounts/accounts.ts";
 import { systemClock } from "../clock.ts";
 import type { Config, Fault } from "../config/config.ts";
 import { fault } from "../config/fault.ts";
@@ -16,6 +16,7 @@ import type { Services } from "../pipeline/services.ts";
 import { coreMetrics } from "../pipeline/stats.ts";
 import type { Clock, Log } from "../plugin.ts";
 import { lockStore } from "../store/lock.ts";
+import { StoreError } from "../store/store-error.ts";
 import { startAdmin, type Admin } from "./admin.ts";
 import { listen, type Listener, type Readiness } from "./listen.ts";
 import { createReloader, type Reloader } from "./reload.ts";
@@ -110,7 +111,8 @@ export async function startGateway(options: StartOptions): Promise<Gateway> {
       generation: first.generation,
     };
     stack.defer(() => state.generation.retire());
-    const readiness = (): Readiness => checkReadiness(state.draining, state.generation, meter);
+    const readiness = (): Readiness =>
+      checkReadiness(state.draining, state.generation, { accounts, meter });
     const listener = await listen({
       server: config.server,
       generation: first.generation,
@@ -161,7 +163,8 @@ export async function startGateway(options: StartOptions): Promise<Gateway> {
 function checkReadiness(draining: boolean, generation: Generation, meter: MeterService): Readiness {
   const checks: Record<string, string> = {
     draining: draining ? "draining" : "ok",
-    journal: meter.writable ? "ok" : "not writable",
+    accounts: stores.accounts.stats().healthy ? "ok" : "not readable",
+    journal: stores.meter.writable ? "ok" : "not writable",
   };
   for (const [name, ledger] of generation.ledgers) {
     checks[`upstream ${name}`] = ledger.ready ? "ok" : "no usable node";
@@ -186,6 +189,8 @@ function startFault(error: unknown, config: Config): Fault {
   if (code === "EADDRINUSE" || code === "EACCES" || code === "EADDRNOTAVAIL") {
     return fault("SLUICE_LISTEN_FAILED", message, { at });
   }
-  if (code.startsWith("SLUICE_STORE")) return fault("SLUICE_STORE_UNUSABLE", message, { at });
+  if (error instanceof StoreError) {
+    return { code: error.code, message, remedy: error.remedy, at };
+  }
   return fault("SLUICE_START_FAILED", message, { at });
 }
