@@ -1,4 +1,5 @@
 /** The head of an HTTP/1.1 response, line by line: status, and how its body is framed (RFC 9112 sections 4 to 6). */
+import { rangeIs } from "../../stream/json/scan.ts";
 import { COLON, decimal, HT, isFieldValue, isWord, skipBlanks, skipToken, SPACE } from "./line.ts";
 
 const NO_LENGTH = -1;

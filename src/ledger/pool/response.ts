@@ -100,10 +100,8 @@ export class ResponseParser {
           return "done";
         default: {
           const after = this.#line.take(piece, at, to);
-          if (after === BAD || !this.#countLine((after === UNFINISHED ? to : after) - at)) {
-            return "garbage";
-          }
           if (after === UNFINISHED) return "more";
+          if (after === BAD || !this.#countLine()) return "garbage";
           const fault = this.#readLine();
           if (fault !== undefined) return fault;
           at = after;
@@ -160,8 +158,9 @@ export class ResponseParser {
     this.#size = size;
   }
 
-  /** Counts bytes of lines; false when there are too many. */
-  #countLine(bytes: number): boolean {
+  /** Counts the bytes of a line; false when there are too many. */
+  #countLine(): boolean {
+    const bytes = this.#line.until - this.#line.from + 2;
     const ofChunk = this.#state === CHUNK_SIZE || this.#state === CHUNK_END;
     this.#headBytes += ofChunk ? Math.max(0, bytes - PLAIN_CHUNK_LINE_BYTES) : bytes;
     return this.#headBytes <= HEAD_BYTES;
