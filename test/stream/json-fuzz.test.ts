@@ -243,7 +243,8 @@ describe("splitResponse", () => {
         const body = Buffer.concat([Buffer.from('{"id":1,"result":'), bytes, Buffer.from("}")]);
         const split = splitResponse(body);
         if (isJson(bytes)) assert(split !== undefined);
-        if (split !== undefined && !isJson(body)) assert.match(bytes.toString(), /"[^"]{15}/u);
+        // The native search takes over 16 bytes into a string, and looks for nothing but its end.
+        if (split !== undefined && !isJson(body)) assert(bytes.length > 16 && bytes.includes('"'));
       }),
       runs,
     );
