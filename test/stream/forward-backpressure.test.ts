@@ -79,9 +79,11 @@ test("an upstream that is paused for its client is not timed out", async () => {
   using other = rawClient(gateway.port);
   other.send("GET /silent HTTP/1.1\r\nHost: a\r\n\r\n");
   await other.closed();
+  await gateway.settled(1);
   assert.deepEqual(gateway.outcomes, ["timedOut"]);
   client.socket.resume();
   assert.ok((await client.closed()).length > chunk.length * chunks);
+  await gateway.settled(2);
   assert.deepEqual(gateway.outcomes, ["timedOut", "complete"]);
 });
 
