@@ -178,6 +178,8 @@ export interface CuRefusal {
 export interface Reservation {
   readonly kind: "reserved";
   readonly costMilli: number;
+  /** Of a `streamed` one: resolves when its intent is on disk, and no byte may leave before; rejects when it cannot be. */
+  readonly journalled?: Promise<void> | undefined;
   /**
    * Charges the lines (their sum may differ from what was reserved) and frees the rest. Resolves when the charge is on
    * disk (at once with `metering.durability: async`); rejects when it could not be written, and then charges nothing.
@@ -191,12 +193,18 @@ export interface Meter {
   /**
    * Takes `costMilli` from 24h, 30d and plan at once, or from none.
    * `streamed`: bytes will leave before the charge settles, so the intent is journalled first and a crash can find it.
+   * `force`: takes it whatever the limits say (a meter in shadow mode counts, and refuses nothing).
    * While the journal cannot write, answers `{ kind: "unavailable" }` (503): nothing is served unmetered.
    */
   reserve(
     principal: KeyPrincipal,
     costMilli: number,
-    about: { readonly requestId: string; readonly surface: string; readonly streamed?: boolean },
+    about: {
+      readonly requestId: string;
+      readonly surface: string;
+      readonly streamed?: boolean | undefined;
+      readonly force?: boolean | undefined;
+    },
   ): Reservation | CuRefusal | { readonly kind: "unavailable" };
 }
 
@@ -208,6 +216,11 @@ export interface Charge {
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
   /** Sum of the settled lines; undefined before `settle`. */
   readonly usedMilli: number | undefined;
+  /**
+   * After `reserve` with `streamed`: await it before the first byte. Resolves when a crash can no longer lose the
+   * reservation; a Reply is the refusal to send instead (503, the journal cannot be written).
+   */
+  readonly journalled?: Promise<Reply | undefined> | undefined;
 }
 
 // ── ledger (src/ledger) ─────────────────────────────────────────────────────────────────────────────────────────

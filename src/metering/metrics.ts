@@ -1,0 +1,61 @@
+/** What /metrics says of metering. */
+import type { Counter, Gauge, Histogram, Metrics } from "../services.ts";
+
+export interface JournalMetrics {
+  readonly writable: Gauge;
+  readonly waitingRows: Gauge;
+  readonly waitingSeconds: Gauge;
+  readonly commitRows: Histogram;
+  readonly commitSeconds: Histogram;
+  readonly failures: Counter;
+}
+
+export interface MeterMetrics extends JournalMetrics {
+  /** Milli-CU charged by a surface. */
+  charged(surface: string): Counter;
+  /** Milli-CU taken back because the journal could not write them. */
+  readonly lost: Counter;
+  readonly expired: Counter;
+}
+
+const rowBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 512, 2048];
+const secondBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2];
+
+export function meterMetrics(metrics: Metrics): MeterMetrics {
+  const gauge = (name: string, help: string): Gauge => metrics.gauge(name, help).with({});
+  const counter = (name: string, help: string): Counter => metrics.counter(name, help).with({});
+  const charged = metrics.counter("sluice_charged_cu_milli_total", "Milli-CU charged.", [
+    "surface",
+  ]);
+  const bySurface = new Map<string, Counter>();
+  return {
+    writable: gauge("sluice_journal_writable", "1 while charges can be written."),
+    waitingRows: gauge("sluice_journal_waiting_rows", "Records not yet on disk, each second."),
+    waitingSeconds: gauge(
+      "sluice_journal_waiting_seconds",
+      "Age of the oldest record not yet on disk, each second.",
+    ),
+    commitRows: metrics
+      .histogram("sluice_journal_commit_rows", "Records in one commit.", rowBuckets)
+      .with({}),
+    commitSeconds: metrics
+      .histogram("sluice_journal_commit_seconds", "One commit with its fsync.", secondBuckets)
+      .with({}),
+    failures: counter("sluice_journal_failures_total", "Commits and retries that failed."),
+    lost: counter(
+      "sluice_lost_cu_milli_total",
+      "Milli-CU charged and taken back because the journal could not write them.",
+    ),
+    expired: counter(
+      "sluice_expired_intents_total",
+      "Reservations of streams that a crash left open, released at the start after it.",
+    ),
+    charged(surface) {
+      const known = bySurface.get(surface);
+      if (known !== undefined) return known;
+      const made = charged.with({ surface });
+      bySurface.set(surface, made);
+      return made;
+    },
+  };
+}

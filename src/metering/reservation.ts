@@ -1,0 +1,64 @@
+/** One reservation, from its taking to its end. */
+import type { ChargeLine, KeyPrincipal, Reservation } from "../services.ts";
+import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
+
+/** Who is told how a reservation ends: the meter. */
+export interface Ender {
+  readonly book: CreditBook;
+  settle(reservation: OpenReservation, lines: readonly ChargeLine[]): Promise<void>;
+  release(reservation: OpenReservation): void;
+}
+
+export class OpenReservation implements Reservation {
+  readonly kind = "reserved";
+  readonly costMilli: number;
+  readonly principal: KeyPrincipal;
+  readonly key: KeyCredit;
+  readonly workspace: WorkspaceCredit;
+  readonly requestId: string;
+  /** Its number in the journal; 0: it has no intent there. */
+  readonly intent: number;
+  readonly journalled: Promise<void> | undefined;
+  readonly #ender: Ender;
+  #ended: Promise<void> | undefined;
+
+  constructor(
+    ender: Ender,
+    principal: KeyPrincipal,
+    key: KeyCredit,
+    workspace: WorkspaceCredit,
+    costMilli: number,
+    requestId: string,
+    intent: number,
+    journalled: Promise<void> | undefined,
+  ) {
+    this.#ender = ender;
+    this.principal = principal;
+    this.key = key;
+    this.workspace = workspace;
+    this.costMilli = costMilli;
+    this.requestId = requestId;
+    this.intent = intent;
+    this.journalled = journalled;
+    ender.book.hold(key, workspace, costMilli);
+  }
+
+  /** A second call answers as the first did and charges nothing; so does a call after `release`. */
+  settle(lines: readonly ChargeLine[]): Promise<void> {
+    this.#ended ??= this.#ender.settle(this, lines);
+    return this.#ended;
+  }
+
+  release(): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = released;
+    this.#ender.release(this);
+  }
+
+  /** Gives back what was held. For the ender, once. */
+  free(): void {
+    this.#ender.book.free(this.key, this.workspace, this.costMilli);
+  }
+}
+
+const released = Promise.resolve();
