@@ -10,6 +10,8 @@ export interface Format {
   readonly test: (text: string) => boolean;
   /** A regular expression that takes at least all that `test` takes; for editors. */
   readonly pattern?: string;
+  /** May also be written as a number, whose digits are then taken as they stand. */
+  readonly numeric?: true;
 }
 
 const durationPattern = /^(\d{1,9})(ms|s|m|h|d)$/;
@@ -101,17 +103,20 @@ export const formats = {
     says: "a decimal number such as 0.001",
     test: (text) => /^\d{1,12}(\.\d{1,18})?$/.test(text),
     pattern: "^\\d{1,12}(\\.\\d{1,18})?$",
+    numeric: true,
   },
   "overage-rate": {
     says: 'a decimal number such as 0.001, or "none"',
     test: (text) => text === "none" || /^\d{1,12}(\.\d{1,18})?$/.test(text),
     pattern: "^(none|\\d{1,12}(\\.\\d{1,18})?)$",
+    numeric: true,
   },
   "usd-rate": {
     says: "a decimal number, or an http(s) URL with #/json/pointer",
     test: (text) =>
       /^\d{1,12}(\.\d{1,18})?$/.test(text) || (isUrl(text, httpSchemes) && text.includes("#/")),
     pattern: "^(\\d{1,12}(\\.\\d{1,18})?|https?://.*#/.*)$",
+    numeric: true,
   },
   "json-pointer": {
     says: "a JSON Pointer such as /data/price",

@@ -51,11 +51,15 @@ function moment(hook: Hook, steps: number): number {
 
 /**
  * Whether the provider has certainly run when the needer does. On the way up a step runs also when a step below it
- * replied, or a body hook never came: then only what was set above it, in `requestHeaders`, is there.
+ * replied, when no body was read and when the answer has no body; `settled` runs even when the client left before any
+ * answer. So only what a step above (or the same step) has set is there: in `requestHeaders`, or with the head of an
+ * answer that is being sent.
  */
 function isSure(provider: Hook, needer: Hook): boolean {
   if (phases.indexOf(needer.phase) <= answer) return true;
-  return provider.phase === "requestHeaders" && provider.depth <= needer.depth;
+  if (provider.depth > needer.depth) return false;
+  if (provider.phase === "requestHeaders") return true;
+  return provider.phase === "responseHeaders" && needer.phase !== "settled";
 }
 
 export function proveOrder(line: Line, plugins: ReadonlyMap<string, Plugin>): Fault[] {
@@ -138,9 +142,9 @@ function judge(provider: Hook, need: Need, line: Line): Fault[] {
   }
   if (!need.required) return [];
   if (!isSure(provider, need)) {
-    const message = `${use.name} needs "${slot}" in ${need.phase}, which ${other.name} (${place(other.at)}) may not have set when another step on ${line.title} replies first`;
+    const message = `${use.name} needs "${slot}" in ${need.phase}; ${other.name} (${place(other.at)}) sets it in ${provider.phase}, which not every exchange on ${line.title} reaches`;
     const remedy =
-      provider.phase === "requestHeaders"
+      provider.phase === "requestHeaders" && provider.depth > need.depth
         ? `Move ${other.name} (${place(other.at)}) above ${use.name} (${place(use.at)}).`
         : `No order helps: ${use.name} would have to declare "${slot}" in \`wants\` instead of \`needs\`.`;
     return [fault("SLUICE_SLOT_UNSURE", message, { at: use.at, remedy })];

@@ -3,7 +3,7 @@
  * place, and `${NAME}` allowed wherever a scalar stands.
  */
 import type { JsonSchema, Plugin } from "../plugin.ts";
-import { formats, isFormat } from "./formats.ts";
+import { formats, isFormat, type Format } from "./formats.ts";
 import { fileSchema, modeSchema, whenSchema } from "./schema.ts";
 
 /** `${NAME}` or `${NAME:-default}`. Not behind a `$ref`: a plugin's schema may have an `$id` of its own. */
@@ -92,17 +92,26 @@ function writable(schema: JsonSchema): JsonSchema {
       result[key] = Object.fromEntries(
         Object.entries(value).map(([name, part]) => [name, isSchema(part) ? writable(part) : part]),
       );
-    } else if (key === "format" && typeof value === "string" && isFormat(value)) {
-      const format = formats[value];
-      if ("pattern" in format) result["pattern"] = format.pattern;
-    } else result[key] = value;
+    } else if (key !== "format") result[key] = value;
   }
+  Object.assign(result, writableFormat(schema));
   if (!refusesPlaceholders(result)) return result;
   const { description, default: fallback, ...rest } = result;
   return {
     ...(description !== undefined && { description }),
     ...(fallback !== undefined && { default: fallback }),
     anyOf: [rest, placeholder],
+  };
+}
+
+/** What an editor, which knows only standard formats, can check of a format. */
+function writableFormat({ type, format }: JsonSchema): Readonly<Record<string, unknown>> {
+  if (typeof format !== "string" || !isFormat(format))
+    return format === undefined ? {} : { format };
+  const { pattern, numeric }: Format = formats[format];
+  return {
+    ...(pattern !== undefined && { pattern }),
+    ...(numeric === true && { type: [type, "number"].flat() }),
   };
 }
 
@@ -114,8 +123,8 @@ function isSchema(value: unknown): value is JsonSchema {
 function refusesPlaceholders(schema: Readonly<Record<string, unknown>>): boolean {
   const types = [schema["type"]].flat();
   const isText = types.includes("string");
-  if (types.some((type) => type === "integer" || type === "number" || type === "boolean")) {
-    return !isText;
+  if (!isText && types.some((type) => ["integer", "number", "boolean"].includes(String(type)))) {
+    return true;
   }
   const isPicky = ["enum", "pattern", "format", "maxLength"].some((key) => key in schema);
   return isPicky && (isText || types[0] === undefined);

@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { expandText, type Environment } from "../../src/config/environment.ts";
+
+const at = { file: "pipeline.yaml", line: 3, col: 7 };
+
+function expand(text: string, env: Environment = {}): string {
+  const { text: result, faults } = expandText(text, env, at);
+  assert.deepEqual(faults, []);
+  return result;
+}
+
+test("a variable, with or without a default, is replaced", () => {
+  assert.equal(expand("${HOST}", { HOST: "::1" }), "::1");
+  assert.equal(expand("${HOST:-localhost}"), "localhost");
+  assert.equal(expand("http://${HOST:-a}:${PORT:-1}/", { PORT: "9" }), "http://a:9/");
+  assert.equal(expand("${URL:-http://x:-1}"), "http://x:-1");
+});
+
+test("a default stands in for an empty variable, an empty variable without default stays empty", () => {
+  assert.equal(expand("${HOST:-localhost}", { HOST: "" }), "localhost");
+  assert.equal(expand("${HOST}", { HOST: "" }), "");
+  assert.equal(expand("${HOST:-}"), "");
+});
+
+test("$${ is a literal ${, and what a variable holds is not expanded again", () => {
+  assert.equal(expand("$${HOST}", { HOST: "x" }), "${HOST}");
+  assert.equal(expand("${A}", { A: "${B}", B: "b" }), "${B}");
+  assert.equal(expand("$5 and $"), "$5 and $");
+});
+
+test("text without a placeholder comes back as it is", () => {
+  fc.assert(
+    fc.property(
+      fc.string().filter((text) => !text.includes("${")),
+      (text) => {
+        assert.deepEqual(expandText(text, {}, at), { text, expanded: false, faults: [] });
+      },
+    ),
+  );
+});
+
+test("any text expands without a throw, and faults never hold what variables hold", () => {
+  const text = fc
+    .array(fc.constantFrom("${", "}", "$", "A", "B", ":-", " ", "x"), { maxLength: 12 })
+    .map((parts) => parts.join(""));
+  fc.assert(
+    fc.property(text, (input) => {
+      const { faults } = expandText(input, { A: "s3cret", B: undefined }, at);
+      assert.ok(!JSON.stringify(faults).includes("s3cret"));
+      assert.ok(faults.every((fault) => fault.at === at));
+    }),
+  );
+});
+
+test("every fault of one text is found", () => {
+  const { faults } = expandText("${A} ${1} ${B:-x} ${C", {}, at);
+  const codes = faults.map((fault) => fault.code);
+  assert.deepEqual(codes, ["SLUICE_ENV_UNSET", "SLUICE_ENV_SYNTAX", "SLUICE_ENV_SYNTAX"]);
+});

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Position } from "../../src/config/config.ts";
+import { fault, orderFaults, printFault, shownPath } from "../../src/config/fault.ts";
+import { sluiceErrors } from "../../src/errors.ts";
+
+function at(line: number, col: number, file = "/srv/pipeline.yaml"): Position {
+  return { file, line, col };
+}
+
+test("faults are ordered by file and position; those without one come first", () => {
+  const faults = [
+    fault("SLUICE_KEY_UNKNOWN", "c", { at: at(10, 1) }),
+    fault("SLUICE_KEY_UNKNOWN", "b", { at: at(9, 20) }),
+    fault("SLUICE_KEY_UNKNOWN", "d", { at: at(1, 1, "/srv/x.yaml") }),
+    fault("SLUICE_KEY_UNKNOWN", "a", { at: at(9, 3) }),
+    fault("SLUICE_START_FAILED", "none"),
+  ];
+  const messages = orderFaults(faults).map((one) => one.message);
+  assert.deepEqual(messages, ["none", "a", "b", "c", "d"]);
+});
+
+test("the same fault at the same place stays once", () => {
+  const one = fault("SLUICE_KEY_UNKNOWN", "x", { at: at(1, 1) });
+  const elsewhere = fault("SLUICE_KEY_UNKNOWN", "x", { at: at(2, 1) });
+  assert.equal(orderFaults([one, { ...one }, elsewhere]).length, 2);
+});
+
+test("a fault prints its place, code, message, suggestion and remedy", () => {
+  const one = fault("SLUICE_KEY_UNKNOWN", 'no key "a"', { at: at(3, 7), didYouMean: "b" });
+  const expected = [
+    'pipeline.yaml:3:7  SLUICE_KEY_UNKNOWN  no key "a"',
+    '    did you mean "b"?',
+    `    ${sluiceErrors.SLUICE_KEY_UNKNOWN}`,
+  ];
+  assert.equal(printFault(one, "/srv"), expected.join("\n"));
+});
+
+test("paths are relative below the working directory only", () => {
+  assert.equal(shownPath("/srv/a/pipeline.yaml", "/srv"), "a/pipeline.yaml");
+  assert.equal(shownPath("/srv/pipeline.yaml", "/srv/a"), "/srv/pipeline.yaml");
+  assert.equal(shownPath("/srv/..a/pipeline.yaml", "/srv"), "..a/pipeline.yaml");
+  assert.equal(shownPath("pipeline.yaml", "/srv"), "pipeline.yaml");
+});
+
+test("every code has a remedy that is a sentence", () => {
+  for (const [code, remedy] of Object.entries(sluiceErrors)) {
+    assert.match(code, /^SLUICE_[A-Z]+(_[A-Z]+)*$/);
+    assert.match(remedy, /^[A-Z].*[.}]$/s, code);
+  }
+});

@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import type { Condition } from "../../src/config/config.ts";
+import { narrowerParts, pathNeverFits, pathProblem, takesAll } from "../../src/config/paths.ts";
+import type { RequestHead } from "../../src/plugin.ts";
+import { holds } from "../../src/pipeline/compile.ts";
+
+const segment = fc.constantFrom("a", "b", "{x}", "{y}");
+const pattern = fc
+  .tuple(fc.array(segment, { minLength: 1, maxLength: 3 }), fc.boolean())
+  .map(([parts, open]) => `/${[...parts, ...(open ? ["*"] : [])].join("/")}`)
+  .filter((path) => pathProblem(path) === undefined);
+const path = fc
+  .array(fc.constantFrom("a", "b", "c"), { minLength: 1, maxLength: 4 })
+  .map((parts) => `/${parts.join("/")}`);
+
+/** What a pattern means, written as a regular expression. */
+function matches(route: string, actual: string): boolean {
+  const expression = route.replaceAll(/\{\w+\}/g, "[^/]+").replace(/\*$/, ".*");
+  return new RegExp(`^${expression}$`).test(actual);
+}
+
+test("a pattern that takes all of another matches every path that the other matches", () => {
+  fc.assert(
+    fc.property(pattern, pattern, path, (earlier, later, actual) => {
+      if (takesAll(earlier, later) && matches(later, actual)) {
+        assert.ok(matches(earlier, actual));
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test("patterns of one kind that take less leave some path to the later one", () => {
+  assert.equal(takesAll("/a/{x}", "/{y}/b"), false);
+  assert.equal(takesAll("/{x}/b", "/a/b"), false);
+  assert.equal(takesAll("/{x}", "/a/*"), false);
+  assert.equal(takesAll("/a/*", "/*"), false);
+  assert.equal(takesAll("/*", "/a/*"), true);
+  assert.equal(takesAll("/{x}/{y}", "/{a}/b"), true);
+});
+
+/** A route's pattern, one path that it matches, and conditions' paths that are likely to fit. */
+const place = fc
+  .tuple(pattern, fc.array(fc.constantFrom("a", "b"), { minLength: 4, maxLength: 4 }))
+  .map(([route, fill]) => ({
+    route,
+    actual: route.replaceAll(/\{\w+\}|\*/g, () => fill.pop() ?? "a"),
+  }));
+
+function conditionPath(actual: string): fc.Arbitrary<string> {
+  const prefix = fc.nat({ max: actual.length }).map((end) => `${actual.slice(0, end) || "/"}*`);
+  return fc.oneof(prefix, fc.constant(actual), path);
+}
+
+const methods = fc.subarray(["GET", "HEAD", "POST"], { minLength: 1 });
+const header = fc.dictionary(fc.constantFrom("x-a", "x-b"), fc.constantFrom("*", "1", "2"), {
+  minKeys: 1,
+});
+function condition(actual: string): fc.Arbitrary<Condition> {
+  return fc.record({ path: conditionPath(actual), methods, header }, { requiredKeys: [] });
+}
+
+function request(
+  method: string,
+  actual: string,
+  headers: Readonly<Record<string, string>>,
+): RequestHead {
+  const head: Pick<RequestHead, "method" | "path" | "headers"> = { method, path: actual, headers };
+  // Conditions look at no other member.
+  return head as RequestHead;
+}
+
+test("a condition with no narrower part holds whenever the other holds on the route", () => {
+  const headers = fc.dictionary(fc.constantFrom("x-a", "x-b"), fc.constantFrom("1", "2", "3"));
+  const situation = place.chain(({ route, actual }) =>
+    fc.record({
+      route: methods.map((taken) => ({ path: route, methods: taken })),
+      request: headers.chain((sent) =>
+        fc.constantFrom("GET", "HEAD", "POST").map((method) => request(method, actual, sent)),
+      ),
+      outer: condition(actual),
+      other: condition(actual),
+      isStricter: fc.boolean(),
+    }),
+  );
+  let implied = 0;
+  fc.assert(
+    fc.property(situation, ({ route, request: seen, outer, other, isStricter }) => {
+      const inner = isStricter ? { ...outer, ...other } : other;
+      if (!route.methods.includes(seen.method) || !holds(inner, seen)) return;
+      if (narrowerParts(outer, inner, route).length > 0) return;
+      implied++;
+      assert.ok(holds(outer, seen));
+    }),
+    { numRuns: 5_000 },
+  );
+  assert.ok(implied > 10, `only ${implied} of the cases say anything`);
+});
+
+test("a condition's path that never fits a route holds for no path of it", () => {
+  const situation = place.chain(({ route, actual }) =>
+    fc.record({
+      route: fc.constant(route),
+      seen: fc.constant(request("GET", actual, {})),
+      wanted: fc.oneof(conditionPath(actual), path),
+    }),
+  );
+  fc.assert(
+    fc.property(situation, ({ route, seen, wanted }) => {
+      if (pathNeverFits(wanted, route)) assert.equal(holds({ path: wanted }, seen), false);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test("what a condition leaves open it names", () => {
+  const route = { path: "/v1/{name}", methods: ["GET", "POST"] };
+  const outer = { path: "/v1/a", methods: ["GET", "HEAD"], header: { "x-a": "1" } };
+  assert.deepEqual(narrowerParts(outer, undefined, route), ["path", "methods", "header x-a"]);
+  assert.deepEqual(narrowerParts(outer, outer, route), []);
+  assert.deepEqual(narrowerParts({ path: "/v1/*" }, undefined, route), []);
+  assert.deepEqual(narrowerParts({ header: { "x-a": "*" } }, outer, route), []);
+  assert.deepEqual(narrowerParts(undefined, outer, route), []);
+});

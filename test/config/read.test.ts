@@ -1,0 +1,292 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { test } from "node:test";
+import fc from "fast-check";
+import { checkPlugins } from "../../src/config/check.ts";
+import type { Config } from "../../src/config/config.ts";
+import type { Environment } from "../../src/config/environment.ts";
+import { parseConfig, readConfig } from "../../src/config/read.ts";
+import { loadPlugins } from "../../src/pipeline/load.ts";
+
+const folder = import.meta.dirname;
+const file = join(folder, "pipeline.yaml");
+const root = join(folder, "..", "..");
+const mebibyte = 1_048_576;
+
+function read(text: string, env: Environment = {}): Config {
+  const { config, faults } = parseConfig(text, file, env);
+  assert.deepEqual(faults, []);
+  assert.ok(config !== undefined);
+  return config;
+}
+
+const routes = "routes: [{ path: /a, to: echo }]\n";
+
+test("what is not written has the documented default", () => {
+  const config = read(`version: 1\n${routes}`);
+  assert.equal(config.environment, "dev");
+  assert.deepEqual(config.server, {
+    host: "127.0.0.1",
+    port: 8080,
+    trustProxy: [],
+    drainSeconds: 30,
+    drainDelaySeconds: 1,
+    headersMs: 10_000,
+    bodyIdleMs: 30_000,
+    keepAliveMs: 65_000,
+  });
+  assert.deepEqual(config.admin, { host: "127.0.0.1", port: 9090 });
+  assert.deepEqual(config.log, { level: "info" });
+  assert.deepEqual(config.metering, { durability: "settled" });
+  assert.deepEqual(config.unmatched, []);
+  assert.deepEqual(config.fastify, []);
+  assert.equal(config.routes[0]?.methods[0], "*");
+  assert.equal(config.routes[0]?.websocket, false);
+});
+
+test("plans have the specification's terms, in milli-CU", () => {
+  const plan = (rps: number, includedCu: number, overageUsdPerCu: string | undefined): object => {
+    return { rps, includedCuMilli: includedCu * 1_000, overageUsdPerCu };
+  };
+  assert.deepEqual(read(`version: 1\n${routes}`).plans, {
+    free: plan(2, 10_000_000, undefined),
+    developer: plan(10, 29_000_000, "0.001"),
+    startup: plan(50, 99_000_000, "0.001"),
+    enterprise: plan(200, 499_000_000, "0.001"),
+  });
+});
+
+test("one term of a plan can be changed alone, and a rate keeps its digits", () => {
+  const { plans } = read(`version: 1
+plans: { free: { rps: 3 }, startup: { overageUsdPerCu: 0.0010 }, enterprise: { overageUsdPerCu: none } }
+${routes}`);
+  assert.deepEqual(plans.free, {
+    rps: 3,
+    includedCuMilli: 10_000_000_000,
+    overageUsdPerCu: undefined,
+  });
+  assert.equal(plans.startup.overageUsdPerCu, "0.0010");
+  assert.equal(plans.enterprise.overageUsdPerCu, undefined);
+});
+
+test("an upstream has the documented defaults", () => {
+  const { upstreams } = read(
+    `version: 1\nupstreams: { a: { urls: "http://127.0.0.1" } }\n${routes}`,
+  );
+  assert.deepEqual(upstreams.get("a"), {
+    name: "a",
+    at: { file, line: 2, col: 14 },
+    urls: ["http://127.0.0.1"],
+    connectMs: 2_000,
+    headersMs: 30_000,
+    idleMs: 60_000,
+    connections: 64,
+    aliases: {},
+    methods: {},
+    cacheBytes: 64 * mebibyte,
+    singleFlight: true,
+    batchParallel: 8,
+    probeMs: 2_000,
+    maxLag: 8,
+    maxHeadAgeMs: undefined,
+    answerBytes: 64 * mebibyte,
+  });
+});
+
+test("urls are one, several with commas, a list, or both", () => {
+  const { upstreams } = read(
+    `version: 1
+upstreams:
+  one: { urls: "http://a" }
+  some: { urls: "http://a, ws://b," }
+  list: { urls: ["https://a", "\${MORE}", "\${NONE:-}"] }
+${routes}`,
+    { MORE: "wss://b,http://c" },
+  );
+  assert.deepEqual(upstreams.get("one")?.urls, ["http://a"]);
+  assert.deepEqual(upstreams.get("some")?.urls, ["http://a", "ws://b"]);
+  assert.deepEqual(upstreams.get("list")?.urls, ["https://a", "wss://b", "http://c"]);
+});
+
+test("durations become milliseconds; a method rule of true is one without changes", () => {
+  const { upstreams } = read(`version: 1
+upstreams:
+  a: { urls: "http://a", maxHeadAge: 90s, methods: { x: true, y: false, z: { cuMilli: 5 } } }
+${routes}`);
+  assert.equal(upstreams.get("a")?.maxHeadAgeMs, 90_000);
+  assert.deepEqual(upstreams.get("a")?.methods, { x: {}, y: false, z: { cuMilli: 5 } });
+});
+
+test("the store's folder counts from the file; an empty variable leaves an optional url out", () => {
+  const text = `version: 1\nstore: { data: "\${DATA_DIR:-./data}", redis: "\${REDIS_URL:-}" }\n${routes}`;
+  const { data, redis } = read(text, { REDIS_URL: "" }).store;
+  assert.equal(data, join(folder, "data"));
+  assert.equal(redis, undefined);
+  assert.equal(read(text, { DATA_DIR: "/var/lib/sluice" }).store.data, "/var/lib/sluice");
+});
+
+test("a value from the environment takes the type that is wanted at its place", () => {
+  const config = read(
+    `version: 1
+environment: \${GATEWAY_ENV}
+server: { port: "\${PORT}", drainSeconds: "\${DRAIN}" }
+upstreams: { a: { urls: "http://a", singleFlight: "\${SHARE}" } }
+${routes}`,
+    { GATEWAY_ENV: "prod", PORT: "81", DRAIN: "1.5", SHARE: "false" },
+  );
+  assert.equal(config.environment, "prod");
+  assert.equal(config.server.port, 81);
+  assert.equal(config.server.drainSeconds, 1.5);
+  assert.equal(config.upstreams.get("a")?.singleFlight, false);
+});
+
+test("steps of one named list are the same objects on every route", () => {
+  const { routes: both } = read(`version: 1
+lists: { edge: [{ request-id: {} }] }
+routes:
+  - { path: /a, run: [{ use: edge }], to: echo }
+  - { path: /b, run: [{ use: edge }, request-id], to: echo }
+`);
+  assert.equal(both[0]?.run[0], both[1]?.run[0]);
+  assert.notEqual(both[1]?.run[0], both[1]?.run[1]);
+});
+
+test("modes and conditions reach the steps; a step that is off is not among them", () => {
+  const route = read(`version: 1
+routes:
+  - path: /a
+    run:
+      - { x: {}, mode: off }
+      - { y: { n: 1 }, mode: shadow, when: { path: /a, methods: [GET], header: { X-Beta: "1" } } }
+    to: echo
+`).routes[0];
+  assert.deepEqual(
+    route?.off?.map((use) => use.name),
+    ["x"],
+  );
+  const [step] = route.run;
+  assert.equal(step?.mode, "shadow");
+  assert.deepEqual(step.when, { path: "/a", methods: ["GET", "HEAD"], header: { "x-beta": "1" } });
+});
+
+test("options know where each part stands", () => {
+  const [route] = read(`version: 1
+routes:
+  - path: /a
+    to:
+      echo:
+        list:
+          - a
+          - b: 1
+        "a/b": 2
+`).routes;
+  const at = (pointer: string): string => {
+    const { line, col } = route?.to.positionOf(pointer) ?? { line: 0, col: 0 };
+    return `${line}:${col}`;
+  };
+  assert.equal(at(""), "5:7");
+  assert.equal(at("/list/0"), "7:13");
+  assert.equal(at("/list/1/b"), "8:16");
+  assert.equal(at("/a~1b"), "9:16");
+  assert.equal(at("/absent"), "5:7");
+  assert.equal(at("/list/7"), "6:9");
+});
+
+test("options are completed with their schema's defaults before a plugin starts", async () => {
+  const config = read(`version: 1
+plugins: { echo: ./plugins/echo.ts }
+routes: [{ path: /a, to: { echo: { times: 3 } } }]
+`);
+  const { plugins } = await loadPlugins(config);
+  const checked = checkPlugins(config, plugins);
+  assert.deepEqual(checked.faults, []);
+  assert.deepEqual(checked.config.routes[0]?.to.options, { text: "hello", times: 3 });
+  assert.deepEqual(config.routes[0]?.to.options, { times: 3 });
+});
+
+test("a file with a byte order mark and CRLF keeps its positions", () => {
+  const { faults } = parseConfig(`\uFEFFversion: 1\r\nserver: { port: x }\r\n${routes}`, file, {});
+  assert.deepEqual(
+    faults.map(({ at }) => at),
+    [{ file, line: 2, col: 17 }],
+  );
+});
+
+test("__proto__ is a key like any other: unknown", () => {
+  const { config, faults } = parseConfig(
+    `version: 1\nserver: { __proto__: { port: 1 } }\n${routes}`,
+    file,
+    {},
+  );
+  assert.deepEqual(
+    faults.map(({ code }) => code),
+    ["SLUICE_KEY_UNKNOWN"],
+  );
+  assert.equal(config?.server.port, 8080);
+});
+
+test("a file that cannot be read is one fault", async () => {
+  const missing = join(folder, "nowhere.yaml");
+  const { config, faults } = await readConfig(missing, {});
+  assert.equal(config, undefined);
+  assert.deepEqual(
+    faults.map(({ code, message, at }) => [code, message, at?.file]),
+    [["SLUICE_FILE_UNREADABLE", "the file cannot be read (ENOENT)", missing]],
+  );
+});
+
+test("the shipped file reads the documented variables, and is sound without any", async () => {
+  const shipped = join(root, "pipeline.yaml");
+  const plain = await readConfig(shipped, {});
+  assert.deepEqual(plain.faults, []);
+  assert.equal(plain.config?.upstreams.get("ledger")?.urls[0], "http://127.0.0.1:9944");
+  assert.equal(plain.config?.store.data, join(root, "data"));
+  const env = {
+    GATEWAY_ENV: "prod",
+    HOST: "0.0.0.0",
+    PORT: "1",
+    ADMIN_PORT: "2",
+    DATA_DIR: "/d",
+    LEDGER_RPC_URL: "ws://n:1,http://n:2",
+    LOG_LEVEL: "debug",
+  };
+  const { config, faults } = await readConfig(shipped, env);
+  assert.deepEqual(faults, []);
+  assert.equal(config?.environment, "prod");
+  assert.equal(config.server.host, "0.0.0.0");
+  assert.equal(config.server.port, 1);
+  assert.equal(config.admin.port, 2);
+  assert.equal(config.store.data, "/d");
+  assert.equal(config.log.level, "debug");
+  assert.deepEqual(config.upstreams.get("ledger")?.urls, ["ws://n:1", "http://n:2"]);
+});
+
+test("whatever stands in the file, reading it ends in faults with positions, never in a throw", () => {
+  const word = fc.constantFrom(
+    ...["version: 1", "routes:", "  - {", "path: /a", "to: x", "}", "lists:", "  a: [", "use: a"],
+    ...[
+      "]",
+      "*a",
+      "&a",
+      "${X}",
+      "server:",
+      "  port: x",
+      "plans: { free: 1 }",
+      "\t",
+      "- ",
+      "? ",
+      "!t",
+    ],
+  );
+  const text = fc.array(fc.tuple(word, fc.constantFrom("\n", " ", ", ", "\n  ")), {
+    maxLength: 16,
+  });
+  fc.assert(
+    fc.property(text, (parts) => {
+      const { config, faults } = parseConfig(parts.flat().join(""), file, {});
+      assert.ok(config !== undefined || faults.length > 0);
+      for (const { at } of faults) assert.ok(at !== undefined && at.line >= 1 && at.col >= 1);
+    }),
+    { numRuns: 1_000 },
+  );
+});
