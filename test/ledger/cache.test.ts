@@ -1,7 +1,7 @@
 /** The cache: what it keeps, how much, and what goes first. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { AnswerCache } from "../../src/ledger/cache.ts";
 
 const hundred = "x".repeat(100);

@@ -211,7 +211,7 @@ describe("the cache of a ledger", () => {
     assert.equal(pool.sent.length, 2);
     pool.result('"0x01"');
     pool.result('"0x01"');
-    await Promise.all(first);
+    await Promise.all(first.map(answer));
     assert(call(ledger, "state_getStorage", params) instanceof Promise);
   });
 });
@@ -281,7 +281,7 @@ describe("the ledger's metrics", () => {
     const { ledger, pool, metrics } = testLedger();
     const waited = [call(ledger, "state_getStorage", at), call(ledger, "state_getStorage", at)];
     pool.result('"0x01"');
-    await Promise.all(waited);
+    await Promise.all(waited.map(answer));
     void call(ledger, "state_getStorage", at);
     void call(ledger, "chain_getHead");
     pool.fail("garbage");

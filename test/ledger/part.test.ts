@@ -1,7 +1,7 @@
 /** Finding parts of JSON texts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { compact, elementOf, memberAt } from "../../src/ledger/part.ts";
 
 describe("elementOf", () => {

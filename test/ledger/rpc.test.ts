@@ -111,7 +111,7 @@ describe("a single call", () => {
     const rpcs = ["1", '"2"'].map((id) => ledger.rpc(body(id)));
     const running = rpcs.map((rpc) => rpc.run());
     pool.result('"0x07"');
-    assert.deepEqual(await Promise.all(running), [
+    assert.deepEqual(await Promise.all(running.map(async (text) => await text)), [
       '{"jsonrpc":"2.0","id":1,"result":"0x07"}',
       '{"jsonrpc":"2.0","id":"2","result":"0x07"}',
     ]);

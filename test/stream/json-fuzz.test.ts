@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { isUtf8 } from "node:buffer";
 import { describe, it } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { readRequest } from "../../src/stream/json/request.ts";
 import { splitResponse } from "../../src/stream/json/response.ts";
 import { malformed, skipValue } from "../../src/stream/json/scan.ts";
@@ -134,7 +134,10 @@ describe("readRequest", () => {
     const soup = fc.oneof(
       fc.uint8Array({ maxLength: 30 }).map((bytes) => Buffer.from(bytes)),
       fc
-        .string({ unit: fc.constantFrom(...'{}[]",:\\u0019eE+-. truefalsn'), maxLength: 12 })
+        .string({
+          unit: fc.constantFrom(...Array.from('{}[]",:\\u0019eE+-. truefalsn')),
+          maxLength: 12,
+        })
         .map((text) => Buffer.from(text)),
     );
     fc.assert(
