@@ -160,7 +160,11 @@ export async function startGateway(options: StartOptions): Promise<Gateway> {
   }
 }
 
-function checkReadiness(draining: boolean, generation: Generation, meter: MeterService): Readiness {
+function checkReadiness(
+  draining: boolean,
+  generation: Generation,
+  stores: { readonly accounts: AccountsService; readonly meter: MeterService },
+): Readiness {
   const checks: Record<string, string> = {
     draining: draining ? "draining" : "ok",
     accounts: stores.accounts.stats().healthy ? "ok" : "not readable",
