@@ -1,0 +1,70 @@
+/** Gives the exchange its account: credit is reserved before the work, charged after it, on disk before the answer ends. */
+import { defineStep, type Charge, type Exchange, type Principal } from "sluice-gateway/plugin";
+import { ExchangeCharge, Till } from "./exchange-charge.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    charge: Charge;
+    principal: Principal;
+    requestId: string;
+  }
+}
+
+interface Options {
+  readonly price?: number;
+}
+
+export default defineStep<Options>({
+  name: "meter",
+  description: "Reserves and charges credit units; 429 when a limit is reached.",
+  options: {
+    type: "object",
+    properties: {
+      price: {
+        description:
+          "Milli-CU of every request that the surface answers with a status below 500. Without it the surface charges.",
+        type: "integer",
+        minimum: 0,
+        maximum: Number.MAX_SAFE_INTEGER,
+      },
+    },
+    additionalProperties: false,
+  },
+  needs: { principal: "requestHeaders" },
+  wants: { requestId: "requestHeaders" },
+  provides: { charge: "requestHeaders" },
+  start({ price }, host) {
+    const till = new Till(host);
+    return {
+      requestHeaders(x) {
+        const charge = new ExchangeCharge(till, x);
+        x.set("charge", charge);
+        if (price === undefined) return undefined;
+        // Whether the surface will stream is not known yet: the reservation must survive a crash from here on.
+        return charge.reserve(price, { streamed: true }) ?? charge.journalled;
+      },
+      responseHeaders(x, head) {
+        const charge = chargeOf(x);
+        const answered = head.from === "surface";
+        if (price !== undefined && answered && head.status < 500) {
+          charge.settle([{ method: `${x.request.method} ${x.route.path}`, costMilli: price }]);
+        }
+        // With a price it has been awaited on the way down.
+        if (head.streamed) return price === undefined ? charge.untilJournalled() : undefined;
+        if (answered && head.code === undefined) {
+          head.set("x-used-cu-milli", String(charge.usedMilli ?? 0));
+        }
+        return undefined;
+      },
+      responseEnd: (x) => chargeOf(x).written(),
+      settled(x) {
+        chargeOf(x).release();
+      },
+    };
+  },
+});
+
+function chargeOf(x: Exchange): ExchangeCharge {
+  // A slot has one provider, and this step puts nothing else into it.
+  return x.get("charge") as ExchangeCharge;
+}
