@@ -102,7 +102,8 @@ function isPath(source: string): boolean {
 
 /** A module file, or a folder with an index, counted from the folder of pipeline.yaml. */
 function locatePath(source: string, folder: string): string | undefined {
-  const path = source.startsWith("file:") ? fileURLToPath(source) : resolve(folder, source);
+  const path = source.startsWith("file:") ? pathOfUrl(source) : resolve(folder, source);
+  if (path === undefined) return undefined;
   const candidates = [
     path,
     ...["index.ts", "index.js", "index.mjs"].map((file) => join(path, file)),
@@ -111,11 +112,25 @@ function locatePath(source: string, folder: string): string | undefined {
   return found && pathToFileURL(found).href;
 }
 
+/** Undefined for a URL that names no local file (another host). */
+function pathOfUrl(url: string): string | undefined {
+  try {
+    return fileURLToPath(url);
+  } catch {
+    return undefined;
+  }
+}
+
 /** What stands where the path points, spelled like the path. */
 function filesBeside(source: string, folder: string): string[] {
   const parent = dirname(source);
-  const found = readdirSync(resolve(folder, parent), { withFileTypes: true });
-  return found.map(({ name }) => `${parent}/${name}`);
+  return namesIn(resolve(folder, parent)).map((name) => `${parent}/${name}`);
+}
+
+/** Names in a folder; none when there is no such folder. */
+function namesIn(folder: string): string[] {
+  const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
+  return isFolder ? readdirSync(folder) : [];
 }
 
 /**
@@ -141,11 +156,8 @@ function locatePackage(source: string, folder: string): string | undefined {
 
 function installedPackages(folder: string): string[] {
   const modules = join(folder, "node_modules");
-  if (!existsSync(modules)) return [];
-  return readdirSync(modules).flatMap((name) =>
-    name.startsWith("@")
-      ? readdirSync(join(modules, name)).map((part) => `${name}/${part}`)
-      : [name],
+  return namesIn(modules).flatMap((name) =>
+    name.startsWith("@") ? namesIn(join(modules, name)).map((part) => `${name}/${part}`) : [name],
   );
 }
 

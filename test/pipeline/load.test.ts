@@ -1,0 +1,168 @@
+import assert from "node:assert/strict";
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test, type TestContext } from "node:test";
+import type { Config } from "../../src/config/config.ts";
+import { parseConfig } from "../../src/config/read.ts";
+import { loadPlugins, loadShipped, shippedNames } from "../../src/pipeline/load.ts";
+import { startGateway, StartError } from "../../src/server/gateway.ts";
+import { temporaryFolder } from "../store/folder.ts";
+
+const root = join(import.meta.dirname, "..", "..");
+
+interface Project {
+  readonly folder: string;
+  readonly configFile: string;
+}
+
+/** A project as an operator has one: pipeline.yaml beside node_modules with Sluice and packages of third parties. */
+function project(t: TestContext, pipeline: string, packages: readonly string[]): Project {
+  const folder = temporaryFolder(t);
+  const modules = join(folder, "node_modules");
+  mkdirSync(modules);
+  symlinkSync(root, join(modules, "sluice-gateway"), "dir");
+  for (const name of packages) {
+    mkdirSync(dirname(join(modules, name)), { recursive: true });
+    cpSync(join(import.meta.dirname, "third-party"), join(modules, name), { recursive: true });
+  }
+  const configFile = join(folder, "pipeline.yaml");
+  writeFileSync(configFile, pipeline);
+  return { folder, configFile };
+}
+
+function parse(text: string, configFile: string): Config {
+  const { config, faults } = parseConfig(text, configFile, {});
+  assert.deepEqual(faults, []);
+  assert.ok(config !== undefined);
+  return config;
+}
+
+const stamped = `version: 1
+server: { port: 0, drainDelaySeconds: 0 }
+admin: { port: 0 }
+log: { level: silent }
+plugins:
+  stamp: sluice-plugin-stamp
+  banner: sluice-plugin-stamp/banner
+routes:
+  - { path: /banner, methods: [GET], run: [request-id, { stamp: { text: "by a third party" } }], to: banner }
+  - { path: /closed, methods: [GET], run: [stamp], to: banner }
+`;
+
+test("a third party's package runs in a gateway through the same contract as a shipped plugin", async (t) => {
+  const { configFile } = project(t, stamped, ["sluice-plugin-stamp"]);
+  const gateway = await startGateway({ configFile, env: {}, watch: false });
+  t.after(() => gateway.stop());
+  const answer = await fetch(`${gateway.url}/banner`, { headers: { "x-request-id": "r1" } });
+  assert.equal(answer.status, 200);
+  assert.equal(await answer.text(), "stamped by a third party");
+  assert.equal(answer.headers.get("x-stamp"), "by a third party");
+  assert.equal(answer.headers.get("x-request-id"), "r1");
+  const refused = await fetch(`${gateway.url}/closed`);
+  assert.equal(refused.status, 404);
+  assert.equal(refused.headers.get("x-stamp"), "sealed");
+  assert.deepEqual(await refused.json(), { error: "not found", error_code: "GATEWAY_NOT_FOUND" });
+});
+
+test("the order of a third party's plugins is proved like any other", async (t) => {
+  const wrong = stamped.replace("run: [stamp], ", "");
+  const { configFile } = project(t, wrong, ["sluice-plugin-stamp"]);
+  await assert.rejects(startGateway({ configFile, env: {}, watch: false }), (error) => {
+    assert.ok(error instanceof StartError);
+    assert.deepEqual(
+      error.faults.map(({ code, at }) => [code, at?.line]),
+      [["SLUICE_SLOT_MISSING", 10]],
+    );
+    return true;
+  });
+});
+
+test("packages are found from the folder of pipeline.yaml, scoped ones too", async (t) => {
+  const text = `version: 1
+plugins: { stamp: "@acme/stamp", banner: "@acme/stamp/banner" }
+routes: [{ path: /, run: [stamp], to: banner }]
+`;
+  const { configFile } = project(t, text, ["@acme/stamp"]);
+  const { plugins, faults } = await loadPlugins(parse(text, configFile));
+  assert.deepEqual(faults, []);
+  assert.deepEqual([...plugins.keys()], ["stamp", "banner"]);
+});
+
+test("a package that is not installed is a fault that names the nearest installed one", async (t) => {
+  const text = `version: 1
+plugins: { stamp: sluice-plugin-stmap, banner: "@acme/stemp" }
+routes: [{ path: /, run: [stamp], to: banner }]
+`;
+  const { configFile } = project(t, text, ["sluice-plugin-stamp", "@acme/stamp"]);
+  const { plugins, faults } = await loadPlugins(parse(text, configFile));
+  assert.equal(plugins.size, 0);
+  assert.deepEqual(
+    faults.map(({ code, didYouMean }) => [code, didYouMean]),
+    [
+      ["SLUICE_PLUGIN_NOT_FOUND", "sluice-plugin-stamp"],
+      ["SLUICE_PLUGIN_NOT_FOUND", "@acme/stamp"],
+    ],
+  );
+});
+
+test("a part that a package does not export, and a module of Node itself, are not found", async (t) => {
+  const text = `version: 1
+plugins: { stamp: sluice-plugin-stamp/internal, banner: "node:fs" }
+routes: [{ path: /, run: [stamp], to: banner }]
+`;
+  const { configFile } = project(t, text, ["sluice-plugin-stamp"]);
+  const { faults } = await loadPlugins(parse(text, configFile));
+  assert.deepEqual(
+    faults.map(({ code }) => code),
+    ["SLUICE_PLUGIN_NOT_FOUND", "SLUICE_PLUGIN_NOT_FOUND"],
+  );
+});
+
+test("a plugin may be a file by path, url or folder with an index", async (t) => {
+  const { folder, configFile } = project(t, "", []);
+  const source = (name: string): string =>
+    `export default { kind: "surface", name: "${name}", description: "x", start: () => ({}) };`;
+  mkdirSync(join(folder, "c"));
+  writeFileSync(join(folder, "a.js"), source("a"));
+  writeFileSync(join(folder, "b.mjs"), source("b"));
+  writeFileSync(join(folder, "c", "index.mjs"), source("c"));
+  const text = `version: 1
+plugins: { a: ./a.js, b: "file://${folder}/b.mjs", c: ./c }
+routes:
+  - { path: /a, to: a }
+  - { path: /b, to: b }
+  - { path: /c, to: c }
+`;
+  const { plugins, faults } = await loadPlugins(parse(text, configFile));
+  assert.deepEqual(faults, []);
+  assert.deepEqual([...plugins.keys()], ["a", "b", "c"]);
+});
+
+test("a path into a folder that does not exist is a fault, not a crash", async (t) => {
+  const text = `version: 1
+plugins: { a: ./nowhere/a.js, b: "file://elsewhere/b.js" }
+routes: [{ path: /, run: [a], to: b }]
+`;
+  const { configFile } = project(t, text, []);
+  const { faults } = await loadPlugins(parse(text, configFile));
+  assert.deepEqual(
+    faults.map(({ code }) => code),
+    ["SLUICE_PLUGIN_NOT_FOUND", "SLUICE_PLUGIN_NOT_FOUND"],
+  );
+});
+
+test("only plugins that are used are imported, each once", async (t) => {
+  const text = `version: 1
+routes: [{ path: /, run: [request-id, request-id], to: forward }]
+`;
+  const { configFile } = project(t, text, []);
+  const { plugins, faults } = await loadPlugins(parse(text, configFile));
+  assert.deepEqual(faults, []);
+  assert.deepEqual([...plugins.keys()].toSorted(), ["forward", "request-id"]);
+});
+
+test("every folder of plugins/ is a sound plugin of that name", async () => {
+  const { plugins, faults } = await loadShipped();
+  assert.deepEqual(faults, []);
+  assert.deepEqual([...plugins.keys()].toSorted(), shippedNames());
+});

@@ -1,0 +1,22 @@
+/** A third party's step, in plain JavaScript: counts requests and stamps every answer. */
+import { defineStep, refuse } from "sluice-gateway/plugin";
+
+export default defineStep({
+  name: "stamp",
+  description: "Stamps answers with a text.",
+  options: {
+    type: "object",
+    additionalProperties: false,
+    properties: { text: { type: "string", minLength: 1, default: "sealed" } },
+  },
+  provides: { stamp: "requestHeaders" },
+  start: ({ text }) => ({
+    requestHeaders(x) {
+      if (x.request.path.endsWith("/closed")) return refuse("GATEWAY_NOT_FOUND");
+      x.set("stamp", text);
+    },
+    responseHeaders(x, head) {
+      head.set("x-stamp", text);
+    },
+  }),
+});
