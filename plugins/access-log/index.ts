@@ -91,7 +91,7 @@ export default defineStep<Options>({
 
 /**
  * The members of a line, in this order. No header and no query: they may hold secrets. Written with JSON.stringify,
- * because pino's own serialiser takes three times as long (README.md has the numbers); members that are undefined
+ * because pino's own serialiser takes twice as long (README.md has the numbers); members that are undefined
  * are left out.
  */
 function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): object {
