@@ -8,7 +8,7 @@ import { revokeKey } from "../../src/accounts/keys.ts";
 import { openAccountsDatabase } from "../../src/accounts/schema.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway, type WantedKey } from "../../src/testing/gateway.ts";
-import { closed, listening } from "./rpc-node.ts";
+import { closed, listening, startRpcNode } from "./rpc-node.ts";
 
 const pipelineOf = (upstream: string, changes: Record<string, string>): string => `
 version: 1
@@ -17,6 +17,7 @@ admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
 upstreams:
   echo: { urls: "${upstream}" }
+${changes["upstream"] ?? ""}
 lists:
   edge: [request-id, { access-log: { file: access.log } }, ${changes["authenticate"] ?? "authenticate"}, ${changes["rate-limit"] ?? "rate-limit"}]
 unmatched: [request-id, { access-log: { file: access.log } }, rate-limit]
@@ -33,6 +34,7 @@ routes:
           body: { type: object, properties: { n: { type: integer } }, required: [n] }
           query: { type: object, properties: { page: { type: integer } } }
     to: { forward: { upstream: echo } }
+${changes["route"] ?? ""}
 `;
 
 interface Answer {
@@ -459,6 +461,31 @@ test("the access log has one line for every exchange, refused, unmatched and aba
   assert.equal(unmatched?.["address"], from);
   const text = JSON.stringify(lines);
   assert.ok(!text.includes("hidden") && !text.includes(gateway.key.slice(-32)));
+});
+
+test("the line of a metered call has what it cost; that of a call which cost nothing says nothing", async () => {
+  await using node = await startRpcNode();
+  await using edge = await startEdge({
+    changes: {
+      upstream: `  ledger: { urls: "${node.url}" }`,
+      route:
+        '  - { path: /rpc, methods: [POST], run: [{ use: edge }, { authorize: { require: "ledger:read" } }, meter], to: { ledger-rpc: { upstream: ledger } } }',
+    },
+  });
+  const call = (body: string) =>
+    edge.ask("/rpc", {
+      method: "POST",
+      authorization: bearer(edge.gateway.key),
+      headers: { "content-type": "application/json" },
+      body,
+    });
+  const named = (method: string) => `{"jsonrpc":"2.0","id":1,"method":"${method}","params":[]}`;
+  const charged = await call(named("chain_getFinalizedHead"));
+  assert.equal(charged.headers["x-used-cu-milli"], "100");
+  await call(`[${named("chain_getFinalizedHead")},${named("chain_getHeader")}]`);
+  await call(named("author_submitExtrinsic"));
+  const costs = (await edge.logged()).map((line) => line["costMilli"]);
+  assert.deepEqual(costs, [100, 300, undefined]);
 });
 
 /** Sends a request whose upstream never answers, leaves, and waits until the gateway has noticed. */
