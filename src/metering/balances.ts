@@ -1,8 +1,9 @@
 /** Reads from the journal's views what every key and workspace has used, at the start. */
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { number, text } from "../store/row.ts";
 import { explain } from "../store/store-error.ts";
 import type { CreditBook } from "./credit.ts";
+import { openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import type { RollingWindow } from "./windows.ts";
 
@@ -17,7 +18,7 @@ export function loadBalances(dataDir: string, book: CreditBook): Balances {
   const file = journalPath(dataDir);
   let db: DatabaseSync | undefined;
   try {
-    db = new DatabaseSync(file, { readOnly: true });
+    db = openJournalReader(dataDir);
     const names = new Map<number, string>();
     for (const row of db.prepare("SELECT id, name FROM names").iterate()) {
       names.set(number(row, "id"), text(row, "name"));

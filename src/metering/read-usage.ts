@@ -1,10 +1,10 @@
 /** Reads settled charges from the journal, also while a gateway writes it: for exports, tests and shipping. */
-import { existsSync } from "node:fs";
-import { DatabaseSync } from "node:sqlite";
-import { number, text, type Row } from "../store/row.ts";
-import { explain, StoreError } from "../store/store-error.ts";
+import type { DatabaseSync } from "node:sqlite";
+import { number, text } from "../store/row.ts";
+import { explain } from "../store/store-error.ts";
 import { blob } from "./journal-file.ts";
-import { journalPath, journalVersion } from "./journal-schema.ts";
+import { one, openJournalReader } from "./journal-reader.ts";
+import { journalPath } from "./journal-schema.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 
 /** One settled charge. The three draws add up to `usedCuMilli`. */
@@ -45,7 +45,7 @@ const commitsPerRead = 200;
  */
 export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<UsageRow> {
   const file = journalPath(dataDir);
-  const db = openReader(file);
+  const db = openJournalReader(dataDir);
   try {
     const { from = -Infinity, to = Infinity } = range;
     const uid = text(one(db, "SELECT uid FROM journal"), "uid");
@@ -69,32 +69,6 @@ export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<U
     throw explain(error, file);
   } finally {
     db.close();
-  }
-}
-
-function openReader(file: string): DatabaseSync {
-  if (!existsSync(file)) {
-    throw new StoreError(
-      "SLUICE_STORE_FAILED",
-      `there is no journal at ${file}`,
-      "start the gateway once, or set store.data (DATA_DIR) to the folder of the one that ran",
-    );
-  }
-  let db: DatabaseSync | undefined;
-  try {
-    db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
-    const version = number(one(db, "PRAGMA user_version"), "user_version");
-    if (version > journalVersion) {
-      throw new StoreError(
-        "SLUICE_STORE_NEWER",
-        `${file} was written by a newer release (schema ${version}, this one knows ${journalVersion})`,
-        "run the release that wrote it",
-      );
-    }
-    return db;
-  } catch (error) {
-    db?.close();
-    throw explain(error, file);
   }
 }
 
@@ -168,10 +142,4 @@ class NameReader {
     this.#known.set(id, name);
     return name;
   }
-}
-
-function one(db: DatabaseSync, sql: string): Row {
-  const row = db.prepare(sql).get();
-  if (row === undefined) throw new Error(`nothing answers ${sql}`);
-  return row;
 }

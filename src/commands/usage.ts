@@ -1,0 +1,164 @@
+/** `sluice usage export`: prints settled charges from the journal, also while a gateway writes it. */
+import { setImmediate as turn } from "node:timers/promises";
+import { printFault } from "../config/fault.ts";
+import { readConfig } from "../config/read.ts";
+import { readUsage, type UsageRow } from "../metering/read-usage.ts";
+import { explain } from "../store/store-error.ts";
+import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
+import { checkWord, text } from "./option.ts";
+import { runSubcommand, type Subcommand } from "./subcommand.ts";
+
+/** Lines between two looks at the event loop: a signal must be able to end a long export. */
+const linesPerTurn = 500;
+
+const exportRows: Subcommand = {
+  options: ["from", "to", "format"],
+  arguments: [],
+  async run(context, values) {
+    const format = checkWord(text(values, "format") ?? "jsonl", ["jsonl", "csv"], "format");
+    if (context.json && format === "csv") {
+      throw new UsageError("usage export: --json and --format csv exclude each other");
+    }
+    const range = { from: instant(values, "from"), to: instant(values, "to") };
+    const { config, faults } = await readConfig(context.configFile, context.env);
+    if (config === undefined || faults.length > 0) {
+      for (const fault of faults) context.complain(printFault(fault, process.cwd()));
+      return 1;
+    }
+    try {
+      return await print(context, readUsage(config.store.data, range), format);
+    } catch (error) {
+      const { code, message, remedy } = explain(error, `journal.db in ${config.store.data}`);
+      context.complain(`${code}  ${message}\n    ${remedy}`);
+      return 1;
+    }
+  },
+};
+
+async function print(
+  context: CommandContext,
+  rows: Iterable<UsageRow>,
+  format: "jsonl" | "csv",
+): Promise<0 | 1> {
+  const line = format === "csv" ? csvLine : jsonLine;
+  // RFC 4180 ends lines with CR LF; `print` adds the LF.
+  if (format === "csv") context.print(`${columns.join(",")}\r`);
+  let printed = 0;
+  for (const row of rows) {
+    context.print(line(usageJson(row)));
+    if (++printed % linesPerTurn !== 0) continue;
+    await turn();
+    if (context.signal.aborted) {
+      context.complain(`stopped after ${printed} charges`);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/** decisions.md section 12. */
+interface UsageJson {
+  readonly id: string;
+  readonly time: string;
+  readonly workspace_id: string;
+  readonly key_id: string;
+  readonly surface: string;
+  readonly method: string;
+  readonly model: string | null;
+  readonly request_id: string;
+  readonly used_cu_milli: number;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly estimated: boolean;
+  readonly outcome: string;
+}
+
+const columns = [
+  "id",
+  "time",
+  "workspace_id",
+  "key_id",
+  "surface",
+  "method",
+  "model",
+  "request_id",
+  "used_cu_milli",
+  "input_tokens",
+  "output_tokens",
+  "estimated",
+  "outcome",
+] as const satisfies readonly (keyof UsageJson)[];
+
+function usageJson(row: UsageRow): UsageJson {
+  return {
+    id: row.id,
+    time: new Date(row.time).toISOString(),
+    workspace_id: row.workspaceId,
+    key_id: row.keyId,
+    surface: row.surface,
+    method: row.method,
+    model: row.model ?? null,
+    request_id: row.requestId,
+    used_cu_milli: row.usedCuMilli,
+    input_tokens: row.inputTokens,
+    output_tokens: row.outputTokens,
+    estimated: row.estimated,
+    outcome: row.outcome,
+  };
+}
+
+function jsonLine(row: UsageJson): string {
+  return JSON.stringify(row);
+}
+
+function csvLine(row: UsageJson): string {
+  return `${columns.map((column) => csvField(String(row[column] ?? ""))).join(",")}\r`;
+}
+
+/** RFC 4180 section 2: a field with a comma, a quote or a line break is quoted, its quotes are doubled. */
+function csvField(value: string): string {
+  return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
+}
+
+/** RFC 3339 section 5.6, or a date alone for its first instant in UTC. */
+const rfc3339 =
+  /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d))?$/;
+
+/** Milliseconds since 1970. */
+function instant(values: OptionValues, option: string): number | undefined {
+  const given = text(values, option);
+  if (given === undefined) return undefined;
+  const time = rfc3339.test(given) ? Date.parse(given.toUpperCase()) : NaN;
+  // Date.parse lets the 31st of a shorter month run over into the next.
+  const date = new Date(`${given.slice(0, 10)}T00:00:00Z`);
+  if (Number.isNaN(time) || date.toISOString().slice(0, 10) !== given.slice(0, 10)) {
+    throw new UsageError(
+      `--${option}: "${given}" is not a time such as 2026-01-31T12:00:00Z or 2026-01-31`,
+    );
+  }
+  return time;
+}
+
+export const usage: Command = {
+  summary: "print what was charged",
+  help: `usage: sluice usage export [--from TIME] [--to TIME] [--format jsonl|csv]
+
+Prints every settled charge on a line of its own, oldest first. Works while a gateway runs; charges that it settles
+meanwhile are not part of it.
+
+--from TIME        the first instant that counts
+--to TIME          the first instant that no longer counts
+--format FORMAT    jsonl (default): a JSON document a line; csv: RFC 4180 with a header line
+--json             as --format jsonl
+--config FILE      the pipeline.yaml that names the data folder
+
+TIME is RFC 3339 (2026-01-31T12:00:00Z), or a date for its first instant in UTC.`,
+  options: {
+    from: { type: "string" },
+    to: { type: "string" },
+    format: { type: "string" },
+  },
+  async run(context, values, positionals) {
+    return runSubcommand("usage", { export: exportRows }, context, values, positionals);
+  },
+};
