@@ -7,7 +7,7 @@ import { nearest } from "./nearest.ts";
 import { modeSchema, whenSchema } from "./schema.ts";
 import { validate } from "./validate.ts";
 
-export interface ExpandedList {
+interface ExpandedList {
   readonly steps: readonly StepUse[];
   /** Entries with `mode: off`: checked, never run. */
   readonly off: readonly PluginUse[];

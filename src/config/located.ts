@@ -17,7 +17,7 @@ export interface LocatedScalar {
   readonly broken: boolean;
 }
 
-export interface LocatedList {
+interface LocatedList {
   readonly kind: "list";
   readonly at: Position;
   readonly items: Located[];

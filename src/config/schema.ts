@@ -8,7 +8,7 @@ import { networkSchema, rateSchema, upstreamSchema } from "./schema-backends.ts"
 type Properties = Readonly<Record<string, JsonSchema>>;
 
 /** An object that takes no other keys. */
-export function closed(
+function closed(
   description: string,
   properties: Properties,
   more: JsonSchema = {},
@@ -17,7 +17,7 @@ export function closed(
 }
 
 /** Any names, one schema for all of them. */
-export function named(description: string, value: JsonSchema, more: JsonSchema = {}): JsonSchema {
+function named(description: string, value: JsonSchema, more: JsonSchema = {}): JsonSchema {
   return { type: "object", description, additionalProperties: value, ...more };
 }
 

@@ -35,7 +35,7 @@ for (const [name, format] of Object.entries(formats)) {
 const compiled = new WeakMap<JsonSchema, ValidateFunction>();
 
 /** Throws an Error with ajv's words when the schema itself is wrong. */
-export function compileSchema(schema: JsonSchema): ValidateFunction {
+function compileSchema(schema: JsonSchema): ValidateFunction {
   const known = compiled.get(schema);
   if (known !== undefined) return known;
   const validator = ajv.compile(schema);

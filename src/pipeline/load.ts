@@ -58,7 +58,19 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
     const didYouMean = nearest(name, known);
     faults.push(fault("SLUICE_PLUGIN_UNKNOWN", `there is no plugin "${name}"`, { at, didYouMean }));
   }
+  faults.push(...fastifyFaults(config));
   return { plugins, faults };
+}
+
+/** The listener imports Fastify's plugins itself; here they only have to be there. */
+function fastifyFaults(config: Config): Fault[] {
+  const folder = dirname(config.file);
+  return config.fastify.flatMap(({ name, at }) => {
+    if (locatePackage(name, folder) !== undefined) return [];
+    const didYouMean = nearest(name, installedPackages(folder));
+    const message = `there is no package ${name}`;
+    return [fault("SLUICE_PLUGIN_NOT_FOUND", message, { at, didYouMean })];
+  });
 }
 
 function shippedUrl(name: string): string {
@@ -134,23 +146,31 @@ function namesIn(folder: string): string[] {
 }
 
 /**
- * The module that `import "source"` would mean in a file beside pipeline.yaml. Node resolves packages only for the module
- * that asks (`import.meta.resolve` takes no other parent); a resolve hook for one call lends it that parent, so that
- * `exports`, conditions and nested node_modules mean exactly what they mean to Node.
+ * The module that `import "source"` would mean in a file beside pipeline.yaml, else in Sluice itself; undefined when there
+ * is none. Node resolves packages only for the module that asks (`import.meta.resolve` takes no other parent); a resolve
+ * hook for one call lends it that parent, so that `exports`, conditions and nested node_modules mean what they mean to Node.
  */
-function locatePackage(source: string, folder: string): string | undefined {
+export function locatePackage(source: string, folder: string): string | undefined {
   const parentURL = pathToFileURL(join(folder, "pipeline.yaml")).href;
   const hook = registerHooks({
     resolve: (specifier, context, next) =>
       specifier === source ? next(specifier, { ...context, parentURL }) : next(specifier, context),
   });
   try {
+    const beside = resolvePackage(source);
+    if (beside !== undefined) return beside;
+  } finally {
+    hook.deregister();
+  }
+  return resolvePackage(source);
+}
+
+function resolvePackage(source: string): string | undefined {
+  try {
     const url = import.meta.resolve(source);
     return url.startsWith("file:") && existsSync(fileURLToPath(url)) ? url : undefined;
   } catch {
     return undefined;
-  } finally {
-    hook.deregister();
   }
 }
 

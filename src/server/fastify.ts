@@ -1,7 +1,9 @@
 /** Puts the operator's Fastify plugins (`fastify:` in pipeline.yaml) in front of the pipeline's own handler. */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { dirname } from "node:path";
 import fastify, { type FastifyPluginAsync } from "fastify";
 import type { PluginUse } from "../config/config.ts";
+import { locatePackage } from "../pipeline/load.ts";
 
 type Handler = (req: IncomingMessage, res: ServerResponse) => void;
 
@@ -25,7 +27,8 @@ export async function behindFastify(
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, _payload, done) => done(null));
   for (const use of uses) {
-    const module: unknown = await import(use.name);
+    const url = locatePackage(use.name, dirname(use.at.file));
+    const module: unknown = await import(url ?? use.name);
     await app.register(pluginOf(module, use.name), use.options);
   }
   app.all("/*", (request, reply) => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expandText, type Environment } from "../../src/config/environment.ts";
 
 const at = { file: "pipeline.yaml", line: 3, col: 7 };

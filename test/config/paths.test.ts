@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type { Condition } from "../../src/config/config.ts";
 import { narrowerParts, pathNeverFits, pathProblem, takesAll } from "../../src/config/paths.ts";
 import type { RequestHead } from "../../src/plugin.ts";

@@ -105,6 +105,27 @@ routes: [{ path: /, run: [stamp], to: banner }]
   );
 });
 
+test("a Fastify plugin is found beside pipeline.yaml too", async (t) => {
+  const text = `${stamped}fastify: [{ fastify-seal: { text: pressed } }]\n`;
+  const { folder, configFile } = project(t, text, ["sluice-plugin-stamp"]);
+  const source = `
+    const seal = async (app, { text }) => {
+      app.addHook("onRequest", async (request, reply) => void reply.header("x-seal", text));
+    };
+    seal[Symbol.for("skip-override")] = true;
+    module.exports = seal;
+  `;
+  const home = join(folder, "node_modules", "fastify-seal");
+  mkdirSync(home);
+  writeFileSync(join(home, "index.js"), source);
+  const gateway = await startGateway({ configFile, env: {}, watch: false });
+  t.after(() => gateway.stop());
+  const answer = await fetch(`${gateway.url}/banner`);
+  assert.equal(answer.status, 200);
+  assert.equal(answer.headers.get("x-seal"), "pressed");
+  assert.equal(answer.headers.get("x-stamp"), "by a third party");
+});
+
 test("a part that a package does not export, and a module of Node itself, are not found", async (t) => {
   const text = `version: 1
 plugins: { stamp: sluice-plugin-stamp/internal, banner: "node:fs" }

@@ -12,8 +12,8 @@ export default defineStep({
   provides: { stamp: "requestHeaders" },
   start: ({ text }) => ({
     requestHeaders(x) {
-      if (x.request.path.endsWith("/closed")) return refuse("GATEWAY_NOT_FOUND");
       x.set("stamp", text);
+      return x.request.path === "/closed" ? refuse("GATEWAY_NOT_FOUND") : undefined;
     },
     responseHeaders(x, head) {
       head.set("x-stamp", text);

@@ -1,2 +1,2 @@
 /** A plugin that imports a package which is not there. */
-import "package-that-is-not-installed";
+await import(["package", "that", "is", "not", "installed"].join("-"));
