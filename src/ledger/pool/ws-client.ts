@@ -36,7 +36,7 @@ export class WsClient implements NodeClient {
   #closed = false;
   #socket: WebSocket | undefined;
   #connectDeadline = 0;
-  /** Connections in a row that brought no message. */
+  /** Connections in a row that brought no answer. */
   #fruitless = 0;
   #reconnect: Disposable | undefined;
   /** Something came since the last ping. */
@@ -120,13 +120,13 @@ export class WsClient implements NodeClient {
   #message(socket: WebSocket, bytes: Buffer): void {
     if (this.#socket !== socket) return;
     this.#alive = true;
-    this.#fruitless = 0;
     const answer = splitResponse(bytes);
     if (answer === undefined) {
       // A notification is none of ours. After anything else nothing on this connection can be trusted.
       if (!isNotification(bytes)) this.#dropped(socket, FAILURES.garbage);
       return;
     }
+    this.#fruitless = 0;
     const call = this.#calls.get(answer.id);
     if (call === undefined) return;
     this.#calls.delete(answer.id);
