@@ -4,6 +4,7 @@ import { readConfig } from "../config/read.ts";
 import { openDemoAccount, type DemoAccount } from "../demo/account.ts";
 import { startDemoNode } from "../demo/node.ts";
 import { headOf, proposeRequests, type ProposedRequest } from "../demo/requests.ts";
+import { createLog } from "../log.ts";
 import type { Gateway } from "../server/gateway.ts";
 import type { Command, CommandContext } from "./command.ts";
 import { runUntilStopped, startOrComplain } from "./start.ts";
@@ -24,7 +25,6 @@ LOG_LEVEL        warn unless set; info logs every request
   --json   print what was started as one JSON document`,
   options: {},
   async run(context) {
-    if (!(await isDevelopment(context))) return 1;
     await using started = new AsyncDisposableStack();
     const env = { ...context.env, LOG_LEVEL: context.env["LOG_LEVEL"] || "warn" };
     let demoUrl: string | undefined;
@@ -34,7 +34,7 @@ LOG_LEVEL        warn unless set; info logs every request
       demoUrl = node.url;
       Object.assign(env, { LEDGER_RPC_URL: demoUrl });
     }
-    const gateway = await startOrComplain({ ...context, env });
+    const gateway = await startInDevelopment({ ...context, env });
     if (gateway === undefined) return 1;
     try {
       const setUp = await prepare(gateway, demoUrl);
@@ -48,14 +48,24 @@ LOG_LEVEL        warn unless set; info logs every request
   },
 };
 
-/** Keys that are printed on a terminal have no place in a deployment. Faults of the file are the start's to print. */
-async function isDevelopment({ configFile, env, complain }: CommandContext): Promise<boolean> {
-  const { config, faults } = await readConfig(configFile, env);
-  if (config === undefined || faults.length > 0 || config.environment === "dev") return true;
-  complain(
-    `sluice dev prints a key, so it runs with GATEWAY_ENV=dev only, not ${config.environment}. Use sluice start.`,
+/**
+ * Starts the gateway unless it is meant for others: a key that is printed on a terminal has no place in a deployment. Its
+ * log goes to standard error, because standard output is for what to try.
+ */
+async function startInDevelopment(context: CommandContext): Promise<Gateway | undefined> {
+  // Faults of the file are the start's to print.
+  const { config, faults } = await readConfig(context.configFile, context.env);
+  if (config === undefined || faults.length > 0) return startOrComplain(context);
+  if (config.environment !== "dev") {
+    context.complain(
+      `sluice dev prints a key, so it runs with GATEWAY_ENV=dev only, not ${config.environment}. Use sluice start.`,
+    );
+    return undefined;
+  }
+  return startOrComplain(
+    context,
+    createLog({ level: config.log.level, destination: process.stderr }),
   );
-  return false;
 }
 
 /** Everything one needs to call the gateway. */

@@ -1,5 +1,6 @@
 /** `sluice start`: runs the gateway until SIGTERM or SIGINT, then drains. */
 import { printFault } from "../config/fault.ts";
+import type { Log } from "../plugin.ts";
 import { startGateway, StartError, type Gateway } from "../server/gateway.ts";
 import type { Command, CommandContext } from "./command.ts";
 
@@ -25,10 +26,14 @@ finish, charges are settled, exit 0. SIGHUP or a change of the file reloads it.
   },
 };
 
-/** Starts the gateway, or prints every fault and answers undefined. */
-export async function startOrComplain(context: CommandContext): Promise<Gateway | undefined> {
+/** Starts the gateway, or prints every fault and answers undefined. `log`: where lines go instead of standard output. */
+export async function startOrComplain(
+  context: CommandContext,
+  log?: Log,
+): Promise<Gateway | undefined> {
+  const { configFile, env } = context;
   try {
-    return await startGateway({ configFile: context.configFile, env: context.env });
+    return await startGateway({ configFile, env, ...(log !== undefined && { log }) });
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
     for (const fault of error.faults) context.complain(printFault(fault, process.cwd()));

@@ -47,19 +47,21 @@ function spawnDev(args: readonly string[], env: Env = {}): ChildProcess {
 /** Runs `sluice dev --json` around `work`, ends it with SIGTERM and says how it exited. */
 async function withDev(env: Env, work: (printed: Printed) => Promise<void>): Promise<unknown> {
   const child = spawnDev(["--json"], env);
-  const exited = once(child, "exit");
+  const exited = once(child, "close");
+  let log = "";
+  child.stderr!.on("data", (chunk) => void (log += String(chunk)));
   try {
     const [line] = await Promise.race([
       once(createInterface(child.stdout!), "line"),
-      exited.then(() => assert.fail("sluice dev ended at once")),
+      exited.then(() => assert.fail(`sluice dev ended at once: ${log}`)),
     ]);
     // The line is what `sluice dev --json` prints; the tests compare its members.
     await work(JSON.parse(String(line)) as Printed);
   } finally {
     child.kill("SIGTERM");
+    await exited;
   }
-  const [code] = await exited;
-  return code;
+  return (await exited)[0];
 }
 
 /** Runs a `sluice dev` that must not start. */
@@ -76,7 +78,7 @@ async function request({ url, method, headers, body }: Printed["requests"][numbe
   assert.equal(response.status, 200);
   return {
     cost: response.headers.get("x-used-cu-milli"),
-    json: (await response.json()) as unknown,
+    json: await response.json(),
   };
 }
 
