@@ -43,7 +43,7 @@ export async function spawnGateway(configFile: string, env: Env): Promise<Gatewa
 /** Runs another command of `sluice`; standard output when it exits with 0. */
 export function sluice(args: readonly string[], env: Env): string {
   const result = spawnSync(process.execPath, [main, ...args], {
-    env: { ...process.env, ...env },
+    env: { ...process.env, PORT: "0", ADMIN_PORT: "0", ...env },
     encoding: "utf8",
     maxBuffer: 256 << 20,
   });

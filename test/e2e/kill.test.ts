@@ -11,7 +11,6 @@ const callers = 16;
 /** Acknowledged calls in a round before the process is killed: a moment that differs from round to round. */
 const acknowledgedBeforeKill = (round: number): number => 40 + ((round * 37) % 160);
 
-/** system_health is not in the specification's table: 1.0 CU, as for every method without a price of its own. */
 const method = "state_getStorageHash";
 const costMilli = 200;
 
