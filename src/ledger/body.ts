@@ -9,7 +9,7 @@
 export type Body = string | Buffer;
 
 /** The largest value that is made a string. */
-export const textBytes = 32 * 1024;
+const textBytes = 32 * 1024;
 
 /** The value at `bytes[start, end)`, which is UTF-8. */
 export function bodyOf(bytes: Buffer, start: number, end: number): Body {

@@ -34,7 +34,7 @@ export interface KnownMethod {
 }
 
 /** decisions.md section 5: the price of a method without one in the specification. */
-export const defaultCuMilli = 1000;
+const defaultCuMilli = 1000;
 
 /** What is assumed of a method that only pipeline.yaml knows: the least that can go wrong. */
 export const unknownMethod: KnownMethod = {

@@ -102,6 +102,14 @@ export class EnvelopeReader {
     return this.#text?.substring(start, end) ?? this.#bytes.toString("utf8", start, end);
   }
 
+  /** The value of a JSON string, whose range includes its quotes. */
+  #decode(start: number, end: number): string {
+    const inner = this.#slice(start + 1, end - 1);
+    if (!inner.includes("\\")) return inner;
+    // It has been scanned as a JSON string: parsing it cannot fail and gives nothing else.
+    return JSON.parse(`"${inner}"`) as string;
+  }
+
   /** The name's range includes its quotes. */
   #member(name: number, nameEnd: number, value: number, valueEnd: number): void {
     const bit = this.#bitOf(name, nameEnd);
@@ -123,7 +131,7 @@ export class EnvelopeReader {
     if (rangeIs(bytes, start, end, "method")) return methodBit;
     if (rangeIs(bytes, start, end, "params")) return paramsBit;
     if (rangeIs(bytes, start, end, "jsonrpc")) return jsonrpcBit;
-    return this.#rareBit(decodeString(this.#slice(name, nameEnd)));
+    return this.#rareBit(this.#decode(name, nameEnd));
   }
 
   #rareBit(name: string): number {
@@ -149,7 +157,7 @@ export class EnvelopeReader {
   }
 
   #takeMethod(start: number, end: number): void {
-    if (this.#bytes[start] === quote) this.#method = decodeString(this.#slice(start, end));
+    if (this.#bytes[start] === quote) this.#method = this.#decode(start, end);
     else this.#valid = false;
   }
 
@@ -161,13 +169,6 @@ export class EnvelopeReader {
 
   #isVersion2(start: number, end: number): boolean {
     if (rangeIs(this.#bytes, start, end, '"2.0"')) return true;
-    return this.#bytes[start] === quote && decodeString(this.#slice(start, end)) === "2.0";
+    return this.#bytes[start] === quote && this.#decode(start, end) === "2.0";
   }
-}
-
-/** The value of a valid JSON string, given with its quotes. */
-function decodeString(text: string): string {
-  if (!text.includes("\\")) return text.slice(1, -1);
-  // It has been scanned as a JSON string: parsing it cannot fail and gives nothing else.
-  return JSON.parse(text) as string;
 }

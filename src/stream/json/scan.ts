@@ -7,11 +7,11 @@
 export const malformed = -1;
 
 /** The nesting that serde_json, the parser of every Substrate node, refuses to pass (its default recursion limit). */
-export const maxDepth = 128;
+const maxDepth = 128;
 
 export const quote = 0x22;
 export const comma = 0x2c;
-export const colon = 0x3a;
+const colon = 0x3a;
 export const openBracket = 0x5b;
 export const closeBracket = 0x5d;
 export const openBrace = 0x7b;
@@ -31,8 +31,9 @@ export type Trust = "strict" | "trusted";
 export function skipSpace(bytes: Buffer, i: number, end: number): number {
   let at = i;
   while (at < end) {
-    const byte = bytes[at];
-    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) break;
+    const byte = bytes[at] ?? 0;
+    // One comparison for nearly every byte.
+    if (byte > 0x20 || (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09)) break;
     at++;
   }
   return at;
