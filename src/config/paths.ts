@@ -65,7 +65,11 @@ export function takesAll(earlier: string, later: string): boolean {
   if (a.open ? a.segments.length > b.segments.length : a.segments.length !== b.segments.length) {
     return false;
   }
-  return a.segments.every((segment, index) => isName(segment) || segment === b.segments[index]);
+  return a.segments.every((segment, index) => {
+    const other = b.segments[index];
+    // A {name} takes no empty segment: /a/{b} leaves /a/ alone.
+    return isName(segment) ? other !== "" : segment === other;
+  });
 }
 
 /** Whether a condition's path holds for every path of a route. */

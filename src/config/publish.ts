@@ -62,9 +62,10 @@ function entry(
 
 function optionsOf({ name, description, options }: Plugin): JsonSchema {
   if (options === undefined) return { description, type: "object", maxProperties: 0 };
+  const { $schema: _, ...schema } = options;
   // References inside a plugin's schema count from that schema.
-  const base = "$defs" in options ? { $id: `plugins/${name}` } : {};
-  return { description, ...base, ...writable(options) };
+  const base = "$defs" in schema ? { $id: `plugins/${name}` } : {};
+  return { description, ...base, ...writable(schema) };
 }
 
 /** Keywords whose value is one schema, a list of schemas, or a mapping of names to schemas. */

@@ -8,11 +8,7 @@ import { networkSchema, rateSchema, upstreamSchema } from "./schema-backends.ts"
 type Properties = Readonly<Record<string, JsonSchema>>;
 
 /** An object that takes no other keys. */
-function closed(
-  description: string,
-  properties: Properties,
-  more: JsonSchema = {},
-): JsonSchema {
+function closed(description: string, properties: Properties, more: JsonSchema = {}): JsonSchema {
   return { type: "object", description, properties, additionalProperties: false, ...more };
 }
 

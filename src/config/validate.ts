@@ -4,6 +4,7 @@
  * that the schema wants, and a mistyped key is read as the key it was meant to be.
  */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
+import draft7 from "ajv/dist/refs/json-schema-draft-07.json" with { type: "json" };
 import type { JsonSchema } from "../plugin.ts";
 import type { Fault, Position } from "./config.ts";
 import { formats } from "./formats.ts";
@@ -28,6 +29,8 @@ const ajv = new Ajv2020({
   allowUnionTypes: true,
   logger: false,
 });
+// Schema builders write `$schema`, often still this one; what options use of it means the same in both drafts.
+ajv.addMetaSchema(draft7);
 for (const [name, format] of Object.entries(formats)) {
   ajv.addFormat(name, { type: "string", validate: format.test });
 }
@@ -80,17 +83,29 @@ function isBroken(node: Located, error: ErrorObject): boolean {
 }
 
 function repair(node: Located, error: ErrorObject, label: string, faults: Fault[]): boolean {
-  if (error.keyword === "type") return retype(node, error);
-  if (error.keyword !== "additionalProperties") return false;
-  return renameKey(node, error, label, faults);
+  switch (error.keyword) {
+    case "type":
+      return retype(node, error, [error.params["type"]].flat());
+    case "enum":
+      return retype(node, error, typesOf(error.params["allowedValues"]));
+    case "const":
+      return retype(node, error, typesOf([error.params["allowedValue"]]));
+    case "additionalProperties":
+      return renameKey(node, error, label, faults);
+    default:
+      return false;
+  }
 }
 
-/** Gives a scalar the type that the schema wants, where its text says it just as well. */
-function retype(node: Located, error: ErrorObject): boolean {
+function typesOf(values: unknown): string[] {
+  return Array.isArray(values) ? values.map((value: unknown) => typeof value) : [];
+}
+
+/** Gives a scalar one of the types that the schema wants, where its text says it just as well. */
+function retype(node: Located, error: ErrorObject, wanted: readonly unknown[]): boolean {
   const part = find(node, error.instancePath);
   if (part?.kind !== "scalar" || part.broken) return false;
-  const wanted: readonly unknown[] = [error.params["type"]].flat();
-  if (typeof part.value === "number" && wanted.includes("string")) {
+  if (typeof part.value === "number" && wanted.includes("string") && !wanted.includes("number")) {
     part.value = part.source;
     return true;
   }

@@ -38,9 +38,7 @@ export function pluginProblems(value: unknown): string[] {
   if (typeof start !== "function") problems.push("it has no `start` function");
   if (check !== undefined && typeof check !== "function")
     problems.push("its `check` is no function");
-  if (options !== undefined && (!isRecord(options) || options["type"] !== "object")) {
-    problems.push('its `options` are no JSON Schema of `type: "object"`');
-  }
+  problems.push(...optionsProblems(options));
   for (const member of ["needs", "wants", "provides"]) {
     problems.push(
       ...slotProblems(member, value[member], kind === "step" ? stepPhases : surfacePhases),
@@ -49,6 +47,16 @@ export function pluginProblems(value: unknown): string[] {
   const unknown = Object.keys(value).filter((key) => !members.includes(key));
   if (unknown.length > 0) problems.push(`its manifest has unknown members: ${unknown.join(", ")}`);
   return problems;
+}
+
+function optionsProblems(options: unknown): string[] {
+  if (options === undefined) return [];
+  if (!isRecord(options) || options["type"] !== "object") {
+    return ['its `options` are no JSON Schema of `type: "object"`'];
+  }
+  // Without it a mistyped option would be taken for none.
+  const isOpen = !("additionalProperties" in options || "unevaluatedProperties" in options);
+  return isOpen ? ["its `options` lack `additionalProperties: false`"] : [];
 }
 
 function slotProblems(member: string, slots: unknown, phases: readonly string[]): string[] {

@@ -66,6 +66,7 @@ test("references inside a plugin's options count from those options", () => {
     name: "tree",
     description: "Has a schema that refers to itself.",
     options: {
+      $schema: "http://json-schema.org/draft-07/schema#",
       type: "object",
       additionalProperties: false,
       properties: { root: { $ref: "#/$defs/node" } },

@@ -4,6 +4,10 @@ import { defineStep } from "sluice-gateway/plugin";
 export default defineStep({
   name: "bad-schema",
   description: "Has a broken schema.",
-  options: { type: "object", properties: { rate: { type: "numeric" } } },
+  options: {
+    type: "object",
+    additionalProperties: false,
+    properties: { rate: { type: "numeric" } },
+  },
   start: () => ({}),
 });
