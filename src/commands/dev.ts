@@ -90,7 +90,7 @@ async function prepare(gateway: Gateway, demoUrl: string | undefined): Promise<S
   const urls = upstreamUrls(config, route.to.options["upstream"]);
   // A pipeline need not use LEDGER_RPC_URL: then the demo node stands idle.
   const isDemo = demoUrl !== undefined && urls.some((each) => sameHost(each, demoUrl));
-  const head = await headOf(rpcUrl, account.key);
+  const head = urls[0] === undefined ? undefined : await headOf(urls[0]);
   return {
     gateway,
     account,

@@ -12,7 +12,7 @@ export interface ProposedRequest {
 /** Storage key of `Timestamp.Now`: nearly every Substrate runtime has it. */
 const timestampNow = "0xf0c365c3cf59d671eb72da0e7a4113c49f1f0515f462cdcf84e0f1d6045dfcbb";
 
-/** A call, a read at a block and a batch. `blockHash` undefined (the node does not answer yet): a read of the head. */
+/** A call, a read at a block and a batch. `blockHash` undefined (no node told it): a read of the head. */
 export function proposeRequests(
   url: string,
   key: string,
@@ -39,21 +39,22 @@ function proposeRequest(url: string, key: string, body: string): ProposedRequest
   return { method: "POST", url, headers, body, curl };
 }
 
-/** The hash of the finalized head, asked through the gateway; undefined when there is no answer within 3 s. */
-export async function headOf(url: string, key: string): Promise<string | undefined> {
-  const { method, headers, body } = proposeRequest(
-    url,
-    key,
-    '{"jsonrpc":"2.0","id":1,"method":"chain_getFinalizedHead","params":[]}',
-  );
+/**
+ * The hash of the finalized head, asked of the node itself so that nothing is charged; undefined for a node that speaks
+ * WebSocket only, and for one that does not answer within 3 s: it may still be starting.
+ */
+export async function headOf(nodeUrl: string): Promise<string | undefined> {
   try {
-    const signal = AbortSignal.timeout(3_000);
-    const response = await fetch(url, { method, headers, body, signal });
+    const response = await fetch(nodeUrl, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: '{"jsonrpc":"2.0","id":1,"method":"chain_getFinalizedHead","params":[]}',
+      signal: AbortSignal.timeout(3_000),
+    });
     const answer: unknown = await response.json();
     if (typeof answer !== "object" || answer === null || !("result" in answer)) return undefined;
     return typeof answer.result === "string" ? answer.result : undefined;
   } catch {
-    // The node may still be starting: the gateway runs all the same.
     return undefined;
   }
 }
