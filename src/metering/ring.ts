@@ -1,9 +1,10 @@
 /**
  * The way of records from the main thread to the journal's: a ring of shared memory with one writer and one reader.
  *
- * Measured against `postMessage` (README of bench, "journal"): a message costs the main thread 3 to 10 µs whatever it
- * holds, and the writer decides what travels together; here publishing a record costs two atomic operations, and the
- * reader takes all that has gathered when it is ready to commit, which makes its groups larger and its fsyncs fewer.
+ * Measured against one `postMessage` a group: that costs the main thread 3 to 10 µs whatever it holds (copied,
+ * transferred or shared), and the writer decides what travels together. Here publishing a record costs two atomic
+ * operations, and the reader takes all that has gathered when it is ready to commit: larger groups, fewer fsyncs. With
+ * 32 clients at 30,000 charges/s that saves 2 to 4 of 10 µs of CPU a charge.
  */
 
 /** Words of the control block, all Int32. Positions count bytes since the start, modulo 2^32. */
@@ -33,9 +34,12 @@ export interface SharedRing {
   readonly control: SharedArrayBuffer;
 }
 
-/** A ring of `bytes`, a power of two. */
-export function makeRing(bytes: number): SharedRing {
-  return { data: new SharedArrayBuffer(bytes), control: new SharedArrayBuffer(7 * 4) };
+/** A ring of `bytes`, a power of two. `start`: the first position, a multiple of 8; a test starts near 2^32 with it. */
+export function makeRing(bytes: number, start = 0): SharedRing {
+  const control = new SharedArrayBuffer(7 * 4);
+  const words = new Int32Array(control);
+  for (const each of [word.tail, word.taken, word.discard]) words[each] = start | 0;
+  return { data: new SharedArrayBuffer(bytes), control };
 }
 
 /**
@@ -50,9 +54,9 @@ export class RingWriter {
   readonly #size: number;
   readonly #nudgeBytes: number;
   /** Bytes since the start: exact up to 2^53. */
-  #next = 0;
-  #published = 0;
-  #freed = 0;
+  #next: number;
+  #published: number;
+  #freed: number;
 
   /** `nudgeBytes`: when so much waits, the reader is woken from the pause between two commits. */
   constructor(ring: SharedRing, nudgeBytes: number) {
@@ -61,6 +65,10 @@ export class RingWriter {
     this.#control = new Int32Array(ring.control);
     this.#size = ring.data.byteLength;
     this.#nudgeBytes = nudgeBytes;
+    const start = Atomics.load(this.#control, word.tail) >>> 0;
+    this.#next = start;
+    this.#published = start;
+    this.#freed = start;
   }
 
   get published(): number {
@@ -147,11 +155,12 @@ export class RingReader {
   readonly #data: Uint8Array;
   readonly #control: Int32Array;
   /** Bytes since the start, modulo 2^32. */
-  #head = 0;
+  #head: number;
 
   constructor(ring: SharedRing) {
     this.#data = new Uint8Array(ring.data);
     this.#control = new Int32Array(ring.control);
+    this.#head = Atomics.load(this.#control, word.taken);
   }
 
   /** Where the next group starts, as `RingWriter.free32` wants it. */
