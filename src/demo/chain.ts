@@ -2,7 +2,7 @@
 import type { RecordedBlock, Recording, StorageHistory } from "./recording.ts";
 
 /** A key and what it held; null where there was nothing. */
-export type KeyValue = readonly [key: string, value: string | null];
+type KeyValue = readonly [key: string, value: string | null];
 
 /** Blocks are named by their number, which `numberOf` finds. */
 export interface Chain {

@@ -3,7 +3,7 @@ import type { Chain } from "./chain.ts";
 import type { Methods } from "./methods.ts";
 
 /** Its own names, so that nobody takes the recording for the chain whose runtime it ran. */
-export const demoIdentity = {
+const demoIdentity = {
   chain: "Coretime Demo",
   name: "Sluice Demo Node",
   version: "1.0.0-recording",

@@ -6,7 +6,7 @@ import { brotliDecompressSync } from "node:zlib";
 export type StorageHistory = ([number, string, string] | [number, null])[];
 
 /** A header as `chain_getHeader` gives it. */
-export interface RecordedHeader {
+interface RecordedHeader {
   readonly parentHash: string;
   readonly number: string;
   readonly stateRoot: string;

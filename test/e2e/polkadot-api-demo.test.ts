@@ -45,6 +45,18 @@ test("every header's hash is the hash of the header, and every extrinsic decodes
   }
 });
 
+test("the same client reads over a WebSocket to the node", async () => {
+  await using other = await connectThroughGateway(node.url.replace("http:", "ws:"));
+  const [mine, theirs] = await Promise.all([
+    client.api.query.system.account.entries(),
+    other.api.query.system.account.entries(),
+  ]);
+  assert.deepEqual(
+    theirs.map(([key, value]) => [key.toHex(), value.toHex()]),
+    mine.map(([key, value]) => [key.toHex(), value.toHex()]),
+  );
+});
+
 test("nothing can be submitted", async () => {
   const { json } = await client.send({
     jsonrpc: "2.0",
