@@ -37,6 +37,8 @@ export interface NodeStatus {
 export interface OpenPool extends NodePool {
   /** Resolves when every node has been probed once, well or not. Calls before it go to any node. */
   readonly firstProbe: Promise<void>;
+  /** Probes every node now; resolves when all have answered or failed. */
+  probe(): Promise<void>;
   status(): readonly NodeStatus[];
 }
 
@@ -75,6 +77,10 @@ class Pool implements OpenPool {
 
   get firstProbe(): Promise<void> {
     return this.#roster.firstProbe;
+  }
+
+  probe(): Promise<void> {
+    return this.#roster.probe();
   }
 
   status(): readonly NodeStatus[] {

@@ -12,6 +12,7 @@ const SLOW_PROBES = 3;
 /** Probes in a row that move on from a lower finalized block before that is the node's truth (a chain begun anew). */
 const PROBES_OF_A_NEW_CHAIN = 3;
 const TOO_SLOW: ReadonlySet<Failure> = new Set([
+  FAILURES.connectTimeout,
   FAILURES.answerTimeout,
   FAILURES.idleTimeout,
   FAILURES.saturated,

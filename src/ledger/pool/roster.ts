@@ -38,14 +38,19 @@ export class Roster {
     this.nodes = nodes;
     this.lastResort = nodes;
     this.#timers = [
-      clock.every(probeMs, () => this.#probeAll()),
+      clock.every(probeMs, () => void this.probe()),
       clock.every(SAMPLE_MS, () => this.#sample()),
     ];
     for (const node of nodes) {
       node.metrics.up.set(0);
       node.onProbed = () => this.review();
     }
-    this.firstProbe = Promise.all(nodes.map((node) => node.probe())).then(() => undefined);
+    this.firstProbe = this.probe();
+  }
+
+  /** Probes every node, or waits for the probes that are under way; resolves when all have ended, well or not. */
+  async probe(): Promise<void> {
+    await Promise.all(this.nodes.map((node) => node.probe()));
   }
 
   /** A call failed through the node's fault. The last usable node stays: to be slow or shaky is better than nothing. */
@@ -64,7 +69,8 @@ export class Roster {
     this.epoch = this.nodes.reduce((sum, node) => sum + node.changes, 0);
     if (this.usable.length === 0) return;
     this.best = Math.max(...this.usable.map((node) => node.observed?.best ?? 0));
-    this.finalized = Math.min(...this.usable.map((node) => node.observed?.finalized ?? 0));
+    const lowest = Math.min(...this.usable.map((node) => node.observed?.finalized ?? -1));
+    this.finalized = lowest < 0 ? undefined : lowest;
   }
 
   async close(): Promise<void> {
@@ -107,10 +113,6 @@ export class Roster {
       const error = now === "unreachable" ? node.lastError : undefined;
       log.warn({ ...about, reason: now, error }, "node is left out");
     }
-  }
-
-  #probeAll(): void {
-    for (const node of this.nodes) void node.probe();
   }
 
   #sample(): void {

@@ -1,0 +1,415 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { PROBE_MS, startChainNode, startPool, until } from "./nodes.ts";
+import {
+  echo,
+  failure,
+  onChain,
+  response,
+  startNode,
+  type Chain,
+  aChain,
+} from "./scripted-node.ts";
+
+const ejections: readonly [
+  name: string,
+  complaint: string,
+  sick: Partial<Chain>,
+  well: Partial<Chain>,
+][] = [
+  ["is syncing", "syncing", { syncing: true }, { syncing: false }],
+  ["has lost its peers", "no_peers", { peers: 0 }, { peers: 1 }],
+  ["lags", "lagging", { best: 89 }, { best: 90 }],
+];
+for (const [name, complaint, sick, well] of ejections) {
+  test(`a node that ${name} is left out until it is fine again`, async () => {
+    await using a = await startChainNode("a");
+    await using b = await startChainNode("b", sick);
+    await using under = startPool([a.url, b.url]);
+    await under.pool.firstProbe;
+    assert.deepEqual(under.complaints(), [undefined, complaint]);
+    for (let i = 0; i < 4; i++) assert.equal(await under.outcome(), '"a"');
+    Object.assign(b.chain, well);
+    await under.probes(() => under.complaints()[1] === undefined);
+    const answers = [await under.outcome(), await under.outcome()];
+    assert.deepEqual(answers.toSorted(), ['"a"', '"b"']);
+    const of = `upstream="ledger",node="127.0.0.1:${b.port}"`;
+    assert.equal(
+      under.values.get(`sluice_ledger_node_ejections_total{${of},reason="${complaint}"}`),
+      1,
+    );
+    assert.equal(under.values.get(`sluice_ledger_node_up{${of}}`), 1);
+    assert.deepEqual(
+      under.lines
+        .filter(({ fields }) => fields.node === `127.0.0.1:${b.port}`)
+        .map(({ level, message }) => [level, message]),
+      [
+        ["warn", "node is left out"],
+        ["info", "node is usable"],
+      ],
+    );
+  });
+}
+
+test("a node exactly maxLag behind is fine", async () => {
+  await using a = await startChainNode("a", { best: 110 });
+  await using b = await startChainNode("b", { best: 100 });
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  assert.deepEqual(under.complaints(), [undefined, undefined]);
+  assert.equal(under.pool.best, 110);
+});
+
+test("a node that should have no peers, writes padded numbers and errors without a code is fine", async () => {
+  const chain = aChain({ peers: 0, shouldHavePeers: false });
+  const answers: Record<string, string> = {
+    chain_getHeader: '{"number":"0x00000007"}',
+    chain_getFinalizedHead: '"0x01"',
+  };
+  await using node = await startNode((received) => {
+    const { id, method } = received.call();
+    const text = answers[method];
+    if (method === "system_version") {
+      received.socket.write(response(failure(id, { message: "no such method" })));
+    } else if (text === undefined) {
+      onChain(chain)(received);
+    } else {
+      received.socket.write(response(`{"id":${id},"result":${text}}`));
+    }
+  });
+  await using under = startPool([node.url]);
+  await under.pool.firstProbe;
+  assert.deepEqual(under.complaints(), [undefined]);
+  assert.deepEqual([under.pool.best, under.pool.finalized], [7, 7]);
+});
+
+test("a node that serves neither health nor finality is fine as long as it has a head", async () => {
+  const chain = aChain();
+  await using node = await startNode((received) => {
+    const { id, method } = received.call();
+    if (method === "chain_getHeader" || method === "chain_getBlockHash") onChain(chain)(received);
+    else
+      received.socket.write(response(failure(id, { code: -32601, message: "Method not found" })));
+  });
+  await using under = startPool([node.url]);
+  await under.pool.firstProbe;
+  assert.deepEqual(
+    [under.pool.ready, under.pool.best, under.pool.finalized],
+    [true, 100, undefined],
+  );
+});
+
+const nonsense: readonly [name: string, method: string, text: string][] = [
+  ["no header", "chain_getHeader", "null"],
+  ["a header without a number", "chain_getHeader", "{}"],
+  ["a number that is none", "chain_getHeader", '{"number":"0xzz"}'],
+  ["a number beyond measure", "chain_getHeader", '{"number":"0xffffffffffffffff"}'],
+  ["a negative number", "chain_getHeader", '{"number":-1}'],
+  ["no genesis", "chain_getBlockHash", "null"],
+];
+for (const [name, method, text] of nonsense) {
+  test(`a node that answers a probe with ${name} is not usable`, async () => {
+    const chain = aChain();
+    await using node = await startNode((received) => {
+      const call = received.call();
+      if (call.method !== method) onChain(chain)(received);
+      else received.socket.write(response(`{"id":${call.id},"result":${text}}`));
+    });
+    await using under = startPool([node.url]);
+    await under.pool.firstProbe;
+    assert.deepEqual(under.complaints(), ["unreachable"]);
+    assert.equal(under.pool.ready, false);
+  });
+}
+
+test("a node of another chain than the first is never used, whatever happens to the others", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b", { genesis: "0x00bb", best: 1_000_000 });
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  assert.deepEqual(under.complaints(), [undefined, "other_chain"]);
+  assert.equal(under.pool.best, 100);
+  for (let i = 0; i < 4; i++) assert.equal(await under.outcome(), '"a"');
+  const fatal = under.lines.filter(({ level }) => level === "error");
+  assert.equal(fatal.length, 1);
+  assert.equal(fatal[0]?.fields.genesis, "0x00bb");
+  await a.close();
+  await under.probes(() => under.complaints()[0] === "unreachable");
+  assert.equal(under.pool.ready, false);
+  assert.equal(await under.outcome(), "unreachable");
+  assert.equal(b.asked.length, 0);
+});
+
+test("the age of a head counts only when a bound is set", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  await using free = startPool([a.url, b.url]);
+  await using bound = startPool([a.url, b.url], { maxHeadAgeMs: 12_000 });
+  await Promise.all([free.pool.firstProbe, bound.pool.firstProbe]);
+  for (let round = 0; round < 3; round++) {
+    a.chain.best++;
+    const seen = a.chain.best;
+    await free.probes(() => free.pool.status()[0]?.best === seen);
+    await bound.probes(() => bound.pool.status()[0]?.best === seen);
+  }
+  await until(() => bound.complaints()[1] !== undefined);
+  assert.deepEqual(bound.complaints(), [undefined, "stale_head"]);
+  assert.deepEqual(free.complaints(), [undefined, undefined]);
+  b.chain.best += 3;
+  await bound.probes(() => bound.complaints()[1] === undefined);
+});
+
+test("a node whose finalized block goes back is left out until it has caught up", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  assert.equal(under.pool.finalized, 98);
+  b.chain.finalized = 90;
+  await under.pool.probe();
+  assert.deepEqual(under.complaints(), [undefined, "finalized_backwards"]);
+  assert.equal(under.pool.finalized, 98);
+  b.chain.finalized = 97;
+  await under.pool.probe();
+  assert.deepEqual(under.complaints(), [undefined, "finalized_backwards"]);
+  b.chain.finalized = 98;
+  await under.pool.probe();
+  assert.deepEqual(under.complaints(), [undefined, undefined]);
+  assert.equal(under.pool.epoch, 0);
+});
+
+test("a chain that was begun anew is taken as it is after some probes, and raises the epoch", async () => {
+  await using node = await startChainNode("a");
+  await using under = startPool([node.url]);
+  await under.pool.firstProbe;
+  node.chain.best = 3;
+  for (const finalized of [1, 1, 2]) {
+    node.chain.finalized = finalized;
+    await under.pool.probe();
+    assert.deepEqual(under.complaints(), ["finalized_backwards"]);
+    assert.equal(await under.outcome(), '"a"', "the only node is used all the same");
+  }
+  await under.pool.probe();
+  assert.deepEqual(under.complaints(), [undefined]);
+  assert.deepEqual([under.pool.finalized, under.pool.best, under.pool.epoch], [2, 3, 1]);
+});
+
+test("finalized is what every usable node has, best what any has", async () => {
+  await using a = await startChainNode("a", { best: 105, finalized: 103 });
+  await using b = await startChainNode("b", { best: 101, finalized: 99 });
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  assert.deepEqual([under.pool.best, under.pool.finalized], [105, 99]);
+  await b.close();
+  await under.probes(() => under.complaints()[1] === "unreachable");
+  assert.deepEqual([under.pool.best, under.pool.finalized], [105, 103]);
+  await a.close();
+  await under.probes(() => under.complaints()[0] === "unreachable");
+  assert.deepEqual([under.pool.best, under.pool.finalized], [105, 103], "the last that was known");
+});
+
+test("the epoch rises with genesis, software and runtime, not with nodes that come, go or lag", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b", { version: "2.0.0", specVersion: 7 });
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  const { pool } = under;
+  assert.equal(pool.epoch, 0);
+  const { port } = b;
+  b.chain.best = 50;
+  await under.probes(() => under.complaints()[1] === "lagging");
+  await b.close();
+  await under.probes(() => under.complaints()[1] === "unreachable");
+  await using again = await startNode(onChain(b.chain), { port });
+  await under.probes(() => under.complaints()[1] === "lagging");
+  assert.ok(again.received.length > 0);
+  assert.equal(pool.epoch, 0);
+  a.chain.specVersion++;
+  await under.probes(() => pool.epoch === 1);
+  a.chain.version = "1.0.1";
+  await under.probes(() => pool.epoch === 2);
+  a.chain.genesis = "0x00cc";
+  await under.probes(() => pool.epoch === 3);
+});
+
+test("a node that is down is left out, and back after the next probe", async () => {
+  await using a = await startChainNode("a");
+  const b = await startChainNode("b");
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  await b.close();
+  for (let i = 0; i < 4; i++) assert.equal(await under.outcome(), '"a"');
+  await under.probes(() => under.complaints()[1] === "unreachable");
+  const left = under.lines.find(({ fields }) => fields.reason === "unreachable");
+  assert.equal(left?.fields.error, "ECONNREFUSED");
+  await using _back = await startNode(onChain(b.chain), { port: b.port });
+  await under.probes(() => under.complaints()[1] === undefined);
+});
+
+test("when all are left out, the least bad is tried: first those that lag, last those that are gone", async () => {
+  const a = await startChainNode("a");
+  await using b = await startChainNode("b", { syncing: true });
+  await using c = await startChainNode("c", { peers: 0 });
+  await using under = startPool([a.url, b.url, c.url]);
+  await under.pool.firstProbe;
+  await a.close();
+  await under.probes(() => under.complaints()[0] === "unreachable");
+  assert.deepEqual(under.complaints(), ["unreachable", "syncing", "no_peers"]);
+  assert.equal(under.pool.ready, false);
+  for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"c"');
+  await c.close();
+  await under.probes(() => under.complaints()[2] === "unreachable");
+  assert.equal(await under.outcome(), '"b"');
+  await b.close();
+  await under.probes(() => under.complaints()[1] === "unreachable");
+  assert.equal(await under.outcome(), "unreachable");
+});
+
+test("a single node that is gone serves again the moment it is back, before any probe", async () => {
+  const node = await startChainNode("a");
+  await using under = startPool([node.url]);
+  await under.pool.firstProbe;
+  await node.close();
+  for (let i = 0; i < 20; i++) assert.equal(await under.outcome(), "unreachable");
+  await using _back = await startNode(echo, { port: node.port });
+  assert.equal(await under.outcome({ method: "x" }), '"x"');
+});
+
+test("calls that fail one after the other eject a node that answers probes; a probe brings it back", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  await using under = startPool([a.url, b.url], { probeMs: 600_000 });
+  await under.pool.firstProbe;
+  b.calls = ({ socket }) => void socket.write(response("", "HTTP/1.1 503 No"));
+  await until(() => true);
+  for (let i = 0; i < 20; i++) assert.equal(await under.outcome(), '"a"');
+  assert.deepEqual(under.complaints(), [undefined, "tripped"]);
+  assert.equal(b.asked.length, 5);
+  const probes = b.received.length;
+  under.clock.advance(900);
+  assert.equal(b.received.length, probes, "it sits out its time");
+  under.clock.advance(400);
+  await until(() => under.complaints()[1] === undefined);
+  // Still failing: the next time it sits out longer.
+  for (let i = 0; i < 20; i++) assert.equal(await under.outcome(), '"a"');
+  assert.deepEqual(under.complaints(), [undefined, "tripped"]);
+  assert.equal(b.asked.length, 10);
+  under.clock.advance(1_900);
+  assert.deepEqual(under.complaints(), [undefined, "tripped"]);
+  under.clock.advance(700);
+  await until(() => under.complaints()[1] === undefined);
+});
+
+test("a half-open probe that fails keeps the node out", async () => {
+  await using a = await startChainNode("a");
+  const b = await startChainNode("b");
+  await using under = startPool([a.url, b.url], { probeMs: 600_000 });
+  await under.pool.firstProbe;
+  await b.close();
+  for (let i = 0; i < 20; i++) assert.equal(await under.outcome(), '"a"');
+  assert.deepEqual(under.complaints(), [undefined, "tripped"]);
+  under.clock.advance(1_300);
+  await until(() => under.complaints()[1] === "unreachable");
+  await using _back = await startNode(onChain(b.chain), { port: b.port });
+  under.clock.advance(2_600);
+  await until(() => under.complaints()[1] === undefined);
+});
+
+test("failures between answers eject nobody", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  const answer = b.calls;
+  let turn = 0;
+  b.calls = (received) => {
+    turn++;
+    if (turn % 5 === 0) answer(received);
+    else received.socket.write(response("", "HTTP/1.1 503 No"));
+  };
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  for (let i = 0; i < 60; i++) await under.outcome();
+  assert.deepEqual(under.complaints(), [undefined, undefined]);
+});
+
+test("the last usable node is never ejected by failing calls", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b", { syncing: true });
+  a.calls = ({ socket }) => void socket.write(response("", "HTTP/1.1 503 No"));
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  for (let i = 0; i < 30; i++) assert.equal(await under.outcome(), "unreachable");
+  assert.deepEqual(under.complaints(), [undefined, "syncing"]);
+  assert.equal(under.pool.ready, true);
+  assert.equal(a.asked.length, 30);
+});
+
+test("a single node that is merely slow stays up: slow probes do not count while it answers calls", async () => {
+  await using node = await startChainNode("a");
+  await using under = startPool([node.url]);
+  await under.pool.firstProbe;
+  const answering = node.script;
+  let hanging = 0;
+  node.script = (received) => {
+    if (received.call().method === "system_health") hanging++;
+    else answering(received);
+  };
+  under.clock.advance(PROBE_MS);
+  for (let round = 1; round <= 6; round++) {
+    await until(() => hanging === round);
+    assert.equal(await under.outcome(), '"a"');
+    // Past the limit of the probe, then to the next one.
+    const probed = under.pool.probe();
+    under.clock.advance(PROBE_MS - 1_500);
+    await probed;
+    assert.equal(under.pool.ready, true);
+    under.clock.advance(1_500);
+  }
+});
+
+test("a node that answers neither probes nor calls any more is gone after three probes", async () => {
+  await using node = await startChainNode("a");
+  await using under = startPool([node.url]);
+  await under.pool.firstProbe;
+  let hanging = 0;
+  node.script = () => void hanging++;
+  under.clock.advance(PROBE_MS);
+  for (let round = 1; round <= 3; round++) {
+    await until(() => hanging === round);
+    assert.equal(under.pool.ready, true);
+    const probed = under.pool.probe();
+    under.clock.advance(PROBE_MS - 1_500);
+    await probed;
+    under.clock.advance(1_500);
+  }
+  assert.deepEqual(under.complaints(), ["unreachable"]);
+});
+
+test("a node that is too busy for a probe keeps its place for a while", async () => {
+  await using node = await startChainNode("a");
+  await using under = startPool([node.url]);
+  await under.pool.firstProbe;
+  let refused = 0;
+  node.script = (received) => {
+    refused++;
+    received.socket.write(response(failure(received.call().id, { code: -32009, message: "busy" })));
+  };
+  await under.pool.probe();
+  assert.equal(under.pool.ready, true);
+  await under.pool.probe();
+  assert.equal(under.pool.ready, true);
+  await under.pool.probe();
+  assert.equal(under.pool.ready, false);
+  assert.equal(refused, 3);
+});
+
+test("probes do not wait behind calls", async () => {
+  await using node = await startChainNode("a");
+  await using under = startPool([node.url], { connections: 2 });
+  await under.pool.firstProbe;
+  node.calls = () => {};
+  for (let i = 0; i < 50; i++) under.send();
+  node.chain.best = 123;
+  under.clock.advance(500);
+  await until(() => node.asked.length === 1);
+  await under.probes(() => under.pool.best === 123);
+});

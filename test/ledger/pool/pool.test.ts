@@ -1,0 +1,270 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { startChainNode, startPool, until } from "./nodes.ts";
+import { failure, response, startNode, type Script } from "./scripted-node.ts";
+import { startWsNode } from "./scripted-ws-node.ts";
+
+const status =
+  (line: string, body = ""): Script =>
+  ({ socket }) =>
+    void socket.write(response(body, `HTTP/1.1 ${line}`));
+const error =
+  (object: object): Script =>
+  (received) =>
+    void received.socket.write(response(failure(received.call().id, object)));
+
+test("before the first probe nothing is known, and calls are served all the same", async () => {
+  await using node = await startChainNode("a");
+  await using under = startPool([node.url]);
+  const { pool } = under;
+  assert.deepEqual([pool.ready, pool.best, pool.finalized], [false, undefined, undefined]);
+  assert.equal(await under.outcome(), '"a"');
+  await pool.firstProbe;
+  assert.deepEqual([pool.ready, pool.best, pool.finalized], [true, 100, 98]);
+});
+
+test("a call ends once, and never before send has returned", async () => {
+  await using node = await startChainNode("a");
+  await using under = startPool([node.url]);
+  const asked = under.send();
+  assert.equal(asked.endings, 0);
+  await asked.ending;
+  await until(() => under.pool.status()[0]?.inFlight === 0);
+  assert.equal(asked.endings, 1);
+});
+
+test("calls are spread over the usable nodes in turn", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  const answers: string[] = [];
+  for (let i = 0; i < 6; i++) answers.push(await under.outcome());
+  assert.deepEqual(answers.toSorted(), ['"a"', '"a"', '"a"', '"b"', '"b"', '"b"']);
+});
+
+test("a node that is busy with other calls gets fewer", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  a.calls = () => {};
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  under.send();
+  under.send();
+  await until(() => a.asked.length === 1 && b.asked.length === 1);
+  // One call hangs at `a`: as long as it does, `b` gets the next ones.
+  for (let i = 0; i < 5; i++) assert.equal(await under.outcome(), '"b"');
+  assert.equal(a.asked.length, 1);
+});
+
+const busy = { code: -32009, message: "Server is busy, try again later" };
+const elsewhere: readonly [name: string, script: Script][] = [
+  ["closes the connection", ({ socket }) => void socket.destroy()],
+  ["says 429", status("429 Too Many Requests", "Too many connections")],
+  ["says 502 with a page", status("502 Bad Gateway", "<html></html>")],
+  ["answers garbage", status("200 OK", "<html></html>")],
+  ["answers another call", status("200 OK", '{"id":123456,"result":"wrong"}')],
+  ["is busy", error(busy)],
+  ["has used up its rate limit", error({ code: -32999, message: "RPC rate limit" })],
+  [
+    "has discarded the state",
+    error({ code: 4003, message: "Client error: UnknownBlock: State already discarded for 0x01" }),
+  ],
+  [
+    "does not have the block yet",
+    error({ code: 4003, message: "Client error: UnknownBlock: Header was not found" }),
+  ],
+  ["says so without a code", error({ message: "Api called for an unknown Block: 0x01" })],
+  [
+    "stops half-way",
+    ({ socket }) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"),
+  ],
+];
+for (const [name, script] of elsewhere) {
+  test(`a read goes on to the next node when one ${name}; what is no read does not`, async () => {
+    await using a = await startChainNode("a");
+    await using b = await startChainNode("b");
+    await using under = startPool([a.url, b.url]);
+    await under.pool.firstProbe;
+    a.calls = script;
+    // Whichever is first, `b` answers.
+    assert.equal(await under.outcome(), '"b"');
+    assert.equal(await under.outcome(), '"b"');
+    assert.equal(a.asked.length, 1);
+    b.calls = script;
+    const before = a.asked.length + b.asked.length;
+    await under.outcome({ retry: false });
+    assert.equal(a.asked.length + b.asked.length, before + 1);
+  });
+}
+
+test("a node's answer to the call itself is final, whatever the other nodes might say", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  const invalid = { code: -32602, message: "Invalid params", data: "x" };
+  a.calls = b.calls = error(invalid);
+  assert.equal(await under.outcome(), JSON.stringify(invalid));
+  assert.equal(a.asked.length + b.asked.length, 1);
+});
+
+test("when every node fails, the first node's own error is the answer", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  await using c = await startChainNode("c");
+  await using under = startPool([a.url, b.url, c.url]);
+  await under.pool.firstProbe;
+  const scripts = [
+    error(busy),
+    status("503 No"),
+    ({ socket }) => void socket.destroy(),
+  ] as const satisfies Script[];
+  for (const [i, node] of [a, b, c].entries()) {
+    node.calls = (received) => scripts[(i + turn) % 3]?.(received);
+  }
+  let turn = 0;
+  for (; turn < 3; turn++) assert.equal(await under.outcome(), JSON.stringify(busy));
+});
+
+test("a read is tried on at most three nodes", async () => {
+  const nodes = await Promise.all(["a", "b", "c", "d", "e"].map((name) => startChainNode(name)));
+  await using under = startPool(nodes.map(({ url }) => url));
+  await under.pool.firstProbe;
+  for (const node of nodes) node.calls = status("503 No");
+  assert.equal(await under.outcome(), "unreachable");
+  assert.deepEqual(
+    nodes.map(({ asked }) => asked.length).toSorted((a, b) => a - b),
+    [0, 0, 1, 1, 1],
+  );
+  for (const node of nodes) await node.close();
+});
+
+test("a call that one node did not answer in time is not given to the others", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  a.calls = b.calls = () => {};
+  const asked = under.send();
+  await until(() => a.asked.length + b.asked.length === 1);
+  under.clock.advance(4_500);
+  assert.deepEqual(await asked.ending, { kind: "failed", reason: "timeout" });
+  assert.equal(a.asked.length + b.asked.length, 1);
+});
+
+test("an answer too large for the gateway is not asked for again", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  a.calls = b.calls = ({ socket }) =>
+    void socket.write("HTTP/1.1 200 OK\r\nContent-Length: 100001\r\n\r\n");
+  assert.equal(await under.outcome(), "garbage");
+  assert.equal(a.asked.length + b.asked.length, 1);
+});
+
+test("cheap calls ride together when the pool merges", async () => {
+  const bodies: string[] = [];
+  await using node = await startNode((received) => {
+    bodies.push(received.body);
+    const calls = received.body.startsWith("[") ? received.calls() : [received.call()];
+    const answers = calls.map(({ id }) => `{"jsonrpc":"2.0","id":${id},"result":${id}}`);
+    const body = received.body.startsWith("[") ? `[${answers.join(",")}]` : answers.join();
+    received.socket.write(response(body));
+  });
+  await using under = startPool([node.url], { merge: true });
+  await under.pool.firstProbe;
+  const before = bodies.length;
+  const calls = Array.from({ length: 5 }, () => under.outcome({ method: "x", cheap: true }));
+  assert.equal(new Set(await Promise.all(calls)).size, 5);
+  assert.equal(bodies.length, before + 1);
+});
+
+test("HTTP and WebSocket nodes serve side by side, and a read moves from one to the other", async () => {
+  await using http = await startChainNode("http");
+  const ws = await startWsNode((text, socket) => {
+    const { id, method } = JSON.parse(text) as { id: number; method: string };
+    const results: Record<string, unknown> = {
+      system_health: { peers: 1, isSyncing: false, shouldHavePeers: true },
+      chain_getHeader: { number: "0x64" },
+      chain_getFinalizedHead: "0xf1",
+      chain_getBlockHash: http.chain.genesis,
+      state_getRuntimeVersion: { specName: "test", specVersion: 1 },
+    };
+    socket.send(JSON.stringify({ jsonrpc: "2.0", id, result: results[method] ?? "ws" }));
+  });
+  await using under = startPool([http.url, ws.url]);
+  await under.pool.firstProbe;
+  assert.deepEqual(under.complaints(), [undefined, undefined]);
+  const answers = [await under.outcome(), await under.outcome()];
+  assert.deepEqual(answers.toSorted(), ['"http"', '"ws"']);
+  ws.script = (_text, socket) => socket.terminate();
+  assert.deepEqual([await under.outcome(), await under.outcome()], ['"http"', '"http"']);
+  await ws.close();
+});
+
+test("close fails what is under way, ends every connection and moves nothing afterwards", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  const under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  a.calls = b.calls = () => {};
+  const asked = [under.send(), under.send({ retry: false })];
+  await until(() => a.asked.length + b.asked.length === 2);
+  await under.pool.close();
+  for (const call of asked)
+    assert.deepEqual(await call.ending, { kind: "failed", reason: "unreachable" });
+  assert.equal(await under.outcome(), "unreachable");
+  await a.deserted();
+  await b.deserted();
+  const received = a.received.length + b.received.length;
+  under.clock.advance(600_000);
+  assert.equal(a.connections + b.connections, 4);
+  assert.equal(a.received.length + b.received.length, received);
+});
+
+test("close during the first probe ends it", async () => {
+  await using node = await startNode(() => {});
+  const under = startPool([node.url]);
+  await node.seen(1);
+  await under.pool.close();
+  await under.pool.firstProbe;
+  assert.equal(under.pool.ready, false);
+});
+
+test("credentials and paths of a url appear in no label and no log line", async () => {
+  const node = await startChainNode("a");
+  const url = `${node.url.replace("//", "//user:secret@")}/token`;
+  await using under = startPool([url, `${url}2`]);
+  await under.pool.firstProbe;
+  await node.close();
+  await under.probes(() => under.complaints().every((complaint) => complaint !== undefined));
+  const host = `127.0.0.1:${node.port}`;
+  assert.deepEqual(
+    under.pool.status().map((one) => one.node),
+    [`${host}#0`, `${host}#1`],
+  );
+  const all = JSON.stringify([under.lines, [...under.values.keys()]]);
+  assert.ok(under.lines.length > 0);
+  assert.doesNotMatch(all, /secret|user|token/);
+});
+
+test("metrics tell answers, failures by cause and what is in flight, by node", async () => {
+  await using a = await startChainNode("a");
+  await using under = startPool([a.url]);
+  await under.pool.firstProbe;
+  const of = `upstream="ledger",node="127.0.0.1:${a.port}"`;
+  assert.equal(under.values.get(`sluice_ledger_node_up{${of}}`), 1);
+  await under.outcome();
+  await under.outcome();
+  assert.equal(under.values.get(`sluice_ledger_node_seconds{${of}}`), 2);
+  a.calls = status("503 No");
+  await under.outcome();
+  assert.equal(under.values.get(`sluice_ledger_node_failures_total{${of},cause="status"}`), 1);
+  a.calls = () => {};
+  under.send();
+  await until(() => a.asked.length === 4);
+  under.clock.advance(1_000);
+  assert.equal(under.values.get(`sluice_ledger_node_in_flight{${of}}`), 1);
+});
