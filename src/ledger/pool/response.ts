@@ -11,7 +11,6 @@ import {
   isFieldValue,
   LineCutter,
   SEMICOLON,
-  skipBlanks,
   skipToken,
   COLON,
   UNFINISHED,
@@ -223,9 +222,8 @@ export class ResponseParser {
       size = size * 16 + digit;
       if (this.#size + size > this.#maxBytes) return "tooLarge";
     }
-    const rest = skipBlanks(line, at, until);
-    const plain = rest === until || line[rest] === SEMICOLON;
-    if (at === from || !plain || !isFieldValue(line, rest, until)) return "garbage";
+    const plain = at === until || line[at] === SEMICOLON;
+    if (at === from || !plain || !isFieldValue(line, at, until)) return "garbage";
     this.#left = size;
     this.#state = size === 0 ? TRAILER : CHUNK_DATA;
     return undefined;
