@@ -3,8 +3,8 @@
 const LINE_BYTES = 8 * 1024;
 
 export const HT = 9;
-export const LF = 10;
-export const CR = 13;
+const LF = 10;
+const CR = 13;
 export const SPACE = 32;
 export const COLON = 58;
 export const SEMICOLON = 59;

@@ -24,7 +24,7 @@ export interface PoolOptions {
 }
 
 /** A node as an operator sees it. */
-export interface NodeStatus {
+interface NodeStatus {
   /** Host and port. */
   readonly node: string;
   /** Why it is left out; undefined: it is usable. */
