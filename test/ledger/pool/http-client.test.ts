@@ -3,6 +3,7 @@ import { once } from "node:events";
 import net from "node:net";
 import { test } from "node:test";
 import { HttpClient } from "../../../src/ledger/pool/http-client.ts";
+import { httpTarget } from "../../../src/ledger/pool/http-target.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 import { LoneCall } from "./asking.ts";
 import {
@@ -116,13 +117,12 @@ test("credentials of the url become Basic authentication and stand nowhere else"
   assert.ok(head.split("\r\n").includes(`Authorization: Basic ${expected}`));
 });
 
-test("an IPv6 address works", async (t) => {
-  const node = await startNode(echo, { host: "::1" }).catch(() => undefined);
-  if (node === undefined) return t.skip("no IPv6 on this machine");
-  await using _node = node;
-  await using open = connectTo(node.url);
-  await textOf(sendTo(open.client));
-  assert.match(node.received[0]?.head ?? "", /^Host: \[::1\]:\d+$/m);
+test("an IPv6 address is connected to without its brackets and named with them", () => {
+  const target = httpTarget(new URL("http://[::1]:9944/x"));
+  assert.deepEqual([target.host, target.port, target.tls], ["::1", 9944, false]);
+  assert.ok(target.head.includes("\r\nHost: [::1]:9944\r\n"));
+  assert.equal(httpTarget(new URL("http://node/")).port, 80);
+  assert.equal(httpTarget(new URL("https://node/")).port, 443);
 });
 
 test("a host name works", async () => {
