@@ -3,71 +3,31 @@ import {
   refuse,
   type Charge,
   type ChargeLine,
-  type Counter,
+  type ChargePart,
   type CuRefusal,
   type Exchange,
-  type Host,
   type Reply,
   type Reservation,
 } from "sluice-gateway/plugin";
+import { unavailable, type Till } from "./till.ts";
 
-/** The journal cannot be written: nothing is served unmetered. */
-const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
-/** Reached only where `authorize` is missing or in shadow mode: nobody is there to pay. */
-const nobody = refuse("GATEWAY_UNAUTHORIZED");
+/** A line as surfaces give it: the exchange knows its surface. */
+type Line = Omit<ChargeLine, "surface">;
+/** `anonymous`: `authorize` is missing before this step, or in shadow mode. Nobody is there to pay. */
+type Taken = Reservation | CuRefusal | { readonly kind: "unavailable" | "anonymous" };
 
-type Scope = "plan" | "30d" | "24h" | "unavailable" | "anonymous";
-
-/** What the charges of one `meter` step share. */
-export class Till {
-  readonly host: Host;
-  readonly #shadowRefusals = new Map<Scope, Counter>();
-  #commit: Promise<void> | undefined;
-  #reply: Promise<Reply | undefined> | undefined;
-
-  constructor(host: Host) {
-    this.host = host;
-    const refusals = host.metrics.counter(
-      "sluice_meter_shadow_refusals_total",
-      "What meter in shadow mode would have refused, by the limit that was reached.",
-      ["scope"],
-    );
-    for (const scope of ["plan", "30d", "24h", "unavailable", "anonymous"] as const) {
-      this.#shadowRefusals.set(scope, refusals.with({ scope }));
-    }
-  }
-
-  /** What to send instead of the answer once it is known whether `commit` is on disk: nothing, or 503. */
-  replyAfter(commit: Promise<void>, x: Exchange): Promise<Reply | undefined> {
-    // The charges of one fsync share a promise, and so its translation.
-    if (commit !== this.#commit || this.#reply === undefined) {
-      this.#commit = commit;
-      this.#reply = commit.then(
-        () => undefined,
-        () => this.refuse(unavailable, "unavailable", x),
-      );
-    }
-    return this.#reply;
-  }
-
-  /** The reply for clients; in shadow mode none, but a count and a line in the log. */
-  refuse(reply: Reply, scope: Scope, x: Exchange): Reply | undefined {
-    if (this.host.mode === "enforce") return reply;
-    this.#shadowRefusals.get(scope)?.add(1);
-    this.host.log.info({ route: x.route.path, scope }, "shadow: meter would have refused");
-    return undefined;
-  }
-}
+const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
 
 export class ExchangeCharge implements Charge {
   usedMilli: number | undefined = undefined;
   journalled: Promise<Reply | undefined> | undefined = undefined;
   readonly #till: Till;
   readonly #x: Exchange;
-  /** The first reservation takes the charge, the others only hold credit until then. */
-  #reservation: Reservation | undefined;
+  /** Takes the charge of `settle`; further reservations only hold credit until then, or are parts. */
+  #first: Reservation | undefined;
   #more: Reservation[] | undefined;
   #commit: Promise<void> | undefined;
+  #earlierCommits: Promise<void>[] | undefined;
   /** The journal failed in a way that the surface was not told. */
   #failed: Reply | undefined;
 
@@ -77,26 +37,36 @@ export class ExchangeCharge implements Charge {
   }
 
   reserve(costMilli: number, options?: { readonly streamed?: boolean }): Reply | undefined {
-    const x = this.#x;
-    const principal = x.get("principal");
-    if (principal.kind === "anonymous") return this.#till.refuse(nobody, "anonymous", x);
-    const streamed = options?.streamed;
-    const requestId = x.peek("requestId") ?? "";
-    const about = { requestId, surface: x.route.surface, streamed };
-    const { meter } = this.#till.host;
-    let taken = meter.reserve(principal, costMilli, about);
-    if (taken.kind === "refused") {
-      const reply = this.#till.refuse(refusalReply(taken), taken.window ?? "plan", x);
-      if (reply !== undefined) return reply;
-      taken = meter.reserve(principal, costMilli, { ...about, force: true });
-    }
-    if (taken.kind !== "reserved") return this.#till.refuse(unavailable, "unavailable", x);
-    this.#keep(taken);
-    return undefined;
+    const taken = this.#take(costMilli, options?.streamed);
+    return taken.kind === "reserved" ? this.#hold(taken) : replyTo(taken);
   }
 
-  #keep(reservation: Reservation): void {
-    if (this.#reservation === undefined) this.#reservation = reservation;
+  open(costMilli: number): ChargePart | CuRefusal | { readonly kind: "unavailable" } {
+    const taken = this.#take(costMilli, undefined);
+    if (taken.kind === "reserved") {
+      this.#hold(taken);
+      return new Part(this, taken);
+    }
+    return taken.kind === "refused" ? taken : { kind: "unavailable" };
+  }
+
+  /** In shadow mode always a reservation. */
+  #take(costMilli: number, streamed: boolean | undefined): Taken {
+    const x = this.#x;
+    const till = this.#till;
+    const principal = x.get("principal");
+    if (principal.kind === "anonymous") return till.refused({ kind: "anonymous" }, x);
+    const about = { requestId: x.peek("requestId") ?? "", surface: x.route.surface, streamed };
+    const taken = till.meter.reserve(principal, costMilli, about);
+    if (taken.kind === "reserved") return taken;
+    const instead = till.refused(taken, x);
+    if (instead.kind !== "reserved" || taken.kind !== "refused") return instead;
+    const forced = till.meter.reserve(principal, costMilli, { ...about, force: true });
+    return forced.kind === "reserved" ? forced : till.refused(forced, x);
+  }
+
+  #hold(reservation: Reservation): undefined {
+    if (this.#first === undefined) this.#first = reservation;
     else (this.#more ??= []).push(reservation);
     if (reservation.journalled === undefined) return;
     const earlier = this.journalled;
@@ -104,19 +74,28 @@ export class ExchangeCharge implements Charge {
     this.journalled = earlier === undefined ? written : earlier.then((reply) => reply ?? written);
   }
 
-  settle(lines: readonly Omit<ChargeLine, "surface">[]): void {
+  settle(lines: readonly Line[]): void {
     if (this.usedMilli !== undefined) throw new Error("an exchange is settled once");
-    let total = 0;
-    for (const line of lines) total += line.costMilli;
     // What nobody reserved is charged all the same: the work is done.
-    if (this.#reservation === undefined) this.#failed = this.reserve(0);
-    if (this.#reservation === undefined) return;
-    const { surface } = this.#x.route;
-    this.#commit = this.#reservation.settle(lines.map((line) => withSurface(line, surface)));
-    // Awaited by `written`, which does not run when the client has left.
-    this.#commit.catch(() => {});
-    this.usedMilli = total;
+    if (this.#first === undefined) this.#failed = this.reserve(0);
+    if (this.#first === undefined) return;
+    this.settlePart(this.#first, lines);
     this.release();
+  }
+
+  /** Charges one reservation. For parts; `settle` is the whole. */
+  settlePart(reservation: Reservation, lines: readonly Line[]): void {
+    const { surface } = this.#x.route;
+    const commit = reservation.settle(lines.map((line) => ({ ...line, surface })));
+    let total = this.usedMilli ?? 0;
+    for (const line of lines) total += line.costMilli;
+    this.usedMilli = total;
+    // Awaited by `written`, which does not run when the client has left.
+    commit.catch(() => {});
+    if (this.#commit !== undefined && this.#commit !== commit) {
+      (this.#earlierCommits ??= []).push(this.#commit);
+    }
+    this.#commit = commit;
   }
 
   /** Before the head of a streamed answer: no byte leaves while the intent is not on disk. */
@@ -127,27 +106,57 @@ export class ExchangeCharge implements Charge {
     });
   }
 
-  /** Before the last byte: waits until the charge is on disk; a Reply when it is not. */
+  /** Before the last byte: waits until every charge is on disk; a Reply when one is not. */
   written(): Promise<Reply | undefined> | Reply | undefined {
     if (this.#failed !== undefined) return this.#failed;
     if (this.#commit === undefined) return undefined;
-    return this.#till.replyAfter(this.#commit, this.#x);
+    const last = this.#till.replyAfter(this.#commit, this.#x);
+    return this.#earlierCommits === undefined ? last : this.#allWritten(this.#earlierCommits, last);
+  }
+
+  async #allWritten(
+    earlier: readonly Promise<void>[],
+    last: Promise<Reply | undefined>,
+  ): Promise<Reply | undefined> {
+    for (const commit of earlier) {
+      const reply = await this.#till.replyAfter(commit, this.#x);
+      if (reply !== undefined) return reply;
+    }
+    return last;
   }
 
   /** Gives back whatever was not charged. */
   release(): void {
-    this.#reservation?.release();
+    this.#first?.release();
     if (this.#more === undefined) return;
     for (const reservation of this.#more) reservation.release();
   }
 }
 
-function withSurface(line: Omit<ChargeLine, "surface">, surface: string): ChargeLine {
-  return { ...line, surface };
+class Part implements ChargePart {
+  readonly #charge: ExchangeCharge;
+  readonly #reservation: Reservation;
+
+  constructor(charge: ExchangeCharge, reservation: Reservation) {
+    this.#charge = charge;
+    this.#reservation = reservation;
+  }
+
+  settle(lines: readonly Line[]): void {
+    this.#charge.settlePart(this.#reservation, lines);
+  }
+
+  release(): void {
+    this.#reservation.release();
+  }
 }
 
 /** decisions.md section 3: `window` is absent where the plan refuses. */
-function refusalReply({ window, usedCuMilli, limitCuMilli }: CuRefusal): Reply {
+function replyTo(refused: Exclude<Taken, Reservation>): Reply {
+  if (refused.kind !== "refused") {
+    return refused.kind === "anonymous" ? unauthorized : unavailable;
+  }
+  const { window, usedCuMilli, limitCuMilli } = refused;
   return refuse("GATEWAY_CU_LIMIT_EXCEEDED", {
     details: {
       ...(window !== undefined && { window }),

@@ -1,6 +1,7 @@
 /** Gives the exchange its account: credit is reserved before the work, charged after it, on disk before the answer ends. */
 import { defineStep, type Charge, type Exchange, type Principal } from "sluice-gateway/plugin";
-import { ExchangeCharge, Till } from "./exchange-charge.ts";
+import { ExchangeCharge } from "./exchange-charge.ts";
+import { Till } from "./till.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {

@@ -93,9 +93,9 @@ export interface MeterFixture {
   /** What was logged, as `level message`. */
   readonly logged: readonly string[];
   /** Opens a meter on the folder; it is closed when the test ends. */
-  open(more?: Partial<MeterOptions>): Promise<MeterService>;
+  readonly open: (more?: Partial<MeterOptions>) => Promise<MeterService>;
   /** The folder as a crash at this moment would leave it, in a place of its own. */
-  crashed(): MeterFixture;
+  readonly crashed: () => MeterFixture;
 }
 
 export function meterFixture(t: TestContext): MeterFixture {

@@ -1,7 +1,7 @@
 /** Random lives of reservations, crashes among them, against a model that keeps a list. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type { MeterService } from "../../src/metering/meter.ts";
 import { readUsage } from "../../src/metering/read-usage.ts";
 import type { KeyPrincipal, Reservation } from "../../src/plugin.ts";

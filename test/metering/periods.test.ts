@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { Draws, periodOf, type Split } from "../../src/metering/periods.ts";
 import { planOf, workspaceOf } from "./fixture.ts";
 

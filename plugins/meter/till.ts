@@ -1,0 +1,74 @@
+/** What all exchanges of one `meter` step share: where they are charged, and what shadow mode makes of a refusal. */
+import {
+  refuse,
+  type Counter,
+  type CuRefusal,
+  type Exchange,
+  type Host,
+  type Meter,
+  type Reply,
+  type Reservation,
+} from "sluice-gateway/plugin";
+
+/** The journal cannot be written: nothing is served unmetered. */
+export const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
+
+const scopes = ["plan", "30d", "24h", "unavailable", "anonymous"] as const;
+type Scope = (typeof scopes)[number];
+type Refused = CuRefusal | { readonly kind: "unavailable" | "anonymous" };
+
+/** Stands in where nobody can be charged and nothing may be refused. */
+const free: Reservation = {
+  kind: "reserved",
+  costMilli: 0,
+  settle: () => Promise.resolve(),
+  release() {},
+};
+
+export class Till {
+  readonly meter: Meter;
+  readonly #host: Host;
+  readonly #shadowRefusals = new Map<Scope, Counter>();
+  #commit: Promise<void> | undefined;
+  #reply: Promise<Reply | undefined> | undefined;
+
+  constructor(host: Host) {
+    this.meter = host.meter;
+    this.#host = host;
+    const refusals = host.metrics.counter(
+      "sluice_meter_shadow_refusals_total",
+      "What meter in shadow mode would have refused, by the limit that was reached.",
+      ["scope"],
+    );
+    for (const scope of scopes) this.#shadowRefusals.set(scope, refusals.with({ scope }));
+  }
+
+  /** What to send instead of the answer once it is known whether `commit` is on disk: nothing, or 503. */
+  replyAfter(commit: Promise<void>, x: Exchange): Promise<Reply | undefined> {
+    // The charges of one fsync share a promise, and so its translation.
+    if (commit !== this.#commit || this.#reply === undefined) {
+      this.#commit = commit;
+      this.#reply = commit.then(
+        () => undefined,
+        () => {
+          if (this.#host.mode === "enforce") return unavailable;
+          this.#count("unavailable", x);
+          return undefined;
+        },
+      );
+    }
+    return this.#reply;
+  }
+
+  /** The refusal itself; in shadow mode a count, a line in the log, and a reservation that costs nothing. */
+  refused<R extends Refused>(refusal: R, x: Exchange): R | Reservation {
+    if (this.#host.mode === "enforce") return refusal;
+    this.#count(refusal.kind === "refused" ? (refusal.window ?? "plan") : refusal.kind, x);
+    return free;
+  }
+
+  #count(scope: Scope, x: Exchange): void {
+    this.#shadowRefusals.get(scope)?.add(1);
+    this.#host.log.info({ route: x.route.path, scope }, "shadow: meter would have refused");
+  }
+}
