@@ -133,6 +133,9 @@ export const sluiceErrors = {
   SLUICE_UPSTREAM_UNKNOWN: "Define it under `upstreams:`, or correct the name.",
   SLUICE_UPSTREAM_UNUSED: "Name it in a surface's options, or remove it.",
 
+  SLUICE_TOOL_INVALID: "Correct the tool, or remove the plugin from `tools:`.",
+  SLUICE_SECRET_MISSING:
+    "Set GATEWAY_SECRET (`secret` in pipeline.yaml) to a long random text, the same on every replica.",
   SLUICE_LISTEN_FAILED:
     "Stop what uses the address, or choose another: `server` and `admin` in pipeline.yaml, PORT and ADMIN_PORT in the environment.",
   SLUICE_START_FAILED: "Read the message: nothing was left running.",

@@ -9,8 +9,11 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
 import type { JsonSchema, Host } from "./services.ts";
+import type { Tool } from "./tool.ts";
 
 export type * from "./services.ts";
+export type * from "./tool.ts";
+export { toolFailure } from "./tool.ts";
 export { addressKey } from "./address.ts";
 export { refuse, type GatewayCode } from "./errors.ts";
 export { redact } from "./redact.ts";
@@ -218,7 +221,16 @@ export interface Surface<Options = Record<string, never>> extends Manifest<Optio
   start(options: Options, host: Host): Awaitable<SurfaceHooks>;
 }
 
-export type Plugin = Step<never> | Surface<never>;
+/** Adds tools to the catalogue that all tool surfaces share. */
+export interface ToolsPlugin<Options = Record<string, never>> extends Manifest<Options> {
+  readonly kind: "tools";
+  start(
+    options: Options,
+    host: Host,
+  ): Awaitable<{ readonly tools: readonly Tool<never>[]; stop?(): Awaitable<void> }>;
+}
+
+export type Plugin = Step<never> | Surface<never> | ToolsPlugin<never>;
 
 /** Declares a step: it looks at, changes or refuses an exchange on its way. */
 export function defineStep<Options>(step: Omit<Step<Options>, "kind">): Step<Options> {
@@ -228,4 +240,11 @@ export function defineStep<Options>(step: Omit<Step<Options>, "kind">): Step<Opt
 /** Declares a surface: it answers a route. */
 export function defineSurface<Options>(surface: Omit<Surface<Options>, "kind">): Surface<Options> {
   return { kind: "surface", ...surface };
+}
+
+/** Declares a plugin that adds tools. Its manifest has no slots: tools see a caller, not an exchange. */
+export function defineTools<Options>(
+  tools: Omit<ToolsPlugin<Options>, "kind" | "needs" | "wants" | "provides">,
+): ToolsPlugin<Options> {
+  return { kind: "tools", ...tools };
 }

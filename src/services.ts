@@ -2,6 +2,7 @@
  * The services that plugins reach through `host`: types only, so that a third party can build on them as we do.
  * Their implementations live in the folders named beside each one.
  */
+import type { Tools } from "./tool.ts";
 import type { Exchange, Reply } from "./plugin.ts";
 
 /** A JSON Schema (draft 2020-12 subset that ajv reads). */
@@ -18,6 +19,10 @@ export interface Host {
   readonly metrics: Metrics;
   readonly accounts: Accounts;
   readonly meter: Meter;
+  /** The catalogue of this generation. While a `tools` plugin starts it is not complete yet. */
+  readonly tools: Tools;
+  readonly seal: Seal;
+  readonly claims: Claims;
   /** The Substrate node pool named in `upstreams`; undefined when there is none of that name. */
   ledger(upstream: string): Ledger | undefined;
   /** A streamed way to the upstream of that name; undefined when there is none. Its connections are shared. */
@@ -54,8 +59,16 @@ export interface Clock {
 
 /** Prometheus metrics. Bind label values once, at start: the data path only adds numbers. Labels never from user input. */
 export interface Metrics {
-  counter<L extends string = never>(name: string, help: string, labels?: readonly L[]): Family<L, Counter>;
-  gauge<L extends string = never>(name: string, help: string, labels?: readonly L[]): Family<L, Gauge>;
+  counter<L extends string = never>(
+    name: string,
+    help: string,
+    labels?: readonly L[],
+  ): Family<L, Counter>;
+  gauge<L extends string = never>(
+    name: string,
+    help: string,
+    labels?: readonly L[],
+  ): Family<L, Gauge>;
   /** `buckets`: upper bounds in the metric's unit (seconds for latencies), ascending. */
   histogram<L extends string = never>(
     name: string,
@@ -208,13 +221,25 @@ export interface Meter {
   ): Reservation | CuRefusal | { readonly kind: "unavailable" };
 }
 
+/** One call's share of an exchange's account, where an exchange holds several calls. End it exactly once. */
+export interface ChargePart {
+  /** Charges the lines and gives back the rest. */
+  settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
+  release(): void;
+}
+
 /** The slot `charge` of the `meter` step: the exchange's own account. */
 export interface Charge {
   /** Reserves; a Reply is the refusal to send (429 with details, 503). Adds to an earlier reservation. */
   reserve(costMilli: number, options?: { readonly streamed?: boolean }): Reply | undefined;
   /** Says what is really owed. Called at most once. The core waits for the disk before the last byte leaves. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
-  /** Sum of the settled lines; undefined before `settle`. */
+  /**
+   * Reserves for one of several calls of the exchange, which settles or releases on its own. Beside parts, `reserve` and
+   * `settle` are not used.
+   */
+  open(costMilli: number): ChargePart | CuRefusal | { readonly kind: "unavailable" };
+  /** Sum of the settled lines, of parts too; undefined before anything was settled. */
   readonly usedMilli: number | undefined;
   /**
    * After `reserve` with `streamed`: await it before the first byte. Resolves when a crash can no longer lose the
@@ -272,6 +297,27 @@ export interface LedgerRpc {
   readonly lines: readonly Pick<ChargeLine, "method" | "costMilli">[];
   /** After `run`: why no node answered, when that befell every call of the body. */
   readonly failure: "unreachable" | "timeout" | "garbage" | "aborted" | undefined;
+}
+
+// ── sealing and claims (src/seal, src/store) ────────────────────────────────────────────────────────────────────
+
+/** Tokens that only this deployment can make: self-describing, signed with GATEWAY_SECRET, valid on every replica. */
+export interface Seal {
+  /** `purpose` keeps tokens of one use from being taken for another's. `expiresAt`: milliseconds since 1970. */
+  seal(purpose: string, value: object, expiresAt: number): string;
+  /** The value sealed for that purpose; undefined when forged or sealed for another. Expiry is the caller's to judge. */
+  open(
+    purpose: string,
+    token: string,
+  ): { readonly value: unknown; readonly expiresAt: number } | undefined;
+}
+
+/** Things that may happen once, whoever asks: kept in the store, across replicas and restarts. */
+export interface Claims {
+  /** True for the first caller of this id; remembered until `until` (milliseconds since 1970). Durable when it returns. */
+  claim(id: string, until: number): boolean;
+  /** Whether it was claimed. */
+  has(id: string): boolean;
 }
 
 // ── upstreams ───────────────────────────────────────────────────────────────────────────────────────────────────

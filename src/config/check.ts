@@ -26,7 +26,7 @@ export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin
     const plugin = plugins.get(use.name);
     let result = use;
     if (plugin !== undefined && plugin.kind !== kind) {
-      faults.push(wrongKind(use, plugin));
+      faults.push(wrongKind(use, plugin, kind));
     } else if (plugin !== undefined) {
       const checked = checkOptions(use, plugin);
       faults.push(...checked.faults);
@@ -42,7 +42,8 @@ export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin
     return { ...route, run: steps(route.run), to: complete(route.to, "surface") };
   });
   for (const use of config.unmatchedOff ?? []) complete(use, "step");
-  const whole: Config = { ...config, routes, unmatched: steps(config.unmatched) };
+  const tools = config.tools.map((use) => complete(use, "tools"));
+  const whole: Config = { ...config, routes, tools, unmatched: steps(config.unmatched) };
   for (const line of linesOf(whole)) faults.push(...proveOrder(line, plugins));
   faults.push(...routeFaults(whole), ...unknownUpstreams(whole, plugins));
   if (whole.routes.length > 0) faults.push(...unusedPlugins(whole), ...unusedUpstreams(whole));
@@ -76,14 +77,15 @@ export function routeTitle(route: Pick<RouteConfig, "path" | "methods" | "websoc
   return route.methods.includes("*") ? route.path : `${route.methods.join(",")} ${route.path}`;
 }
 
-function wrongKind(use: PluginUse, plugin: Plugin): Fault {
-  const isStep = plugin.kind === "step";
-  const message = isStep
-    ? `"${use.name}" is a step, but stands at "to:"`
-    : `"${use.name}" is a surface, but stands in a list of steps`;
-  const remedy = isStep
-    ? `Move "${use.name}" into \`run:\` and name a surface at \`to:\`.`
-    : `Name "${use.name}" at the route's \`to:\` instead.`;
+const places = {
+  step: { is: "a step", in: "in a list of steps", remedy: "Name it in `run:` or in a list" },
+  surface: { is: "a surface", in: 'at "to:"', remedy: "Name it at the route's `to:`" },
+  tools: { is: "a tools plugin", in: "under `tools:`", remedy: "Name it under `tools:`" },
+} as const;
+
+function wrongKind(use: PluginUse, plugin: Plugin, wanted: Plugin["kind"]): Fault {
+  const message = `"${use.name}" is ${places[plugin.kind].is}, but stands ${places[wanted].in}`;
+  const remedy = `${places[plugin.kind].remedy} instead.`;
   return fault("SLUICE_PLUGIN_KIND", message, { at: use.at, remedy });
 }
 
@@ -115,6 +117,7 @@ export function allUses(config: Config): PluginUse[] {
     ...config.routes.flatMap((route) => [...route.run, ...(route.off ?? []), route.to]),
     ...config.unmatched,
     ...(config.unmatchedOff ?? []),
+    ...config.tools,
   ];
 }
 

@@ -128,6 +128,10 @@ export interface Config {
   readonly plans: Readonly<Record<PlanName, PlanConfig>>;
   readonly upstreams: ReadonlyMap<string, UpstreamConfig>;
   readonly log: { readonly level: string };
+  /** What seals sessions and confirmation tokens; undefined: made and kept in the data folder. */
+  readonly secret: string | undefined;
+  /** What adds tools to the catalogue, in order. */
+  readonly tools: readonly PluginUse[];
   /** Third-party plugins: name to package or path. */
   readonly plugins: ReadonlyMap<string, { readonly source: string; readonly at: Position }>;
   /** Fastify plugins that wrap the whole listener. */

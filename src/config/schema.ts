@@ -196,6 +196,12 @@ export function fileSchema(entries: EntrySchemas): JsonSchema {
     "What runs where, in which order.",
     {
       version: { const: 1, description: "Version of this file's format." },
+      secret: {
+        type: "string",
+        minLength: 16,
+        description:
+          "Seals sessions and confirmation tokens, the same on every replica; absent: made and kept in the data folder.",
+      },
       environment: {
         enum: ["dev", "stage", "prod"],
         default: "dev",

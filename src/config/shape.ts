@@ -28,6 +28,7 @@ interface FileShape {
   readonly metering: Config["metering"];
   readonly plans: Readonly<Record<PlanName, PlanShape>>;
   readonly log: Config["log"];
+  readonly secret?: string;
   readonly upstreams: Readonly<Record<string, UpstreamShape | null>>;
   readonly plugins: Readonly<Record<string, string | null>>;
   readonly routes?: readonly (RouteShape | null)[];
@@ -82,8 +83,10 @@ export function shapeConfig(root: LocatedMap, file: string): { config: Config; f
     plans: shapePlans(shape.plans),
     upstreams: shapeUpstreams(shape.upstreams, root),
     log: shape.log,
+    secret: shape.secret,
+    tools: shapeUses(find(root, "/tools"), faults),
     plugins: shapePlugins(shape.plugins, root),
-    fastify: shapeFastify(find(root, "/fastify"), faults),
+    fastify: shapeUses(find(root, "/fastify"), faults),
     ...shapeUnmatched(find(root, "/unmatched"), expander),
     routes: (shape.routes ?? []).flatMap((route, index) => {
       const node = find(root, `/routes/${index}`);
@@ -92,7 +95,10 @@ export function shapeConfig(root: LocatedMap, file: string): { config: Config; f
         : [shapeRoute(route, node, expander, faults)];
     }),
   };
-  checkTools(find(root, "/tools"), faults);
+  if (config.environment === "prod" && config.secret === undefined) {
+    const at = find(root, "/environment")?.at ?? root.at;
+    faults.push(fault("SLUICE_SECRET_MISSING", "the environment prod needs a secret", { at }));
+  }
   return { config, faults: [...faults, ...expander.finish(config.routes.length > 0)] };
 }
 
@@ -200,15 +206,9 @@ function shapeUnmatched(
   return { unmatched: steps, unmatchedOff: off, unmatchedIncomplete: incomplete };
 }
 
-function shapeFastify(node: Located | undefined, faults: Fault[]): PluginUse[] {
+function shapeUses(node: Located | undefined, faults: Fault[]): PluginUse[] {
   if (node?.kind !== "list") return [];
   return node.items.flatMap((item) => readSurface(item, faults) ?? []);
-}
-
-/** The tool catalogue comes later; what stands here is at least well formed. */
-function checkTools(node: Located | undefined, faults: Fault[]): void {
-  if (node?.kind !== "list") return;
-  for (const item of node.items) readSurface(item, faults);
 }
 
 function shapeRoute(

@@ -113,6 +113,8 @@ function write(
   x.sent.bodyBytes = length;
   res.writeHead(head.status, head.fields);
   if (length === 0 || bytes === undefined) res.end();
+  // As many bytes as characters: ASCII, which latin1 writes the same and several µs cheaper at 20 KB.
+  else if (typeof bytes === "string" && length === bytes.length) res.end(bytes, "latin1");
   else res.end(bytes);
 }
 

@@ -6,19 +6,12 @@
 import type { Config, Fault, PluginUse, Position, RouteConfig, StepUse } from "../config/config.ts";
 import { fault, orderFaults } from "../config/fault.ts";
 import type { SluiceCode } from "../errors.ts";
-import type {
-  Forwarder,
-  ForwardOptions,
-  Host,
-  Ledger,
-  Plugin,
-  StepHooks,
-  SurfaceHooks,
-} from "../plugin.ts";
-import { createForwarder } from "../stream/forward.ts";
-import { UpstreamPools } from "../stream/upstream.ts";
+import type { Host, Ledger, Plugin, StepHooks, SurfaceHooks, ToolsPlugin } from "../plugin.ts";
+import { createCatalogue, type Catalogue } from "../tools/catalogue.ts";
 import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts";
-import { HandOver } from "./hand-over.ts";
+import { HandOver, type Needs } from "./hand-over.ts";
+import { stableJson } from "./stable-json.ts";
+import { Supply } from "./supply.ts";
 import { createRouter, type Router } from "./router.ts";
 import type { Services } from "./services.ts";
 import { RouteStats, type CoreMetrics } from "./stats.ts";
@@ -42,6 +35,8 @@ export interface Generation {
   retire(): Promise<void>;
 }
 
+type ToolsInstance = Awaited<ReturnType<ToolsPlugin<never>["start"]>>;
+
 export interface Provisioned {
   readonly generation: Generation | undefined;
   readonly faults: readonly Fault[];
@@ -58,6 +53,7 @@ export async function provision(
   const parts = new HandOver(previous?.parts);
   const builder = new Builder(config, plugins, services, core, parts);
   const routes: CompiledRoute[] = [];
+  await builder.tools();
   for (const route of config.routes) {
     const compiled = await builder.route(route);
     if (compiled !== undefined) routes.push(compiled);
@@ -113,10 +109,10 @@ function createGeneration(
 /** Starts plugins and compiles routes, collecting what goes wrong. */
 class Builder {
   readonly faults: Fault[] = [];
-  readonly ledgers = new Map<string, Ledger & { readonly ready: boolean }>();
+  readonly #supply: Supply;
+  readonly #catalogue: Catalogue;
   readonly #config: Config;
   readonly #plugins: ReadonlyMap<string, Plugin>;
-  readonly #services: Services;
   readonly #core: CoreMetrics;
   readonly #parts: HandOver;
 
@@ -129,9 +125,30 @@ class Builder {
   ) {
     this.#config = config;
     this.#plugins = plugins;
-    this.#services = services;
     this.#core = core;
     this.#parts = parts;
+    this.#catalogue = createCatalogue(services);
+    this.#supply = new Supply(config, services, parts, this.#catalogue);
+  }
+
+  get ledgers(): Generation["ledgers"] {
+    return this.#supply.ledgers;
+  }
+
+  /** Starts the `tools` plugins: before any surface, so that those find the catalogue complete. */
+  async tools(): Promise<void> {
+    const instances: ToolsInstance[] = [];
+    for (const use of this.#config.tools) {
+      const plugin = this.#plugins.get(use.name);
+      if (plugin?.kind !== "tools") continue;
+      const instance = await this.#start<ToolsInstance>(plugin, use, "enforce");
+      if (instance === undefined) continue;
+      instances.push(instance);
+      for (const problem of this.#catalogue.add(instance.tools)) {
+        this.#fault("SLUICE_TOOL_INVALID", `${use.name}: ${problem}`, use.at);
+      }
+    }
+    this.#supply.catalogueIs(instances.map(instanceId).join());
   }
 
   async route(config: RouteConfig): Promise<CompiledRoute | undefined> {
@@ -185,12 +202,12 @@ class Builder {
   }
 
   /** One instance per plugin, options and mode, whichever routes use it: buckets and caches are shared by them. */
-  async #start<Hooks extends StepHooks | SurfaceHooks>(
+  async #start<Hooks extends StepHooks | SurfaceHooks | ToolsInstance>(
     plugin: Plugin,
     use: PluginUse,
     mode: Host["mode"],
   ): Promise<Hooks | undefined> {
-    const host = this.#host(plugin.name, mode);
+    const { host, needs } = this.#supply.hostFor(plugin.name, mode);
     try {
       // Options were checked against the plugin's schema, which is what its `Options` type describes.
       const options = use.options as never;
@@ -200,11 +217,13 @@ class Builder {
       }
       if (wrong.length > 0) return undefined;
       const key = `plugin ${mode} ${plugin.name} ${stableJson(use.options)}`;
-      // The plugin's kind says which hooks `start` returns.
-      return (await this.#parts.acquire(key, plugin, async () => {
+      const start = async (): Promise<{ value: unknown; stop: () => unknown; needs: Needs }> => {
         const hooks = await plugin.start(options, host);
-        return { value: hooks, stop: () => hooks.stop?.() };
-      })) as Hooks;
+        return { value: hooks, stop: () => hooks.stop?.(), needs };
+      };
+      const holds = (earlier: Needs): boolean => this.#supply.renew(earlier);
+      // The plugin's kind says which hooks `start` returns.
+      return (await this.#parts.acquire(key, plugin, start, holds)) as Hooks;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       this.#fault("SLUICE_PLUGIN_START", `${plugin.name} did not start: ${reason}`, use.at);
@@ -215,62 +234,16 @@ class Builder {
   #fault(code: SluiceCode, message: string, at: Position): void {
     this.faults.push(fault(code, message, { at }));
   }
-
-  #host(plugin: string, mode: Host["mode"]): Host {
-    const { log, clock, metrics, accounts, meter } = this.#services;
-    const { environment, upstreams, file } = this.#config;
-    return {
-      environment,
-      mode,
-      log: log.child({ plugin }),
-      clock,
-      metrics,
-      accounts,
-      meter,
-      folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
-      upstream: (name) => upstreams.get(name),
-      ledger: (name) => this.#ledger(name),
-      forwarder: (name, options = {}) => this.#forwarder(name, options),
-    };
-  }
-
-  #forwarder(name: string, options: ForwardOptions): Forwarder | undefined {
-    const upstream = this.#config.upstreams.get(name);
-    if (upstream === undefined) return undefined;
-    const { clock, metrics } = this.#services;
-    const { at: _, ...settings } = upstream;
-    const key = `upstream ${name} ${stableJson(settings)}`;
-    const pools = this.#parts.acquireNow(key, undefined, () => {
-      const value = new UpstreamPools(upstream, clock);
-      return { value, stop: () => value.close() };
-    });
-    return createForwarder(pools, options, metrics);
-  }
-
-  #ledger(name: string): Ledger | undefined {
-    const opened = this.ledgers.get(name);
-    if (opened !== undefined) return opened;
-    const upstream = this.#config.upstreams.get(name);
-    if (upstream === undefined) return undefined;
-    const { at: _, ...settings } = upstream;
-    const ledger = this.#parts.acquireNow(
-      `ledger ${name} ${stableJson(settings)}`,
-      undefined,
-      () => {
-        const value = this.#services.openLedger(upstream);
-        return { value, stop: () => value.close() };
-      },
-    );
-    this.ledgers.set(name, ledger);
-    return ledger;
-  }
 }
 
-/** JSON with sorted keys: equal options have equal text, however they were written. */
-function stableJson(value: unknown): string {
-  return JSON.stringify(value, (_, member: unknown) =>
-    typeof member === "object" && member !== null && !Array.isArray(member)
-      ? Object.fromEntries(Object.entries(member).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : member,
-  );
+const instanceIds = new WeakMap<object, number>();
+let lastInstanceId = 0;
+
+/** A number for an instance, the same as long as it lives. */
+function instanceId(instance: object): number {
+  const known = instanceIds.get(instance);
+  if (known !== undefined) return known;
+  lastInstanceId++;
+  instanceIds.set(instance, lastInstanceId);
+  return lastInstanceId;
 }

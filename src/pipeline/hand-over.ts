@@ -1,16 +1,23 @@
 /** Parts that live as long as some generation uses them: started once, handed from one generation to the next. */
 
+/** What a part asked for while it started, and what that was then. */
+export type Needs = ReadonlyMap<string, string>;
+
+const noNeeds: Needs = new Map();
+
 interface Part {
   readonly value: unknown;
   /** What made the part; another maker under the same key (a plugin's new code) is another part. */
   readonly maker: unknown;
   readonly stop: () => unknown;
+  readonly needs: Needs;
   users: number;
 }
 
 interface Started<T> {
   readonly value: T;
   readonly stop: () => unknown;
+  readonly needs?: Needs;
 }
 
 export class HandOver {
@@ -26,15 +33,24 @@ export class HandOver {
     this.#previous = undefined;
   }
 
-  /** The part under this key: ours, else the previous generation's, else a new one from `start`. */
-  async acquire<T>(key: string, maker: unknown, start: () => Promise<Started<T>>): Promise<T> {
+  /**
+   * The part under this key: ours, else the previous generation's if what it needs `holds` still, else a new one from
+   * `start`.
+   */
+  async acquire<T>(
+    key: string,
+    maker: unknown,
+    start: () => Promise<Started<T>>,
+    holds: (needs: Needs) => boolean = () => true,
+  ): Promise<T> {
     // What is stored under a key was made by `start` of the same maker, so it is a T.
-    return (this.#take(key, maker) ?? this.#hold(key, maker, await start())).value as T;
+    return (this.#take(key, maker, holds) ?? this.#hold(key, maker, await start())).value as T;
   }
 
   /** The same for parts that start at once. */
   acquireNow<T>(key: string, maker: unknown, start: () => Started<T>): T {
-    return (this.#take(key, maker) ?? this.#hold(key, maker, start())).value as T;
+    const taken = this.#take(key, maker, () => true);
+    return (taken ?? this.#hold(key, maker, start())).value as T;
   }
 
   /** Lets go of everything held; stops what nobody else holds. */
@@ -45,18 +61,18 @@ export class HandOver {
     await Promise.all(parts.filter((part) => part.users === 0).map((part) => part.stop()));
   }
 
-  #take(key: string, maker: unknown): Part | undefined {
+  #take(key: string, maker: unknown, holds: (needs: Needs) => boolean): Part | undefined {
     const own = this.#held.get(key);
     if (own !== undefined) return own;
     const earlier = this.#previous?.get(key);
-    if (earlier === undefined || earlier.maker !== maker) return undefined;
+    if (earlier === undefined || earlier.maker !== maker || !holds(earlier.needs)) return undefined;
     earlier.users++;
     this.#held.set(key, earlier);
     return earlier;
   }
 
   #hold(key: string, maker: unknown, started: Started<unknown>): Part {
-    const part: Part = { ...started, maker, users: 1 };
+    const part: Part = { needs: noNeeds, ...started, maker, users: 1 };
     this.#held.set(key, part);
     return part;
   }

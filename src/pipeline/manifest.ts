@@ -1,5 +1,5 @@
 /** Checks at run time that what a module exports is a plugin: third parties may write JavaScript. */
-import type { Phase } from "../plugin.ts";
+import type { Phase, Plugin } from "../plugin.ts";
 
 const stepPhases: readonly Phase[] = [
   "requestHeaders",
@@ -9,7 +9,11 @@ const stepPhases: readonly Phase[] = [
   "responseEnd",
   "settled",
 ];
-const surfacePhases: readonly Phase[] = ["answer"];
+const phasesOf: Readonly<Record<Plugin["kind"], readonly Phase[]>> = {
+  step: stepPhases,
+  surface: ["answer"],
+  tools: [],
+};
 const members = [
   "kind",
   "name",
@@ -27,8 +31,10 @@ export function pluginProblems(value: unknown): string[] {
   if (!isRecord(value)) return ["its default export is no object"];
   const { kind, name, description, start, check, options } = value;
   const problems: string[] = [];
-  if (kind !== "step" && kind !== "surface") {
-    return ['its `kind` is neither "step" nor "surface" (defineStep and defineSurface set it)'];
+  if (kind !== "step" && kind !== "surface" && kind !== "tools") {
+    return [
+      'its `kind` is not "step", "surface" or "tools" (defineStep, defineSurface and defineTools set it)',
+    ];
   }
   if (typeof name !== "string" || !/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
     problems.push("its `name` is not in kebab case");
@@ -40,9 +46,7 @@ export function pluginProblems(value: unknown): string[] {
     problems.push("its `check` is no function");
   problems.push(...optionsProblems(options));
   for (const member of ["needs", "wants", "provides"]) {
-    problems.push(
-      ...slotProblems(member, value[member], kind === "step" ? stepPhases : surfacePhases),
-    );
+    problems.push(...slotProblems(member, value[member], phasesOf[kind]));
   }
   const unknown = Object.keys(value).filter((key) => !members.includes(key));
   if (unknown.length > 0) problems.push(`its manifest has unknown members: ${unknown.join(", ")}`);

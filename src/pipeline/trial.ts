@@ -8,6 +8,7 @@ import { createWhitelist } from "../ledger/whitelist.ts";
 import { createLog } from "../log.ts";
 import { createMetrics } from "../metrics.ts";
 import { nextGeneration, type Checked } from "./load-generation.ts";
+import { createSeal } from "../store/seal.ts";
 import type { Services } from "./services.ts";
 import { coreMetrics } from "./stats.ts";
 
@@ -28,6 +29,8 @@ function inertServices(): Services {
     metrics: createMetrics(),
     accounts: { identify: () => ({ kind: "anonymous", reason: "unauthorized" }) },
     meter: { reserve: () => ({ kind: "unavailable" }) },
+    seal: createSeal("trial"),
+    claims: { claim: () => false, has: () => false },
     openLedger: (upstream) => ({
       methods: createWhitelist(upstream),
       call: () => ({ kind: "failed", reason: "unreachable" }),

@@ -15,6 +15,8 @@ import { checkFile, nextGeneration } from "../pipeline/load-generation.ts";
 import type { Services } from "../pipeline/services.ts";
 import { coreMetrics } from "../pipeline/stats.ts";
 import type { Clock, Log } from "../plugin.ts";
+import { openClaims } from "../store/claims.ts";
+import { createSeal, keptSecret } from "../store/seal.ts";
 import { lockStore } from "../store/lock.ts";
 import { StoreError } from "../store/store-error.ts";
 import { startAdmin, type Admin } from "./admin.ts";
@@ -92,12 +94,16 @@ export async function startGateway(options: StartOptions): Promise<Gateway> {
       metrics,
     });
     stack.defer(() => meter.close());
+    const claims = openClaims(dataDir, clock);
+    stack.defer(() => claims.close());
     const services: Services = {
       log,
       clock,
       metrics,
       accounts,
       meter,
+      claims,
+      seal: createSeal(config.secret ?? keptSecret(dataDir)),
       openLedger: (upstream) => {
         const shared = { upstream, clock, log, metrics };
         return openLedger({ ...shared, pool: openPool(shared) });

@@ -123,7 +123,15 @@ function watchFile(file: string, clock: Clock, changed: () => void): Disposable 
 }
 
 /** The sections that a running process cannot change. */
-const fixedSections = ["environment", "server", "admin", "store", "metering", "log"] as const;
+const fixedSections = [
+  "environment",
+  "server",
+  "admin",
+  "store",
+  "metering",
+  "log",
+  "secret",
+] as const;
 
 function needsRestart(before: Config, after: Config): Fault[] {
   const at = { file: after.file, line: 1, col: 1 };

@@ -23,6 +23,7 @@ export interface CommandLine {
 
 const pipeline = `version: 1
 environment: \${GATEWAY_ENV}
+secret: at-least-sixteen-characters
 store: { data: ./data }
 routes:
   - { path: /x, methods: [GET], run: [], to: models }

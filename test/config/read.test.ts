@@ -132,9 +132,9 @@ environment: \${GATEWAY_ENV}
 server: { port: "\${PORT}", drainSeconds: "\${DRAIN}" }
 upstreams: { a: { urls: "http://a", singleFlight: "\${SHARE}" } }
 ${routes}`,
-    { GATEWAY_ENV: "prod", PORT: "81", DRAIN: "1.5", SHARE: "false" },
+    { GATEWAY_ENV: "stage", PORT: "81", DRAIN: "1.5", SHARE: "false" },
   );
-  assert.equal(config.environment, "prod");
+  assert.equal(config.environment, "stage");
   assert.equal(config.server.port, 81);
   assert.equal(config.server.drainSeconds, 1.5);
   assert.equal(config.upstreams.get("a")?.singleFlight, false);
@@ -243,6 +243,7 @@ test("the shipped file reads the documented variables, and is sound without any"
   assert.equal(plain.config?.store.data, join(root, "data"));
   const env = {
     GATEWAY_ENV: "prod",
+    GATEWAY_SECRET: "at-least-sixteen-characters",
     HOST: "0.0.0.0",
     PORT: "1",
     ADMIN_PORT: "2",

@@ -12,6 +12,7 @@ import {
   type SurfaceHooks,
 } from "../../src/plugin.ts";
 import { provision, type Generation } from "../../src/pipeline/generation.ts";
+import { createSeal } from "../../src/store/seal.ts";
 import type { Services } from "../../src/pipeline/services.ts";
 import { coreMetrics } from "../../src/pipeline/stats.ts";
 import { listen, type Listener } from "../../src/server/listen.ts";
@@ -125,6 +126,8 @@ function testServices(log: Log): Services {
     metrics: noMetrics,
     accounts: { identify: () => ({ kind: "anonymous", reason: "missing authorization header" }) },
     meter: { reserve: () => ({ kind: "unavailable" }) },
+    seal: createSeal("test"),
+    claims: { claim: () => false, has: () => false },
     openLedger: () => {
       throw new Error("no node in this test");
     },
@@ -179,6 +182,8 @@ function describe(
     plans: { free: plan, developer: plan, startup: plan, enterprise: plan },
     upstreams: new Map(),
     log: { level: "silent" },
+    secret: undefined,
+    tools: [],
     plugins: new Map(),
     fastify: [],
     unmatched: uses(unmatched),

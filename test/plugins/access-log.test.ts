@@ -71,7 +71,12 @@ test("a line says who, what, how it ended, how long it took and what it cost", a
     slots: {
       requestId: "req-1",
       principal: keyPrincipal({ id: "key_9" }),
-      charge: { usedMilli: 250, reserve: () => undefined, settle() {} },
+      charge: {
+        usedMilli: 250,
+        reserve: () => undefined,
+        open: () => ({ kind: "unavailable" }),
+        settle() {},
+      },
     },
   });
   assert.deepEqual(await lines(), [

@@ -14,6 +14,7 @@ import type {
   SlotName,
   Slots,
 } from "../../src/plugin.ts";
+import { createSeal } from "../../src/store/seal.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
@@ -30,6 +31,9 @@ export function fakeHost(more: Partial<Host> = {}): Host {
     metrics: createMetrics(),
     accounts: { identify: () => missing },
     meter: { reserve: () => ({ kind: "unavailable" }) },
+    tools: { list: [], call: () => Promise.reject(new Error("no tools in this test")) },
+    seal: createSeal("test"),
+    claims: { claim: () => true, has: () => false },
     ledger: () => undefined,
     upstream: () => undefined,
     forwarder: () => undefined,

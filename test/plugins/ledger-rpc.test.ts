@@ -21,6 +21,10 @@ class FakeCharge implements Charge {
     return this.refusal;
   }
 
+  open(): { readonly kind: "unavailable" } {
+    return { kind: "unavailable" };
+  }
+
   settle(lines: Parameters<Charge["settle"]>[0]): void {
     this.usedMilli = lines.reduce((sum, line) => sum + line.costMilli, 0);
     this.done.push(`settle ${lines.map((line) => `${line.method} ${line.costMilli}`).join(", ")}`);

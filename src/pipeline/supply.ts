@@ -1,0 +1,130 @@
+/**
+ * What plugins get from their host in one generation. It remembers what each plugin asked for while it started, so that
+ * a reload hands over only plugins for which all of that is still the same.
+ */
+import type { Config } from "../config/config.ts";
+import type { ForwardOptions, Forwarder, Host, Ledger, Tools } from "../plugin.ts";
+import { createForwarder } from "../stream/forward.ts";
+import { UpstreamPools } from "../stream/upstream.ts";
+import type { HandOver, Needs } from "./hand-over.ts";
+import type { Services } from "./services.ts";
+import { stableJson } from "./stable-json.ts";
+
+type OpenLedger = ReturnType<Services["openLedger"]>;
+
+export class Supply {
+  /** Node pools in use, by upstream name. */
+  readonly ledgers = new Map<string, OpenLedger>();
+  readonly #config: Config;
+  readonly #services: Services;
+  readonly #parts: HandOver;
+  readonly #tools: Tools;
+  /** Which instances the catalogue was made of; see `catalogueIs`. */
+  #catalogue = "";
+
+  constructor(config: Config, services: Services, parts: HandOver, tools: Tools) {
+    this.#config = config;
+    this.#services = services;
+    this.#parts = parts;
+    this.#tools = tools;
+  }
+
+  /** Names the instances that make up the catalogue, once all have started. */
+  catalogueIs(instances: string): void {
+    this.#catalogue = instances;
+  }
+
+  /** A host for one plugin instance; `needs` fills as the plugin asks. */
+  hostFor(plugin: string, mode: Host["mode"]): { host: Host; needs: Needs } {
+    const { log, clock, metrics, accounts, meter, seal, claims } = this.#services;
+    const { environment, upstreams, file } = this.#config;
+    const needs: Map<string, string> = new Map();
+    const note = (need: string): void => void needs.set(need, this.#state(need));
+    const noteTools = (): Tools => {
+      note("tools");
+      return this.#tools;
+    };
+    const host: Host = {
+      environment,
+      mode,
+      log: log.child({ plugin }),
+      clock,
+      metrics,
+      accounts,
+      meter,
+      seal,
+      claims,
+      folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
+      get tools() {
+        return noteTools();
+      },
+      upstream: (name) => {
+        note(`upstream ${name}`);
+        return upstreams.get(name);
+      },
+      ledger: (name) => {
+        note(`ledger ${name}`);
+        return this.#ledger(name);
+      },
+      forwarder: (name, options = {}) => {
+        note(`forwarder ${name}`);
+        return this.#forwarder(name, options);
+      },
+    };
+    return { host, needs };
+  }
+
+  /** True when all that was asked for is the same now; then this generation holds it, too. */
+  renew(needs: Needs): boolean {
+    for (const [need, state] of needs) if (this.#state(need) !== state) return false;
+    for (const need of needs.keys()) {
+      const [kind, name = ""] = need.split(" ");
+      if (kind === "ledger") this.#ledger(name);
+      if (kind === "forwarder") this.#pools(name);
+    }
+    return true;
+  }
+
+  #state(need: string): string {
+    if (need === "tools") return this.#catalogue;
+    return this.#settings(need.slice(need.indexOf(" ") + 1));
+  }
+
+  #settings(upstream: string): string {
+    const found = this.#config.upstreams.get(upstream);
+    if (found === undefined) return "";
+    const { at: _, ...settings } = found;
+    return stableJson(settings);
+  }
+
+  #forwarder(name: string, options: ForwardOptions): Forwarder | undefined {
+    const pools = this.#pools(name);
+    return pools === undefined
+      ? undefined
+      : createForwarder(pools, options, this.#services.metrics);
+  }
+
+  #pools(name: string): UpstreamPools | undefined {
+    const upstream = this.#config.upstreams.get(name);
+    if (upstream === undefined) return undefined;
+    const { clock } = this.#services;
+    return this.#parts.acquireNow(`upstream ${name} ${this.#settings(name)}`, undefined, () => {
+      const value = new UpstreamPools(upstream, clock);
+      return { value, stop: () => value.close() };
+    });
+  }
+
+  #ledger(name: string): Ledger | undefined {
+    const opened = this.ledgers.get(name);
+    if (opened !== undefined) return opened;
+    const upstream = this.#config.upstreams.get(name);
+    if (upstream === undefined) return undefined;
+    const key = `ledger ${name} ${this.#settings(name)}`;
+    const ledger = this.#parts.acquireNow(key, undefined, () => {
+      const value = this.#services.openLedger(upstream);
+      return { value, stop: () => value.close() };
+    });
+    this.ledgers.set(name, ledger);
+    return ledger;
+  }
+}

@@ -1,0 +1,32 @@
+/** Things that may happen once, kept in the data folder: they survive a restart. */
+import { join } from "node:path";
+import type { Claims, Clock } from "../services.ts";
+import { openDatabase } from "./sqlite.ts";
+
+const migrations = [
+  "CREATE TABLE claims (id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID, STRICT;" +
+    "CREATE INDEX claims_until ON claims (until);",
+];
+
+const sweepMs = 60_000;
+
+export interface ClaimsService extends Claims {
+  close(): void;
+}
+
+/** Throws StoreError when the data folder cannot be used. */
+export function openClaims(dataDir: string, clock: Clock): ClaimsService {
+  const db = openDatabase(join(dataDir, "claims.db"), migrations);
+  const insert = db.prepare("INSERT INTO claims (id, until) VALUES (?, ?) ON CONFLICT DO NOTHING");
+  const find = db.prepare("SELECT 1 FROM claims WHERE id = ?");
+  const forget = db.prepare("DELETE FROM claims WHERE until <= ?");
+  const sweep = clock.every(sweepMs, () => forget.run(clock.now()));
+  return {
+    claim: (id, until) => insert.run(id, until).changes === 1,
+    has: (id) => find.get(id) !== undefined,
+    close() {
+      sweep[Symbol.dispose]();
+      db.close();
+    },
+  };
+}

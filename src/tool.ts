@@ -1,0 +1,133 @@
+/**
+ * The contract of tools: what a `tools` plugin adds to the catalogue, and the catalogue that every tool surface shares
+ * (`/mcp`, `/rpc`, discovery, `gateway_batch`). Exported through `sluice-gateway/plugin`.
+ */
+import type { GatewayCode } from "./errors.ts";
+import type { Capability, Charge, JsonSchema, KeyPrincipal } from "./services.ts";
+
+/** Hints for agents, as the Model Context Protocol defines them. `write` tools may not claim `readOnlyHint`. */
+export interface ToolAnnotations {
+  readonly title?: string;
+  readonly readOnlyHint?: boolean;
+  readonly destructiveHint?: boolean;
+  readonly idempotentHint?: boolean;
+  readonly openWorldHint?: boolean;
+}
+
+/** What a tool costs, milli-CU. A function of the input when it varies; `estimateMilli` is what catalogues show. */
+export type ToolPrice =
+  | number
+  | { readonly estimateMilli: number; readonly of: (input: never) => number };
+
+/** One tool. `Input` is what the schema describes: it has been validated when `call` runs. */
+export interface Tool<Input = unknown> {
+  /** Letters, digits and underscores; unique on a deployment. */
+  readonly name: string;
+  readonly description: string;
+  /** JSON Schema 2020-12; the root is `type: "object"`, without `oneOf`, `anyOf` or `allOf` beside it. */
+  readonly inputSchema: JsonSchema;
+  readonly price: ToolPrice;
+  readonly capability: Capability | undefined;
+  /** Changes something: asks for confirmation first and never runs in a batch. */
+  readonly write?: boolean;
+  readonly annotations?: ToolAnnotations;
+  /** Checks that come before the schema's (a batch that is too large). */
+  readonly before?: (input: unknown) => ToolFailure | undefined;
+  /** What a person who confirms a write tool is shown: plain JSON values. */
+  readonly summarise?: (
+    input: Input,
+    context: ToolContext,
+  ) => Promise<{ readonly ok: true; readonly summary: object } | ToolFailure>;
+  /** A throw is a bug: GATEWAY_INTERNAL_ERROR. After 30 s the call is aborted: GATEWAY_TOOL_EXECUTION_ERROR. */
+  call(input: Input, context: ToolContext): ToolResult | Promise<ToolResult>;
+}
+
+export type ToolResult =
+  /** A JSON value, serialised once by the catalogue. */
+  | { readonly ok: true; readonly value: unknown; readonly usage?: ModelUsage }
+  /** Already JSON text: nothing parses or copies it on its way. */
+  | { readonly ok: true; readonly json: string; readonly usage?: ModelUsage }
+  | ToolFailure;
+
+/** For inference tools: the `genAI…` members of the usage metadata. */
+export interface ModelUsage {
+  readonly model: string;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+/** An expected failure; costs nothing. `message` is shown to the caller: never an upstream's text. */
+export interface ToolFailure {
+  readonly ok: false;
+  readonly code: GatewayCode;
+  readonly message: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+export function toolFailure(
+  code: GatewayCode,
+  message: string,
+  details?: Readonly<Record<string, unknown>>,
+): ToolFailure {
+  return { ok: false, code, message, ...(details !== undefined && { details }) };
+}
+
+/** What a tool gets beside its input. */
+export interface ToolContext {
+  readonly principal: KeyPrincipal;
+  readonly requestId: string;
+  /** Aborts at the time-out, and when the caller has gone. */
+  readonly signal: AbortSignal;
+  /** Tells a caller that asked for it how far the call is; `total` absent: unknown. */
+  progress(done: number, total?: number, message?: string): void;
+  /** Calls another tool of the catalogue as this caller, with its own usage accounting. */
+  run(tool: string, input: unknown): Promise<ToolOutcome>;
+}
+
+/** Who calls a tool, for the catalogue. */
+export interface ToolCaller {
+  readonly principal: KeyPrincipal;
+  readonly requestId: string;
+  /** The exchange's own account: each call opens its part of it. */
+  readonly charge: Charge;
+  readonly signal: AbortSignal;
+  readonly progress?: (done: number, total?: number, message?: string) => void;
+  /** The confirmation token of the second call of a write tool. */
+  readonly confirmationToken?: string | undefined;
+}
+
+/** How one call ended. */
+export type ToolOutcome =
+  | {
+      readonly ok: true;
+      readonly tool: string;
+      /** The result as JSON text. */
+      readonly json: string;
+      readonly usedCUMilli: number;
+      readonly latencyMs: number;
+      readonly usage: ModelUsage | undefined;
+    }
+  | (ToolFailure & { readonly tool: string; readonly latencyMs: number });
+
+/** A catalogue entry as discovery and lists show it. */
+export interface CatalogueEntry {
+  readonly name: string;
+  readonly description: string;
+  readonly inputSchema: JsonSchema;
+  readonly estimatedCUMilli: number;
+  readonly estimatedCUVaries: boolean;
+  readonly annotations: ToolAnnotations;
+  readonly write: boolean;
+  readonly capability: Capability | undefined;
+}
+
+/** The service `host.tools`: one catalogue for every transport. */
+export interface Tools {
+  /** In a stable order: that of pipeline.yaml, then of each plugin. Complete when surfaces start. */
+  readonly list: readonly CatalogueEntry[];
+  /**
+   * Calls a tool: looks it up, checks capability and input, asks for confirmation, reserves, runs, settles.
+   * Never rejects. GATEWAY_CONFIRMATION_REQUIRED is a failure whose `details` hold token, expiry and summary.
+   */
+  call(tool: string, input: unknown, caller: ToolCaller): Promise<ToolOutcome>;
+}

@@ -1,0 +1,109 @@
+/** The catalogue: every tool of the deployment, and the one way in which any of them is called. */
+import type { Clock, Log, Metrics } from "../services.ts";
+import {
+  toolFailure,
+  type CatalogueEntry,
+  type Tool,
+  type ToolCaller,
+  type ToolFailure,
+  type ToolOutcome,
+  type Tools,
+} from "../tool.ts";
+import { ToolRun } from "./run.ts";
+import type { Confirmations } from "./confirmation.ts";
+import { createConfirmations } from "./confirmation.ts";
+import { compileSchema, type InputCheck } from "./schema.ts";
+import type { Claims, Seal } from "../services.ts";
+import { toolMetrics, type ToolMetrics } from "./metrics.ts";
+
+/** What the catalogue works with. */
+export interface CatalogueParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly seal: Seal;
+  readonly claims: Claims;
+}
+
+export interface Catalogue extends Tools {
+  /** Adds the tools of one plugin. What is wrong with them, one sentence each; those are left out. */
+  add(tools: readonly Tool<never>[]): string[];
+}
+
+/** A tool with its schema compiled and its price at hand. */
+export interface CataloguedTool {
+  readonly tool: Tool<unknown>;
+  readonly entry: CatalogueEntry;
+  readonly check: InputCheck;
+  readonly metrics: ToolMetrics;
+  /** Milli-CU of a call with this (valid) input. */
+  costOf(input: unknown): number;
+}
+
+const toolName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
+
+export function createCatalogue(parts: CatalogueParts): Catalogue {
+  return new LiveCatalogue(parts);
+}
+
+class LiveCatalogue implements Catalogue {
+  readonly list: CatalogueEntry[] = [];
+  readonly #tools = new Map<string, CataloguedTool>();
+  readonly #parts: CatalogueParts;
+  readonly #confirmations: Confirmations;
+
+  constructor(parts: CatalogueParts) {
+    this.#parts = parts;
+    this.#confirmations = createConfirmations(parts);
+  }
+
+  add(tools: readonly Tool<never>[]): string[] {
+    return tools.flatMap((tool) => {
+      // Its input is validated by its own schema before it is called: that is what `Input` stands for.
+      const problem = this.#addOne(tool as unknown as Tool<unknown>);
+      return problem === undefined ? [] : [`tool "${tool.name}" ${problem}`];
+    });
+  }
+
+  #addOne(tool: Tool<unknown>): string | undefined {
+    if (!toolName.test(tool.name)) return "has a name that is not letters, digits and underscores";
+    if (this.#tools.has(tool.name)) return "is there already";
+    const check = compileSchema(tool.inputSchema);
+    if (typeof check === "string") return check;
+    if (tool.write === true && tool.annotations?.readOnlyHint === true) {
+      return "is a write tool and claims to be read-only";
+    }
+    const { price } = tool;
+    const varies = typeof price !== "number";
+    const of = varies ? price.of : undefined;
+    const entry: CatalogueEntry = {
+      name: tool.name,
+      description: tool.description,
+      inputSchema: tool.inputSchema,
+      estimatedCUMilli: varies ? price.estimateMilli : price,
+      estimatedCUVaries: varies,
+      annotations: tool.annotations ?? {},
+      write: tool.write === true,
+      capability: tool.capability,
+    };
+    this.#tools.set(tool.name, {
+      tool,
+      entry,
+      check,
+      metrics: toolMetrics(this.#parts.metrics, tool.name),
+      // The price function takes the same validated input as the tool.
+      costOf: (input) => (of === undefined ? entry.estimatedCUMilli : of(input as never)),
+    });
+    this.list.push(entry);
+    return undefined;
+  }
+
+  call(name: string, input: unknown, caller: ToolCaller): Promise<ToolOutcome> {
+    const found = this.#tools.get(name);
+    if (found === undefined) {
+      const failure: ToolFailure = toolFailure("GATEWAY_TOOL_NOT_FOUND", "unknown tool");
+      return Promise.resolve({ ...failure, tool: name, latencyMs: 0 });
+    }
+    return new ToolRun(found, caller, this, this.#confirmations, this.#parts).run(input);
+  }
+}
