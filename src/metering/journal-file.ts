@@ -123,11 +123,6 @@ export class JournalFile {
     this.#db.exec("DELETE FROM probe");
   }
 
-  /** For tests: see `open`. */
-  limitPages(maxPages: number): void {
-    this.#db.exec(`PRAGMA max_page_count = ${maxPages}`);
-  }
-
   close(): void {
     this.#db.close();
   }

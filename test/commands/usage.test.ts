@@ -12,9 +12,7 @@ import { commandLine, type CommandLine } from "./command-line.ts";
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 
 /** A folder in which two charges were settled a minute apart; the meter still runs. */
-async function twoCharges(
-  t: TestContext,
-): Promise<CommandLine & { meter: MeterService }> {
+async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterService }> {
   const line = commandLine(t);
   const clock = manualClock(noon);
   const meter = await openMeter({
