@@ -6,7 +6,8 @@ import { parentPort, workerData } from "node:worker_threads";
 import { explain, type StoreErrorCode } from "../store/store-error.ts";
 import { JournalFile } from "./journal-file.ts";
 import { journalPath } from "./journal-schema.ts";
-import { command, RingReader, type SharedRing } from "./ring.ts";
+import { RingReader } from "./ring-reader.ts";
+import { command, type SharedRing } from "./ring.ts";
 
 export interface JournalWorkerData {
   readonly ring: SharedRing;

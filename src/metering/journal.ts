@@ -19,7 +19,8 @@ import {
   type IntentFields,
   RecordCursor,
 } from "./records.ts";
-import { command, makeRing, RingWriter } from "./ring.ts";
+import { RingWriter } from "./ring-writer.ts";
+import { command, makeRing } from "./ring.ts";
 
 /** Holds 30,000 charges: a second of a hanging disk at more than the gateway can do. */
 const ringBytes = 4 * 1024 * 1024;

@@ -8,7 +8,9 @@ import {
   writeClosed,
   writeName,
 } from "../../src/metering/records.ts";
-import { makeRing, RingReader, RingWriter } from "../../src/metering/ring.ts";
+import { RingReader } from "../../src/metering/ring-reader.ts";
+import { RingWriter } from "../../src/metering/ring-writer.ts";
+import { makeRing } from "../../src/metering/ring.ts";
 
 /** The ids of the name records in `bytes`. */
 function idsIn(bytes: Buffer): number[] {

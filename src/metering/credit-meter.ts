@@ -1,0 +1,251 @@
+/**
+ * The meter: reserves credit over all scopes at once, settles it into charges, answers for every milli-CU.
+ *
+ * It runs on the main thread alone, so that checking and taking are one step and two parallel calls can never both take
+ * the last unit. Durable are the charges: a settled one is in the journal before its promise resolves. A reservation is
+ * only memory, unless bytes will leave before it settles (`streamed`). A response that is not streamed does not leave
+ * before its charge is on disk; a crash in between leaves nothing given and nothing owed, so no intent is needed.
+ */
+import type {
+  ChargeLine,
+  Clock,
+  CuRefusal,
+  KeyPrincipal,
+  Meter,
+  Reservation,
+  Workspace,
+} from "../services.ts";
+import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
+import type { Journal } from "./journal.ts";
+import type { MeterMetrics } from "./metrics.ts";
+import { periodOf, type Split } from "./periods.ts";
+import { closedBy } from "./records.ts";
+import { OpenReservation } from "./reservation.ts";
+
+interface MeterParts {
+  readonly journal: Journal;
+  readonly book: CreditBook;
+  readonly metrics: MeterMetrics;
+  readonly clock: Clock;
+  readonly durability: "settled" | "async";
+  /** Milliseconds since 1970 of the journal's newest record. */
+  readonly newest: number;
+}
+
+const unavailable = { kind: "unavailable" } as const;
+const onDiskAtOnce = Promise.resolve();
+
+export class CreditMeter implements Meter {
+  readonly #journal: Journal;
+  readonly book: CreditBook;
+  readonly #metrics: MeterMetrics;
+  readonly #clock: Clock;
+  readonly #isAsync: boolean;
+  readonly #sweeper: Disposable;
+  /** The latest time seen: for metering, time never goes back. */
+  #newest: number;
+  #period = { start: 0, end: 0 };
+  #nextIntent = 1;
+  readonly #split: Split = { included: 0, purchased: 0, overage: 0 };
+
+  constructor(parts: MeterParts) {
+    this.#journal = parts.journal;
+    this.book = parts.book;
+    this.#metrics = parts.metrics;
+    this.#clock = parts.clock;
+    this.#isAsync = parts.durability === "async";
+    this.#newest = parts.newest;
+    this.#sweeper = parts.clock.every(10_000, () => this.book.sweep(this.#now()));
+  }
+
+  reserve(
+    principal: KeyPrincipal,
+    costMilli: number,
+    about: Parameters<Meter["reserve"]>[2],
+  ): Reservation | CuRefusal | typeof unavailable {
+    checkAmount(costMilli);
+    if (!this.#journal.writable) return unavailable;
+    const now = this.#now();
+    const key = this.book.key(principal.key.id);
+    const workspace = this.#workspace(principal.workspace.id, now);
+    if (costMilli > 0 && about.force !== true) {
+      const refused = refuses(principal, key, workspace, costMilli, now);
+      if (refused !== undefined) return refused;
+    }
+    let intent = 0;
+    let journalled: Promise<void> | undefined;
+    if (about.streamed === true) {
+      intent = this.#nextIntent++;
+      journalled = this.#writeIntent(key, workspace, about, { now, intent, costMilli });
+    }
+    const { requestId } = about;
+    return new OpenReservation(
+      this,
+      principal,
+      key,
+      workspace,
+      costMilli,
+      requestId,
+      intent,
+      journalled,
+    );
+  }
+
+  #writeIntent(
+    key: KeyCredit,
+    workspace: WorkspaceCredit,
+    about: { readonly requestId: string; readonly surface: string },
+    what: { readonly now: number; readonly intent: number; readonly costMilli: number },
+  ): Promise<void> {
+    const journal = this.#journal;
+    key.number ||= journal.nameNumber(key.id);
+    workspace.number ||= journal.nameNumber(workspace.id);
+    journal.intent({
+      key: key.number,
+      workspace: workspace.number,
+      surface: journal.nameNumber(about.surface),
+      time: what.now,
+      intent: what.intent,
+      reservedMilli: what.costMilli,
+      requestId: about.requestId,
+    });
+    const written = journal.publish(1, false);
+    return this.#isAsync ? onDiskAtOnce : written;
+  }
+
+  /** For OpenReservation alone. Throws RangeError, having changed nothing, for an amount that is no integer. */
+  settle(reservation: OpenReservation, lines: readonly ChargeLine[]): Promise<void> {
+    let total = 0;
+    for (const line of lines) total += checkAmount(line.costMilli);
+    const now = this.#now();
+    const { key, workspace } = reservation;
+    // What fitted when it was reserved is exact; more than that may not be.
+    if (total > reservation.costMilli) checkAmount(key.month.sum(now) + key.open + total);
+    if (lines.length === 0) {
+      this.#end(reservation, closedBy.settled, now);
+      return onDiskAtOnce;
+    }
+    reservation.free();
+    if (!this.#journal.hasRoom(lines.length)) return Promise.reject(new Error("cannot be written"));
+    workspace.roll(this.#periodStart(now));
+    key.add(now, total);
+    key.number ||= this.#journal.nameNumber(key.id);
+    workspace.number ||= this.#journal.nameNumber(workspace.id);
+    for (const line of lines) this.#charge(reservation, line, now);
+    const written = this.#journal.publish(lines.length, this.book.holders === 0);
+    return this.#isAsync ? onDiskAtOnce : written;
+  }
+
+  #charge(reservation: OpenReservation, line: ChargeLine, now: number): void {
+    const { principal, key, workspace, intent, requestId } = reservation;
+    const journal = this.#journal;
+    workspace.draw(line.costMilli, principal.plan, principal.workspace, this.#split);
+    journal.charge({
+      key: key.number,
+      workspace: workspace.number,
+      surface: journal.nameNumber(line.surface),
+      method: journal.nameNumber(line.method),
+      model: line.model === undefined ? 0 : journal.nameNumber(line.model),
+      outcome: line.outcome === undefined ? 0 : journal.nameNumber(line.outcome),
+      time: now,
+      split: this.#split,
+      inputTokens: line.inputTokens ?? 0,
+      outputTokens: line.outputTokens ?? 0,
+      estimated: line.estimated === true,
+      intent,
+      requestId,
+    });
+    this.#metrics.charged(line.surface).add(line.costMilli);
+  }
+
+  release(reservation: OpenReservation): void {
+    this.#end(reservation, closedBy.released, this.#now());
+  }
+
+  /** Ends a reservation that costs nothing. An intent that cannot be closed now expires at the next start. */
+  #end(reservation: OpenReservation, why: number, now: number): void {
+    reservation.free();
+    if (reservation.intent === 0 || !this.#journal.hasRoom(1)) return;
+    this.#journal.closed(now, reservation.intent, why);
+    void this.#journal.publish(1, false);
+  }
+
+  get writable(): boolean {
+    return this.#journal.writable;
+  }
+
+  purchasedLeft(workspace: Workspace): number {
+    const known = this.book.findWorkspace(workspace.id);
+    return known === undefined ? workspace.purchasedTotalCuMilli : known.purchasedLeft(workspace);
+  }
+
+  keyUsage(keyId: string): { day: number; month: number; open: number } {
+    const now = this.#now();
+    const key = this.book.findKey(keyId);
+    return { day: key?.day.sum(now) ?? 0, month: key?.month.sum(now) ?? 0, open: key?.open ?? 0 };
+  }
+
+  workspaceUsage(workspaceId: string): Split & { periodStart: number; open: number } {
+    const now = this.#now();
+    const { included, purchased, overage, open } = this.#workspace(workspaceId, now);
+    return { periodStart: this.#periodStart(now), included, purchased, overage, open };
+  }
+
+  flush(): Promise<void> {
+    return this.#journal.flush();
+  }
+
+  async close(): Promise<void> {
+    this.#sweeper[Symbol.dispose]();
+    await this.#journal.close();
+  }
+
+  #now(): number {
+    const now = this.#clock.now();
+    if (now > this.#newest) this.#newest = now;
+    return this.#newest;
+  }
+
+  #periodStart(now: number): number {
+    if (now >= this.#period.end) this.#period = periodOf(now);
+    return this.#period.start;
+  }
+
+  #workspace(id: string, now: number): WorkspaceCredit {
+    const workspace = this.book.workspace(id);
+    workspace.roll(this.#periodStart(now));
+    return workspace;
+  }
+}
+
+/** Why `costMilli` does not fit. Of several scopes the one that takes longest to clear: plan, then 30d, then 24h. */
+function refuses(
+  principal: KeyPrincipal,
+  key: KeyCredit,
+  workspace: WorkspaceCredit,
+  costMilli: number,
+  now: number,
+): CuRefusal | undefined {
+  const { plan } = principal;
+  if (!workspace.fits(costMilli, plan, principal.workspace)) {
+    return refusal(undefined, workspace.used, workspace.limit(plan, principal.workspace));
+  }
+  const month = key.month.sum(now) + key.open;
+  const monthLimit = principal.key.cuLimit30dMilli ?? Number.MAX_SAFE_INTEGER;
+  if (month + costMilli > monthLimit) return refusal("30d", month, monthLimit);
+  const day = key.day.sum(now) + key.open;
+  const dayLimit = principal.key.cuLimit24hMilli ?? Number.MAX_SAFE_INTEGER;
+  if (day + costMilli > dayLimit) return refusal("24h", day, dayLimit);
+  return undefined;
+}
+
+function refusal(window: CuRefusal["window"], usedCuMilli: number, limit: number): CuRefusal {
+  const limitCuMilli = Math.min(limit, Number.MAX_SAFE_INTEGER);
+  return { kind: "refused", window, usedCuMilli, limitCuMilli };
+}
+
+/** Sums stay exact only as long as every amount is a safe integer. A caller that passes anything else has a bug. */
+function checkAmount(milli: number): number {
+  if (Number.isSafeInteger(milli) && milli >= 0) return milli;
+  throw new RangeError(`${milli} is not an amount in milli-CU`);
+}
