@@ -9,7 +9,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
 import type { JsonSchema, Host } from "./services.ts";
-import type { Tool } from "./tool.ts";
+import type { Resource, Tool } from "./tool.ts";
 
 export type * from "./services.ts";
 export type * from "./tool.ts";
@@ -221,13 +221,17 @@ export interface Surface<Options = Record<string, never>> extends Manifest<Optio
   start(options: Options, host: Host): Awaitable<SurfaceHooks>;
 }
 
-/** Adds tools to the catalogue that all tool surfaces share. */
+/** Adds tools, and documents to read, to the catalogue that all tool surfaces share. */
 export interface ToolsPlugin<Options = Record<string, never>> extends Manifest<Options> {
   readonly kind: "tools";
   start(
     options: Options,
     host: Host,
-  ): Awaitable<{ readonly tools: readonly Tool<never>[]; stop?(): Awaitable<void> }>;
+  ): Awaitable<{
+    readonly tools: readonly Tool<never>[];
+    readonly resources?: readonly Resource[];
+    stop?(): Awaitable<void>;
+  }>;
 }
 
 export type Plugin = Step<never> | Surface<never> | ToolsPlugin<never>;

@@ -44,10 +44,42 @@ export interface Tool<Input = unknown> {
 
 export type ToolResult =
   /** A JSON value, serialised once by the catalogue. */
-  | { readonly ok: true; readonly value: unknown; readonly usage?: ModelUsage }
+  | (Succeeded & { readonly value: unknown })
   /** Already JSON text: nothing parses or copies it on its way. */
-  | { readonly ok: true; readonly json: string; readonly usage?: ModelUsage }
+  | (Succeeded & { readonly json: string })
   | ToolFailure;
+
+interface Succeeded {
+  readonly ok: true;
+  readonly usage?: ModelUsage;
+  /** Resources that the result speaks of, best first: `resource_link` items for agents that read them. */
+  readonly links?: readonly ResourceLink[];
+}
+
+/** What a link or a list shows of a resource, by the names of the Model Context Protocol. */
+export interface ResourceLink {
+  /** Absolute URI. One with a fragment names a part; the resource is read without it. */
+  readonly uri: string;
+  readonly name: string;
+  readonly title?: string;
+  readonly mimeType?: string;
+}
+
+/**
+ * A document that a `tools` plugin offers for reading beside its tools: a resource of the Model Context Protocol. Reading
+ * is free, for keys with its capability.
+ */
+export interface Resource extends ResourceLink {
+  /** Absolute URI without a fragment, unique on a deployment. */
+  readonly uri: string;
+  readonly mimeType: string;
+  readonly description?: string;
+  /** Size of what `read` gives, bytes. */
+  readonly bytes?: number;
+  readonly capability: Capability | undefined;
+  /** The content: text, or bytes for a blob. A throw or a rejection is a bug. */
+  read(): string | Uint8Array | Promise<string | Uint8Array>;
+}
 
 /** For inference tools: the `genAI…` members of the usage metadata. */
 export interface ModelUsage {
@@ -106,6 +138,7 @@ export type ToolOutcome =
       readonly usedCUMilli: number;
       readonly latencyMs: number;
       readonly usage: ModelUsage | undefined;
+      readonly links?: readonly ResourceLink[] | undefined;
     }
   | (ToolFailure & { readonly tool: string; readonly latencyMs: number });
 
@@ -125,6 +158,8 @@ export interface CatalogueEntry {
 export interface Tools {
   /** In a stable order: that of pipeline.yaml, then of each plugin. Complete when surfaces start. */
   readonly list: readonly CatalogueEntry[];
+  /** What can be read beside the tools (MCP `resources/list`, `resources/read`), in the same order. */
+  readonly resources: readonly Resource[];
   /**
    * Calls a tool: looks it up, checks capability and input, asks for confirmation, reserves, runs, settles.
    * Never rejects. GATEWAY_CONFIRMATION_REQUIRED is a failure whose `details` hold token, expiry and summary.

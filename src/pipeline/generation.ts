@@ -144,7 +144,11 @@ class Builder {
       const instance = await this.#start<ToolsInstance>(plugin, use, "enforce");
       if (instance === undefined) continue;
       instances.push(instance);
-      for (const problem of this.#catalogue.add(instance.tools)) {
+      const problems = [
+        ...this.#catalogue.add(instance.tools),
+        ...this.#catalogue.addResources(instance.resources ?? []),
+      ];
+      for (const problem of problems) {
         this.#fault("SLUICE_TOOL_INVALID", `${use.name}: ${problem}`, use.at);
       }
     }

@@ -3,6 +3,7 @@ import type { Clock, Log, Metrics } from "../services.ts";
 import {
   toolFailure,
   type CatalogueEntry,
+  type Resource,
   type Tool,
   type ToolCaller,
   type ToolFailure,
@@ -28,6 +29,8 @@ export interface CatalogueParts {
 export interface Catalogue extends Tools {
   /** Adds the tools of one plugin. What is wrong with them, one sentence each; those are left out. */
   add(tools: readonly Tool<never>[]): string[];
+  /** The same for its documents. */
+  addResources(resources: readonly Resource[]): string[];
 }
 
 /** A tool with its schema compiled and its price at hand. */
@@ -48,6 +51,8 @@ export function createCatalogue(parts: CatalogueParts): Catalogue {
 
 class LiveCatalogue implements Catalogue {
   readonly list: CatalogueEntry[] = [];
+  readonly resources: Resource[] = [];
+  readonly #uris = new Set<string>();
   readonly #tools = new Map<string, CataloguedTool>();
   readonly #parts: CatalogueParts;
   readonly #confirmations: Confirmations;
@@ -63,6 +68,21 @@ class LiveCatalogue implements Catalogue {
       const problem = this.#addOne(tool as unknown as Tool<unknown>);
       return problem === undefined ? [] : [`tool "${tool.name}" ${problem}`];
     });
+  }
+
+  addResources(resources: readonly Resource[]): string[] {
+    return resources.flatMap((resource) => {
+      const problem = this.#resourceProblem(resource.uri);
+      if (problem !== undefined) return [`resource "${resource.uri}" ${problem}`];
+      this.#uris.add(resource.uri);
+      this.resources.push(resource);
+      return [];
+    });
+  }
+
+  #resourceProblem(uri: string): string | undefined {
+    if (!URL.canParse(uri) || uri.includes("#")) return "is no absolute URI without a fragment";
+    return this.#uris.has(uri) ? "is there already" : undefined;
   }
 
   #addOne(tool: Tool<unknown>): string | undefined {

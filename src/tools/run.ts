@@ -69,6 +69,7 @@ export class ToolRun {
       usedCUMilli: costMilli,
       latencyMs,
       usage: result.usage,
+      links: result.links,
     };
   }
 

@@ -31,7 +31,11 @@ export function fakeHost(more: Partial<Host> = {}): Host {
     metrics: createMetrics(),
     accounts: { identify: () => missing },
     meter: { reserve: () => ({ kind: "unavailable" }) },
-    tools: { list: [], call: () => Promise.reject(new Error("no tools in this test")) },
+    tools: {
+      list: [],
+      resources: [],
+      call: () => Promise.reject(new Error("no tools in this test")),
+    },
     seal: createSeal("test"),
     claims: { claim: () => true, has: () => false },
     ledger: () => undefined,
