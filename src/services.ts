@@ -270,7 +270,12 @@ export interface Ledger {
   /** The whitelist, by the name that clients use. */
   readonly methods: ReadonlyMap<string, LedgerMethod>;
   /**
-   * Calls a whitelisted method with raw JSON `params` bytes (empty: none). Cached, shared with identical reads in
+   * A method for the gateway's own needs, whitelisted or not, for `call`: every known read, and
+   * `author_submitExtrinsic`. `name` MUST NOT come from a client. Throws (a bug) for a name that is neither.
+   */
+  internal(name: string): LedgerMethod;
+  /**
+   * Calls a method of `methods` or `internal` with raw JSON `params` bytes (empty: none). Cached, shared with identical reads in
    * flight, retried on another node where safe. Synchronous when the answer is at hand. Never rejects.
    * `signal`: the caller has left; a shared call goes on for the others.
    */

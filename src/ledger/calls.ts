@@ -21,8 +21,10 @@ export interface CallSettings {
 }
 
 export class Calls implements Tower {
-  /** By the client's name of the method. */
+  /** The whitelist's, by the client's name of the method. */
   readonly lanes: ReadonlyMap<string, Lane>;
+  /** Of methods that only the gateway itself may call. */
+  readonly internal: ReadonlyMap<string, Lane>;
   readonly #pool: NodePool;
   readonly #cache: AnswerCache;
   readonly #caching: boolean;
@@ -33,6 +35,7 @@ export class Calls implements Tower {
   constructor(
     settings: CallSettings,
     methods: ReadonlyMap<string, Method>,
+    internal: ReadonlyMap<string, Method>,
     pool: NodePool,
     metrics: Metrics,
   ) {
@@ -42,6 +45,7 @@ export class Calls implements Tower {
     this.#caching = settings.cacheBytes > 0;
     this.#sharing = settings.singleFlight;
     this.lanes = createLanes(settings.name, methods, this.#cache, metrics);
+    this.internal = createLanes(settings.name, internal, this.#cache, metrics);
     this.#stats = createStats(settings.name, metrics);
   }
 
@@ -112,6 +116,7 @@ export class Calls implements Tower {
     this.#epoch = this.#pool.epoch;
     this.#cache.clear();
     for (const lane of this.lanes.values()) lane.flights.clear();
+    for (const lane of this.internal.values()) lane.flights.clear();
     this.#stats.cache(this.#cache);
   }
 }

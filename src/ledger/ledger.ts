@@ -14,7 +14,7 @@ import { Calls } from "./calls.ts";
 import type { Waiter } from "./flight.ts";
 import type { NodeFailure, NodePool } from "./node.ts";
 import { readRpc } from "./rpc.ts";
-import { createWhitelist } from "./whitelist.ts";
+import { createInternal, createWhitelist } from "./whitelist.ts";
 
 export interface LedgerService extends Ledger {
   /** True while at least one node is usable. */
@@ -34,10 +34,16 @@ export interface LedgerParts {
 /** Opens the ledger over a pool, which it owns from then on. */
 export function openLedger({ upstream, pool, metrics }: LedgerParts): LedgerService {
   const methods = createWhitelist(upstream);
-  const calls = new Calls(upstream, methods, pool, metrics);
+  const internal = createInternal(upstream, methods);
+  const calls = new Calls(upstream, methods, internal, pool, metrics);
   const { batchParallel } = upstream;
   return {
     methods,
+    internal(name) {
+      const method = methods.get(name) ?? internal.get(name);
+      if (method === undefined) throw new Error(`${name} is not a method that the gateway knows`);
+      return method;
+    },
     get ready() {
       return pool.ready;
     },
@@ -55,7 +61,7 @@ function callOnce(
   params: Buffer,
   signal: AbortSignal | undefined,
 ): LedgerAnswer | Promise<LedgerAnswer> {
-  const lane = calls.lanes.get(method.name);
+  const lane = calls.lanes.get(method.name) ?? calls.internal.get(method.name);
   if (lane === undefined) throw new Error(`${method.name} is not on the whitelist`);
   if (signal?.aborted === true) return aborted;
   const caller = new Caller(signal);

@@ -24,6 +24,9 @@ export interface Method extends LedgerMethod {
 /** The one method that the gateway answers itself: the node's list would name methods that are refused here. */
 const listMethod = "rpc_methods";
 
+/** What the gateway itself calls beside the known methods. It is none of them, and so is treated as one that writes. */
+const submitMethod = "author_submitExtrinsic";
+
 /**
  * The whitelist by client name. `methods` of the configuration takes methods off (`false`), adds them, or changes their
  * price; a method that is not in the table is treated as one that writes: never kept, shared or sent twice.
@@ -41,6 +44,22 @@ export function createWhitelist(
   const whitelist = new Map<string, Method>();
   for (const name of names) whitelist.set(name, createMethod(name, config, own));
   return whitelist;
+}
+
+/**
+ * The methods that the gateway may call for its own needs though clients may not: known ones that are off or were taken
+ * off the whitelist, and the one that submits what a client has confirmed.
+ */
+export function createInternal(
+  config: Pick<UpstreamConfig, "aliases" | "methods">,
+  whitelist: ReadonlyMap<string, Method>,
+): ReadonlyMap<string, Method> {
+  const internal = new Map<string, Method>();
+  for (const name of [...knownMethods.keys(), submitMethod]) {
+    if (name === listMethod || whitelist.has(name)) continue;
+    internal.set(name, createMethod(name, config, ""));
+  }
+  return internal;
 }
 
 function createMethod(

@@ -33,6 +33,7 @@ function inertServices(): Services {
     claims: { claim: () => false, has: () => false },
     openLedger: (upstream) => ({
       methods: createWhitelist(upstream),
+      internal: (name) => ({ name, params: [], cuMilli: 0 }),
       call: () => ({ kind: "failed", reason: "unreachable" }),
       rpc: () => ({ costMilli: 0, lines: [], failure: "unreachable", run: () => undefined }),
       ready: false,

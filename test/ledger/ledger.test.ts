@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { LedgerService } from "../../src/ledger/ledger.ts";
 import type { LedgerAnswer } from "../../src/services.ts";
-import { hash, testLedger } from "./fixture.ts";
+import { hash, request, testLedger } from "./fixture.ts";
 
 function call(
   ledger: LedgerService,
@@ -97,6 +97,28 @@ describe("a call", () => {
     const { ledger } = testLedger();
     const method = { name: "author_rotateKeys", params: [], cuMilli: 1 };
     assert.throws(() => ledger.call(method, Buffer.alloc(0)), /not on the whitelist/);
+  });
+
+  it("of the gateway's own may be of a method that clients may not call, and of no other", async () => {
+    const { ledger, pool } = testLedger({ methods: { state_getMetadata: false } });
+    const calls = ["system_health", "state_getMetadata", "author_submitExtrinsic", "system_chain"];
+    for (const name of calls) void ledger.call(ledger.internal(name), Buffer.alloc(0));
+    assert.deepEqual(
+      pool.waiting.map(({ method, retry }) => [method, retry]),
+      [
+        ["system_health", true],
+        ["state_getMetadata", true],
+        ["author_submitExtrinsic", false],
+        ["system_chain", true],
+      ],
+    );
+    for (const name of calls.slice(0, 3)) {
+      assert.equal(ledger.methods.has(name), false);
+      const refused = ledger.rpc(Buffer.from(request(name, "[]")));
+      assert.equal(refused.costMilli, 0);
+      assert.match(String(await refused.run()), /Method Not Allowed/);
+    }
+    assert.throws(() => ledger.internal("author_rotateKeys"), /not a method/);
   });
 
   it("of rpc_methods is answered without a node", () => {
