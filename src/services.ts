@@ -23,6 +23,14 @@ export interface Host {
   readonly tools: Tools;
   readonly seal: Seal;
   readonly claims: Claims;
+  /** The inference networks; empty where none is configured. */
+  readonly networks: Networks;
+  /** Who attests what this deployment runs on; undefined where nobody does. */
+  readonly evidence: Evidence | undefined;
+  /** Sluice's own version, as in its package.json. */
+  readonly version: string;
+  /** Reads a JSON-RPC 2.0 body strictly, a call or a batch of at most `maxItems`, and makes values of nothing in it. */
+  readJsonRpc(body: Buffer, maxItems: number): JsonRpcBody;
   /** The Substrate node pool named in `upstreams`; undefined when there is none of that name. */
   ledger(upstream: string): Ledger | undefined;
   /** Reads blocks, events and accounts of the node pool named in `upstreams`; undefined when there is none of that name. */
@@ -312,11 +320,19 @@ export interface LedgerRpc {
 export interface DecodeFailure {
   readonly ok: false;
   /**
-   * `unknownBlock`: no node knows it. `undecodable`: the bytes are not what the runtime's metadata says.
+   * `unknownBlock`: no node knows it, or has its state any more. `undecodable`: the bytes are not what the runtime's
+   * metadata says. `wrongAccount`: this chain's account ids have another length.
    * `unreachable`: no node answered, or the answer was none of this method's. `timeout`, `busy`: the worker pool.
    * `aborted`: the signal.
    */
-  readonly reason: "unknownBlock" | "undecodable" | "unreachable" | "timeout" | "busy" | "aborted";
+  readonly reason:
+    | "unknownBlock"
+    | "undecodable"
+    | "wrongAccount"
+    | "unreachable"
+    | "timeout"
+    | "busy"
+    | "aborted";
 }
 /** Finished JSON text. */
 export type DecodedJson = { readonly ok: true; readonly json: string } | DecodeFailure;
@@ -366,6 +382,72 @@ export interface Decoder {
     options?: DecodeOptions,
   ): Promise<{ readonly ok: true; readonly summary: CallSummary } | DecodeFailure>;
 }
+
+// ── networks and evidence (src/inference, src/confidential) ─────────────────────────────────────────────────────
+
+/** One model as the catalogue shows it: prices per token in integer milli-CU, at the median of its active workers. */
+export interface ModelEntry {
+  readonly network: string;
+  readonly modelId: string;
+  readonly activeWorkers: number;
+  readonly promptPriceCUMilli: number;
+  readonly completionPriceCUMilli: number;
+  readonly cachedPriceCUMilli: number;
+}
+
+export interface Networks {
+  /** What a network lists, or all of them, in a stable order; nothing for a network that is not configured. */
+  models(network?: string): readonly ModelEntry[];
+}
+
+/** An attestation quote and what it vouches for. */
+export interface Quote {
+  /** Base64. */
+  readonly quote: string;
+  /** Hex of a SHA-256. */
+  readonly imageHash: string;
+  /** Hex of the 64 bytes that the quote carries. */
+  readonly reportData: string;
+  /** Whether the quote carries the bytes asked for as they are, or a hash of them. */
+  readonly binding: "raw" | "hashed";
+  readonly teeType: string;
+  /** No hardware vouches for it. */
+  readonly simulated: boolean;
+}
+
+export interface Evidence {
+  /** A fresh quote that binds these 64 bytes; undefined: an image-only one. `failed`: nobody made one. */
+  quote(
+    reportData: Uint8Array | undefined,
+    signal: AbortSignal,
+  ): Promise<
+    | { readonly kind: "quote"; readonly quote: Quote }
+    | { readonly kind: "failed"; readonly reason: "unavailable" | "timeout" | "aborted" }
+  >;
+}
+
+// ── JSON-RPC (src/stream/json) ──────────────────────────────────────────────────────────────────────────────────
+
+/** `id` and `params` are JSON text as sent; `params` is an array or object, or empty where there are none. */
+export type JsonRpcItem =
+  | {
+      readonly kind: "call";
+      readonly id: string;
+      readonly method: string;
+      readonly params: string;
+    }
+  /** A valid request without an id: nobody waits for an answer. */
+  | { readonly kind: "notification"; readonly method: string; readonly params: string }
+  /** Not a request. `id` is the one to answer with: its own where it can be told, else `null`. */
+  | { readonly kind: "invalid"; readonly id: string };
+
+export type JsonRpcBody =
+  | { readonly kind: "single"; readonly item: JsonRpcItem }
+  | { readonly kind: "batch"; readonly items: readonly JsonRpcItem[] }
+  /** JSON, but neither an object nor an array of 1 to `maxItems`. */
+  | { readonly kind: "invalid" }
+  /** Not JSON, not UTF-8, or nested deeper than 128. */
+  | { readonly kind: "malformed" };
 
 // ── sealing and claims (src/seal, src/store) ────────────────────────────────────────────────────────────────────
 
