@@ -10,6 +10,7 @@ import {
   setWorkspace,
 } from "../accounts/workspaces.ts";
 import { printRecord, printRecords, withAccounts, type OpenAccounts } from "./accounts.ts";
+import { readPurchasedDrawn } from "../metering/purchased.ts";
 import { UsageError, type Command, type OptionValues } from "./command.ts";
 import { checkName, checkWord, milliCu, required, text } from "./option.ts";
 import { runSubcommand, type Subcommand } from "./subcommand.ts";
@@ -25,7 +26,7 @@ const create: Subcommand = {
     };
     return withAccounts(context, (accounts) => {
       const workspace = createWorkspace(accounts.db, wanted, accounts.by);
-      printRecord(context, shown(workspace, accounts));
+      printRecord(context, shower(accounts)(workspace));
       return undefined;
     });
   },
@@ -36,11 +37,14 @@ const list: Subcommand = {
   arguments: [],
   async run(context) {
     return withAccounts(context, (accounts) => {
-      printRecords(
-        context,
-        listWorkspaces(accounts.db).map((workspace) => shown(workspace, accounts)),
-        ["id", "name", "plan", "pending_plan", "purchased_cu_milli", "overage_limit_cu_milli"],
-      );
+      printRecords(context, listWorkspaces(accounts.db).map(shower(accounts)), [
+        "id",
+        "name",
+        "plan",
+        "pending_plan",
+        "purchased_cu_milli",
+        "overage_limit_cu_milli",
+      ]);
       return undefined;
     });
   },
@@ -53,7 +57,7 @@ const show: Subcommand = {
     return withAccounts(context, (accounts) => {
       const workspace = findWorkspace(accounts.db, id);
       if (workspace === undefined) return notFound("workspace", id);
-      printRecord(context, shown(workspace, accounts));
+      printRecord(context, shower(accounts)(workspace));
       return undefined;
     });
   },
@@ -74,7 +78,7 @@ const set: Subcommand = {
     return withAccounts(context, (accounts) => {
       const workspace = setWorkspace(accounts.db, id, settings, accounts.by);
       if ("failed" in workspace) return workspace;
-      printRecord(context, shown(workspace, accounts));
+      printRecord(context, shower(accounts)(workspace));
       return undefined;
     });
   },
@@ -85,13 +89,13 @@ function overageLimit(values: OptionValues): number | null | undefined {
   return text(values, "overage-limit") === "none" ? null : milliCu(values, "overage-limit");
 }
 
-function shown(workspace: Workspace, { config, by }: OpenAccounts): WorkspaceJson {
-  return workspaceJson(workspace, purchasedLeft(config.store.data, workspace), by.at);
-}
-
-/** What the meter has left of all purchases, milli-CU: its journal lies in the same folder. */
-function purchasedLeft(_dataDir: string, workspace: Workspace): number {
-  return workspace.purchasedTotalCuMilli;
+/** How a workspace is shown, with what the meter has left of its purchases: its journal lies in the same folder. */
+function shower({ config, by }: OpenAccounts): (workspace: Workspace) => WorkspaceJson {
+  const drawn = readPurchasedDrawn(config.store.data);
+  return (workspace) => {
+    const left = workspace.purchasedTotalCuMilli - (drawn.get(workspace.id) ?? 0);
+    return workspaceJson(workspace, Math.max(0, left), by.at);
+  };
 }
 
 export const workspaces: Command = {
