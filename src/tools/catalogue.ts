@@ -1,5 +1,5 @@
 /** The catalogue: every tool of the deployment, and the one way in which any of them is called. */
-import type { Clock, Log, Metrics } from "../services.ts";
+import type { Claims, Clock, Log, Metrics, Seal } from "../services.ts";
 import {
   toolFailure,
   type CatalogueEntry,
@@ -12,9 +12,8 @@ import {
 } from "../tool.ts";
 import { ToolRun } from "./run.ts";
 import type { Confirmations } from "./confirmation.ts";
-import { createConfirmations } from "./confirmation.ts";
+import { createConfirmations, withToken } from "./confirmation.ts";
 import { compileSchema, type InputCheck } from "./schema.ts";
-import type { Claims, Seal } from "../services.ts";
 import { toolMetrics, type ToolMetrics } from "./metrics.ts";
 
 /** What the catalogue works with. */
@@ -35,7 +34,7 @@ export interface Catalogue extends Tools {
 
 /** A tool with its schema compiled and its price at hand. */
 export interface CataloguedTool {
-  readonly tool: Tool<unknown>;
+  readonly tool: Tool;
   readonly entry: CatalogueEntry;
   readonly check: InputCheck;
   readonly metrics: ToolMetrics;
@@ -65,7 +64,7 @@ class LiveCatalogue implements Catalogue {
   add(tools: readonly Tool<never>[]): string[] {
     return tools.flatMap((tool) => {
       // Its input is validated by its own schema before it is called: that is what `Input` stands for.
-      const problem = this.#addOne(tool as unknown as Tool<unknown>);
+      const problem = this.#addOne(tool as unknown as Tool);
       return problem === undefined ? [] : [`tool "${tool.name}" ${problem}`];
     });
   }
@@ -85,12 +84,14 @@ class LiveCatalogue implements Catalogue {
     return this.#uris.has(uri) ? "is there already" : undefined;
   }
 
-  #addOne(tool: Tool<unknown>): string | undefined {
+  #addOne(tool: Tool): string | undefined {
     if (!toolName.test(tool.name)) return "has a name that is not letters, digits and underscores";
     if (this.#tools.has(tool.name)) return "is there already";
-    const check = compileSchema(tool.inputSchema);
+    const write = tool.write === true;
+    const inputSchema = write ? withToken(tool.inputSchema) : tool.inputSchema;
+    const check = compileSchema(inputSchema);
     if (typeof check === "string") return check;
-    if (tool.write === true && tool.annotations?.readOnlyHint === true) {
+    if (write && tool.annotations?.readOnlyHint === true) {
       return "is a write tool and claims to be read-only";
     }
     const { price } = tool;
@@ -99,11 +100,11 @@ class LiveCatalogue implements Catalogue {
     const entry: CatalogueEntry = {
       name: tool.name,
       description: tool.description,
-      inputSchema: tool.inputSchema,
+      inputSchema,
       estimatedCUMilli: varies ? price.estimateMilli : price,
       estimatedCUVaries: varies,
       annotations: tool.annotations ?? {},
-      write: tool.write === true,
+      write,
       capability: tool.capability,
     };
     this.#tools.set(tool.name, {

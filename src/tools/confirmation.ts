@@ -4,14 +4,8 @@
  * once: across replicas and restarts, because its claim is kept in the store.
  */
 import { createHash, randomUUID } from "node:crypto";
-import type { Claims, Clock, Seal } from "../services.ts";
-import {
-  toolFailure,
-  type Tool,
-  type ToolCaller,
-  type ToolContext,
-  type ToolFailure,
-} from "../tool.ts";
+import type { Claims, Clock, JsonSchema, Seal } from "../services.ts";
+import { toolFailure, type Tool, type ToolContext, type ToolFailure } from "../tool.ts";
 import { canonicalJson } from "./canonical-json.ts";
 
 const purpose = "confirmation";
@@ -23,13 +17,42 @@ const expired = toolFailure(
 );
 
 export interface Confirmations {
-  /** Undefined: confirmed, go on. GATEWAY_CONFIRMATION_REQUIRED or _EXPIRED otherwise. */
+  /**
+   * Undefined: confirmed, go on. GATEWAY_CONFIRMATION_REQUIRED or _EXPIRED otherwise. `input` holds no token: that
+   * would bind it to itself. Rejects when the tool's `summarise` does.
+   */
   require(
-    tool: Tool<unknown>,
+    tool: Tool,
     input: unknown,
-    caller: ToolCaller,
+    token: string | undefined,
     context: ToolContext,
   ): Promise<ToolFailure | undefined>;
+}
+
+/** The member of a write tool's input that carries the token, on every transport. */
+const tokenMember = "confirmation_token";
+
+/** The input schema of a write tool as it is published and checked: the tool's own, and the token. */
+export function withToken(schema: JsonSchema): JsonSchema {
+  const properties = {
+    // A schema of type object; what its properties are is for ajv to judge.
+    ...(schema["properties"] as object | undefined),
+    [tokenMember]: {
+      type: "string",
+      description: "The token that the first, unconfirmed call answered with; valid for 5 minutes.",
+    },
+  };
+  return { ...schema, properties };
+}
+
+/** A valid input of a write tool, apart: the tool's own input, and the token if there was one. */
+export function takeToken(given: unknown): {
+  readonly input: object;
+  readonly token: string | undefined;
+} {
+  // The schema of `withToken` has been checked: an object, whose token is a string if there is one.
+  const { [tokenMember]: token, ...input } = given as Record<string, unknown>;
+  return { input, token: token as string | undefined };
 }
 
 interface Ticket {
@@ -45,7 +68,7 @@ export function createConfirmations(parts: {
   const { clock, seal, claims } = parts;
 
   async function issue(
-    tool: Tool<unknown>,
+    tool: Tool,
     input: unknown,
     binding: string,
     context: ToolContext,
@@ -70,11 +93,9 @@ export function createConfirmations(parts: {
   }
 
   return {
-    async require(tool, input, caller, context) {
-      const binding = bindingOf(caller.principal.key.id, tool.name, input);
-      return caller.confirmationToken === undefined
-        ? issue(tool, input, binding, context)
-        : redeem(caller.confirmationToken, binding);
+    async require(tool, input, token, context) {
+      const binding = bindingOf(context.principal.key.id, tool.name, input);
+      return token === undefined ? issue(tool, input, binding, context) : redeem(token, binding);
     },
   };
 }

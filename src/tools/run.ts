@@ -10,7 +10,7 @@ import {
   type Tools,
 } from "../tool.ts";
 import type { CataloguedTool, CatalogueParts } from "./catalogue.ts";
-import type { Confirmations } from "./confirmation.ts";
+import { takeToken, type Confirmations } from "./confirmation.ts";
 
 /** decisions.md section 6. */
 const timeoutMs = 30_000;
@@ -42,22 +42,35 @@ export class ToolRun {
     this.#startedAt = parts.clock.monotonic();
   }
 
-  async run(input: unknown): Promise<ToolOutcome> {
-    const refused = this.#refusal(input);
+  async run(given: unknown): Promise<ToolOutcome> {
+    const refused = this.#refusal(given);
     if (refused !== undefined) return this.#failed(refused);
     const aborter = new AbortController();
     const context = this.#context(aborter.signal);
-    const unconfirmed = await this.#confirmation(input, context);
-    if (unconfirmed !== undefined) return this.#failed(unconfirmed);
+    try {
+      if (this.#catalogued.tool.write !== true) return await this.#perform(given, context);
+      const { input, token } = takeToken(given);
+      const unconfirmed = await this.#confirmation(input, token, context);
+      return unconfirmed === undefined
+        ? await this.#perform(input, context)
+        : this.#failed(unconfirmed);
+    } finally {
+      // Whatever the tool still does, nobody waits for it.
+      aborter.abort();
+    }
+  }
+
+  /** Reserves, calls, settles. */
+  async #perform(input: unknown, context: ToolContext): Promise<ToolOutcome> {
     const costMilli = this.#catalogued.costOf(input);
     const part = this.#caller.charge.open(costMilli);
     if ("kind" in part) return this.#failed(creditFailure(part));
-    const result = await this.#call(input, context, aborter);
+    const { tool, metrics } = this.#catalogued;
+    const result = await this.#inTime<ToolResult>(() => tool.call(input, context));
     if (!result.ok) {
       part.release();
       return this.#failed(result);
     }
-    const { tool, metrics } = this.#catalogued;
     part.settle([{ method: tool.name, costMilli }]);
     const latencyMs = this.#latency();
     metrics.succeeded.add(1);
@@ -94,29 +107,35 @@ export class ToolRun {
   }
 
   /** A write tool runs on its second call, with the token that the first one gave. */
-  async #confirmation(input: unknown, context: ToolContext): Promise<ToolFailure | undefined> {
+  #confirmation(
+    input: object,
+    token: string | undefined,
+    context: ToolContext,
+  ): Promise<ToolFailure | undefined> {
     const { tool } = this.#catalogued;
-    if (tool.write !== true) return undefined;
-    return this.#confirmations.require(tool, input, this.#caller, context);
+    // What the transport carries beside the input is the more deliberate of the two.
+    const shown = this.#caller.confirmationToken ?? token;
+    return this.#inTime<ToolFailure | undefined>(() =>
+      this.#confirmations.require(tool, input, shown, context),
+    );
   }
 
-  async #call(input: unknown, context: ToolContext, aborter: AbortController): Promise<ToolResult> {
-    const { tool } = this.#catalogued;
+  /** Waits for the tool's own code until it ends, the time is up or the caller leaves; a throw of it is a bug. */
+  async #inTime<T>(work: () => T | Promise<T>): Promise<T | ToolFailure> {
     const { signal } = this.#caller;
-    const ended = Promise.withResolvers<ToolResult>();
+    const ended = Promise.withResolvers<ToolFailure>();
     const leave = (): void => ended.resolve(abandoned);
     signal.addEventListener("abort", leave, { once: true });
     if (signal.aborted) leave();
     using _timer = this.#parts.clock.after(timeoutMs, () => ended.resolve(timedOut));
     try {
-      return await Promise.race([Promise.resolve(tool.call(input, context)), ended.promise]);
+      return await Promise.race([work(), ended.promise]);
     } catch (error) {
-      this.#parts.log.error({ err: error, tool: tool.name }, "a tool failed");
+      const tool = this.#catalogued.tool.name;
+      this.#parts.log.error({ err: error, tool }, "a tool failed");
       return broken;
     } finally {
       signal.removeEventListener("abort", leave);
-      // Whatever the tool still does, nobody waits for it.
-      aborter.abort();
     }
   }
 
