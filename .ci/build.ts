@@ -38,7 +38,14 @@ function publishedManifest(): object {
 rmSync(dist, { recursive: true, force: true });
 execFileSync("tsc", ["-p", join(import.meta.dirname, "tsconfig.build.json")], { stdio: "inherit" });
 const assets = globSync(
-  ["src/demo/recording*", "plugins/**/README.md", "pipeline.yaml", "pipeline.schema.json", "README.md", "LICENSE"],
+  [
+    "src/demo/recording*",
+    "plugins/**/README.md",
+    "pipeline.yaml",
+    "pipeline.schema.json",
+    "README.md",
+    "LICENSE",
+  ],
   { cwd: root },
 );
 for (const asset of assets.filter((path) => !path.endsWith(".ts"))) {

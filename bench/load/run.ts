@@ -87,7 +87,9 @@ function pipeline(upstream: object, metering: object, folder: string, run?: stri
     store: { data: "${DATA_DIR}" },
     metering,
     plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
-    upstreams: { ledger: { urls: "${LEDGER_RPC_URL}", methods: { system_health: {} }, ...upstream } },
+    upstreams: {
+      ledger: { urls: "${LEDGER_RPC_URL}", methods: { system_health: {} }, ...upstream },
+    },
     lists: {
       edge: [
         "request-id",

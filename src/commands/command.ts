@@ -29,7 +29,11 @@ export interface Command {
   /** Beside `--config`, `--json` and `--help`, which every command has. */
   readonly options: NonNullable<ParseArgsConfig["options"]>;
   /** Resolves to the exit code: 0 done, 1 failed. Throws `UsageError` for 2. */
-  run(context: CommandContext, values: OptionValues, positionals: readonly string[]): Promise<0 | 1>;
+  run(
+    context: CommandContext,
+    values: OptionValues,
+    positionals: readonly string[],
+  ): Promise<0 | 1>;
 }
 
 /** The command line was wrong: exit 2, the message, and a hint at `--help`. */
