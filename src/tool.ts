@@ -28,7 +28,10 @@ export interface Tool<Input = unknown> {
   readonly inputSchema: JsonSchema;
   readonly price: ToolPrice;
   readonly capability: Capability | undefined;
-  /** Changes something: asks for confirmation first and never runs in a batch. */
+  /**
+   * Changes something: asks for confirmation first and never runs in a batch. The catalogue adds `confirmation_token` to
+   * the schema that it publishes, and takes it out of the input again.
+   */
   readonly write?: boolean;
   readonly annotations?: ToolAnnotations;
   /** Checks that come before the schema's (a batch that is too large). */
@@ -112,8 +115,17 @@ export interface ToolContext {
   readonly signal: AbortSignal;
   /** Tells a caller that asked for it how far the call is; `total` absent: unknown. */
   progress(done: number, total?: number, message?: string): void;
-  /** Calls another tool of the catalogue as this caller, with its own usage accounting. */
-  run(tool: string, input: unknown): Promise<ToolOutcome>;
+  /** What the catalogue says of a tool; undefined when there is none of that name. */
+  entry(tool: string): CatalogueEntry | undefined;
+  /**
+   * Calls another tool of the catalogue as this caller, with its own usage accounting: what it costs is charged whatever
+   * becomes of this call, and is part of its `usedCUMilli`. `signal` ends it earlier than this call's own.
+   */
+  run(
+    tool: string,
+    input: unknown,
+    options?: { readonly signal?: AbortSignal },
+  ): Promise<ToolOutcome>;
 }
 
 /** Who calls a tool, for the catalogue. */
@@ -124,7 +136,10 @@ export interface ToolCaller {
   readonly charge: Charge;
   readonly signal: AbortSignal;
   readonly progress?: (done: number, total?: number, message?: string) => void;
-  /** The confirmation token of the second call of a write tool. */
+  /**
+   * The confirmation token of the second call of a write tool, where the transport carries one beside the input; the
+   * input's own `confirmation_token` does as well.
+   */
   readonly confirmationToken?: string | undefined;
 }
 
@@ -135,6 +150,7 @@ export type ToolOutcome =
       readonly tool: string;
       /** The result as JSON text. */
       readonly json: string;
+      /** What was charged: its own price and that of the calls it made. */
       readonly usedCUMilli: number;
       readonly latencyMs: number;
       readonly usage: ModelUsage | undefined;

@@ -1,6 +1,17 @@
 /** What outlives a generation and every plugin's `host` draws on. */
 import type { UpstreamConfig } from "../config/config.ts";
-import type { Accounts, Claims, Clock, Ledger, Log, Meter, Metrics, Seal } from "../plugin.ts";
+import type {
+  Accounts,
+  Claims,
+  Clock,
+  Evidence,
+  Ledger,
+  Log,
+  Meter,
+  Metrics,
+  Networks,
+  Seal,
+} from "../plugin.ts";
 
 export interface Services {
   readonly log: Log;
@@ -10,6 +21,10 @@ export interface Services {
   readonly meter: Meter;
   readonly seal: Seal;
   readonly claims: Claims;
+  /** Absent: no network is configured. */
+  readonly networks?: Networks;
+  /** Absent: nobody attests. */
+  readonly evidence?: Evidence;
   openLedger(
     upstream: UpstreamConfig,
   ): Ledger & { readonly ready: boolean; close(): Promise<void> };

@@ -2,13 +2,18 @@
  * What plugins get from their host in one generation. It remembers what each plugin asked for while it started, so that
  * a reload hands over only plugins for which all of that is still the same.
  */
+import { randomUUID } from "node:crypto";
 import type { Config } from "../config/config.ts";
-import type { ForwardOptions, Forwarder, Host, Ledger, Tools } from "../plugin.ts";
+import type { ForwardOptions, Forwarder, Host, Ledger, Networks, Tools } from "../plugin.ts";
 import { createForwarder } from "../stream/forward.ts";
+import { readRequest } from "../stream/json/request.ts";
 import { UpstreamPools } from "../stream/upstream.ts";
+import { version } from "../version.ts";
 import type { HandOver, Needs } from "./hand-over.ts";
 import type { Services } from "./services.ts";
 import { stableJson } from "./stable-json.ts";
+
+const noNetworks: Networks = { models: () => [] };
 
 type OpenLedger = ReturnType<Services["openLedger"]>;
 
@@ -19,8 +24,8 @@ export class Supply {
   readonly #services: Services;
   readonly #parts: HandOver;
   readonly #tools: Tools;
-  /** Which instances the catalogue was made of; see `catalogueIs`. */
-  #catalogue = "";
+  /** Which instances the catalogue was made of; see `catalogueIs`. Until then like that of no other generation. */
+  #catalogue = `incomplete ${randomUUID()}`;
 
   constructor(config: Config, services: Services, parts: HandOver, tools: Tools) {
     this.#config = config;
@@ -36,7 +41,8 @@ export class Supply {
 
   /** A host for one plugin instance; `needs` fills as the plugin asks. */
   hostFor(plugin: string, mode: Host["mode"]): { host: Host; needs: Needs } {
-    const { log, clock, metrics, accounts, meter, seal, claims } = this.#services;
+    const { log, clock, metrics, accounts, meter, seal, claims, networks, evidence } =
+      this.#services;
     const { environment, upstreams, file } = this.#config;
     const needs: Map<string, string> = new Map();
     const note = (need: string): void => void needs.set(need, this.#state(need));
@@ -54,6 +60,10 @@ export class Supply {
       meter,
       seal,
       claims,
+      networks: networks ?? noNetworks,
+      evidence,
+      version,
+      readJsonRpc: readRequest,
       folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
       get tools() {
         return noteTools();

@@ -6,15 +6,13 @@ import {
   type Resource,
   type Tool,
   type ToolCaller,
-  type ToolFailure,
   type ToolOutcome,
   type Tools,
 } from "../tool.ts";
-import { ToolRun } from "./run.ts";
-import type { Confirmations } from "./confirmation.ts";
-import { createConfirmations, withToken } from "./confirmation.ts";
-import { compileSchema, type InputCheck } from "./schema.ts";
+import { createConfirmations, withToken, type Confirmations } from "./confirmation.ts";
 import { toolMetrics, type ToolMetrics } from "./metrics.ts";
+import { ToolRun } from "./run.ts";
+import { createSchemaCompiler, type InputCheck } from "./schema.ts";
 
 /** What the catalogue works with. */
 export interface CatalogueParts {
@@ -32,15 +30,27 @@ export interface Catalogue extends Tools {
   addResources(resources: readonly Resource[]): string[];
 }
 
+/** The catalogue as one of its tools sees it: calls know how deeply they are nested. */
+export interface NestingTools {
+  entry(name: string): CatalogueEntry | undefined;
+  callAt(depth: number, name: string, input: unknown, caller: ToolCaller): Promise<ToolOutcome>;
+}
+
 /** A tool with its schema compiled and its price at hand. */
 export interface CataloguedTool {
   readonly tool: Tool;
   readonly entry: CatalogueEntry;
   readonly check: InputCheck;
   readonly metrics: ToolMetrics;
-  /** Milli-CU of a call with this (valid) input. */
+  /** Milli-CU of a call with this (valid) input. Throws for a price that is none: a bug of the tool. */
   costOf(input: unknown): number;
 }
+
+/** A tool that calls tools that call tools: deeper than any of ours. One that calls itself ends here. */
+const mostDepth = 4;
+
+const unknownTool = toolFailure("GATEWAY_TOOL_NOT_FOUND", "unknown tool");
+const tooDeep = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "tools call one another too deeply");
 
 const toolName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 
@@ -48,17 +58,21 @@ export function createCatalogue(parts: CatalogueParts): Catalogue {
   return new LiveCatalogue(parts);
 }
 
-class LiveCatalogue implements Catalogue {
+class LiveCatalogue implements Catalogue, NestingTools {
   readonly list: CatalogueEntry[] = [];
   readonly resources: Resource[] = [];
   readonly #uris = new Set<string>();
   readonly #tools = new Map<string, CataloguedTool>();
-  readonly #parts: CatalogueParts;
-  readonly #confirmations: Confirmations;
+  readonly #compile = createSchemaCompiler();
+  readonly #metrics: Metrics;
+  readonly #parts: CatalogueParts & {
+    readonly tools: NestingTools;
+    readonly confirmations: Confirmations;
+  };
 
   constructor(parts: CatalogueParts) {
-    this.#parts = parts;
-    this.#confirmations = createConfirmations(parts);
+    this.#metrics = parts.metrics;
+    this.#parts = { ...parts, tools: this, confirmations: createConfirmations(parts) };
   }
 
   add(tools: readonly Tool<never>[]): string[] {
@@ -89,19 +103,20 @@ class LiveCatalogue implements Catalogue {
     if (this.#tools.has(tool.name)) return "is there already";
     const write = tool.write === true;
     const inputSchema = write ? withToken(tool.inputSchema) : tool.inputSchema;
-    const check = compileSchema(inputSchema);
+    const check = this.#compile(inputSchema);
     if (typeof check === "string") return check;
     if (write && tool.annotations?.readOnlyHint === true) {
       return "is a write tool and claims to be read-only";
     }
     const { price } = tool;
     const varies = typeof price !== "number";
-    const of = varies ? price.of : undefined;
+    const estimatedCUMilli = varies ? price.estimateMilli : price;
+    if (!isAmount(estimatedCUMilli)) return "has a price that is not a whole number of milli-CU";
     const entry: CatalogueEntry = {
       name: tool.name,
       description: tool.description,
       inputSchema,
-      estimatedCUMilli: varies ? price.estimateMilli : price,
+      estimatedCUMilli,
       estimatedCUVaries: varies,
       annotations: tool.annotations ?? {},
       write,
@@ -111,20 +126,37 @@ class LiveCatalogue implements Catalogue {
       tool,
       entry,
       check,
-      metrics: toolMetrics(this.#parts.metrics, tool.name),
+      metrics: toolMetrics(this.#metrics, tool.name),
       // The price function takes the same validated input as the tool.
-      costOf: (input) => (of === undefined ? entry.estimatedCUMilli : of(input as never)),
+      costOf: varies ? (input) => amount(price.of(input as never)) : () => estimatedCUMilli,
     });
     this.list.push(entry);
     return undefined;
   }
 
+  entry(name: string): CatalogueEntry | undefined {
+    return this.#tools.get(name)?.entry;
+  }
+
   call(name: string, input: unknown, caller: ToolCaller): Promise<ToolOutcome> {
+    return this.callAt(0, name, input, caller);
+  }
+
+  callAt(depth: number, name: string, input: unknown, caller: ToolCaller): Promise<ToolOutcome> {
     const found = this.#tools.get(name);
-    if (found === undefined) {
-      const failure: ToolFailure = toolFailure("GATEWAY_TOOL_NOT_FOUND", "unknown tool");
+    if (found === undefined || depth > mostDepth) {
+      const failure = found === undefined ? unknownTool : tooDeep;
       return Promise.resolve({ ...failure, tool: name, latencyMs: 0 });
     }
-    return new ToolRun(found, caller, this, this.#confirmations, this.#parts).run(input);
+    return new ToolRun(found, caller, depth, this.#parts).run(input);
   }
+}
+
+function isAmount(milli: unknown): milli is number {
+  return Number.isSafeInteger(milli) && Number(milli) >= 0;
+}
+
+function amount(milli: unknown): number {
+  if (isAmount(milli)) return milli;
+  throw new Error(`a price of ${String(milli)} milli-CU`);
 }

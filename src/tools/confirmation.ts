@@ -5,32 +5,64 @@
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { Claims, Clock, JsonSchema, Seal } from "../services.ts";
-import { toolFailure, type Tool, type ToolContext, type ToolFailure } from "../tool.ts";
+import { toolFailure, type ToolFailure } from "../tool.ts";
 import { canonicalJson } from "./canonical-json.ts";
 
 const purpose = "confirmation";
 const lifetimeMs = 5 * 60_000;
 
-const expired = toolFailure(
+/** The member of a write tool's input that carries the token, on every transport. */
+const tokenMember = "confirmation_token";
+
+export const confirmationExpired = toolFailure(
   "GATEWAY_CONFIRMATION_EXPIRED",
   "the confirmation token has expired, was used, or was made for another call",
 );
 
-export interface Confirmations {
-  /**
-   * Undefined: confirmed, go on. GATEWAY_CONFIRMATION_REQUIRED or _EXPIRED otherwise. `input` holds no token: that
-   * would bind it to itself. Rejects when the tool's `summarise` does.
-   */
-  require(
-    tool: Tool,
-    input: unknown,
-    token: string | undefined,
-    context: ToolContext,
-  ): Promise<ToolFailure | undefined>;
+/** What a token stands for: this key, this tool, these arguments, however they were written. */
+export interface ConfirmedCall {
+  readonly keyId: string;
+  readonly tool: string;
+  readonly input: unknown;
 }
 
-/** The member of a write tool's input that carries the token, on every transport. */
-const tokenMember = "confirmation_token";
+export interface Confirmations {
+  /** GATEWAY_CONFIRMATION_REQUIRED with a new token for the call. */
+  ask(call: ConfirmedCall, summary: object): ToolFailure;
+  /** Undefined: the token is not good for this call. `claim` uses it up; false when someone has done so before. */
+  redeem(token: string, call: ConfirmedCall): { claim(): boolean } | undefined;
+}
+
+interface Ticket {
+  readonly id: string;
+  readonly binding: string;
+}
+
+export function createConfirmations(parts: {
+  readonly clock: Clock;
+  readonly seal: Seal;
+  readonly claims: Claims;
+}): Confirmations {
+  const { clock, seal, claims } = parts;
+  return {
+    ask(call, summary) {
+      const expiresAt = clock.now() + lifetimeMs;
+      const ticket: Ticket = { id: randomUUID(), binding: bindingOf(call) };
+      return toolFailure("GATEWAY_CONFIRMATION_REQUIRED", "confirmation required", {
+        confirmation_token: seal.seal(purpose, ticket, expiresAt),
+        expires_at: new Date(expiresAt).toISOString(),
+        summary,
+      });
+    },
+    redeem(token, call) {
+      const opened = seal.open(purpose, token);
+      if (opened === undefined || opened.expiresAt <= clock.now()) return undefined;
+      const { value, expiresAt } = opened;
+      if (!isTicket(value) || value.binding !== bindingOf(call)) return undefined;
+      return { claim: () => claims.claim(`${purpose} ${value.id}`, expiresAt) };
+    },
+  };
+}
 
 /** The input schema of a write tool as it is published and checked: the tool's own, and the token. */
 export function withToken(schema: JsonSchema): JsonSchema {
@@ -55,55 +87,10 @@ export function takeToken(given: unknown): {
   return { input, token: token as string | undefined };
 }
 
-interface Ticket {
-  readonly id: string;
-  readonly binding: string;
-}
-
-export function createConfirmations(parts: {
-  readonly clock: Clock;
-  readonly seal: Seal;
-  readonly claims: Claims;
-}): Confirmations {
-  const { clock, seal, claims } = parts;
-
-  async function issue(
-    tool: Tool,
-    input: unknown,
-    binding: string,
-    context: ToolContext,
-  ): Promise<ToolFailure> {
-    const summarised = (await tool.summarise?.(input, context)) ?? { ok: true, summary: {} };
-    if (!summarised.ok) return summarised;
-    const expiresAt = clock.now() + lifetimeMs;
-    const ticket: Ticket = { id: randomUUID(), binding };
-    return toolFailure("GATEWAY_CONFIRMATION_REQUIRED", "confirmation required", {
-      confirmation_token: seal.seal(purpose, ticket, expiresAt),
-      expires_at: new Date(expiresAt).toISOString(),
-      summary: summarised.summary,
-    });
-  }
-
-  function redeem(token: string, binding: string): ToolFailure | undefined {
-    const opened = seal.open(purpose, token);
-    if (opened === undefined || opened.expiresAt <= clock.now()) return expired;
-    const { value } = opened;
-    if (!isTicket(value) || value.binding !== binding) return expired;
-    return claims.claim(`${purpose} ${value.id}`, opened.expiresAt) ? undefined : expired;
-  }
-
-  return {
-    async require(tool, input, token, context) {
-      const binding = bindingOf(context.principal.key.id, tool.name, input);
-      return token === undefined ? issue(tool, input, binding, context) : redeem(token, binding);
-    },
-  };
-}
-
-/** What a token stands for: this key, this tool, these arguments, however they were written. */
-function bindingOf(keyId: string, tool: string, input: unknown): string {
-  const text = canonicalJson([keyId, tool, input]);
-  return createHash("sha256").update(text).digest("base64url");
+function bindingOf({ keyId, tool, input }: ConfirmedCall): string {
+  return createHash("sha256")
+    .update(canonicalJson([keyId, tool, input]))
+    .digest("base64url");
 }
 
 function isTicket(value: unknown): value is Ticket {

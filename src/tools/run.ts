@@ -1,5 +1,6 @@
 /** One call of one tool, from its input to its outcome. */
-import type { Reservation } from "../services.ts";
+import { gatewayErrors } from "../errors.ts";
+import type { Clock, Log } from "../services.ts";
 import {
   toolFailure,
   type ToolCaller,
@@ -7,87 +8,79 @@ import {
   type ToolFailure,
   type ToolOutcome,
   type ToolResult,
-  type Tools,
 } from "../tool.ts";
-import type { CataloguedTool, CatalogueParts } from "./catalogue.ts";
-import { takeToken, type Confirmations } from "./confirmation.ts";
+import type { CataloguedTool, NestingTools } from "./catalogue.ts";
+import { confirmationExpired, takeToken, type Confirmations } from "./confirmation.ts";
+
+export interface RunParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly tools: NestingTools;
+  readonly confirmations: Confirmations;
+}
 
 /** decisions.md section 6. */
 const timeoutMs = 30_000;
 
+/**
+ * The longest result, characters: a node's largest block, decoded, is about 30 million. Each level of nesting has half of
+ * the one around it, so that a tool can gather the results of others; 2^29 is as much as one string can hold.
+ */
+const mostResultChars = 64 * 1024 * 1024;
+
 const timedOut = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the tool did not answer in time");
 const abandoned = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the caller has left");
+const tooLarge = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the result is too large");
 const broken = toolFailure("GATEWAY_INTERNAL_ERROR", "internal error");
+
+type Confirmed = { readonly ok: true; claim(): boolean };
+const unasked: Confirmed = { ok: true, claim: () => true };
 
 export class ToolRun {
   readonly #catalogued: CataloguedTool;
   readonly #caller: ToolCaller;
-  readonly #tools: Tools;
-  readonly #confirmations: Confirmations;
-  readonly #parts: CatalogueParts;
+  readonly #depth: number;
+  readonly #parts: RunParts;
   readonly #startedAt: number;
+  #aborter: AbortController | undefined;
+  #ended = false;
+  /** What the calls that this one made have cost, milli-CU. */
+  #nestedMilli = 0;
 
-  constructor(
-    catalogued: CataloguedTool,
-    caller: ToolCaller,
-    tools: Tools,
-    confirmations: Confirmations,
-    parts: CatalogueParts,
-  ) {
+  constructor(catalogued: CataloguedTool, caller: ToolCaller, depth: number, parts: RunParts) {
     this.#catalogued = catalogued;
     this.#caller = caller;
-    this.#tools = tools;
-    this.#confirmations = confirmations;
+    this.#depth = depth;
     this.#parts = parts;
     this.#startedAt = parts.clock.monotonic();
   }
 
+  /** Never rejects: whatever throws on the way is a bug, told as GATEWAY_INTERNAL_ERROR. */
   async run(given: unknown): Promise<ToolOutcome> {
-    const refused = this.#refusal(given);
-    if (refused !== undefined) return this.#failed(refused);
-    const aborter = new AbortController();
-    const context = this.#context(aborter.signal);
     try {
-      if (this.#catalogued.tool.write !== true) return await this.#perform(given, context);
+      const refused = this.#refusal(given);
+      if (refused !== undefined) return this.#failed(refused);
+      const context = this.#context();
+      if (this.#catalogued.tool.write !== true) return await this.#perform(given, context, unasked);
       const { input, token } = takeToken(given);
-      const unconfirmed = await this.#confirmation(input, token, context);
-      return unconfirmed === undefined
-        ? await this.#perform(input, context)
-        : this.#failed(unconfirmed);
+      const confirmed = await this.#confirm(input, token, context);
+      return confirmed.ok
+        ? await this.#perform(input, context, confirmed)
+        : this.#failed(confirmed);
+    } catch (error) {
+      const { name } = this.#catalogued.tool;
+      this.#parts.log.error({ err: error, tool: name }, "a tool failed");
+      return this.#failed(broken);
     } finally {
       // Whatever the tool still does, nobody waits for it.
-      aborter.abort();
+      this.#ended = true;
+      this.#aborter?.abort();
     }
-  }
-
-  /** Reserves, calls, settles. */
-  async #perform(input: unknown, context: ToolContext): Promise<ToolOutcome> {
-    const costMilli = this.#catalogued.costOf(input);
-    const part = this.#caller.charge.open(costMilli);
-    if ("kind" in part) return this.#failed(creditFailure(part));
-    const { tool, metrics } = this.#catalogued;
-    const result = await this.#inTime<ToolResult>(() => tool.call(input, context));
-    if (!result.ok) {
-      part.release();
-      return this.#failed(result);
-    }
-    part.settle([{ method: tool.name, costMilli }]);
-    const latencyMs = this.#latency();
-    metrics.succeeded.add(1);
-    metrics.seconds.observe(latencyMs / 1000);
-    return {
-      ok: true,
-      tool: tool.name,
-      json: "json" in result ? result.json : JSON.stringify(result.value ?? null),
-      usedCUMilli: costMilli,
-      latencyMs,
-      usage: result.usage,
-      links: result.links,
-    };
   }
 
   /** What speaks against the call before anything is done. */
   #refusal(input: unknown): ToolFailure | undefined {
+    if (this.#caller.signal.aborted) return abandoned;
     const { tool, check } = this.#catalogued;
     const { capability } = tool;
     if (capability !== undefined && !this.#caller.principal.key.capabilities.has(capability)) {
@@ -107,21 +100,54 @@ export class ToolRun {
   }
 
   /** A write tool runs on its second call, with the token that the first one gave. */
-  #confirmation(
+  async #confirm(
     input: object,
     token: string | undefined,
     context: ToolContext,
-  ): Promise<ToolFailure | undefined> {
+  ): Promise<Confirmed | ToolFailure> {
     const { tool } = this.#catalogued;
+    const { confirmations } = this.#parts;
+    const call = { keyId: this.#caller.principal.key.id, tool: tool.name, input };
     // What the transport carries beside the input is the more deliberate of the two.
     const shown = this.#caller.confirmationToken ?? token;
-    return this.#inTime<ToolFailure | undefined>(() =>
-      this.#confirmations.require(tool, input, shown, context),
-    );
+    if (shown !== undefined) {
+      const redeemed = confirmations.redeem(shown, call);
+      return redeemed === undefined ? confirmationExpired : { ok: true, ...redeemed };
+    }
+    const summarised =
+      tool.summarise === undefined
+        ? undefined
+        : await this.#inTime(() => tool.summarise?.(input, context));
+    if (summarised?.ok === false) return this.#known(summarised);
+    return confirmations.ask(call, summarised?.summary ?? {});
   }
 
-  /** Waits for the tool's own code until it ends, the time is up or the caller leaves; a throw of it is a bug. */
+  /** Reserves, uses the confirmation up, calls, settles. Credit that was not charged is given back, whatever happens. */
+  async #perform(input: unknown, context: ToolContext, confirmed: Confirmed): Promise<ToolOutcome> {
+    const { tool } = this.#catalogued;
+    const costMilli = this.#catalogued.costOf(input);
+    const part = this.#caller.charge.open(costMilli);
+    if ("kind" in part) return this.#failed(creditFailure(part));
+    let owed = false;
+    try {
+      if (!confirmed.claim()) return this.#failed(confirmationExpired);
+      const result = await this.#inTime<ToolResult>(() => tool.call(input, context));
+      if (!result.ok) return this.#failed(this.#known(result));
+      const json = textOf(result);
+      if (json.length > mostResultChars / 2 ** this.#depth) return this.#failed(tooLarge);
+      owed = true;
+      part.settle([{ method: tool.name, costMilli }]);
+      return this.#succeeded(result, json, costMilli);
+    } finally {
+      if (!owed) part.release();
+    }
+  }
+
+  /** Waits for the tool's own code until it ends, the time is up or the caller leaves. Rejects when it throws. */
   async #inTime<T>(work: () => T | Promise<T>): Promise<T | ToolFailure> {
+    const begun = work();
+    // An answer at hand costs no timer.
+    if (!(begun instanceof Promise)) return begun;
     const { signal } = this.#caller;
     const ended = Promise.withResolvers<ToolFailure>();
     const leave = (): void => ended.resolve(abandoned);
@@ -129,26 +155,58 @@ export class ToolRun {
     if (signal.aborted) leave();
     using _timer = this.#parts.clock.after(timeoutMs, () => ended.resolve(timedOut));
     try {
-      return await Promise.race([work(), ended.promise]);
-    } catch (error) {
-      const tool = this.#catalogued.tool.name;
-      this.#parts.log.error({ err: error, tool }, "a tool failed");
-      return broken;
+      return await Promise.race([begun, ended.promise]);
     } finally {
       signal.removeEventListener("abort", leave);
     }
   }
 
-  #context(signal: AbortSignal): ToolContext {
+  #context(): ToolContext {
     const caller = this.#caller;
+    const signal = (): AbortSignal => {
+      this.#aborter ??= new AbortController();
+      if (this.#ended) this.#aborter.abort();
+      return this.#aborter.signal;
+    };
     return {
       principal: caller.principal,
       requestId: caller.requestId,
-      signal,
-      progress: (done, total, message) => caller.progress?.(done, total, message),
-      run: (tool, input) =>
-        this.#tools.call(tool, input, { ...caller, signal, confirmationToken: undefined }),
+      get signal() {
+        return signal();
+      },
+      progress: (done, total, message) => {
+        if (!this.#ended) caller.progress?.(done, total, message);
+      },
+      entry: (tool) => this.#parts.tools.entry(tool),
+      run: (tool, input, options) => this.#nested(tool, input, signal(), options?.signal),
     };
+  }
+
+  async #nested(
+    tool: string,
+    input: unknown,
+    own: AbortSignal,
+    earlier: AbortSignal | undefined,
+  ): Promise<ToolOutcome> {
+    const { principal, requestId, charge } = this.#caller;
+    const signal = earlier === undefined ? own : AbortSignal.any([own, earlier]);
+    const caller: ToolCaller = { principal, requestId, charge, signal };
+    const outcome = await this.#parts.tools.callAt(this.#depth + 1, tool, input, caller);
+    if (outcome.ok) this.#nestedMilli += outcome.usedCUMilli;
+    return outcome;
+  }
+
+  #succeeded(
+    { usage, links }: Extract<ToolResult, { readonly ok: true }>,
+    json: string,
+    costMilli: number,
+  ): ToolOutcome {
+    const { tool, metrics } = this.#catalogued;
+    const latencyMs = this.#latency();
+    metrics.succeeded.add(1);
+    metrics.seconds.observe(latencyMs / 1000);
+    const usedCUMilli = costMilli + this.#nestedMilli;
+    return { ok: true, tool: tool.name, json, usedCUMilli, latencyMs, usage, links };
   }
 
   #failed(failure: ToolFailure): ToolOutcome {
@@ -157,16 +215,26 @@ export class ToolRun {
     return { ...failure, tool: tool.name, latencyMs: this.#latency() };
   }
 
+  /** A failure with a code of the catalogue of errors: anything else is a bug, and no metric label. */
+  #known(failure: ToolFailure): ToolFailure {
+    if (Object.hasOwn(gatewayErrors, failure.code)) return failure;
+    throw new Error(`failed with the unknown code ${String(failure.code)}`);
+  }
+
   /** Whole milliseconds since the call began. */
   #latency(): number {
     return Math.round(this.#parts.clock.monotonic() - this.#startedAt);
   }
 }
 
-type NoCredit = Exclude<
-  ReturnType<ToolCaller["charge"]["open"]>,
-  { settle: unknown } | Reservation
->;
+/** The result as JSON text. Throws for a value that JSON cannot say: a cycle, a BigInt, nothing at all. */
+function textOf(result: Extract<ToolResult, { readonly ok: true }>): string {
+  const text: unknown = "json" in result ? result.json : JSON.stringify(result.value);
+  if (typeof text === "string") return text;
+  throw new Error("answered with something that is not JSON");
+}
+
+type NoCredit = Extract<ReturnType<ToolCaller["charge"]["open"]>, { readonly kind: string }>;
 
 function creditFailure(refusal: NoCredit): ToolFailure {
   if (refusal.kind === "unavailable") {

@@ -15,6 +15,7 @@ import type {
   Slots,
 } from "../../src/plugin.ts";
 import { createSeal } from "../../src/store/seal.ts";
+import { readRequest } from "../../src/stream/json/request.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
@@ -38,6 +39,10 @@ export function fakeHost(more: Partial<Host> = {}): Host {
     },
     seal: createSeal("test"),
     claims: { claim: () => true, has: () => false },
+    networks: { models: () => [] },
+    evidence: undefined,
+    version: "1.2.3",
+    readJsonRpc: readRequest,
     ledger: () => undefined,
     upstream: () => undefined,
     forwarder: () => undefined,

@@ -91,6 +91,8 @@ describe("a single request", () => {
   it("is a notification when it has no id", () => {
     assert.deepEqual(single('{"jsonrpc":"2.0","method":"m","params":[1]}'), {
       kind: "notification",
+      method: "m",
+      params: "[1]",
     });
   });
 });
@@ -178,7 +180,7 @@ describe("a batch", () => {
           invalid("null"),
           invalid("null"),
           invalid("2"),
-          { kind: "notification" },
+          { kind: "notification", method: "m", params: "" },
         ],
       },
     );

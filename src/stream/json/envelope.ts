@@ -1,4 +1,5 @@
 /** Reads one JSON-RPC request object: which members it has and where their values stand. */
+import type { JsonRpcItem } from "../../services.ts";
 import {
   closeBrace,
   comma,
@@ -13,20 +14,8 @@ import {
   skipValue,
 } from "./scan.ts";
 
-export type RpcItem =
-  /** `id` and `params` are JSON text; `params` is an array or object, or empty where there are none. */
-  | {
-      readonly kind: "call";
-      readonly id: string;
-      readonly method: string;
-      readonly params: string;
-    }
-  /** A valid request without an id: nobody waits for an answer. */
-  | { readonly kind: "notification" }
-  /** Not a request. `id` is the one to answer with: its own where it can be told, else `null`. */
-  | { readonly kind: "invalid"; readonly id: string };
+export type RpcItem = JsonRpcItem;
 
-const notification: RpcItem = { kind: "notification" };
 export const invalidItem: RpcItem = { kind: "invalid", id: "null" };
 
 /** More unknown members than this make an envelope invalid: their names are kept to find one that stands twice. */
@@ -93,8 +82,10 @@ export class EnvelopeReader {
     if (!this.#valid || this.#twice !== 0 || (this.#seen & required) !== required) {
       return id === undefined ? invalidItem : { kind: "invalid", id };
     }
-    if (id === undefined) return notification;
-    return { kind: "call", id, method: this.#method, params: this.#params };
+    const method = this.#method;
+    const params = this.#params;
+    if (id === undefined) return { kind: "notification", method, params };
+    return { kind: "call", id, method, params };
   }
 
   /** The text of a range. The body has been found to be UTF-8, so it stands for exactly these bytes. */

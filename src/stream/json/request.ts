@@ -3,6 +3,7 @@
  * method decoded. Params are never made into values, so numbers, key order and escapes cannot change on the way.
  */
 import { isAscii, isUtf8 } from "node:buffer";
+import type { JsonRpcBody } from "../../services.ts";
 import { EnvelopeReader, invalidItem, type RpcItem } from "./envelope.ts";
 import {
   closeBracket,
@@ -14,13 +15,7 @@ import {
   skipValue,
 } from "./scan.ts";
 
-export type RpcBody =
-  | { readonly kind: "single"; readonly item: RpcItem }
-  | { readonly kind: "batch"; readonly items: readonly RpcItem[] }
-  /** JSON, but neither an object nor an array of 1 to `maxItems`. */
-  | { readonly kind: "invalid" }
-  /** Not JSON, not UTF-8, or nested beyond `maxDepth`. */
-  | { readonly kind: "malformed" };
+export type RpcBody = JsonRpcBody;
 
 const invalidBody: RpcBody = { kind: "invalid" };
 const malformedBody: RpcBody = { kind: "malformed" };
