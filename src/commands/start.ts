@@ -26,14 +26,17 @@ finish, charges are settled, exit 0. SIGHUP or a change of the file reloads it.
   },
 };
 
-/** Starts the gateway, or prints every fault and answers undefined. `log`: where lines go instead of standard output. */
+/** Starts the gateway and has SIGHUP reload it, or prints every fault and answers undefined. `log`: where lines go instead of standard output. */
 export async function startOrComplain(
   context: CommandContext,
   log?: Log,
 ): Promise<Gateway | undefined> {
   const { configFile, env } = context;
   try {
-    return await startGateway({ configFile, env, ...(log !== undefined && { log }) });
+    const gateway = await startGateway({ configFile, env, ...(log !== undefined && { log }) });
+    // Before anybody is told that it runs: without a listener the signal would end the process.
+    process.on("SIGHUP", () => void gateway.reloader.reload("SIGHUP"));
+    return gateway;
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
     for (const fault of error.faults) context.complain(printFault(fault, process.cwd()));
@@ -41,13 +44,10 @@ export async function startOrComplain(
   }
 }
 
-/** Reloads on SIGHUP; drains and returns when `signal` aborts. */
+/** Drains and returns when `signal` aborts. */
 export async function runUntilStopped(gateway: Gateway, signal: AbortSignal): Promise<void> {
-  const hangUp = (): void => void gateway.reloader.reload("SIGHUP");
-  process.on("SIGHUP", hangUp);
   if (!signal.aborted) {
     await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
   }
-  process.off("SIGHUP", hangUp);
   await gateway.stop();
 }
