@@ -32,6 +32,8 @@ export interface StartOptions {
   readonly log?: Log;
   /** Reload when the file changes (default true). */
   readonly watch?: boolean;
+  /** In place of the configuration's: a test has no load balancer that must notice first. */
+  readonly drainDelaySeconds?: number;
 }
 
 export interface Gateway {
@@ -40,7 +42,7 @@ export interface Gateway {
   readonly adminUrl: string;
   readonly reloader: Reloader;
   readonly listener: Listener;
-  /** Drains: see decisions.md section 12. Resolves when every charge is settled and every port is closed. */
+  /** Drains, once however often it is called: see decisions.md section 12. Resolves when every charge is settled and every port is closed. */
   stop(): Promise<void>;
 }
 
@@ -148,19 +150,26 @@ export async function startGateway(options: StartOptions): Promise<Gateway> {
       log,
     });
     stack.use(reloader);
+    const { drainSeconds } = config.server;
+    const { drainDelaySeconds = config.server.drainDelaySeconds } = options;
+    const drain = async (): Promise<void> => {
+      reloader[Symbol.dispose]();
+      listener.beginDrain();
+      await wait(clock, drainDelaySeconds * 1000);
+      await listener.close(drainSeconds * 1000);
+      await stack.disposeAsync();
+    };
+    let stopped: Promise<void> | undefined;
     return {
       config,
       url: `http://${authority(listener.host, listener.port)}`,
       adminUrl: admin.url,
       reloader,
       listener,
-      async stop() {
+      stop() {
         state.draining = true;
-        reloader[Symbol.dispose]();
-        listener.beginDrain();
-        await wait(clock, config.server.drainDelaySeconds * 1000);
-        await listener.close(config.server.drainSeconds * 1000);
-        await stack.disposeAsync();
+        stopped ??= drain();
+        return stopped;
       },
     };
   }

@@ -72,6 +72,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
       env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: data, ...options.env },
       log: options.log ?? keepingLog(lines),
       watch: options.watch ?? false,
+      drainDelaySeconds: 0,
       ...(options.clock !== undefined && { clock: options.clock }),
     });
     return {

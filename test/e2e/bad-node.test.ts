@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type Socket } from "node:net";
+import { join } from "node:path";
+import { test } from "node:test";
+import { readUsage } from "../../src/metering/read-usage.ts";
+import { startTestGateway } from "../../src/testing/gateway.ts";
+
+const answer = (body: string, more = ""): string =>
+  `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${more}content-length: ${body.length}\r\n\r\n${body}`;
+
+/** What the node does with a call of state_getStorage; probes are answered well. */
+const misbehaviours: Readonly<Record<string, (socket: Socket, id: number) => void>> = {
+  "closes without a word": (socket) => socket.destroy(),
+  "closes in the middle of its answer": (socket) =>
+    socket.end('HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{"jsonrpc":"2.0","id":1,'),
+  "says nothing": () => {},
+  "stops in the middle": (socket) =>
+    void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{"jsonrpc"'),
+  "is no HTTP server": (socket) => void socket.write("220 mail.example ESMTP\r\n"),
+  "answers a web page": (socket) => void socket.write(answer("<html>secret upstream page</html>")),
+  "answers JSON that is no answer": (socket) => void socket.write(answer('{"hello":"world"}')),
+  "answers half of its JSON": (socket) => void socket.write(answer('{"jsonrpc":"2.0","id":1,"res')),
+  "answers another call": (socket, id) =>
+    void socket.write(answer(`{"jsonrpc":"2.0","id":${id + 1000},"result":"0x00"}`)),
+  "is overloaded": (socket) =>
+    void socket.write("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy"),
+  "answers more than is taken": (socket, id) =>
+    void socket.write(answer(`{"jsonrpc":"2.0","id":${id},"result":"0x${"0".repeat(10_000)}"}`)),
+};
+
+const probes: Readonly<Record<string, string>> = {
+  system_health: '{"peers":3,"isSyncing":false,"shouldHavePeers":true}',
+  chain_getHeader: '{"number":"0x64"}',
+  chain_getFinalizedHead: `"0x${"1".repeat(64)}"`,
+  chain_getBlockHash: `"0x${"2".repeat(64)}"`,
+  state_getRuntimeVersion: '{"specName":"test","specVersion":1}',
+};
+
+async function badNode(
+  misbehave: (socket: Socket, id: number) => void,
+): Promise<{ url: string } & AsyncDisposable> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {});
+    socket.on("data", (chunk) => {
+      const body = String(chunk).split("\r\n\r\n")[1] ?? "";
+      const { id, method } = JSON.parse(body) as { id: number; method: string };
+      const result = probes[method];
+      if (result === undefined) misbehave(socket, id);
+      else socket.write(answer(`{"jsonrpc":"2.0","id":${id},"result":${result}}`));
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  assert.ok(typeof address === "object" && address !== null);
+  return {
+    url: `http://127.0.0.1:${address.port}`,
+    async [Symbol.asyncDispose]() {
+      const closed = once(server, "close");
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}
+
+const pipeline = (node: string): string => `
+version: 1
+server: { host: 127.0.0.1, port: "\${PORT}" }
+admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+upstreams:
+  ledger: { urls: "${node}", headersMs: 150, idleMs: 150, connectMs: 150, answerBytes: 4096 }
+unmatched: [request-id]
+routes:
+  - path: /v1/ledger/rpc
+    methods: [POST]
+    run: [request-id, authenticate, rate-limit, { authorize: { require: "ledger:read" } }, meter]
+    to: { ledger-rpc: { upstream: ledger } }
+`;
+
+async function callThrough(node: string): Promise<void> {
+  await using gateway = await startTestGateway({ pipeline: pipeline(node) });
+  const response = await fetch(`${gateway.url}/v1/ledger/rpc`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+    body: '{"jsonrpc":"2.0","id":"mine","method":"state_getStorage","params":["0x00"]}',
+  });
+  assert.equal(response.status, 200);
+  assert.deepEqual(await response.json(), {
+    jsonrpc: "2.0",
+    id: "mine",
+    error: { code: -32603, message: "Internal Error" },
+  });
+  assert.equal(response.headers.get("x-used-cu-milli"), "0");
+  await gateway.gateway.stop();
+  assert.deepEqual([...readUsage(join(gateway.folder, "data"), {})], []);
+}
+
+for (const [what, misbehave] of Object.entries(misbehaviours)) {
+  test(`a node that ${what}: -32603 under the client's id, and nothing is charged`, async () => {
+    await using node = await badNode(misbehave);
+    await callThrough(node.url);
+  });
+}
+
+test("a node that is down: -32603 under the client's id, and nothing is charged", async () => {
+  const node = await badNode(() => {});
+  await node[Symbol.asyncDispose]();
+  await callThrough(node.url);
+});
