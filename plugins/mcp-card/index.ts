@@ -1,0 +1,116 @@
+/**
+ * Surface `mcp-card`: the server card (SEP-2127), what a client may know of the MCP endpoint before it has a key. Cards
+ * list no tools.
+ */
+import { createHash } from "node:crypto";
+import { defineSurface, type Reply, type RequestHead } from "sluice-gateway/plugin";
+
+interface Options {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  readonly endpoint: string;
+  readonly url?: string;
+}
+
+const schema = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json";
+/** The same as the `mcp` surface announces: what its tests hold the card against. */
+const revisions = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"];
+
+export default defineSurface<Options>({
+  name: "mcp-card",
+  description: "Describes the MCP endpoint to clients that have no key yet: a server card.",
+  options: {
+    type: "object",
+    properties: {
+      name: {
+        description: "The `name` of the mcp surface.",
+        type: "string",
+        pattern: "^[A-Za-z0-9.-]+/[A-Za-z0-9._-]+$",
+        default: "local.sluice/gateway",
+      },
+      title: {
+        description: "The `title` of the mcp surface.",
+        type: "string",
+        minLength: 1,
+        default: "Sluice",
+      },
+      description: {
+        description: "One sentence, at most 100 characters.",
+        type: "string",
+        minLength: 1,
+        maxLength: 100,
+        default: "Tools for a Substrate node and a confidential inference network.",
+      },
+      endpoint: {
+        description: "Path of the mcp surface.",
+        type: "string",
+        pattern: "^/",
+        default: "/mcp",
+      },
+      url: {
+        description:
+          "Where clients reach this gateway, such as https://gateway.example.com. Default: as the request came.",
+        type: "string",
+        pattern: "^https?://[^/]+$",
+      },
+    },
+    additionalProperties: false,
+  },
+  start(options, host) {
+    return {
+      answer({ request }) {
+        const base = options.url ?? baseOf(request);
+        const body = JSON.stringify(cardOf(options, host.version, base));
+        const etag = `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`;
+        return replyWith(body, etag, request.headers["if-none-match"]);
+      },
+    };
+  },
+});
+
+function cardOf(options: Options, version: string, base: string): object {
+  const { name, title, description, endpoint } = options;
+  return {
+    $schema: schema,
+    name,
+    title,
+    version,
+    description,
+    remotes: [
+      {
+        type: "streamable-http",
+        url: `${base}${endpoint}`,
+        supportedProtocolVersions: revisions,
+        headers: [
+          {
+            name: "Authorization",
+            value: "Bearer {key}",
+            isRequired: true,
+            isSecret: true,
+            variables: { key: { isRequired: true, isSecret: true } },
+          },
+        ],
+      },
+    ],
+  };
+}
+
+/** As the client wrote it; a trusted proxy says which scheme it spoke. */
+function baseOf({ headers, peer }: RequestHead): string {
+  const isTls = peer.trusted && headers["x-forwarded-proto"] === "https";
+  return `${isTls ? "https" : "http"}://${headers.host ?? "localhost"}`;
+}
+
+function replyWith(body: string, etag: string, known: string | undefined): Reply {
+  const headers = Object.entries({
+    "content-type": "application/mcp-server-card+json",
+    "cache-control": "public, max-age=3600",
+    etag,
+    // The card's address depends on the name that it was asked for by.
+    vary: "Host",
+    "access-control-allow-origin": "*",
+  }).flat();
+  const isKnown = known?.split(",").some((one) => one.trim() === etag) === true;
+  return isKnown ? { status: 304, headers } : { status: 200, headers, body };
+}

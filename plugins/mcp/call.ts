@@ -1,0 +1,116 @@
+/** One request on its way: what every lane needs of it, and the one way in which a lane calls a tool. */
+import { randomUUID } from "node:crypto";
+import {
+  refuse,
+  type Charge,
+  type Clock,
+  type Exchange,
+  type Host,
+  type KeyPrincipal,
+  type Reply,
+  type Resource,
+  type ToolCaller,
+  type ToolOutcome,
+  type Tools,
+} from "sluice-gateway/plugin";
+import { EventStream, eventText } from "./event-stream.ts";
+import { isObject, jsonHeaders, type Params } from "./json-rpc.ts";
+import type { Lists } from "./lists.ts";
+import type { Sessions } from "./sessions.ts";
+
+/** What all requests share. */
+export interface Server {
+  readonly host: Pick<Host, "readJsonRpc" | "log">;
+  readonly clock: Clock;
+  readonly tools: Tools;
+  readonly sessions: Sessions;
+  readonly lists: Lists;
+  /** By URI. */
+  readonly resources: ReadonlyMap<string, Resource>;
+  /** Names of the tools that ask for confirmation. */
+  readonly writes: ReadonlySet<string>;
+}
+
+export interface Call {
+  readonly server: Server;
+  readonly x: Exchange;
+  readonly principal: KeyPrincipal;
+  readonly charge: Charge;
+}
+
+/** What a lane adds to a tool call. */
+interface ToolCall {
+  readonly tool: string;
+  readonly input: unknown;
+  readonly confirmationToken?: string | undefined;
+  /** The client's leaving ends the call. */
+  readonly abortsWithClient?: boolean;
+  readonly events?: EventStream | undefined;
+}
+
+export function runTool(call: Call, wanted: ToolCall): Promise<ToolOutcome> {
+  const { x, principal, charge, server } = call;
+  const { events } = wanted;
+  const caller: ToolCaller = {
+    principal,
+    charge,
+    requestId: x.peek("requestId") ?? randomUUID(),
+    // Before the stateless revision a lost connection was no cancellation: what writes goes on to its end.
+    signal: wanted.abortsWithClient === true ? x.signal : new AbortController().signal,
+    confirmationToken: wanted.confirmationToken,
+    ...(events !== undefined && {
+      progress: (done: number, total?: number, message?: string) =>
+        events.progress(done, total, message),
+    }),
+  };
+  return server.tools.call(wanted.tool, wanted.input, caller);
+}
+
+/** A stream for progress, when the client gave a token for it and takes events. */
+export function progressStream(call: Call, params: Params): EventStream | undefined {
+  const meta = params["_meta"];
+  if (!isObject(meta)) return undefined;
+  const token = meta["progressToken"];
+  if (typeof token !== "string" && typeof token !== "number") return undefined;
+  if (!(call.x.request.headers.accept ?? "").includes("text/event-stream")) return undefined;
+  return new EventStream(call.x, call.server.clock, JSON.stringify(token));
+}
+
+/** The answer to a call: on its stream if that was opened, else by `answered`. */
+export async function finish(
+  call: Call,
+  events: EventStream | undefined,
+  answer: string,
+): Promise<Reply | undefined> {
+  if (events === undefined || !events.opened) return answered(call, answer);
+  await events.end(answer);
+  return undefined;
+}
+
+/** 200 with a JSON-RPC answer, as an event for the rare client that takes nothing else. */
+export function answered(call: Call, body: string, more: readonly string[] = []): Reply {
+  return takesOnlyEvents(call.x.request.headers.accept)
+    ? {
+        status: 200,
+        headers: ["content-type", "text/event-stream", "cache-control", "no-store", ...more],
+        body: eventText(body),
+      }
+    : { status: 200, headers: more.length === 0 ? jsonHeaders : [...jsonHeaders, ...more], body };
+}
+
+function takesOnlyEvents(accept: string | undefined): boolean {
+  if (accept === undefined || !accept.includes("text/event-stream")) return false;
+  return !/application\/(json|\*)|\*\/\*/i.test(accept);
+}
+
+/** decisions.md section 4: a reached credit limit is 429 with the canonical envelope on every HTTP surface. */
+export function creditRefusal(outcome: ToolOutcome): Reply | undefined {
+  if (outcome.ok || outcome.code !== "GATEWAY_CU_LIMIT_EXCEEDED") return undefined;
+  const { code, details } = outcome;
+  return refuse(code, details === undefined ? {} : { details });
+}
+
+/** The time of an answer, RFC 3339. */
+export function timestamp({ clock }: Server): string {
+  return new Date(clock.now()).toISOString();
+}

@@ -1,0 +1,135 @@
+/**
+ * Surface `mcp`: the catalogue of tools by the Model Context Protocol over streamable HTTP. Which of its three lanes a
+ * request takes is decided from its body alone; nothing about a client is kept between requests.
+ */
+import {
+  defineSurface,
+  refuse,
+  type Charge,
+  type Exchange,
+  type Host,
+  type Principal,
+  type Reply,
+} from "sluice-gateway/plugin";
+import type { Call, Server } from "./call.ts";
+import { createGuard } from "./guard.ts";
+import { codes, failed, invalidRequest, isObject } from "./json-rpc.ts";
+import { createLists } from "./lists.ts";
+import { plain } from "./plain.ts";
+import { arrayLane, sessionLane } from "./session-lane.ts";
+import { lostSession, sessionOf } from "./session-opening.ts";
+import { createSessions } from "./sessions.ts";
+import { isStateless, statelessLane } from "./stateless-lane.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    principal: Principal;
+    charge: Charge;
+    requestId: string;
+  }
+}
+
+interface Options {
+  readonly name: string;
+  readonly title: string;
+  readonly instructions?: string;
+  readonly origins?: readonly string[];
+  readonly hosts?: readonly string[];
+}
+
+/** decisions.md section 4. */
+const bodyBytes = 1024 * 1024;
+
+const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
+const ended: Reply = { status: 204 };
+
+export default defineSurface<Options>({
+  name: "mcp",
+  description: "Serves the catalogue of tools to agents by the Model Context Protocol.",
+  options: {
+    type: "object",
+    properties: {
+      name: {
+        description: "What the server calls itself: a reverse domain name, a slash, a name.",
+        type: "string",
+        pattern: "^[A-Za-z0-9.-]+/[A-Za-z0-9._-]+$",
+        default: "local.sluice/gateway",
+      },
+      title: {
+        description: "The server's name for people.",
+        type: "string",
+        minLength: 1,
+        default: "Sluice",
+      },
+      instructions: {
+        description: "What a model should know of this server beside its tools' descriptions.",
+        type: "string",
+        minLength: 1,
+      },
+      origins: {
+        description:
+          "Pages that may call this endpoint, by their Origin, such as https://app.example.com. Default: pages on loopback.",
+        type: "array",
+        items: { type: "string", pattern: "^[a-z][a-z0-9+.-]*://[^/]+$" },
+      },
+      hosts: {
+        description:
+          "Names that this endpoint is reached by (Host, without port). Default: loopback names for clients on this machine, any for others.",
+        type: "array",
+        items: { type: "string", minLength: 1 },
+      },
+    },
+    additionalProperties: false,
+  },
+  needs: { principal: "answer", charge: "answer" },
+  wants: { requestId: "answer" },
+  start(options, host) {
+    const server = createServer(options, host);
+    const guard = createGuard(options);
+    return {
+      body: { bytes: bodyBytes },
+      answer: (x) => guard.refusal(x.request) ?? answer(server, x),
+    };
+  },
+});
+
+function createServer({ name, title, instructions }: Options, host: Host): Server {
+  const { tools, clock } = host;
+  return {
+    host,
+    clock,
+    tools,
+    sessions: createSessions(host),
+    lists: createLists(tools, { name, title, version: host.version }, instructions),
+    resources: new Map(tools.resources.map((resource) => [resource.uri, resource])),
+    writes: new Set(tools.list.filter((entry) => entry.write).map((entry) => entry.name)),
+  };
+}
+
+function answer(server: Server, x: Exchange): Reply | Promise<Reply | undefined> {
+  const principal = x.get("principal");
+  // Only where `authorize` is missing or in shadow mode.
+  if (principal.kind !== "key") return unauthorized;
+  const call: Call = { server, x, principal, charge: x.get("charge") };
+  if (x.request.method === "DELETE") return endSession(call);
+  const body = x.json();
+  if (!body.ok) return failed(400, "null", { code: codes.parse, message: "Parse error" });
+  const { value } = body;
+  if (Array.isArray(value)) {
+    return value.some(isStateless) ? failed(400, "null", invalidRequest) : arrayLane(call, value);
+  }
+  if (!isObject(value)) return failed(400, "null", invalidRequest);
+  if (!("jsonrpc" in value) && "tool" in value) return plain(call, value);
+  return isStateless(value) ? statelessLane(call, value) : sessionLane(call, value);
+}
+
+/** A session that was ended is remembered until its token would have expired anyway. */
+function endSession(call: Call): Reply {
+  const session = sessionOf(call, call.x.request.headers["mcp-session-id"]);
+  if (session === undefined) {
+    return failed(400, "null", { ...invalidRequest, message: "Mcp-Session-Id is missing" });
+  }
+  if (session === "lost") return lostSession("null");
+  call.server.sessions.end(session);
+  return ended;
+}

@@ -1,0 +1,159 @@
+/** The revisions with `initialize` (2024-11-05 to 2025-11-25): single messages, and the arrays of 2025-03-26. */
+import type { Reply, ToolOutcome } from "sluice-gateway/plugin";
+import {
+  answered,
+  creditRefusal,
+  finish,
+  progressStream,
+  runTool,
+  timestamp,
+  type Call,
+} from "./call.ts";
+import type { EventStream } from "./event-stream.ts";
+import {
+  accepted,
+  errorText,
+  failed,
+  idAsSent,
+  invalidParams,
+  invalidRequest,
+  isObject,
+  messageOf,
+  methodNotFound,
+  resultText,
+  type Message,
+  type Params,
+} from "./json-rpc.ts";
+import { readResource } from "./resources.ts";
+import {
+  arraysRevision,
+  linksRevision,
+  newestSessionRevision,
+  sessionRevisions,
+} from "./revisions.ts";
+import { opening } from "./session-opening.ts";
+import { linksFrame, plainFrame, toolResult, type ResultFrame } from "./tool-result.ts";
+
+type Request = Extract<Message, { kind: "request" }>;
+
+/** `outcome`: where the answer is that of a tool. */
+interface Answer {
+  readonly text: string;
+  readonly outcome?: ToolOutcome;
+}
+
+const mostItems = 20;
+/** The code of these revisions for a resource that is not there. */
+const resourceNotFound = -32002;
+
+export async function sessionLane(call: Call, body: Params): Promise<Reply | undefined> {
+  const message = messageOf(body, () => idAsSent(call.server.host, call.x.body, undefined));
+  if (message.kind === "invalid") return failed(400, "null", invalidRequest);
+  const isRequest = message.kind === "request";
+  if (isRequest && message.method === "initialize") return initialize(call, message);
+  const opened = opening(call, isRequest ? message.id : "null", isRequest);
+  if (!opened.ok) return opened.reply;
+  if (!isRequest) return accepted;
+  const events = isObject(message.params) ? progressStream(call, message.params) : undefined;
+  const { text, outcome } = await answerTo(call, message, frameOf(opened.revision), events);
+  if (outcome !== undefined && events?.opened !== true) {
+    const refusal = creditRefusal(outcome);
+    if (refusal !== undefined) return refusal;
+  }
+  return finish(call, events, text);
+}
+
+/** Each item is answered alone, in order; none may be of the stateless revision, and none `initialize`. */
+export async function arrayLane(call: Call, items: readonly unknown[]): Promise<Reply> {
+  const opened = opening(call, "null", true);
+  if (!opened.ok) return opened.reply;
+  const fits = items.length > 0 && items.length <= mostItems;
+  if (!fits || opened.revision !== arraysRevision) {
+    const what = fits
+      ? `arrays belong to revision ${arraysRevision}`
+      : `an array has 1 to ${mostItems} items`;
+    return failed(400, "null", { ...invalidRequest, message: `Invalid Request: ${what}` });
+  }
+  const answers: string[] = [];
+  for (const [index, item] of items.entries()) {
+    const message = messageOf(item, () => idAsSent(call.server.host, call.x.body, index));
+    if (message.kind === "invalid") answers.push(errorText("null", invalidRequest));
+    if (message.kind !== "request") continue;
+    const { text } =
+      message.method === "initialize"
+        ? { text: errorText(message.id, invalidRequest) }
+        : await answerTo(call, message, plainFrame, undefined);
+    answers.push(text);
+  }
+  if (answers.length === 0) return accepted;
+  const body = `[${answers.join(",")}]`;
+  return answered(call, body);
+}
+
+/** Never an error: what is not known is answered with the newest, and the client decides. */
+function initialize(call: Call, { id, params }: Request): Reply {
+  const asked = isObject(params) ? params["protocolVersion"] : undefined;
+  const revision =
+    typeof asked === "string" && sessionRevisions.includes(asked) ? asked : newestSessionRevision;
+  const { sessions, lists } = call.server;
+  const result = `{"protocolVersion":"${revision}",${lists.initialize}}`;
+  const session = sessions.begin(call.principal.key.id, revision);
+  return answered(call, resultText(id, result), ["mcp-session-id", session]);
+}
+
+async function answerTo(
+  call: Call,
+  { id, method, params: given }: Request,
+  frame: ResultFrame,
+  events: EventStream | undefined,
+): Promise<Answer> {
+  const params = given ?? {};
+  if (!isObject(params)) {
+    return { text: errorText(id, invalidParams("params must be an object")) };
+  }
+  if (method === "tools/call") return callTool(call, id, params, frame, events);
+  const { lists, resources } = call.server;
+  if (method === "tools/list") return { text: listed(id, lists.tools, params) };
+  // Neither does anything here: nothing is logged to clients.
+  if (method === "ping" || method === "logging/setLevel") return { text: resultText(id, "{}") };
+  if (resources.size > 0) {
+    if (method === "resources/list") return { text: listed(id, lists.resources, params) };
+    if (method === "resources/templates/list") {
+      return { text: listed(id, lists.resourceTemplates, params) };
+    }
+    if (method === "resources/read") {
+      const read = await readResource(call, params, resourceNotFound);
+      return { text: read.ok ? resultText(id, `{${read.members}}`) : errorText(id, read.failure) };
+    }
+  }
+  // These clients take 404 for a lost session.
+  return { text: errorText(id, methodNotFound) };
+}
+
+function listed(id: string, members: string, params: Params): string {
+  return params["cursor"] === undefined
+    ? resultText(id, `{${members}}`)
+    : errorText(id, invalidParams("there is one page and no cursor"));
+}
+
+/** `tool` and `input`, the names of the plain lane, are taken as well. */
+async function callTool(
+  call: Call,
+  id: string,
+  params: Params,
+  frame: ResultFrame,
+  events: EventStream | undefined,
+): Promise<Answer> {
+  const tool = params["name"] ?? params["tool"];
+  const input = params["arguments"] ?? params["input"] ?? {};
+  if (typeof tool !== "string") {
+    return { text: errorText(id, invalidParams("name must be a string")) };
+  }
+  const outcome = await runTool(call, { tool, input, events });
+  const result = toolResult(outcome, frame, timestamp(call.server));
+  return { text: resultText(id, result), outcome };
+}
+
+function frameOf(revision: string): ResultFrame {
+  return revision >= linksRevision ? linksFrame : plainFrame;
+}

@@ -1,0 +1,46 @@
+/** The result object of `tools/call`, spliced from the tool's own JSON text: nothing of it is parsed or built twice. */
+import type { ResourceLink, ToolOutcome } from "sluice-gateway/plugin";
+
+/** What the revision of a request puts around every result. */
+export interface ResultFrame {
+  /** Members before the result's own, with a comma behind: `"resultType":"complete",`; or empty. */
+  readonly head: string;
+  /** Members at the end of `_meta`, with a comma before; or empty. */
+  readonly meta: string;
+  /** Whether the client knows `resource_link` content. */
+  readonly links: boolean;
+}
+
+export const plainFrame: ResultFrame = { head: "", meta: "", links: false };
+export const linksFrame: ResultFrame = { head: "", meta: "", links: true };
+
+/** `at`: when the answer was produced, RFC 3339. */
+export function toolResult(outcome: ToolOutcome, frame: ResultFrame, at: string): string {
+  if (!outcome.ok) {
+    const asks = outcome.code === "GATEWAY_CONFIRMATION_REQUIRED";
+    const text = asks ? JSON.stringify(outcome.details ?? {}) : outcome.message;
+    return failedResult(outcome.code, text, frame);
+  }
+  const { json, tool, usedCUMilli, latencyMs, usage, links } = outcome;
+  const linked = frame.links && links !== undefined ? links.map(linkText).join("") : "";
+  const model = usage === undefined ? '""' : JSON.stringify(usage.model);
+  return (
+    `{${frame.head}"content":[{"type":"text","text":${JSON.stringify(json)}}${linked}],` +
+    // Names of tools are letters, digits and underscores.
+    `"_meta":{"usedCUMilli":${usedCUMilli},"toolName":"${tool}","timestamp":"${at}",` +
+    `"latencyMs":${latencyMs},"genAIRequestModel":${model},` +
+    `"genAIUsageInputTokens":${usage?.inputTokens ?? 0},` +
+    `"genAIUsageOutputTokens":${usage?.outputTokens ?? 0}${frame.meta}}}`
+  );
+}
+
+export function failedResult(code: string, text: string, frame: ResultFrame): string {
+  return (
+    `{${frame.head}"content":[{"type":"text","text":${JSON.stringify(text)}}],"isError":true,` +
+    `"_meta":{"errorCode":"${code}"${frame.meta}}}`
+  );
+}
+
+function linkText({ uri, name, title, mimeType }: ResourceLink): string {
+  return `,${JSON.stringify({ type: "resource_link", uri, name, title, mimeType })}`;
+}
