@@ -1,0 +1,65 @@
+/** The tool about an account: nonce, references and balances. */
+import { toolFailure, type Tool, type ToolContext, type ToolResult } from "sluice-gateway/plugin";
+import { unknownFault } from "./block.ts";
+import { blockHashFault, hexSchema } from "./hex.ts";
+import { capability, readsChain } from "./manner.ts";
+import { decodeFailureOf, type Chain } from "./node.ts";
+
+interface AccountInput {
+  readonly address: string;
+  readonly blockHash?: string;
+}
+
+const badAddress = toolFailure(
+  "GATEWAY_INVALID_PARAMS",
+  "address: not an SS58 address, or its checksum is wrong",
+);
+
+export function accountTool(chain: Chain): Tool<never> {
+  const getAccount: Tool<AccountInput> = {
+    name: "ledger_getAccount",
+    description:
+      "Gets an account's nonce, reference counters and balances (decimal strings in the token's smallest unit). An account that does not exist has zeros.",
+    inputSchema: {
+      type: "object",
+      required: ["address"],
+      properties: {
+        address: {
+          type: "string",
+          description: "SS58 address of the account, of any network prefix.",
+        },
+        blockHash: hexSchema("Read at this block: 0x and 64 hex digits. Default: the best block."),
+      },
+    },
+    price: 500,
+    capability,
+    annotations: readsChain("Account"),
+    call: (input, context) => account(chain, input, context),
+  };
+  return getAccount;
+}
+
+async function account(
+  chain: Chain,
+  { address, blockHash }: AccountInput,
+  context: ToolContext,
+): Promise<ToolResult> {
+  const { decoder } = chain;
+  const fault = blockHashFault("blockHash", blockHash);
+  if (fault !== undefined) return fault;
+  const id = decoder.accountId(address);
+  if (id === undefined) return badAddress;
+  const at = blockHash?.toLowerCase();
+  const found = await decoder.account(id, at, context);
+  if (found.ok && !isNobody(found.json)) return found;
+  if (at === undefined) return found.ok ? found : decodeFailureOf(found);
+  const unknown = await unknownFault(chain, at, context);
+  if (unknown?.code === "GATEWAY_NOT_FOUND") return unknown;
+  if (found.ok) return found;
+  return decodeFailureOf(found, unknown === undefined ? "known" : undefined);
+}
+
+/** An account that nothing refers to, which is also what chopsticks says of every account at an unknown block. */
+function isNobody(json: string): boolean {
+  return json.startsWith('{"nonce":0,"consumers":0,"providers":0,"sufficients":0,');
+}

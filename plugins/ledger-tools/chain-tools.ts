@@ -1,0 +1,192 @@
+/** Tools about the chain and its node as a whole: health, names, statistics. */
+import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/plugin";
+import { numberOf } from "./block.ts";
+import { membersOf, parsed } from "./json-text.ts";
+import { capability, noInput, readsChain } from "./manner.ts";
+import { ask, askValue, failureOf, isObject, nonsense, type Chain } from "./node.ts";
+
+/** decisions.md section 6. */
+const defaultSs58Format = 42;
+
+export function chainTools(chain: Chain): Tool<never>[] {
+  const getHealth: Tool<object> = {
+    name: "ledger_getHealth",
+    description: "Tells how many peers the node has, and whether it is still syncing.",
+    inputSchema: noInput,
+    price: 100,
+    capability,
+    annotations: readsChain("Node health"),
+    async call(_, context) {
+      const heard = await healthOf(chain, context);
+      return heard.ok ? { ok: true, value: heard.value } : heard;
+    },
+  };
+  const getNodeInfo: Tool<object> = {
+    name: "ledger_getNodeInfo",
+    description:
+      "Tells the name of the chain, and the name and the version of the node's software.",
+    inputSchema: noInput,
+    price: 100,
+    capability,
+    annotations: readsChain("Node information"),
+    call: (_, context) => nodeInfo(chain, context),
+  };
+  const getChainStats: Tool<object> = {
+    name: "ledger_getChainStats",
+    description:
+      "Tells at once: the chain's name and type, its latest and its finalized block, the node's health, and the token's symbol and decimals.",
+    inputSchema: noInput,
+    price: 500,
+    capability,
+    annotations: readsChain("Chain statistics"),
+    call: (_, context) => chainStats(chain, context),
+  };
+  return [getHealth, getNodeInfo, getChainStats];
+}
+
+type Heard<T> = { readonly ok: true; readonly value: T } | ToolFailure;
+
+/** A call without params whose result is read by `read`: undefined is nonsense. */
+async function hear<T>(
+  chain: Chain,
+  method: string,
+  params: string,
+  context: ToolContext,
+  read: (value: unknown) => T | undefined,
+): Promise<Heard<T>> {
+  const heard = await askValue(chain, method, params, context);
+  if (!heard.ok) return heard;
+  const value = read(heard.value);
+  return value === undefined ? nonsense : { ok: true, value };
+}
+
+const readText = (value: unknown): string | undefined =>
+  typeof value === "string" ? value : undefined;
+
+interface Health {
+  readonly peers: number;
+  readonly isSyncing: boolean;
+  readonly shouldHavePeers: boolean;
+}
+
+function readHealth(value: unknown): Health | undefined {
+  if (!isObject(value)) return undefined;
+  const { peers, isSyncing, shouldHavePeers } = value;
+  return Number.isSafeInteger(peers) &&
+    typeof isSyncing === "boolean" &&
+    typeof shouldHavePeers === "boolean"
+    ? { peers: Number(peers), isSyncing, shouldHavePeers }
+    : undefined;
+}
+
+const healthOf = (chain: Chain, context: ToolContext): Promise<Heard<Health>> =>
+  hear(chain, "system_health", "", context, readHealth);
+
+async function nodeInfo(chain: Chain, context: ToolContext): Promise<ToolResult> {
+  const [name, node, version] = await Promise.all([
+    hear(chain, "system_chain", "", context, readText),
+    hear(chain, "system_name", "", context, readText),
+    hear(chain, "system_version", "", context, readText),
+  ]);
+  if (!name.ok) return name;
+  if (!node.ok) return node;
+  if (!version.ok) return version;
+  return { ok: true, value: { chain: name.value, name: node.value, version: version.value } };
+}
+
+async function chainStats(chain: Chain, context: ToolContext): Promise<ToolResult> {
+  const [name, type, blocks, health, properties] = await Promise.all([
+    hear(chain, "system_chain", "", context, readText),
+    hear(chain, "system_chainType", "", context, readChainType),
+    bothHeads(chain, context),
+    healthOf(chain, context),
+    propertiesOf(chain, context),
+  ]);
+  if (!name.ok) return name;
+  if (!type.ok) return type;
+  if (!blocks.ok) return blocks;
+  if (!health.ok) return health;
+  if (!properties.ok) return properties;
+  return {
+    ok: true,
+    value: {
+      chain: name.value,
+      chainType: type.value,
+      ...blocks.value,
+      health: health.value,
+      properties: properties.value,
+    },
+  };
+}
+
+/** `"Live"`, or `{ "Custom": "x" }`: then its only key. */
+function readChainType(value: unknown): string | undefined {
+  return isObject(value) ? Object.keys(value)[0] : readText(value);
+}
+
+interface Heads {
+  readonly finalizedHash: string;
+  readonly finalizedNumber: number;
+  readonly latestNumber: number;
+}
+
+/** The finalized head first, so that the latest block is not behind it. */
+async function bothHeads(chain: Chain, context: ToolContext): Promise<Heard<Heads>> {
+  const finalized = await hear(chain, "chain_getFinalizedHead", "", context, readHash);
+  if (!finalized.ok) return finalized;
+  const at = `["${finalized.value}"]`;
+  const [finalizedNumber, latestNumber] = await Promise.all([
+    hear(chain, "chain_getHeader", at, context, numberOf),
+    hear(chain, "chain_getHeader", "", context, numberOf),
+  ]);
+  if (!finalizedNumber.ok) return finalizedNumber;
+  if (!latestNumber.ok) return latestNumber;
+  return {
+    ok: true,
+    value: {
+      finalizedHash: finalized.value,
+      finalizedNumber: finalizedNumber.value,
+      latestNumber: latestNumber.value,
+    },
+  };
+}
+
+function readHash(value: unknown): string | undefined {
+  return typeof value === "string" && /^0x[0-9a-f]+$/i.test(value) ? value : undefined;
+}
+
+interface Properties {
+  readonly tokenDecimals: number;
+  readonly tokenSymbol: string;
+  readonly ss58Format: number;
+  readonly isEthereum: boolean;
+}
+
+/** A chain may carry its whole genesis in its properties (436 KB on Midnight): only four members are parsed. */
+async function propertiesOf(chain: Chain, context: ToolContext): Promise<Heard<Properties>> {
+  const answer = await ask(chain, "system_properties", "", context);
+  if (answer.kind !== "result") return failureOf(answer);
+  const text = answer.bytes.toString();
+  const members = membersOf(text);
+  if (members === undefined && text !== "null") return nonsense;
+  const read = (name: string): unknown => parsed(members?.get(name));
+  const symbol = firstOf(read("tokenSymbol"));
+  return {
+    ok: true,
+    value: {
+      tokenDecimals: count(firstOf(read("tokenDecimals"))) ?? 0,
+      tokenSymbol: typeof symbol === "string" ? symbol : "",
+      ss58Format: count(read("ss58Format")) ?? defaultSs58Format,
+      isEthereum: read("isEthereum") === true,
+    },
+  };
+}
+
+/** Chains with several tokens give a list: the first is the chain's own. */
+function firstOf(value: unknown): unknown {
+  return Array.isArray(value) ? (value as unknown[])[0] : value;
+}
+
+function count(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}

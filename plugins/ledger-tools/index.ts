@@ -1,0 +1,61 @@
+/**
+ * Tools `ledger_*`: the chain for agents. Blocks, events, accounts, storage, and the node's whitelisted methods; where an
+ * operator turns it on, submission of extrinsics.
+ */
+import { defineTools } from "sluice-gateway/plugin";
+import { accountTool } from "./account-tool.ts";
+import { blockTools } from "./block-tools.ts";
+import { chainTools } from "./chain-tools.ts";
+import { methodTools } from "./method-tools.ts";
+import type { Chain } from "./node.ts";
+import { storageTools } from "./storage-tools.ts";
+import { submitTool } from "./submit-tool.ts";
+
+interface Options {
+  readonly upstream?: string;
+  readonly write?: boolean;
+}
+
+const defaultUpstream = "ledger";
+
+export default defineTools<Options>({
+  name: "ledger-tools",
+  description: "Tools that read the chain, and submit extrinsics where that is turned on.",
+  options: {
+    type: "object",
+    additionalProperties: false,
+    properties: {
+      upstream: {
+        description: "A name from `upstreams`: the nodes to ask.",
+        type: "string",
+        format: "upstream-name",
+        default: defaultUpstream,
+      },
+      write: {
+        description: "Adds ledger_submitExtrinsic, for keys with the capability ledger:write.",
+        type: "boolean",
+        default: false,
+      },
+    },
+  },
+  check({ upstream = defaultUpstream }, host) {
+    if (host.upstream(upstream) !== undefined) return [];
+    return [{ pointer: "/upstream", message: `there is no upstream named ${upstream}` }];
+  },
+  start({ upstream = defaultUpstream, write = false }, host) {
+    const ledger = host.ledger(upstream);
+    const decoder = host.decoder(upstream);
+    if (ledger === undefined || decoder === undefined) {
+      throw new Error(`there is no upstream named ${upstream}`);
+    }
+    const chain: Chain = { ledger, decoder };
+    const tools = [
+      ...blockTools(chain),
+      ...chainTools(chain),
+      ...storageTools(chain),
+      accountTool(chain),
+      ...methodTools(chain),
+    ];
+    return { tools: write ? [...tools, submitTool(chain)] : tools };
+  },
+});

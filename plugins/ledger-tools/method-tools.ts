@@ -1,0 +1,77 @@
+/** Tools about the node's own methods: calling one of the whitelist, listing the whitelist. */
+import { toolFailure, type Tool, type ToolContext, type ToolResult } from "sluice-gateway/plugin";
+import { capability, readsChain } from "./manner.ts";
+import { askFor, failureOf, type Chain } from "./node.ts";
+
+interface RpcInput {
+  readonly method: string;
+  readonly params?: readonly unknown[];
+}
+
+interface ListInput {
+  readonly namespace?: string;
+}
+
+const notAllowed = toolFailure(
+  "GATEWAY_INVALID_PARAMS",
+  "method: not a whitelisted node method; ledger_listMethods names them",
+);
+
+export function methodTools(chain: Chain): Tool<never>[] {
+  const rpc: Tool<RpcInput> = {
+    name: "ledger_rpc",
+    description:
+      "Calls a whitelisted JSON-RPC method of the node and gives its result as it is. ledger_listMethods lists the methods and their params.",
+    inputSchema: {
+      type: "object",
+      required: ["method"],
+      properties: {
+        method: { type: "string", description: "A whitelisted method, such as chain_getHeader." },
+        params: { type: "array", default: [], description: "Its params by position." },
+      },
+    },
+    price: 1000,
+    capability,
+    annotations: readsChain("Node method"),
+    call: (input, context) => callMethod(chain, input, context),
+  };
+  const listMethods: Tool<ListInput> = {
+    name: "ledger_listMethods",
+    description:
+      "Lists the whitelisted JSON-RPC methods of the node with their params and their price on the node proxy in milli-CU.",
+    inputSchema: {
+      type: "object",
+      properties: {
+        namespace: {
+          type: "string",
+          description: "Only methods whose name starts with this, such as state_.",
+        },
+      },
+    },
+    price: 100,
+    capability,
+    // The list is the gateway's own.
+    annotations: { ...readsChain("Node methods"), openWorldHint: false },
+    call: ({ namespace = "" }) => ({ ok: true, value: { methods: listed(chain, namespace) } }),
+  };
+  return [rpc, listMethods];
+}
+
+async function callMethod(
+  { ledger }: Chain,
+  { method: name, params = [] }: RpcInput,
+  context: ToolContext,
+): Promise<ToolResult> {
+  const method = ledger.methods.get(name);
+  if (method === undefined) return notAllowed;
+  const answer = await askFor(ledger, method, JSON.stringify(params), context);
+  if (answer.kind !== "result") return failureOf(answer);
+  const result = answer.bytes.toString();
+  return { ok: true, json: `{"method":${JSON.stringify(name)},"result":${result}}` };
+}
+
+function listed({ ledger }: Chain, namespace: string): object[] {
+  return [...ledger.methods.values()]
+    .filter(({ name }) => name.startsWith(namespace))
+    .map(({ name, params, cuMilli }) => ({ name, params, cuMilli }));
+}

@@ -1,0 +1,114 @@
+/** Asks the node on behalf of a tool, and says in fixed words why there is no answer: never in the node's. */
+import {
+  toolFailure,
+  type DecodeFailure,
+  type Decoder,
+  type Ledger,
+  type LedgerAnswer,
+  type LedgerMethod,
+  type ToolContext,
+  type ToolFailure,
+} from "sluice-gateway/plugin";
+import { parsed } from "./json-text.ts";
+
+/** The chain that the tools speak of. */
+export interface Chain {
+  readonly ledger: Ledger;
+  readonly decoder: Decoder;
+}
+
+const executionError = (message: string): ToolFailure =>
+  toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", message);
+
+const nodeError = executionError("the node answered with an error");
+const unreachable = executionError("no node gave an answer");
+const timedOut = executionError("the node did not answer in time");
+const abandoned = executionError("the caller has left");
+const undecodable = executionError("what the node answered does not match its metadata");
+const busy = toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "too many blocks are being decoded");
+
+/** The node's answer is none that this method has. */
+export const nonsense = executionError("the node's answer could not be read");
+export const unknownBlock = toolFailure("GATEWAY_NOT_FOUND", "there is no such block");
+const prunedState = toolFailure("GATEWAY_NOT_FOUND", "no node keeps the state of that block");
+const wrongAccount = toolFailure(
+  "GATEWAY_INVALID_PARAMS",
+  "address: this chain's account ids have another length",
+);
+
+/** Calls a method for the tool's own needs, whitelisted or not. `params` is JSON text; empty for none. */
+export function ask(
+  { ledger }: Chain,
+  method: string,
+  params: string,
+  context: ToolContext,
+): LedgerAnswer | Promise<LedgerAnswer> {
+  return askFor(ledger, ledger.internal(method), params, context);
+}
+
+/** Calls a method of the whitelist. */
+export function askFor(
+  ledger: Ledger,
+  method: LedgerMethod,
+  params: string,
+  { signal }: ToolContext,
+): LedgerAnswer | Promise<LedgerAnswer> {
+  return ledger.call(method, Buffer.from(params), { signal });
+}
+
+type NoResult = Exclude<LedgerAnswer, { kind: "result" }>;
+
+/** What the caller is told of an answer that is no result. */
+export function failureOf(answer: NoResult): ToolFailure {
+  if (answer.kind === "error") return nodeError;
+  switch (answer.reason) {
+    case "unreachable":
+      return unreachable;
+    case "timeout":
+      return timedOut;
+    case "garbage":
+      return nonsense;
+    case "aborted":
+      return abandoned;
+    default:
+      return answer.reason satisfies never;
+  }
+}
+
+/** `block`: whether it is known that there is the block that was read. */
+export function decodeFailureOf({ reason }: DecodeFailure, block?: "known"): ToolFailure {
+  switch (reason) {
+    case "unknownBlock":
+      return block === "known" ? prunedState : unknownBlock;
+    case "wrongAccount":
+      return wrongAccount;
+    case "undecodable":
+      return undecodable;
+    case "unreachable":
+      return unreachable;
+    case "timeout":
+      return timedOut;
+    case "busy":
+      return busy;
+    case "aborted":
+      return abandoned;
+    default:
+      return reason satisfies never;
+  }
+}
+
+/** The result of a small call as a JSON value; `undefined` stands for no JSON. */
+export async function askValue(
+  chain: Chain,
+  method: string,
+  params: string,
+  context: ToolContext,
+): Promise<{ readonly ok: true; readonly value: unknown } | ToolFailure> {
+  const answer = await ask(chain, method, params, context);
+  if (answer.kind !== "result") return failureOf(answer);
+  return { ok: true, value: parsed(answer.bytes.toString()) };
+}
+
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

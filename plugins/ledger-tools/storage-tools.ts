@@ -1,0 +1,151 @@
+/** Tools that read storage: one value, many values. */
+import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/plugin";
+import { unknownFault } from "./block.ts";
+import { blockHashFault, hexFault, hexSchema } from "./hex.ts";
+import { parsed } from "./json-text.ts";
+import { capability, readsChain } from "./manner.ts";
+import { ask, failureOf, isObject, nonsense, type Chain } from "./node.ts";
+
+/** gateway.md, "Per-call and per-request limits". */
+const maxKeys = 100;
+const keyMilli = 200;
+
+const blockHash = hexSchema("Read at this block: 0x and 64 hex digits. Default: the best block.");
+
+interface StorageInput {
+  readonly key: string;
+  readonly blockHash?: string;
+}
+
+interface QueryInput {
+  readonly keys: readonly string[];
+  readonly blockHash?: string;
+}
+
+export function storageTools(chain: Chain): Tool<never>[] {
+  const getStorage: Tool<StorageInput> = {
+    name: "ledger_getStorage",
+    description: "Gets the raw storage value under a key; null when there is none.",
+    inputSchema: {
+      type: "object",
+      required: ["key"],
+      properties: { key: hexSchema("The storage key, 0x-prefixed hex."), blockHash },
+    },
+    price: keyMilli,
+    capability,
+    annotations: readsChain("Storage value"),
+    call: (input, context) => storageValue(chain, input, context),
+  };
+  const queryStorage: Tool<QueryInput> = {
+    name: "ledger_queryStorage",
+    description:
+      "Gets the raw storage values under many keys (at most 100) at one block, in the order of the keys.",
+    inputSchema: {
+      type: "object",
+      required: ["keys"],
+      properties: {
+        keys: {
+          type: "array",
+          minItems: 1,
+          maxItems: maxKeys,
+          items: hexSchema("A storage key, 0x-prefixed hex."),
+          description: "The storage keys. Each costs 0.2 CU.",
+        },
+        blockHash,
+      },
+    },
+    price: { estimateMilli: keyMilli, of: ({ keys }: QueryInput) => keys.length * keyMilli },
+    capability,
+    annotations: readsChain("Storage values"),
+    call: (input, context) => storageValues(chain, input, context),
+  };
+  return [getStorage, queryStorage];
+}
+
+async function storageValue(
+  chain: Chain,
+  { key, blockHash: at }: StorageInput,
+  context: ToolContext,
+): Promise<ToolResult> {
+  const fault = hexFault("key", key) ?? blockHashFault("blockHash", at);
+  if (fault !== undefined) return fault;
+  const answer = await ask(chain, "state_getStorage", paramsOf(`"${key}"`, at), context);
+  const value = answer.kind === "result" ? answer.bytes.toString() : undefined;
+  if (value === undefined || value === "null") {
+    const unknown = await whereUnknown(chain, at, context);
+    if (unknown !== undefined) return unknown;
+  }
+  if (answer.kind !== "result") return failureOf(answer);
+  if (value !== "null" && value?.startsWith('"0x') !== true) return nonsense;
+  return { ok: true, json: `{"key":"${key}","value":${value}}` };
+}
+
+async function storageValues(
+  chain: Chain,
+  { keys, blockHash: at }: QueryInput,
+  context: ToolContext,
+): Promise<ToolResult> {
+  const fault = keyFault(keys) ?? blockHashFault("blockHash", at);
+  if (fault !== undefined) return fault;
+  const params = paramsOf(JSON.stringify(keys), at);
+  const answer = await ask(chain, "state_queryStorageAt", params, context);
+  const read = answer.kind === "result" ? readChanges(parsed(answer.bytes.toString())) : undefined;
+  if (read === undefined || read.empty) {
+    const unknown = await whereUnknown(chain, at, context);
+    if (unknown !== undefined) return unknown;
+  }
+  if (answer.kind !== "result") return failureOf(answer);
+  if (read === undefined) return nonsense;
+  // A node writes keys in its own way; the caller gets them back as sent.
+  const items = keys.map((key) => ({ key, value: read.values.get(key.toLowerCase()) ?? null }));
+  return { ok: true, value: { items, blockHash: read.block } };
+}
+
+function keyFault(keys: readonly string[]): ToolFailure | undefined {
+  for (const [index, key] of keys.entries()) {
+    const fault = hexFault(`keys/${index}`, key);
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+/** The params of a method that takes a block's hash last. The key has been checked: it needs no escapes. */
+function paramsOf(first: string, at: string | undefined): string {
+  return at === undefined ? `[${first}]` : `[${first},"${at.toLowerCase()}"]`;
+}
+
+/**
+ * Nothing was found at a block: perhaps because there is none. Nodes answer that with an error, chopsticks with null; only
+ * that much is said here, everything else is the answer's own affair.
+ */
+async function whereUnknown(
+  chain: Chain,
+  at: string | undefined,
+  context: ToolContext,
+): Promise<ToolFailure | undefined> {
+  const fault = at === undefined ? undefined : await unknownFault(chain, at.toLowerCase(), context);
+  return fault?.code === "GATEWAY_NOT_FOUND" ? fault : undefined;
+}
+
+interface Changes {
+  readonly block: string;
+  readonly values: ReadonlyMap<string, string>;
+  readonly empty: boolean;
+}
+
+/** `[{ block, changes: [[key, value or null], …] }]`: one block, as one was asked for. */
+function readChanges(result: unknown): Changes | undefined {
+  const set: unknown = Array.isArray(result) ? (result as unknown[])[0] : undefined;
+  if (!isObject(set)) return undefined;
+  const { block, changes } = set;
+  if (typeof block !== "string" || !Array.isArray(changes)) return undefined;
+  const values = new Map<string, string>();
+  for (const change of changes as unknown[]) {
+    if (!Array.isArray(change)) return undefined;
+    const [key, value] = change as unknown[];
+    if (typeof key !== "string") return undefined;
+    if (typeof value === "string") values.set(key.toLowerCase(), value);
+    else if (value !== null) return undefined;
+  }
+  return { block, values, empty: values.size === 0 };
+}

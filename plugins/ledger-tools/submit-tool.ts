@@ -1,0 +1,103 @@
+/** The tool that writes: hands a signed extrinsic to the node, once somebody has confirmed what it would do. */
+import {
+  toolFailure,
+  type Tool,
+  type ToolContext,
+  type ToolFailure,
+  type ToolResult,
+} from "sluice-gateway/plugin";
+import { hexFault, hexSchema } from "./hex.ts";
+import { parsed } from "./json-text.ts";
+import { ask, decodeFailureOf, isObject, type Chain } from "./node.ts";
+
+interface SubmitInput {
+  readonly extrinsic: string;
+}
+
+const undecodable = toolFailure(
+  "GATEWAY_INVALID_PARAMS",
+  "extrinsic: not one of this chain's runtime",
+);
+
+/** A node that has taken it may fail to say so: the caller must look before trying again. */
+const unsure = toolFailure(
+  "GATEWAY_TOOL_EXECUTION_ERROR",
+  "no answer of the node: the extrinsic may or may not be in its pool",
+);
+
+/**
+ * Why a transaction pool refuses, by the node's error code: polkadot-sdk, substrate/client/rpc-api/src/author/error.rs.
+ * The words are ours: a node's may hold anything.
+ */
+const refusals: ReadonlyMap<unknown, string> = new Map([
+  [1001, "it is not well-formed"],
+  [1002, "it could not be verified"],
+  [1010, "it is invalid: outdated nonce, wrong signature, unpayable fee, or the like"],
+  [1011, "its validity could not be determined"],
+  [1012, "it is banned for a while"],
+  [1013, "it is in the pool already"],
+  [1014, "its priority is too low to replace the one in the pool"],
+  [1015, "it depends on itself"],
+  [1016, "the pool is full"],
+]);
+
+export function submitTool(chain: Chain): Tool<never> {
+  const submitExtrinsic: Tool<SubmitInput> = {
+    name: "ledger_submitExtrinsic",
+    description:
+      "Submits a signed extrinsic to the chain. The first call answers with a summary and a confirmation token; repeat it with the token to submit.",
+    inputSchema: {
+      type: "object",
+      additionalProperties: false,
+      required: ["extrinsic"],
+      properties: {
+        extrinsic: hexSchema("The whole extrinsic, SCALE-encoded with its length prefix, as hex."),
+      },
+    },
+    price: 10_000,
+    capability: "ledger:write",
+    write: true,
+    annotations: {
+      title: "Submit extrinsic",
+      readOnlyHint: false,
+      destructiveHint: true,
+      idempotentHint: false,
+      openWorldHint: true,
+    },
+    summarise: (input, context) => summaryOf(chain, input, context),
+    call: (input, context) => submit(chain, input, context),
+  };
+  return submitExtrinsic;
+}
+
+async function summaryOf(
+  { decoder }: Chain,
+  { extrinsic }: SubmitInput,
+  context: ToolContext,
+): Promise<{ readonly ok: true; readonly summary: object } | ToolFailure> {
+  const fault = hexFault("extrinsic", extrinsic);
+  if (fault !== undefined) return fault;
+  const read = await decoder.summary(Buffer.from(extrinsic.slice(2), "hex"), context);
+  if (read.ok) return read;
+  return read.reason === "undecodable" ? undecodable : decodeFailureOf(read);
+}
+
+async function submit(
+  chain: Chain,
+  { extrinsic }: SubmitInput,
+  context: ToolContext,
+): Promise<ToolResult> {
+  const answer = await ask(chain, "author_submitExtrinsic", `["${extrinsic}"]`, context);
+  if (answer.kind === "failed") return unsure;
+  const said = parsed(answer.bytes.toString());
+  if (answer.kind === "error") return refused(said);
+  return typeof said === "string" && /^0x[0-9a-f]{64}$/i.test(said)
+    ? { ok: true, value: { hash: said } }
+    : unsure;
+}
+
+function refused(error: unknown): ToolFailure {
+  const why = isObject(error) ? refusals.get(error["code"]) : undefined;
+  const message = `the node refused the extrinsic${why === undefined ? "" : `: ${why}`}`;
+  return toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", message);
+}
