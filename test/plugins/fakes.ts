@@ -44,6 +44,7 @@ export function fakeHost(more: Partial<Host> = {}): Host {
     version: "1.2.3",
     readJsonRpc: readRequest,
     ledger: () => undefined,
+    decoder: () => undefined,
     upstream: () => undefined,
     forwarder: () => undefined,
     folder: "/",
