@@ -170,6 +170,15 @@ export interface Anonymous {
     | "api key has expired";
 }
 
+/** Who the agent behind a request says it is (the X-Agent-* headers): bounded text, proves nothing. */
+export interface Agent {
+  readonly name: string | undefined;
+  readonly version: string | undefined;
+  readonly sessionId: string | undefined;
+  readonly provider: string | undefined;
+  readonly capabilities: readonly string[] | undefined;
+}
+
 export interface Accounts {
   /** Who sent this `Authorization` header. Synchronous; never throws; changes are seen within 1 s. */
   identify(authorization: string | undefined): Principal;

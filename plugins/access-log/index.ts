@@ -4,6 +4,7 @@ import { dirname, resolve } from "node:path";
 import {
   defineStep,
   redact,
+  type Agent,
   type Charge,
   type Exchange,
   type Outcome,
@@ -16,6 +17,7 @@ declare module "sluice-gateway/plugin" {
     requestId: string;
     principal: Principal;
     charge: Charge;
+    agent: Agent;
   }
 }
 
@@ -62,7 +64,7 @@ export default defineStep<Options>({
     },
     additionalProperties: false,
   },
-  wants: { requestId: "settled", principal: "settled", charge: "settled" },
+  wants: { requestId: "settled", principal: "settled", charge: "settled", agent: "settled" },
   check({ file }, { folder }) {
     return file === undefined ? [] : folderFaults(resolve(folder, file));
   },
@@ -113,6 +115,7 @@ function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): 
     workspaceId: caller?.workspaceId,
     costMilli: x.peek("charge")?.usedMilli,
     address: x.request.address,
+    agent: x.peek("agent"),
   };
 }
 

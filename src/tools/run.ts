@@ -218,7 +218,7 @@ export class ToolRun {
   /** A failure with a code of the catalogue of errors: anything else is a bug, and no metric label. */
   #known(failure: ToolFailure): ToolFailure {
     if (Object.hasOwn(gatewayErrors, failure.code)) return failure;
-    throw new Error(`failed with the unknown code ${String(failure.code)}`);
+    throw new Error("failed with an unknown code");
   }
 
   /** Whole milliseconds since the call began. */

@@ -1,0 +1,87 @@
+/** Surface `discovery`: what this deployment offers to agents, for anyone to read (gateway.md, GET /.well-known/mcp). */
+import { createHash } from "node:crypto";
+import { defineSurface, type Host, type Reply } from "sluice-gateway/plugin";
+
+interface Options {
+  readonly name?: string;
+  readonly description?: string;
+  readonly mcp?: string;
+  readonly rpc?: string;
+}
+
+/** Revisions of the Model Context Protocol that POST /mcp speaks, newest first (decisions.md section 7). */
+const protocolVersions = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"];
+
+/** Tools change with a deployment only; five minutes is how long an agent may not know. */
+const cacheControl = "public, max-age=300";
+
+const path = { type: "string", pattern: "^/" };
+
+export default defineSurface<Options>({
+  name: "discovery",
+  description: "Answers with the discovery document: endpoints, tools, protocol versions.",
+  options: {
+    type: "object",
+    additionalProperties: false,
+    properties: {
+      name: { description: "The service's name (sluice).", type: "string", minLength: 1 },
+      description: { description: "One sentence about the service.", type: "string", minLength: 1 },
+      mcp: { description: "Path of the agent protocol (/mcp).", ...path },
+      rpc: { description: "Path of the tool JSON-RPC (/rpc).", ...path },
+    },
+  },
+  start(options, host) {
+    const body = JSON.stringify(documentOf(options, host));
+    const etag = `"${createHash("sha256").update(body).digest("base64url")}"`;
+    const shared = [
+      "etag",
+      etag,
+      "cache-control",
+      cacheControl,
+      "access-control-allow-origin",
+      "*",
+    ];
+    const whole: Reply = {
+      status: 200,
+      headers: ["content-type", "application/json", ...shared],
+      body,
+    };
+    const unchanged: Reply = { status: 304, headers: shared };
+    return {
+      answer: (x) => (names(x.request.headers["if-none-match"], etag) ? unchanged : whole),
+    };
+  },
+});
+
+function documentOf(options: Options, { tools, version }: Host): object {
+  const { name = "sluice", mcp = "/mcp", rpc = "/rpc" } = options;
+  const {
+    description = "A gateway to a Substrate node and a confidential inference network, metered in credit units.",
+  } = options;
+  const batches = tools.list.some((tool) => tool.name === "gateway_batch");
+  return {
+    name,
+    version,
+    description,
+    mcpEndpoint: mcp,
+    rpcEndpoint: rpc,
+    auth: { type: "bearer", header: "Authorization" },
+    tools: tools.list.map((tool) => ({
+      name: tool.name,
+      description: tool.description,
+      estimatedCUMilli: tool.estimatedCUMilli,
+      estimatedCUVaries: tool.estimatedCUVaries,
+    })),
+    capabilities: ["tools", ...(batches ? ["batch"] : []), "agent-tracking"],
+    protocolVersions,
+  };
+}
+
+/** RFC 9110 section 13.1.2: a list of tags or `*`, compared weakly. Our tag holds no comma. */
+function names(ifNoneMatch: string | undefined, etag: string): boolean {
+  if (ifNoneMatch === undefined) return false;
+  return ifNoneMatch.split(",").some((part) => {
+    const tag = part.trim();
+    return tag === "*" || tag === etag || tag === `W/${etag}`;
+  });
+}

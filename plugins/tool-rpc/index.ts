@@ -1,0 +1,116 @@
+/**
+ * Surface `tool-rpc`: the catalogue of tools as JSON-RPC 2.0, one call or an array (gateway.md, POST /rpc). Here a body
+ * becomes requests and their answers a response; what a single request is answered with stands in `requests.ts`.
+ */
+import {
+  defineSurface,
+  refuse,
+  type Charge,
+  type Exchange,
+  type GatewayCode,
+  type Host,
+  type JsonRpcItem,
+  type Principal,
+  type Reply,
+  type ToolCaller,
+} from "sluice-gateway/plugin";
+import { codes } from "./codes.ts";
+import { createRequests, type Answer, type Requests } from "./requests.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    charge: Charge;
+    principal: Principal;
+    requestId: string;
+  }
+}
+
+/** decisions.md sections 4 and 6. */
+const bodyBytes = 1024 * 1024;
+const mostItems = 20;
+/** Calls of an array that run at the same time. */
+const parallelCalls = 8;
+/** An array whose answers have grown to this, characters, begins no further call. */
+const mostAnswerChars = 64 * 1024 * 1024;
+
+/** The failures whose JSON-RPC error does not come with HTTP 200. */
+const confirmationStatus: Partial<Record<GatewayCode, number>> = {
+  GATEWAY_CONFIRMATION_REQUIRED: 202,
+  GATEWAY_CONFIRMATION_EXPIRED: 410,
+};
+
+const headers: readonly string[] = ["content-type", "application/json"];
+const noContent: Reply = { status: 204 };
+const noBody = Buffer.alloc(0);
+
+export default defineSurface({
+  name: "tool-rpc",
+  description: "Answers tools.list and tools.call as JSON-RPC 2.0, single calls and arrays.",
+  needs: { principal: "answer", charge: "answer" },
+  wants: { requestId: "answer" },
+  start(_, host) {
+    const requests = createRequests(host.tools);
+    return {
+      body: { bytes: bodyBytes, types: ["application/json"] },
+      answer: (x) => answer(host, requests, x),
+    };
+  },
+});
+
+function answer(host: Host, requests: Requests, x: Exchange): Reply | Promise<Reply> {
+  const principal = x.get("principal");
+  // Reached only where `authorize` is missing above, or in shadow mode: nobody is there to pay.
+  if (principal.kind === "anonymous") return refuse("GATEWAY_UNAUTHORIZED");
+  const caller: ToolCaller = {
+    principal,
+    requestId: x.peek("requestId") ?? "",
+    charge: x.get("charge"),
+    signal: x.signal,
+  };
+  const body = host.readJsonRpc(x.body ?? noBody, mostItems);
+  if (body.kind === "single") return single(requests, body.item, caller);
+  if (body.kind === "batch") return batch(requests, body.items, caller);
+  return body.kind === "malformed"
+    ? ok(requests.error("null", codes.parseError, "Parse error"))
+    : ok(requests.error("null", codes.invalidRequest, "Invalid Request"));
+}
+
+async function single(requests: Requests, item: JsonRpcItem, caller: ToolCaller): Promise<Reply> {
+  const { text, failure } = await requests.answer(item, caller);
+  if (failure?.code === "GATEWAY_CU_LIMIT_EXCEEDED") {
+    // decisions.md section 4: the one refusal of a call that is HTTP's own on every surface.
+    const { message, details = {} } = failure;
+    return refuse("GATEWAY_CU_LIMIT_EXCEEDED", { message, details });
+  }
+  if (text === "") return noContent;
+  const status = failure === undefined ? undefined : confirmationStatus[failure.code];
+  return status === undefined ? ok(text) : { ...ok(text, status), code: failure?.code };
+}
+
+/** Each call reserves when it runs and fails alone; answers stand in the order of the requests. */
+async function batch(
+  requests: Requests,
+  items: readonly JsonRpcItem[],
+  caller: ToolCaller,
+): Promise<Reply> {
+  const texts: string[] = items.map(() => "");
+  let next = 0;
+  let chars = 0;
+  const lane = async (): Promise<void> => {
+    for (let at = next++; at < items.length; at = next++) {
+      const item = items[at];
+      if (item === undefined) continue;
+      const { text }: Answer =
+        chars < mostAnswerChars ? await requests.answer(item, caller) : requests.crowdedOut(item);
+      texts[at] = text;
+      chars += text.length;
+    }
+  };
+  await Promise.all(Array.from({ length: parallelCalls }, lane));
+  const answers = texts.filter((text) => text !== "");
+  return answers.length === 0 ? noContent : ok(`[${answers.join(",")}]`);
+}
+
+function ok(body: string, status = 200): Reply {
+  return { status, headers, body };
+}

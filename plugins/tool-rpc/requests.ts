@@ -1,0 +1,127 @@
+/** What one JSON-RPC request is answered with. Ids and results are spliced in as text: nothing is parsed twice. */
+import {
+  toolFailure,
+  type JsonRpcItem,
+  type ToolCaller,
+  type ToolFailure,
+  type Tools,
+} from "sluice-gateway/plugin";
+import { codeOf, codes } from "./codes.ts";
+
+/** The response object as JSON text, empty for a notification; the failure of a call, for what HTTP says of it. */
+export interface Answer {
+  readonly text: string;
+  readonly failure?: ToolFailure | undefined;
+}
+
+export interface Requests {
+  /** Never rejects. A notification runs like a call: its sender only does not want to hear of it. */
+  answer(item: JsonRpcItem, caller: ToolCaller): Promise<Answer>;
+  /** The answer of a request that is not run because the answers before it are too large. */
+  crowdedOut(item: JsonRpcItem): Answer;
+  /** An error response. `id`: JSON text. */
+  error(id: string, code: number, message: string, data?: object): string;
+}
+
+const silent: Answer = { text: "" };
+const crowded = toolFailure(
+  "GATEWAY_TOOL_EXECUTION_ERROR",
+  "not run: the answers before it are too large",
+);
+
+interface CallParams {
+  readonly tool: string;
+  readonly input: unknown;
+  /** Taken beside the input, too. */
+  readonly token: string | undefined;
+}
+
+export function createRequests(tools: Tools): Requests {
+  const listing = listingOf(tools);
+  const names = new Set(tools.list.map(({ name }) => name));
+
+  async function answer(item: JsonRpcItem, caller: ToolCaller): Promise<Answer> {
+    if (item.kind === "invalid") {
+      return { text: error(item.id, codes.invalidRequest, "Invalid Request") };
+    }
+    const id = item.kind === "call" ? item.id : undefined;
+    if (item.method === "tools.call") return call(id, item.params, caller);
+    if (id === undefined) return silent;
+    if (item.method === "tools.list") return { text: result(id, listing) };
+    const message = names.has(item.method)
+      ? "Method not found: a tool is called through tools.call"
+      : "Method not found";
+    return { text: error(id, codes.methodNotFound, message) };
+  }
+
+  async function call(id: string | undefined, text: string, caller: ToolCaller): Promise<Answer> {
+    const params = readParams(text);
+    if ("ok" in params) return failed(id, params);
+    const { tool, input, token } = params;
+    const asking = token === undefined ? caller : { ...caller, confirmationToken: token };
+    const outcome = await tools.call(tool, input, asking);
+    if (!outcome.ok) return failed(id, outcome);
+    if (id === undefined) return silent;
+    const { json, usedCUMilli } = outcome;
+    return { text: result(id, `{"content":${json},"usedCUMilli":${usedCUMilli}}`) };
+  }
+
+  return {
+    answer,
+    crowdedOut: (item) =>
+      item.kind === "invalid"
+        ? { text: error(item.id, codes.invalidRequest, "Invalid Request") }
+        : failed(item.kind === "call" ? item.id : undefined, crowded),
+    error,
+  };
+}
+
+function result(id: string, json: string): string {
+  return `{"jsonrpc":"2.0","id":${id},"result":${json}}`;
+}
+
+function error(id: string, code: number, message: string, data?: object): string {
+  const told = JSON.stringify({ code, message, ...(data !== undefined && { data }) });
+  return `{"jsonrpc":"2.0","id":${id},"error":${told}}`;
+}
+
+/** `data` is `{ errorCode, details? }`: the code is what callers branch on. */
+function failed(id: string | undefined, failure: ToolFailure): Answer {
+  if (id === undefined) return { text: "", failure };
+  const { code, message, details } = failure;
+  const data = { errorCode: code, ...(details !== undefined && { details }) };
+  return { text: error(id, codeOf(code), message, data), failure };
+}
+
+function invalid(message: string): ToolFailure {
+  return toolFailure("GATEWAY_INVALID_PARAMS", message);
+}
+
+/** `{ tool, params }`; a tool without input may be called without `params`. `text` has been read as JSON, or is empty. */
+function readParams(text: string): CallParams | ToolFailure {
+  const value: unknown = text === "" ? undefined : JSON.parse(text);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    return invalid("tools.call takes params of the form { tool, params }");
+  }
+  if (!("tool" in value) || typeof value.tool !== "string") {
+    return invalid("params.tool must be the name of a tool");
+  }
+  const { tool } = value;
+  const input: unknown = "params" in value ? value.params : {};
+  const token: unknown = "confirmation_token" in value ? value.confirmation_token : undefined;
+  if (token === undefined || typeof token === "string") return { tool, input, token };
+  return invalid("params.confirmation_token must be a string");
+}
+
+/** The catalogue does not change while a surface lives. */
+function listingOf({ list }: Tools): string {
+  return JSON.stringify({
+    tools: list.map(({ name, description, inputSchema, estimatedCUMilli, estimatedCUVaries }) => ({
+      name,
+      description,
+      inputSchema,
+      estimatedCUMilli,
+      estimatedCUVaries,
+    })),
+  });
+}
