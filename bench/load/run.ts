@@ -61,15 +61,22 @@ function peerTarget(name: string, file: string): Target {
   };
 }
 
-/** Everything on: auth, limits, metering, access log to a file. */
-function sluice(name: string, upstream: object, metering: object = {}, run?: string): Target {
+interface Variant {
+  readonly upstream?: object;
+  readonly metering?: object;
+  /** The step that stands where `meter` does. */
+  readonly meter?: "meter" | "free";
+}
+
+/** Everything on unless a variant says otherwise: auth, limits, metering with fsync, access log to a file. */
+function sluice(name: string, variant: Variant): Target {
   return {
     name,
     path: "/v1/ledger/rpc",
     async start(nodePort, folder) {
       const file = join(folder, `${name.replaceAll(/\W+/g, "-")}.yaml`);
       const data = join(folder, `data-${name.replaceAll(/\W+/g, "-")}`);
-      writeFileSync(file, pipeline(upstream, metering, folder, run));
+      writeFileSync(file, pipeline(variant, folder));
       const env = { DATA_DIR: data, PORT: "0", ADMIN_PORT: "0", LEDGER_RPC_URL: nodeUrl(nodePort) };
       const key = issueKey(file, env);
       const command = [node, join(root, "src/main.ts"), "start", "--json", "--config", file];
@@ -79,13 +86,14 @@ function sluice(name: string, upstream: object, metering: object = {}, run?: str
   };
 }
 
-function pipeline(upstream: object, metering: object, folder: string, run?: string): string {
+function pipeline({ upstream, metering = {}, meter = "meter" }: Variant, folder: string): string {
   return JSON.stringify({
     version: 1,
     server: { host: "127.0.0.1", port: "${PORT:-0}" },
     admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
     store: { data: "${DATA_DIR}" },
     metering,
+    plugins: meter === "free" ? { free: join(here, "free.ts") } : {},
     plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
     upstreams: {
       ledger: { urls: "${LEDGER_RPC_URL}", methods: { system_health: {} }, ...upstream },
@@ -103,7 +111,7 @@ function pipeline(upstream: object, metering: object, folder: string, run?: stri
       {
         path: "/v1/ledger/rpc",
         methods: ["POST"],
-        run: [{ use: "edge" }, { authorize: { require: "ledger:read" } }, run ?? "meter"],
+        run: [{ use: "edge" }, { authorize: { require: "ledger:read" } }, meter],
         to: { "ledger-rpc": { upstream: "ledger" } },
       },
     ],
@@ -155,13 +163,28 @@ const nginx: Target = {
 
 const cacheOff = { cacheBytes: 0, singleFlight: false };
 const hasNginx = spawnSync("nginx", ["-v"]).error === undefined;
+/** No gateway at all: its latency is what the others add to. */
+const direct: Target = {
+  name: "the mock node itself",
+  path: "/",
+  start: async () => ({
+    peer: await startPeer([node, join(here, "mock-node.ts")], { core: gatewayCore }),
+    headers: [],
+  }),
+};
+
 const targets: Target[] = [
+  direct,
   peerTarget("node:http answering itself", "echo.ts"),
   ...(hasNginx ? [nginx] : []),
   peerTarget("raw node:http + undici", "raw-proxy.ts"),
   peerTarget("bare fastify + @fastify/http-proxy", "fastify-proxy.ts"),
-  sluice("sluice, cache off", cacheOff),
-  sluice("sluice, cache off, charges async", cacheOff, { durability: "async" }),
+  sluice("sluice, cache off", { upstream: cacheOff }),
+  sluice("sluice, cache off, charges async", {
+    upstream: cacheOff,
+    metering: { durability: "async" },
+  }),
+  sluice("sluice, cache off, metering off", { upstream: cacheOff, meter: "free" }),
   sluice("sluice, cache on", {}),
 ];
 

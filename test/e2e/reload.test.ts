@@ -26,7 +26,7 @@ upstreams:
   ledger: { urls: "${node}" }
   streams: { urls: "${streams}", connections: 400 }
 lists:
-  edge: [request-id, { access-log: { level: ${level ?? "info"} } }, authenticate, rate-limit${extraStep ?? ""}]
+  edge: [request-id, { access-log: { level: ${level ?? "silent"} } }, authenticate, rate-limit${extraStep ?? ""}]
 unmatched: [request-id]
 routes:
   - { path: /v1/ledger/rpc, methods: [POST], run: [{ use: edge }, { authorize: { require: "ledger:read" } }, meter], to: { ledger-rpc: { upstream: ledger } } }
@@ -40,7 +40,7 @@ const extraRoute = `  - { path: /extra, methods: [GET], run: [{ use: edge }], to
 function variation(n: number): { text: (node: string, streams: string) => string; valid: boolean } {
   switch (n % 6) {
     case 0:
-      return { text: (a, b) => pipeline(a, b, { level: "debug" }), valid: true };
+      return { text: (a, b) => pipeline(a, b, { level: "error" }), valid: true };
     case 1:
       return { text: (a, b) => pipeline(a, b, { extraStep: ", no-such-step" }), valid: false };
     case 2:

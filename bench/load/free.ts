@@ -1,0 +1,22 @@
+/** A step in place of `meter` that charges nobody: what is left when metering is off. */
+import { defineStep, type Charge } from "sluice-gateway/plugin";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    charge: Charge;
+  }
+}
+
+const free: Charge = {
+  usedMilli: undefined,
+  reserve: () => undefined,
+  open: () => ({ settle() {}, release() {} }),
+  settle() {},
+};
+
+export default defineStep({
+  name: "free",
+  description: "Takes the place of meter and charges nothing.",
+  provides: { charge: "requestHeaders" },
+  start: () => ({ requestHeaders: (x) => x.set("charge", free) }),
+});
