@@ -1,0 +1,55 @@
+/**
+ * Accounts, by what the metadata says of System.Account: AccountInfo with `misc_frozen` and `fee_frozen`, or with
+ * `frozen` and `flags` (which is reported in both), or without balances at all.
+ */
+import { hexBytes } from "./hex.ts";
+import type { Runtime } from "./runtime.ts";
+import { hashKey, storagePrefix } from "./storage-key.ts";
+import { ValueReader } from "./value.ts";
+
+/**
+ * The storage key of an account, `0x…`; undefined when ids of this chain have another length; null for a runtime without
+ * accounts.
+ */
+export function accountKey(runtime: Runtime, id: Uint8Array): string | undefined | null {
+  const found = runtime.storage("System", "Account");
+  const [hasher, more] = found?.entry.hashers ?? [];
+  if (found?.entry.key === undefined || hasher === undefined || more !== undefined) return null;
+  if (runtime.shapes.width(found.entry.key) !== id.length) return undefined;
+  const prefix = storagePrefix(found.pallet.storagePrefix ?? "System", found.entry.name);
+  return `0x${Buffer.concat([prefix, hashKey(hasher, id)]).toString("hex")}`;
+}
+
+/** `hex`: the storage value; undefined: there is none. Undefined when the bytes are no account of this runtime. */
+export function accountJson(runtime: Runtime, hex: string | undefined): string | undefined {
+  if (hex === undefined) return infoJson({});
+  const found = runtime.storage("System", "Account");
+  const bytes = hex.startsWith("0x") ? hexBytes(hex, 2, hex.length) : undefined;
+  if (found === undefined || bytes === undefined) return undefined;
+  const reader = new ValueReader(runtime, bytes, 0, 0);
+  const info = reader.read(found.entry.value);
+  return reader.complete && isObject(info) ? infoJson(info) : undefined;
+}
+
+function infoJson(info: Record<string, unknown>): string {
+  const data = isObject(info.data) ? info.data : {};
+  const frozen = data.frozen;
+  const counts = ["nonce", "consumers", "providers", "sufficients"].map(
+    (name) => `"${name}":${integer(info[name])}`,
+  );
+  const miscFrozen = data.misc_frozen ?? data.miscFrozen ?? frozen;
+  const feeFrozen = data.fee_frozen ?? data.feeFrozen ?? frozen;
+  return (
+    `{${counts.join(",")},"data":{"free":"${integer(data.free)}","reserved":"${integer(data.reserved)}",` +
+    `"miscFrozen":"${integer(miscFrozen)}","feeFrozen":"${integer(feeFrozen)}"}}`
+  );
+}
+
+/** The digits of an integer; 0 for what this runtime's accounts do not have. */
+function integer(value: unknown): string {
+  return typeof value === "string" && /^\d+$/.test(value) ? value : "0";
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,247 @@
+/**
+ * Finds where values end. Each type is compiled, when it is first met, to a shape that says only how far it reaches:
+ * runs of fixed width are one number, a newtype is what it wraps. Skipping then reads the few bytes that decide a
+ * length (compact integers, variant indexes) and makes no values.
+ *
+ * Bounded whatever the bytes say: a part that is stepped on takes at least one byte, and nesting ends at `maxDepth`.
+ */
+import type { Field, Primitive, TypeDef } from "./metadata.ts";
+import { broken, compact, readCompact, skipCompact } from "./scale.ts";
+
+/** What `Shape.op` says about how a value reaches its end. */
+const op = {
+  /** `size` bytes. */
+  fixed: 0,
+  /** `parts`, one after the other. */
+  parts: 1,
+  /** One byte that picks from `cases`. */
+  choice: 2,
+  /** A compact count of `of`. */
+  sequence: 3,
+  /** `size` times `of`, which is not fixed. */
+  array: 4,
+  /** A compact integer of at most `size` bytes. */
+  compact: 5,
+  /** A compact count of bits, stored in words of `size` bytes. */
+  bits: 6,
+} as const;
+
+export interface Shape {
+  op: (typeof op)[keyof typeof op];
+  size: number;
+  parts: readonly Shape[];
+  cases: readonly (Shape | undefined)[];
+  of: Shape | undefined;
+}
+
+/** Above what polkadot-sdk itself decodes: 256 levels of calls, each of which is up to four steps here. */
+const maxDepth = 1024;
+
+const widths: Readonly<Record<Primitive, number>> = {
+  bool: 1,
+  char: 4,
+  str: -1,
+  u8: 1,
+  u16: 2,
+  u32: 4,
+  u64: 8,
+  u128: 16,
+  u256: 32,
+  i8: 1,
+  i16: 2,
+  i32: 4,
+  i64: 8,
+  i128: 16,
+  i256: 32,
+};
+
+const shapeOf = (code: Shape["op"], size: number, parts: readonly Shape[] = []): Shape => ({
+  op: code,
+  size,
+  parts,
+  cases: [],
+  of: undefined,
+});
+const empty = shapeOf(op.fixed, 0);
+const byte = shapeOf(op.fixed, 1);
+/** Fits nowhere: for types that no value can have. */
+const impossible = shapeOf(op.fixed, Number.POSITIVE_INFINITY);
+
+/** The shapes of one runtime's types. */
+export class Shapes {
+  readonly #types: readonly TypeDef[];
+  readonly #shapes: (Shape | undefined)[] = [];
+  /** Those that are being made, and so say nothing yet. */
+  readonly #open = new Set<Shape>();
+
+  constructor(types: readonly TypeDef[]) {
+    this.#types = types;
+  }
+
+  of(type: number): Shape {
+    return this.#compile(type, 0);
+  }
+
+  /** The shape of values one after the other. */
+  ofAll(types: readonly number[]): Shape {
+    return this.#sum(types, 0);
+  }
+
+  ofFields(fields: readonly Field[]): Shape {
+    return this.#sum(
+      fields.map((field) => field.type),
+      0,
+    );
+  }
+
+  /** Bytes of every value of the type; undefined when they differ. */
+  width(type: number): number | undefined {
+    const shape = this.of(type);
+    return shape.op === op.fixed ? shape.size : undefined;
+  }
+
+  #compile(type: number, depth: number): Shape {
+    const done = this.#shapes[type];
+    if (done !== undefined) return done;
+    const def = this.#types[type];
+    if (def === undefined || depth > maxDepth) return impossible;
+    // A type may hold itself: whoever meets it meanwhile keeps this object, which is filled in afterwards.
+    const shape = shapeOf(op.parts, 0);
+    this.#shapes[type] = shape;
+    this.#open.add(shape);
+    Object.assign(shape, this.#make(def, depth + 1));
+    this.#open.delete(shape);
+    return shape;
+  }
+
+  #make(def: TypeDef, depth: number): Shape {
+    switch (def.kind) {
+      case "composite":
+        return this.#sum(
+          def.fields.map((field) => field.type),
+          depth,
+        );
+      case "tuple":
+        return this.#sum(def.of, depth);
+      case "variant":
+        return this.#choice(def, depth);
+      case "primitive": {
+        const width = widths[def.name];
+        return width < 0 ? { ...shapeOf(op.sequence, 0), of: byte } : shapeOf(op.fixed, width);
+      }
+      case "sequence":
+        return { ...shapeOf(op.sequence, 0), of: this.#compile(def.of, depth) };
+      case "array":
+        return this.#array(this.#compile(def.of, depth), def.length);
+      case "compact":
+        return this.#compact(this.#compile(def.of, depth));
+      case "bits": {
+        const store = this.#compile(def.store, depth);
+        return store.op === op.fixed && [1, 2, 4, 8].includes(store.size)
+          ? shapeOf(op.bits, store.size)
+          : impossible;
+      }
+    }
+  }
+
+  #choice(def: TypeDef & { kind: "variant" }, depth: number): Shape {
+    const cases = def.variants.map((variant) =>
+      variant === undefined
+        ? undefined
+        : this.#sum(
+            variant.fields.map((field) => field.type),
+            depth,
+          ),
+    );
+    return { ...shapeOf(op.choice, 0), cases };
+  }
+
+  #array(of: Shape, length: number): Shape {
+    if (of.op === op.fixed) return shapeOf(op.fixed, of.size === 0 ? 0 : of.size * length);
+    return length === 0 ? empty : { ...shapeOf(op.array, length), of };
+  }
+
+  #compact(of: Shape): Shape {
+    if (of.op !== op.fixed) return impossible;
+    return of.size === 0 ? empty : shapeOf(op.compact, of.size);
+  }
+
+  /** Neighbours of fixed width become one part; one part alone is the whole. */
+  #sum(types: readonly number[], depth: number): Shape {
+    const parts: Shape[] = [];
+    let fixed = 0;
+    for (const type of types) {
+      const shape = this.#compile(type, depth);
+      if (shape.op === op.fixed) {
+        fixed += shape.size;
+        continue;
+      }
+      if (fixed > 0) parts.push(shapeOf(op.fixed, fixed));
+      fixed = 0;
+      parts.push(shape);
+    }
+    if (parts.length === 0) return fixed === 0 ? empty : shapeOf(op.fixed, fixed);
+    if (fixed > 0) parts.push(shapeOf(op.fixed, fixed));
+    const [only] = parts;
+    if (only !== undefined && parts.length === 1 && !this.#open.has(only)) return only;
+    return shapeOf(op.parts, 0, parts);
+  }
+}
+
+/** Offset after the value that starts at `at`, or `broken`. Reads nothing at or after `end`. */
+export function skip(shape: Shape, bytes: Uint8Array, at: number, end: number, depth = 0): number {
+  if (depth > maxDepth) return broken;
+  switch (shape.op) {
+    case op.fixed:
+      return at + shape.size <= end ? at + shape.size : broken;
+    case op.parts: {
+      let next = at;
+      for (const part of shape.parts) {
+        next = skip(part, bytes, next, end, depth + 1);
+        if (next === broken) return broken;
+      }
+      return next;
+    }
+    case op.choice: {
+      const picked = at < end ? shape.cases[bytes[at] ?? 0] : undefined;
+      return picked === undefined ? broken : skip(picked, bytes, at + 1, end, depth + 1);
+    }
+    case op.sequence:
+      return readCompact(bytes, at, end) && shape.of !== undefined
+        ? skipMany(shape.of, compact.value, bytes, compact.next, end, depth + 1)
+        : broken;
+    case op.array:
+      return shape.of === undefined
+        ? broken
+        : skipMany(shape.of, shape.size, bytes, at, end, depth + 1);
+    case op.compact:
+      return skipCompact(bytes, at, end, shape.size);
+    case op.bits: {
+      if (!readCompact(bytes, at, end)) return broken;
+      const next = compact.next + Math.ceil(compact.value / (8 * shape.size)) * shape.size;
+      return next <= end ? next : broken;
+    }
+  }
+}
+
+function skipMany(
+  of: Shape,
+  count: number,
+  bytes: Uint8Array,
+  at: number,
+  end: number,
+  depth: number,
+): number {
+  if (of.op === op.fixed) {
+    const next = of.size === 0 ? at : at + of.size * count;
+    return next <= end ? next : broken;
+  }
+  // Each element that is not of fixed width takes at least one byte.
+  if (count > end - at) return broken;
+  let next = at;
+  for (let left = count; left > 0; left--) {
+    next = skip(of, bytes, next, end, depth);
+    if (next === broken) return broken;
+  }
+  return next;
+}

@@ -1,0 +1,212 @@
+/**
+ * Makes a readable JSON value of SCALE bytes, for what a person is shown before a transaction is sent, and for the few
+ * fields of an account. Integers are decimal strings, bytes hex, accounts addresses; an enum is `{ Variant: … }`, or its
+ * name where it holds nothing; a call is `{ pallet, method, args }`. Bounded: what is too much ends in `…`.
+ */
+import type { Field, Primitive, TypeDef, Variant } from "./metadata.ts";
+import type { Runtime } from "./runtime.ts";
+import { compact, readCompact } from "./scale.ts";
+import { broken, skipCompact } from "./scale.ts";
+import { addressOf } from "./ss58.ts";
+
+const ellipsis = "…";
+/** Values made for one answer; deeper or more are cut. */
+const maxValues = 2000;
+const maxNesting = 48;
+/** Bytes of one byte string or text that are shown. */
+const shownBytes = 256;
+
+const integerBytes: Readonly<Partial<Record<Primitive, number>>> = {
+  u8: 1,
+  u16: 2,
+  u32: 4,
+  u64: 8,
+  u128: 16,
+  u256: 32,
+};
+const signedBytes: Readonly<Partial<Record<Primitive, number>>> = {
+  i8: 1,
+  i16: 2,
+  i32: 4,
+  i64: 8,
+  i128: 16,
+  i256: 32,
+};
+
+/** Reads values one after the other. Once `cut`, where the next one starts is not known, and each is `…`. */
+export class ValueReader {
+  readonly #runtime: Runtime;
+  readonly #types: readonly TypeDef[];
+  readonly #bytes: Buffer;
+  readonly #ss58Prefix: number;
+  #at: number;
+  #values = 0;
+  #cut = false;
+
+  constructor(runtime: Runtime, bytes: Buffer, at: number, ss58Prefix: number) {
+    this.#runtime = runtime;
+    this.#types = runtime.metadata.types;
+    this.#bytes = bytes;
+    this.#at = at;
+    this.#ss58Prefix = ss58Prefix;
+  }
+
+  /** Whether everything up to the last byte was read, and shown. */
+  get complete(): boolean {
+    return !this.#cut && this.#at === this.#bytes.length;
+  }
+
+  read(type: number, nesting = 0): unknown {
+    const def = this.#types[type];
+    if (def === undefined || nesting > maxNesting || ++this.#values > maxValues) this.#cut = true;
+    if (this.#cut || def === undefined) return ellipsis;
+    switch (def.kind) {
+      case "composite":
+        return this.#composite(def, type, nesting);
+      case "tuple":
+        return def.of.map((of) => this.read(of, nesting + 1));
+      case "variant":
+        return this.#variant(def, type, nesting);
+      case "sequence":
+        return this.#many(def.of, this.#count(), nesting);
+      case "array":
+        return this.#many(def.of, def.length, nesting);
+      case "primitive":
+        return this.#primitive(def.name);
+      case "compact":
+        return this.#compact();
+      case "bits":
+        return this.#skipped(type);
+    }
+  }
+
+  /** By name where they have names; a single nameless one is itself. */
+  fields(fields: readonly Field[], nesting: number): unknown {
+    const [first, second] = fields;
+    if (first?.name !== undefined) return this.named(fields, nesting);
+    if (first !== undefined && second === undefined) return this.read(first.type, nesting + 1);
+    return fields.map((field) => this.read(field.type, nesting + 1));
+  }
+
+  named(fields: readonly Field[], nesting: number): Record<string, unknown> {
+    // No prototype: a field may be called anything.
+    const object: Record<string, unknown> = Object.create(null);
+    for (const [i, { name, type }] of fields.entries()) {
+      object[name ?? String(i)] = this.read(type, nesting + 1);
+    }
+    return object;
+  }
+
+  #composite(def: TypeDef & { kind: "composite" }, type: number, nesting: number): unknown {
+    const isAccount = def.path === "AccountId32" || def.path === "AccountId20";
+    const width = isAccount || def.path === "H160" ? this.#runtime.shapes.width(type) : undefined;
+    if (width === 32 || width === 20) {
+      const id = this.#take(width);
+      return id === undefined ? ellipsis : addressOf(id, this.#ss58Prefix);
+    }
+    return this.fields(def.fields, nesting);
+  }
+
+  #variant(def: TypeDef & { kind: "variant" }, type: number, nesting: number): unknown {
+    const index = this.#take(1)?.[0];
+    const variant: Variant | undefined = index === undefined ? undefined : def.variants[index];
+    if (variant === undefined) return this.#stop();
+    if (type === this.#runtime.metadata.call) return this.#call(index ?? 0, nesting);
+    const { name, fields } = variant;
+    if (def.path === "Option" && name === "None") return null;
+    if (def.path === "Option") return this.fields(fields, nesting);
+    if (fields.length === 0) return name;
+    return { [name]: this.fields(fields, nesting) };
+  }
+
+  #call(pallet: number, nesting: number): unknown {
+    const index = this.#take(1)?.[0];
+    const entry = index === undefined ? undefined : this.#runtime.call(pallet, index);
+    if (entry === undefined) return this.#stop();
+    const { name: method, fields } = entry.variant;
+    return { pallet: entry.pallet?.name, method, args: this.named(fields, nesting) };
+  }
+
+  #many(of: number, count: number, nesting: number): unknown {
+    const element = this.#types[of];
+    if (element?.kind === "primitive" && element.name === "u8") return this.#hex(count);
+    const values: unknown[] = [];
+    for (let left = count; left > 0; left--) {
+      values.push(this.read(of, nesting + 1));
+      if (this.#cut) break;
+    }
+    return values;
+  }
+
+  #primitive(name: Primitive): unknown {
+    const unsigned = integerBytes[name];
+    if (unsigned !== undefined) return this.#integer(unsigned, false);
+    const signed = signedBytes[name];
+    if (signed !== undefined) return this.#integer(signed, true);
+    if (name === "bool") return this.#take(1)?.[0] === 1;
+    if (name === "char") return String.fromCodePoint(this.#take(4)?.readUInt32LE(0) ?? 0);
+    const text = this.#take(this.#count());
+    if (text === undefined) return ellipsis;
+    const shown = text.toString("utf8", 0, shownBytes);
+    return text.length > shownBytes ? `${shown}${ellipsis}` : shown;
+  }
+
+  #integer(width: number, signed: boolean): unknown {
+    const bytes = this.#take(width);
+    if (bytes === undefined) return ellipsis;
+    const value = littleEndian(bytes);
+    return (signed ? BigInt.asIntN(8 * width, value) : value).toString();
+  }
+
+  #compact(): unknown {
+    const start = this.#at;
+    const bytes = this.#bytes;
+    const next = skipCompact(bytes, start, bytes.length, 32);
+    if (next === broken) return this.#stop();
+    this.#at = next;
+    if (((bytes[start] ?? 0) & 3) === 3)
+      return littleEndian(bytes.subarray(start + 1, next)).toString();
+    return readCompact(bytes, start, bytes.length) ? String(compact.value) : this.#stop();
+  }
+
+  #hex(length: number): string {
+    const bytes = this.#take(length);
+    if (bytes === undefined) return ellipsis;
+    return `0x${bytes.toString("hex", 0, shownBytes)}${length > shownBytes ? ellipsis : ""}`;
+  }
+
+  #skipped(type: number): string {
+    const next = this.#runtime.skip(type, this.#bytes, this.#at);
+    return next === broken ? this.#stop() : this.#hex(next - this.#at);
+  }
+
+  #count(): number {
+    if (!readCompact(this.#bytes, this.#at, this.#bytes.length)) {
+      this.#cut = true;
+      return 0;
+    }
+    this.#at = compact.next;
+    return compact.value;
+  }
+
+  #take(length: number): Buffer | undefined {
+    const next = this.#at + length;
+    if (this.#cut || next > this.#bytes.length) {
+      this.#cut = true;
+      return undefined;
+    }
+    const taken = this.#bytes.subarray(this.#at, next);
+    this.#at = next;
+    return taken;
+  }
+
+  #stop(): string {
+    this.#cut = true;
+    return ellipsis;
+  }
+}
+
+function littleEndian(bytes: Buffer): bigint {
+  const hex = Buffer.from(bytes).reverse().toString("hex");
+  return hex === "" ? 0n : BigInt(`0x${hex}`);
+}
