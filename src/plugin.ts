@@ -9,10 +9,12 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
 import type { JsonSchema, Host } from "./services.ts";
+import type { Prompt, ResourceTemplate } from "./prompt.ts";
 import type { Resource, Tool } from "./tool.ts";
 
 export type * from "./services.ts";
 export type * from "./tool.ts";
+export type * from "./prompt.ts";
 export { toolFailure } from "./tool.ts";
 export { addressKey } from "./address.ts";
 export { refuse, type GatewayCode } from "./errors.ts";
@@ -221,7 +223,7 @@ export interface Surface<Options = Record<string, never>> extends Manifest<Optio
   start(options: Options, host: Host): Awaitable<SurfaceHooks>;
 }
 
-/** Adds tools, and documents to read, to the catalogue that all tool surfaces share. */
+/** Adds tools, documents to read and prompts to the catalogue that all tool surfaces share. */
 export interface ToolsPlugin<Options = Record<string, never>> extends Manifest<Options> {
   readonly kind: "tools";
   start(
@@ -230,6 +232,8 @@ export interface ToolsPlugin<Options = Record<string, never>> extends Manifest<O
   ): Awaitable<{
     readonly tools: readonly Tool<never>[];
     readonly resources?: readonly Resource[];
+    readonly resourceTemplates?: readonly ResourceTemplate[];
+    readonly prompts?: readonly Prompt[];
     stop?(): Awaitable<void>;
   }>;
 }

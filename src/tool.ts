@@ -3,6 +3,7 @@
  * (`/mcp`, `/rpc`, discovery, `gateway_batch`). Exported through `sluice-gateway/plugin`.
  */
 import type { GatewayCode } from "./errors.ts";
+import type { Content, Dialogue, Prompt, Questions, ResourceTemplate } from "./prompt.ts";
 import type { Capability, Charge, JsonSchema, KeyPrincipal } from "./services.ts";
 
 /** Hints for agents, as the Model Context Protocol defines them. `write` tools may not claim `readOnlyHint`. */
@@ -57,6 +58,8 @@ interface Succeeded {
   readonly usage?: ModelUsage;
   /** Resources that the result speaks of, best first: `resource_link` items for agents that read them. */
   readonly links?: readonly ResourceLink[];
+  /** What agents are shown in place of the JSON text. */
+  readonly content?: readonly Content[];
 }
 
 /** What a link or a list shows of a resource, by the names of the Model Context Protocol. */
@@ -97,6 +100,8 @@ export interface ToolFailure {
   readonly code: GatewayCode;
   readonly message: string;
   readonly details?: Readonly<Record<string, unknown>>;
+  /** The call can go on once these are answered. Not for write tools: their one question is the confirmation. */
+  readonly asks?: Questions;
 }
 
 export function toolFailure(
@@ -113,6 +118,8 @@ export interface ToolContext {
   readonly requestId: string;
   /** Aborts at the time-out, and when the caller has gone. */
   readonly signal: AbortSignal;
+  /** Undefined where the client cannot be asked anything. */
+  readonly dialogue: Dialogue | undefined;
   /** Tells a caller that asked for it how far the call is; `total` absent: unknown. */
   progress(done: number, total?: number, message?: string): void;
   /** What the catalogue says of a tool; undefined when there is none of that name. */
@@ -141,6 +148,7 @@ export interface ToolCaller {
    * input's own `confirmation_token` does as well.
    */
   readonly confirmationToken?: string | undefined;
+  readonly dialogue?: Dialogue | undefined;
 }
 
 /** How one call ended. */
@@ -155,6 +163,7 @@ export type ToolOutcome =
       readonly latencyMs: number;
       readonly usage: ModelUsage | undefined;
       readonly links?: readonly ResourceLink[] | undefined;
+      readonly content?: readonly Content[] | undefined;
     }
   | (ToolFailure & { readonly tool: string; readonly latencyMs: number });
 
@@ -176,6 +185,8 @@ export interface Tools {
   readonly list: readonly CatalogueEntry[];
   /** What can be read beside the tools (MCP `resources/list`, `resources/read`), in the same order. */
   readonly resources: readonly Resource[];
+  readonly resourceTemplates: readonly ResourceTemplate[];
+  readonly prompts: readonly Prompt[];
   /**
    * Calls a tool: looks it up, checks capability and input, asks for confirmation, reserves, runs, settles.
    * Never rejects. GATEWAY_CONFIRMATION_REQUIRED is a failure whose `details` hold token, expiry and summary.

@@ -147,7 +147,9 @@ class Builder {
       const problems = [
         ...this.#catalogue.add(instance.tools),
         ...this.#catalogue.addResources(instance.resources ?? []),
+        ...this.#catalogue.addPrompts(instance.prompts ?? []),
       ];
+      this.#catalogue.addTemplates(instance.resourceTemplates ?? []);
       for (const problem of problems) {
         this.#fault("SLUICE_TOOL_INVALID", `${use.name}: ${problem}`, use.at);
       }

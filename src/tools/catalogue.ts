@@ -1,4 +1,5 @@
 /** The catalogue: every tool of the deployment, and the one way in which any of them is called. */
+import type { Prompt, ResourceTemplate } from "../prompt.ts";
 import type { Claims, Clock, Log, Metrics, Seal } from "../services.ts";
 import {
   toolFailure,
@@ -28,6 +29,9 @@ export interface Catalogue extends Tools {
   add(tools: readonly Tool<never>[]): string[];
   /** The same for its documents. */
   addResources(resources: readonly Resource[]): string[];
+  /** The same for its prompts and patterns of documents. */
+  addPrompts(prompts: readonly Prompt[]): string[];
+  addTemplates(templates: readonly ResourceTemplate[]): void;
 }
 
 /** The catalogue as one of its tools sees it: calls know how deeply they are nested. */
@@ -61,6 +65,8 @@ export function createCatalogue(parts: CatalogueParts): Catalogue {
 class LiveCatalogue implements Catalogue, NestingTools {
   readonly list: CatalogueEntry[] = [];
   readonly resources: Resource[] = [];
+  readonly resourceTemplates: ResourceTemplate[] = [];
+  readonly prompts: Prompt[] = [];
   readonly #uris = new Set<string>();
   readonly #tools = new Map<string, CataloguedTool>();
   readonly #compile = createSchemaCompiler();
@@ -91,6 +97,19 @@ class LiveCatalogue implements Catalogue, NestingTools {
       this.resources.push(resource);
       return [];
     });
+  }
+
+  addPrompts(prompts: readonly Prompt[]): string[] {
+    return prompts.flatMap((prompt) => {
+      const isTaken = this.prompts.some((other) => other.name === prompt.name);
+      if (isTaken) return [`prompt "${prompt.name}" is there already`];
+      this.prompts.push(prompt);
+      return [];
+    });
+  }
+
+  addTemplates(templates: readonly ResourceTemplate[]): void {
+    this.resourceTemplates.push(...templates);
   }
 
   #resourceProblem(uri: string): string | undefined {

@@ -174,6 +174,7 @@ export class ToolRun {
       get signal() {
         return signal();
       },
+      dialogue: caller.dialogue,
       progress: (done, total, message) => {
         if (!this.#ended) caller.progress?.(done, total, message);
       },
@@ -197,7 +198,7 @@ export class ToolRun {
   }
 
   #succeeded(
-    { usage, links }: Extract<ToolResult, { readonly ok: true }>,
+    { usage, links, content }: Extract<ToolResult, { readonly ok: true }>,
     json: string,
     costMilli: number,
   ): ToolOutcome {
@@ -206,7 +207,7 @@ export class ToolRun {
     metrics.succeeded.add(1);
     metrics.seconds.observe(latencyMs / 1000);
     const usedCUMilli = costMilli + this.#nestedMilli;
-    return { ok: true, tool: tool.name, json, usedCUMilli, latencyMs, usage, links };
+    return { ok: true, tool: tool.name, json, usedCUMilli, latencyMs, usage, links, content };
   }
 
   #failed(failure: ToolFailure): ToolOutcome {

@@ -35,6 +35,8 @@ export function fakeHost(more: Partial<Host> = {}): Host {
     tools: {
       list: [],
       resources: [],
+      resourceTemplates: [],
+      prompts: [],
       call: () => Promise.reject(new Error("no tools in this test")),
     },
     seal: createSeal("test"),
