@@ -4,6 +4,7 @@ import type {
   Accounts,
   Claims,
   Clock,
+  Decoder,
   Evidence,
   Ledger,
   Log,
@@ -28,4 +29,6 @@ export interface Services {
   openLedger(
     upstream: UpstreamConfig,
   ): Ledger & { readonly ready: boolean; close(): Promise<void> };
+  /** Holds nothing that must be closed. */
+  openDecoder(ledger: Ledger): Decoder;
 }

@@ -4,7 +4,15 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Config } from "../config/config.ts";
-import type { ForwardOptions, Forwarder, Host, Ledger, Networks, Tools } from "../plugin.ts";
+import type {
+  Decoder,
+  ForwardOptions,
+  Forwarder,
+  Host,
+  Ledger,
+  Networks,
+  Tools,
+} from "../plugin.ts";
 import { createForwarder } from "../stream/forward.ts";
 import { readRequest } from "../stream/json/request.ts";
 import { UpstreamPools } from "../stream/upstream.ts";
@@ -76,6 +84,10 @@ export class Supply {
         note(`ledger ${name}`);
         return this.#ledger(name);
       },
+      decoder: (name) => {
+        note(`decoder ${name}`);
+        return this.#decoder(name);
+      },
       forwarder: (name, options = {}) => {
         note(`forwarder ${name}`);
         return this.#forwarder(name, options);
@@ -90,6 +102,7 @@ export class Supply {
     for (const need of needs.keys()) {
       const [kind, name = ""] = need.split(" ");
       if (kind === "ledger") this.#ledger(name);
+      if (kind === "decoder") this.#decoder(name);
       if (kind === "forwarder") this.#pools(name);
     }
     return true;
@@ -136,5 +149,16 @@ export class Supply {
     });
     this.ledgers.set(name, ledger);
     return ledger;
+  }
+
+  /** Lives as long as its ledger, so that a reload forgets no runtime that it has read. */
+  #decoder(name: string): Decoder | undefined {
+    const ledger = this.#ledger(name);
+    if (ledger === undefined) return undefined;
+    const key = `decoder ${name} ${this.#settings(name)}`;
+    return this.#parts.acquireNow(key, undefined, () => ({
+      value: this.#services.openDecoder(ledger),
+      stop: () => undefined,
+    }));
   }
 }

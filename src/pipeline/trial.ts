@@ -3,7 +3,9 @@
  * node, no log), stops them again, and says what went wrong. A gateway may be running on the same files meanwhile.
  */
 import { systemClock } from "../clock.ts";
+import { openComputePool } from "../compute/pool.ts";
 import type { Fault } from "../config/config.ts";
+import { createDecoder } from "../ledger/decode/decoder.ts";
 import { createWhitelist } from "../ledger/whitelist.ts";
 import { createLog } from "../log.ts";
 import { createMetrics } from "../metrics.ts";
@@ -23,10 +25,11 @@ export async function trialFaults(checked: Checked): Promise<readonly Fault[]> {
 
 /** No request reaches a trial, so that what these answer never matters. */
 function inertServices(): Services {
+  const metrics = createMetrics();
   return {
     log: createLog({ level: "silent" }),
     clock: systemClock,
-    metrics: createMetrics(),
+    metrics,
     accounts: { identify: () => ({ kind: "anonymous", reason: "unauthorized" }) },
     meter: { reserve: () => ({ kind: "unavailable" }) },
     seal: createSeal("trial"),
@@ -39,5 +42,11 @@ function inertServices(): Services {
       ready: false,
       close: () => Promise.resolve(),
     }),
+    openDecoder: (ledger) =>
+      createDecoder({
+        ledger,
+        clock: systemClock,
+        compute: openComputePool({ clock: systemClock, metrics }),
+      }),
   };
 }

@@ -2,8 +2,10 @@
 import { mkdirSync } from "node:fs";
 import { openAccounts, type AccountsService } from "../accounts/accounts.ts";
 import { systemClock } from "../clock.ts";
+import { openComputePool } from "../compute/pool.ts";
 import type { Config, Fault } from "../config/config.ts";
 import { fault } from "../config/fault.ts";
+import { createDecoder } from "../ledger/decode/decoder.ts";
 import { openLedger } from "../ledger/ledger.ts";
 import { openPool } from "../ledger/pool/pool.ts";
 import { createLog } from "../log.ts";
@@ -98,6 +100,8 @@ export async function startGateway(options: StartOptions): Promise<Gateway> {
     stack.defer(() => meter.close());
     const claims = openClaims(dataDir, clock);
     stack.defer(() => claims.close());
+    const compute = openComputePool({ clock, metrics });
+    stack.defer(() => compute.close());
     const services: Services = {
       log,
       clock,
@@ -110,6 +114,7 @@ export async function startGateway(options: StartOptions): Promise<Gateway> {
         const shared = { upstream, clock, log, metrics };
         return openLedger({ ...shared, pool: openPool(shared) });
       },
+      openDecoder: (ledger) => createDecoder({ ledger, compute, clock }),
     };
     const core = coreMetrics(metrics);
     const first = await nextGeneration(ready, services, core);

@@ -131,6 +131,9 @@ function testServices(log: Log): Services {
     openLedger: () => {
       throw new Error("no node in this test");
     },
+    openDecoder: () => {
+      throw new Error("no node in this test");
+    },
   };
 }
 
