@@ -38,10 +38,6 @@ export default defineTools<Options>({
       },
     },
   },
-  check({ upstream = defaultUpstream }, host) {
-    if (host.upstream(upstream) !== undefined) return [];
-    return [{ pointer: "/upstream", message: `there is no upstream named ${upstream}` }];
-  },
   start({ upstream = defaultUpstream, write = false }, host) {
     const ledger = host.ledger(upstream);
     const decoder = host.decoder(upstream);

@@ -77,6 +77,10 @@ function valueEnd(text: string, start: number): number {
         open--;
         break;
       case ",":
+      case " ":
+      case "\n":
+      case "\r":
+      case "\t":
         if (open === 0) return at;
         continue;
       default:
