@@ -19,17 +19,13 @@ export async function ask(
     Buffer.from(params),
     signal === undefined ? {} : { signal },
   );
-  switch (answer.kind) {
-    case "result": {
-      const { bytes } = answer;
-      const isNull = bytes.length === 4 && bytes.toString("latin1") === "null";
-      return isNull ? { kind: "none", error: false } : { kind: "value", bytes };
-    }
-    case "error":
-      return { kind: "none", error: true };
-    case "failed":
-      return { kind: "failed", reason: answer.reason === "aborted" ? "aborted" : "unreachable" };
+  if (answer.kind === "error") return { kind: "none", error: true };
+  if (answer.kind === "failed") {
+    return { kind: "failed", reason: answer.reason === "aborted" ? "aborted" : "unreachable" };
   }
+  const { bytes } = answer;
+  const isNull = bytes.length === 4 && bytes.toString("latin1") === "null";
+  return isNull ? { kind: "none", error: false } : { kind: "value", bytes };
 }
 
 /** The value of a JSON text; undefined when it is not JSON. Only for small answers. */

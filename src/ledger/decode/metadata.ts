@@ -360,6 +360,7 @@ function typeIds(
     case "sequence":
     case "array":
     case "compact":
+    default:
       return within(type.of);
   }
 }

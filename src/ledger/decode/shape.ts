@@ -135,7 +135,8 @@ export class Shapes {
         return this.#array(this.#compile(def.of, depth), def.length);
       case "compact":
         return this.#compact(this.#compile(def.of, depth));
-      case "bits": {
+      case "bits":
+      default: {
         const store = this.#compile(def.store, depth);
         return store.op === op.fixed && [1, 2, 4, 8].includes(store.size)
           ? shapeOf(op.bits, store.size)
@@ -216,7 +217,8 @@ export function skip(shape: Shape, bytes: Uint8Array, at: number, end: number, d
         : skipMany(shape.of, shape.size, bytes, at, end, depth + 1);
     case op.compact:
       return skipCompact(bytes, at, end, shape.size);
-    case op.bits: {
+    case op.bits:
+    default: {
       if (!readCompact(bytes, at, end)) return broken;
       const next = compact.next + Math.ceil(compact.value / (8 * shape.size)) * shape.size;
       return next <= end ? next : broken;

@@ -35,6 +35,7 @@ export function hashKey(hasher: Hasher, key: Uint8Array): Buffer {
     case "twox_64_concat":
       return Buffer.concat([twox(key, 1), key]);
     case "identity":
+    default:
       return Buffer.from(key);
   }
 }

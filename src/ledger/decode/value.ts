@@ -5,8 +5,7 @@
  */
 import type { Field, Primitive, TypeDef, Variant } from "./metadata.ts";
 import type { Runtime } from "./runtime.ts";
-import { compact, readCompact } from "./scale.ts";
-import { broken, skipCompact } from "./scale.ts";
+import { broken, compact, readCompact, skipCompact } from "./scale.ts";
 import { addressOf } from "./ss58.ts";
 
 const ellipsis = "…";
@@ -76,6 +75,7 @@ export class ValueReader {
       case "compact":
         return this.#compact();
       case "bits":
+      default:
         return this.#skipped(type);
     }
   }
@@ -89,12 +89,11 @@ export class ValueReader {
   }
 
   named(fields: readonly Field[], nesting: number): Record<string, unknown> {
-    // No prototype: a field may be called anything.
-    const object: Record<string, unknown> = Object.create(null);
+    const entries: [string, unknown][] = [];
     for (const [i, { name, type }] of fields.entries()) {
-      object[name ?? String(i)] = this.read(type, nesting + 1);
+      entries.push([name ?? String(i), this.read(type, nesting + 1)]);
     }
-    return object;
+    return Object.fromEntries(entries);
   }
 
   #composite(def: TypeDef & { kind: "composite" }, type: number, nesting: number): unknown {
@@ -207,6 +206,6 @@ export class ValueReader {
 }
 
 function littleEndian(bytes: Buffer): bigint {
-  const hex = Buffer.from(bytes).reverse().toString("hex");
+  const hex = Buffer.from(bytes.toReversed()).toString("hex");
   return hex === "" ? 0n : BigInt(`0x${hex}`);
 }
