@@ -20,7 +20,13 @@ export function openClaims(dataDir: string, clock: Clock): ClaimsService {
   const insert = db.prepare("INSERT INTO claims (id, until) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const find = db.prepare("SELECT 1 FROM claims WHERE id = ?");
   const forget = db.prepare("DELETE FROM claims WHERE until <= ?");
-  const sweep = clock.every(sweepMs, () => forget.run(clock.now()));
+  const sweep = clock.every(sweepMs, () => {
+    try {
+      forget.run(clock.now());
+    } catch {
+      // A full disk, another process that writes: what is not forgotten now is forgotten later.
+    }
+  });
   return {
     claim: (id, until) => insert.run(id, until).changes === 1,
     has: (id) => find.get(id) !== undefined,

@@ -1,8 +1,9 @@
 /** Signed, self-describing tokens: `<base64url of JSON>.<base64url of HMAC-SHA256>`. Nothing about them is stored. */
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { createHmac, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
+import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Seal } from "../services.ts";
+import { explain, StoreError } from "./store-error.ts";
 
 /** `secret`: the deployment's; the same on every replica. */
 export function createSeal(secret: string): Seal {
@@ -17,8 +18,9 @@ export function createSeal(secret: string): Seal {
       const dot = token.indexOf(".");
       if (dot === -1) return undefined;
       const payload = token.slice(0, dot);
-      const given = Buffer.from(token.slice(dot + 1), "base64url");
-      const wanted = mac(purpose, payload);
+      // Compared as text: base64url has several spellings for the same bytes, and only one of them is ours.
+      const given = Buffer.from(token.slice(dot + 1));
+      const wanted = Buffer.from(mac(purpose, payload).toString("base64url"));
       if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return undefined;
       // Only `seal` makes a payload with a valid mac, so it has this shape.
       const { v, e } = JSON.parse(Buffer.from(payload, "base64url").toString()) as {
@@ -30,14 +32,38 @@ export function createSeal(secret: string): Seal {
   };
 }
 
-/** The data folder's own secret, made at first use, readable by the owner only. */
+const secretBytes = 32;
+
+/**
+ * The data folder's own secret, made at first use, readable by the owner only. Throws StoreError when it cannot be kept,
+ * or when the file holds something else: an empty secret would seal nothing.
+ */
 export function keptSecret(dataDir: string): string {
   const file = join(dataDir, "secret");
   try {
-    // `wx`: of two that start at once, one makes it.
-    writeFileSync(file, randomBytes(32).toString("hex"), { flag: "wx", mode: 0o600 });
+    if (!existsSync(file)) makeSecret(file);
+    const secret = readFileSync(file, "utf8").trim();
+    if (secret.length >= 2 * secretBytes) return secret;
+  } catch (error) {
+    throw explain(error, file);
+  }
+  throw new StoreError(
+    "SLUICE_STORE_CORRUPT",
+    `${file} does not hold a secret`,
+    "remove the file: a new one is made, and tokens sealed until now are no longer good",
+  );
+}
+
+/** Whole or not at all: written beside, on disk, then linked. Of two that start at once, one makes it. */
+function makeSecret(file: string): void {
+  const draft = `${file}.${randomUUID()}`;
+  try {
+    const text = randomBytes(secretBytes).toString("hex");
+    writeFileSync(draft, text, { flag: "wx", mode: 0o600, flush: true });
+    linkSync(draft, file);
   } catch (error) {
     if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+  } finally {
+    rmSync(draft, { force: true });
   }
-  return readFileSync(file, "utf8");
 }

@@ -1,0 +1,146 @@
+/** What the catalogue lists, and which tools it does not take. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { bench, caller, tool } from "./fixture.ts";
+
+describe("the list", () => {
+  it("keeps the order in which tools were added and says what each costs", () => {
+    const { catalogue } = bench(
+      tool({ name: "zebra" }),
+      tool({
+        name: "apple",
+        price: { estimateMilli: 200, of: () => 400 },
+        capability: "docs:read",
+        annotations: { readOnlyHint: true },
+      }),
+    );
+    catalogue.add([tool({ name: "middle", price: 0 })]);
+    assert.deepEqual(
+      catalogue.list.map((entry) => [
+        entry.name,
+        entry.estimatedCUMilli,
+        entry.estimatedCUVaries,
+        entry.write,
+        entry.capability,
+      ]),
+      [
+        ["zebra", 100, false, false, undefined],
+        ["apple", 200, true, false, "docs:read"],
+        ["middle", 0, false, false, undefined],
+      ],
+    );
+    assert.deepEqual(catalogue.list[1]?.annotations, { readOnlyHint: true });
+  });
+
+  it("shows the confirmation token in the schema of a write tool only", () => {
+    const inputSchema = {
+      type: "object",
+      properties: { a: { type: "string" } },
+      additionalProperties: false,
+    };
+    const { catalogue } = bench(
+      tool({ name: "reads", inputSchema }),
+      tool({ name: "writes", inputSchema, write: true }),
+    );
+    const [reads, writes] = catalogue.list;
+    assert.deepEqual(reads?.inputSchema, inputSchema);
+    assert.deepEqual(Object.keys(Object(writes?.inputSchema["properties"])), [
+      "a",
+      "confirmation_token",
+    ]);
+    assert.deepEqual(Object.keys(inputSchema.properties), ["a"]);
+  });
+
+  it("takes the same tools again in another catalogue, schemas with an $id too", () => {
+    const one = tool({ inputSchema: { $id: "https://example.org/echo", type: "object" } });
+    assert.doesNotThrow(() => [bench(one), bench(one)]);
+  });
+});
+
+describe("a tool is left out", () => {
+  const table: readonly [string, Parameters<typeof tool>[0], RegExp][] = [
+    ["without a name", { name: "" }, /^tool "" has a name/],
+    ["with a dash in its name", { name: "a-b" }, /has a name that is not/],
+    ["with a digit first", { name: "1a" }, /has a name that is not/],
+    ["with a name of 65", { name: "a".repeat(65) }, /has a name that is not/],
+    ["without a type of object", { inputSchema: { type: "array" } }, /root is not/],
+    ["without any type", { inputSchema: {} }, /root is not/],
+    ["with oneOf at the root", { inputSchema: { type: "object", oneOf: [] } }, /`oneOf`/],
+    ["with anyOf at the root", { inputSchema: { type: "object", anyOf: [] } }, /`anyOf`/],
+    ["with allOf at the root", { inputSchema: { type: "object", allOf: [] } }, /`allOf`/],
+    ["with $ref at the root", { inputSchema: { type: "object", $ref: "#" } }, /`\$ref`/],
+    ["with an asynchronous schema", { inputSchema: { type: "object", $async: true } }, /asynchr/],
+    ["with a misspelt keyword", { inputSchema: { type: "object", requird: [] } }, /requird/],
+    [
+      "with a reference to nowhere",
+      { inputSchema: { type: "object", properties: { a: { $ref: "#/nowhere" } } } },
+      /invalid input schema/,
+    ],
+    ["with a price below zero", { price: -1 }, /price/],
+    ["with half a milli-CU", { price: 0.5 }, /price/],
+    ["with no number as price", { price: Number.NaN }, /price/],
+    ["with such an estimate", { price: { estimateMilli: 1e300, of: () => 1 } }, /price/],
+    ["that writes and says it reads", { write: true, annotations: { readOnlyHint: true } }, /read/],
+  ];
+  for (const [title, wrong, problem] of table) {
+    it(title, async () => {
+      const { catalogue, call } = bench();
+      const problems = catalogue.add([tool(wrong), tool({ name: "good" })]);
+      assert.equal(problems.length, 1);
+      assert.match(problems[0] ?? "", problem);
+      assert.deepEqual(
+        catalogue.list.map(({ name }) => name),
+        ["good"],
+      );
+      const outcome = await call(wrong?.name ?? "echo", {});
+      assert.equal(!outcome.ok && outcome.code, "GATEWAY_TOOL_NOT_FOUND");
+    });
+  }
+
+  it("whose name is taken, by another plugin as well", () => {
+    const { catalogue } = bench(tool());
+    assert.deepEqual(catalogue.add([tool(), tool()]), [
+      'tool "echo" is there already',
+      'tool "echo" is there already',
+    ]);
+    assert.equal(catalogue.list.length, 1);
+  });
+});
+
+describe("documents", () => {
+  const resource = {
+    uri: "docs://a",
+    name: "a",
+    mimeType: "text/markdown",
+    capability: undefined,
+    read: () => "a",
+  };
+
+  it("are listed in order, each URI once, absolute and without fragment", () => {
+    const { catalogue } = bench();
+    const problems = catalogue.addResources([
+      resource,
+      resource,
+      { ...resource, uri: "docs://b#c" },
+      { ...resource, uri: "/d" },
+      { ...resource, uri: "docs://e" },
+    ]);
+    assert.equal(problems.length, 3);
+    assert.deepEqual(
+      catalogue.resources.map(({ uri }) => uri),
+      ["docs://a", "docs://e"],
+    );
+  });
+});
+
+describe("an unknown tool", () => {
+  it("is a failure that costs nothing, whatever it is called", async () => {
+    const { call } = bench(tool());
+    for (const name of ["", "Echo", "echo ", "__proto__", "constructor", "a".repeat(100_000)]) {
+      const by = caller();
+      const outcome = await call(name, {}, by);
+      assert.equal(!outcome.ok && outcome.code, "GATEWAY_TOOL_NOT_FOUND");
+      assert.deepEqual(by.charge.log, []);
+    }
+  });
+});
