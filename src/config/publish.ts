@@ -14,10 +14,11 @@ export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
   const sorted = [...plugins].toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const steps = sorted.filter((plugin) => plugin.kind === "step");
   const surfaces = sorted.filter((plugin) => plugin.kind === "surface");
+  const tools = sorted.filter((plugin) => plugin.kind === "tools");
   const file = fileSchema({
     step: { $ref: "#/$defs/step" },
     surface: { $ref: "#/$defs/surface" },
-    tools: { $ref: "#/$defs/plugin" },
+    tools: { $ref: "#/$defs/tools" },
     fastify: { $ref: "#/$defs/plugin" },
   });
   return {
@@ -27,6 +28,7 @@ export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
     $defs: {
       plugin: entry([], {}),
       surface: entry(surfaces, {}),
+      tools: entry(tools, {}),
       step: entry(steps, {
         use: { type: "string", description: "Every step of that list, in its place." },
         mode: writable(modeSchema),

@@ -58,6 +58,8 @@ test("unknown keys, wrong values and wrong options of a shipped plugin do not fi
   assert.ok(!accepts(`version: 1\nplans: { gold: {} }\n${routes}`));
   assert.ok(!accepts(`version: 1\nunmatched: [{ authorize: { requires: x } }]\n${routes}`));
   assert.ok(!accepts(`version: 1\nunmatched: [{ request-id: {}, mode: shade }]\n${routes}`));
+  assert.ok(!accepts(`version: 1\ntools: [{ ledger-tools: { writes: true } }]\n${routes}`));
+  assert.ok(accepts(`version: 1\ntools: [{ ledger-tools: { write: true } }]\n${routes}`));
 });
 
 test("references inside a plugin's options count from those options", () => {
