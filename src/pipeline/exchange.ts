@@ -98,7 +98,7 @@ export class LiveExchange implements Exchange {
   readonly arrivedAt: number;
   readonly arrivedMonotonic: number;
   body: Buffer | undefined = undefined;
-  onAbort: (() => void) | undefined = undefined;
+  onAbort: Exchange["onAbort"] = undefined;
   clientLeft = false;
   readonly sent: { status: number; bodyBytes: number; code: string | undefined } = {
     status: 0,
@@ -216,7 +216,7 @@ export class LiveExchange implements Exchange {
 
   /** Tells whoever asked for `signal` or set `onAbort` that the client has gone. */
   abort(): void {
-    this.onAbort?.();
+    this.onAbort?.aborted();
     this.#abort?.abort();
   }
 

@@ -14,7 +14,8 @@ import { refuse } from "../errors.ts";
 import type { Counter, Exchange, Reply, Sink } from "../plugin.ts";
 import { responseFields, trailerFields, type FieldRules } from "./headers.ts";
 import { UploadError, type Upload } from "./upload.ts";
-import type { Member, UpstreamPools, Waiting } from "./upstream.ts";
+import type { Member, UpstreamPools } from "./upstream.ts";
+import type { Waiting } from "./waiting-list.ts";
 
 export type FailureReason = "unreachable" | "timedOut" | "broken";
 
@@ -56,6 +57,8 @@ const earlyBytes = 64 * 1024;
 /** One dispatch of a request: undici's handler. A second dispatch is another attempt. */
 class Attempt implements Dispatcher.DispatchHandler, Waiting {
   waitingSince = 0;
+  before: Waiting | undefined = undefined;
+  behind: Waiting | undefined = undefined;
   readonly #x: Exchange;
   readonly #plan: ForwardPlan;
   readonly #outgoing: Outgoing;
@@ -97,7 +100,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     const member = upstream.next();
     if (member === undefined || upstream.crowded) return this.#refuse("unreachable");
     this.#member = member;
-    this.#x.onAbort = () => this.#abandon();
+    this.#x.onAbort = this;
     const { method, target, headers, body } = this.#outgoing;
     const path = member.basePath === "" ? target : member.basePath + target;
     member.pool.dispatch({ method, path, headers, body }, this);
@@ -142,7 +145,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#sink !== undefined) {
-      if (!this.#sink.write(chunk)) controller.pause();
+      if (!this.#sink.write(chunk)) this.#pause(this.#sink, controller);
       return;
     }
     (this.#early ??= []).push(chunk);
@@ -183,13 +186,17 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
       return this.#resolve(undefined);
     }
     this.#sink = sink;
-    sink.onDrain = () => controller.resume();
     let room = true;
     for (const chunk of this.#early ?? []) room = sink.write(chunk);
     this.#early = undefined;
     if (this.#ended) this.#end(sink);
     else if (room) controller.resume();
-    else controller.pause();
+    else this.#pause(sink, controller);
+  }
+
+  #pause(sink: Sink, controller: Dispatcher.DispatchController): void {
+    controller.pause();
+    sink.onDrain ??= () => controller.resume();
   }
 
   #notOpened(error: unknown, controller: Dispatcher.DispatchController): void {
@@ -205,7 +212,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   }
 
   /** The client has left. */
-  #abandon(): void {
+  aborted(): void {
     this.#sink?.fail("upstreamFailed");
     this.#finish();
     this.#controller?.abort(abandoned);

@@ -4,6 +4,7 @@
  */
 import { Pool } from "undici";
 import type { Clock, Upstream } from "../plugin.ts";
+import { WaitingList, type Waiting } from "./waiting-list.ts";
 
 /** One url of an upstream. */
 export interface Member {
@@ -12,13 +13,6 @@ export interface Member {
   readonly basePath: string;
   /** Monotonic milliseconds until which the others come first. */
   restsUntil: number;
-}
-
-/** A request that is not yet on a connection. */
-export interface Waiting {
-  waitingSince: number;
-  /** Its time is over. Called once, after it was taken off the list. */
-  expired(): void;
 }
 
 /** As long as a client is told to wait (`Retry-After` of GATEWAY_SERVICE_UNAVAILABLE). */
@@ -32,7 +26,7 @@ export class UpstreamPools {
   readonly members: readonly Member[];
   readonly #connectMs: number;
   readonly #clock: Clock;
-  readonly #waiting = new Set<Waiting>();
+  readonly #waiting = new WaitingList();
   #turn = 0;
   #timer: Disposable | undefined;
 
@@ -72,7 +66,7 @@ export class UpstreamPools {
   }
 
   done(request: Waiting): void {
-    this.#waiting.delete(request);
+    this.#waiting.remove(request);
   }
 
   /** Closes idle connections at once and the others after their answers. */
@@ -85,13 +79,17 @@ export class UpstreamPools {
   #sweep(): void {
     this.#timer = undefined;
     const now = this.#clock.monotonic();
-    for (const request of this.#waiting) {
+    for (
+      let request = this.#waiting.oldest;
+      request !== undefined;
+      request = this.#waiting.oldest
+    ) {
       const left = request.waitingSince + this.#connectMs - now;
       if (left > 0) {
         this.#timer ??= this.#clock.after(left, () => this.#sweep());
         return;
       }
-      this.#waiting.delete(request);
+      this.#waiting.remove(request);
       request.expired();
     }
   }
