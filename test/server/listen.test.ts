@@ -64,7 +64,7 @@ test("/healthz answers while the process lives, /readyz says whether it can serv
 
 test("an absolute-form target is routed by its path", async () => {
   await using served = await serve([{ path: "/x", surface: hello }]);
-  const close = "host: other\r\nconnection: close\r\n\r\n";
+  const close = "host: elsewhere\r\nconnection: close\r\n\r\n";
   assert.match(
     await raw(served.port, `GET http://elsewhere/x?a=1 HTTP/1.1\r\n${close}`),
     / 200 .*hello$/s,

@@ -28,8 +28,8 @@ let port: number;
 
 before(async () => {
   upstream = await httpUpstream((req, res) => {
-    if (req.method === "GET") return void send(res, Number(req.headers["x-mebibytes"]));
-    void receive(req).then((digest) => res.end(digest));
+    if (req.method === "GET") void send(res, Number(req.headers["x-mebibytes"]));
+    else void receive(req).then((digest) => res.end(digest));
   });
   const script = fileURLToPath(new URL("gateway-process.ts", import.meta.url));
   gateway = fork(script, [String(upstream.port)], { execArgv: [] });
