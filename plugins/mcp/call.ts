@@ -4,6 +4,7 @@ import {
   refuse,
   type Charge,
   type Clock,
+  type Dialogue,
   type Exchange,
   type Host,
   type KeyPrincipal,
@@ -13,6 +14,7 @@ import {
   type ToolOutcome,
   type Tools,
 } from "sluice-gateway/plugin";
+import type { Dialogues } from "./dialogue.ts";
 import { EventStream, eventText } from "./event-stream.ts";
 import { isObject, jsonHeaders, type Params } from "./json-rpc.ts";
 import type { Lists } from "./lists.ts";
@@ -24,6 +26,7 @@ export interface Server {
   readonly clock: Clock;
   readonly tools: Tools;
   readonly sessions: Sessions;
+  readonly dialogues: Dialogues;
   readonly lists: Lists;
   /** By URI. */
   readonly resources: ReadonlyMap<string, Resource>;
@@ -46,6 +49,7 @@ interface ToolCall {
   /** The client's leaving ends the call. */
   readonly abortsWithClient?: boolean;
   readonly events?: EventStream | undefined;
+  readonly dialogue?: Dialogue | undefined;
 }
 
 export function runTool(call: Call, wanted: ToolCall): Promise<ToolOutcome> {
@@ -58,6 +62,7 @@ export function runTool(call: Call, wanted: ToolCall): Promise<ToolOutcome> {
     // Before the stateless revision a lost connection was no cancellation: what writes goes on to its end.
     signal: wanted.abortsWithClient === true ? x.signal : new AbortController().signal,
     confirmationToken: wanted.confirmationToken,
+    dialogue: wanted.dialogue,
     ...(events !== undefined && {
       progress: (done: number, total?: number, message?: string) =>
         events.progress(done, total, message),

@@ -3,8 +3,8 @@
  * whose `requestState` is the confirmation token, the client repeats the call with the user's answer.
  */
 import type { ToolOutcome } from "sluice-gateway/plugin";
+import { clientCapabilities } from "./dialogue.ts";
 import { isObject, type Params } from "./json-rpc.ts";
-import { metaKeys } from "./revisions.ts";
 
 const requestKey = "confirm";
 const shownCharacters = 2_000;
@@ -32,15 +32,13 @@ export function askedAgain(params: Params): Said | undefined {
 
 /** Whether the client says that it can show a form. An empty object means forms. */
 export function takesForms(params: Params): boolean {
-  const meta = params["_meta"];
-  const declared = isObject(meta) ? meta[metaKeys.capabilities] : undefined;
-  const elicitation = isObject(declared) ? declared["elicitation"] : undefined;
+  const { elicitation } = clientCapabilities(params);
   if (!isObject(elicitation)) return false;
   return Object.keys(elicitation).length === 0 || isObject(elicitation["form"]);
 }
 
-/** The question, as a result; undefined when the outcome does not ask for confirmation. `server`: a member of `_meta`. */
-export function inputRequired(outcome: ToolOutcome, server: string): string | undefined {
+/** The question, as members of a result; undefined when the outcome does not ask for confirmation. */
+export function confirmationQuestion(outcome: ToolOutcome): string | undefined {
   if (outcome.ok || outcome.code !== "GATEWAY_CONFIRMATION_REQUIRED") return undefined;
   const { confirmation_token: requestState, summary } = outcome.details ?? {};
   const question = {
@@ -58,10 +56,7 @@ export function inputRequired(outcome: ToolOutcome, server: string): string | un
     },
   };
   const requests = JSON.stringify({ [requestKey]: question });
-  return (
-    `{"resultType":"input_required","inputRequests":${requests},` +
-    `"requestState":${JSON.stringify(requestState)},"_meta":{${server}}}`
-  );
+  return `"inputRequests":${requests},"requestState":${JSON.stringify(requestState)}`;
 }
 
 /** Written by the gateway from what it decoded itself, never from the caller's words. */

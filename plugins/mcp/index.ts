@@ -12,6 +12,7 @@ import {
   type Reply,
 } from "sluice-gateway/plugin";
 import type { Call, Server } from "./call.ts";
+import { createDialogues } from "./dialogue.ts";
 import { createGuard } from "./guard.ts";
 import { codes, failed, invalidRequest, isObject } from "./json-rpc.ts";
 import { createLists } from "./lists.ts";
@@ -100,6 +101,7 @@ function createServer({ name, title, instructions }: Options, host: Host): Serve
     clock,
     tools,
     sessions: createSessions(host),
+    dialogues: createDialogues(host),
     lists: createLists(tools, { name, title, version: host.version }, instructions),
     resources: new Map(tools.resources.map((resource) => [resource.uri, resource])),
     writes: new Set(tools.list.filter((entry) => entry.write).map((entry) => entry.name)),

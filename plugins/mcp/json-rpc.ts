@@ -109,3 +109,6 @@ export const methodNotFound: RpcFailure = {
   code: codes.methodNotFound,
   message: "Method not found",
 };
+
+/** Lists here have one page, so that no cursor can be one of ours. */
+export const noCursor: RpcFailure = invalidParams("there is one page and no cursor");

@@ -1,5 +1,11 @@
 /** What never changes while a generation lives, as JSON text made once at start. */
-import type { CatalogueEntry, Resource, Tools } from "sluice-gateway/plugin";
+import type {
+  CatalogueEntry,
+  Prompt,
+  Resource,
+  ResourceTemplate,
+  Tools,
+} from "sluice-gateway/plugin";
 import { announcedRevisions, metaKeys } from "./revisions.ts";
 
 /** Who this server says it is; the same in `initialize`, `server/discover` and the server card. */
@@ -11,9 +17,8 @@ export interface ServerInfo {
 
 /** The results of methods without a question, without their frame: members of an object, without its braces. */
 export interface Lists {
-  readonly tools: string;
-  readonly resources: string;
-  readonly resourceTemplates: string;
+  /** By method. Absent: the deployment has nothing of the kind, and declares no capability for it. */
+  readonly byMethod: ReadonlyMap<string, string>;
   /** `initialize` without `protocolVersion`. */
   readonly initialize: string;
   readonly discover: string;
@@ -28,16 +33,32 @@ export function createLists(
 ): Lists {
   const capabilities = {
     tools: {},
-    ...(tools.resources.length > 0 && { resources: {} }),
+    ...(hasResources(tools) && { resources: {} }),
+    ...(hasPrompts(tools) && { prompts: {}, completions: {} }),
   };
+  const byMethod = new Map([["tools/list", members({ tools: tools.list.map(toolEntry) })]]);
+  if (hasResources(tools)) {
+    const resourceTemplates = tools.resourceTemplates.map(templateEntry);
+    byMethod.set("resources/list", members({ resources: tools.resources.map(resourceEntry) }));
+    byMethod.set("resources/templates/list", members({ resourceTemplates }));
+  }
+  if (hasPrompts(tools)) {
+    byMethod.set("prompts/list", members({ prompts: tools.prompts.map(promptEntry) }));
+  }
   return {
-    tools: members({ tools: tools.list.map(toolEntry) }),
-    resources: members({ resources: tools.resources.map(resourceEntry) }),
-    resourceTemplates: members({ resourceTemplates: [] }),
+    byMethod,
     initialize: members({ capabilities, serverInfo, instructions }),
     discover: members({ supportedVersions: announcedRevisions, capabilities, instructions }),
     server: members({ [metaKeys.server]: serverInfo }),
   };
+}
+
+export function hasResources({ resources, resourceTemplates }: Tools): boolean {
+  return resources.length > 0 || resourceTemplates.length > 0;
+}
+
+export function hasPrompts({ prompts }: Tools): boolean {
+  return prompts.length > 0;
 }
 
 function members(value: object): string {
@@ -64,4 +85,18 @@ function toolEntry(entry: CatalogueEntry): object {
 
 function resourceEntry({ uri, name, title, description, mimeType, bytes }: Resource): object {
   return { uri, name, title, description, mimeType, size: bytes };
+}
+
+function templateEntry(template: ResourceTemplate): object {
+  const { uriTemplate, name, title, description, mimeType } = template;
+  return { uriTemplate, name, title, description, mimeType };
+}
+
+function promptEntry({ name, title, description, arguments: given = [] }: Prompt): object {
+  const taken = given.map((one) => ({
+    name: one.name,
+    description: one.description,
+    required: one.required === true,
+  }));
+  return { name, title, description, arguments: taken };
 }

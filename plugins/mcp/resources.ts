@@ -1,5 +1,5 @@
 /** `resources/read`: the documents that tools plugins offer beside their tools. */
-import type { Resource } from "sluice-gateway/plugin";
+import type { Resource, ResourceTemplate } from "sluice-gateway/plugin";
 import type { Call } from "./call.ts";
 import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
 
@@ -8,24 +8,36 @@ export type Read =
   | { readonly ok: true; readonly members: string }
   | { readonly ok: false; readonly failure: RpcFailure };
 
+type Source = Resource | ResourceTemplate;
+
+/** `notFound`: the code of the request's revision for a document that is not there. */
 export async function readResource(call: Call, params: Params, notFound: number): Promise<Read> {
   const { uri } = params;
   if (typeof uri !== "string") {
     return { ok: false, failure: invalidParams("uri must be a string") };
   }
+  const { capabilities } = call.principal.key;
+  const mayRead = ({ capability }: Source): boolean =>
+    capability === undefined || capabilities.has(capability);
   const resource = call.server.resources.get(withoutFragment(uri));
-  if (resource === undefined) {
-    const data = { uri, errorCode: "GATEWAY_NOT_FOUND" };
-    return { ok: false, failure: { code: notFound, message: "Resource not found", data } };
+  if (resource !== undefined) {
+    if (!mayRead(resource)) return { ok: false, failure: denied(resource.capability) };
+    return (await readOne(call, resource, uri)) ?? missing(uri, notFound);
   }
-  const { capability } = resource;
-  if (capability !== undefined && !call.principal.key.capabilities.has(capability)) {
-    return { ok: false, failure: denied(capability) };
+  for (const template of call.server.tools.resourceTemplates) {
+    const read = mayRead(template) ? await readOne(call, template, uri) : undefined;
+    if (read !== undefined) return read;
   }
+  return missing(uri, notFound);
+}
+
+async function readOne(call: Call, source: Source, uri: string): Promise<Read | undefined> {
   try {
-    return { ok: true, members: contents(uri, resource, await resource.read()) };
+    const content = await source.read(uri);
+    if (content === undefined) return undefined;
+    return { ok: true, members: contents(uri, source.mimeType, content) };
   } catch (error) {
-    call.server.host.log.error({ err: error, uri: resource.uri }, "a resource failed");
+    call.server.host.log.error({ err: error, resource: source.name }, "a resource failed");
     return { ok: false, failure: { code: codes.internal, message: "Internal error" } };
   }
 }
@@ -36,7 +48,7 @@ function withoutFragment(uri: string): string {
   return hash === -1 ? uri : uri.slice(0, hash);
 }
 
-function contents(uri: string, { mimeType }: Resource, content: string | Uint8Array): string {
+function contents(uri: string, mimeType: string, content: string | Uint8Array): string {
   const entry =
     typeof content === "string"
       ? { uri, mimeType, text: content }
@@ -44,10 +56,16 @@ function contents(uri: string, { mimeType }: Resource, content: string | Uint8Ar
   return `"contents":[${JSON.stringify(entry)}]`;
 }
 
-function denied(capability: string): RpcFailure {
+function missing(uri: string, code: number): Read {
+  const data = { uri, errorCode: "GATEWAY_NOT_FOUND" };
+  return { ok: false, failure: { code, message: "Resource not found", data } };
+}
+
+/** Not 403: clients of this protocol would begin to ask for another kind of key. */
+export function denied(capability: string | undefined): RpcFailure {
   return {
     code: codes.invalidParams,
-    message: `the key lacks the capability ${capability}`,
+    message: `the key lacks the capability ${capability ?? ""}`,
     data: { errorCode: "GATEWAY_PERMISSION_DENIED" },
   };
 }

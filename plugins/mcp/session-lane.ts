@@ -20,10 +20,12 @@ import {
   isObject,
   messageOf,
   methodNotFound,
+  noCursor,
   resultText,
   type Message,
   type Params,
 } from "./json-rpc.ts";
+import { completion, getPrompt, promptFailure, promptMembers } from "./prompts.ts";
 import { readResource } from "./resources.ts";
 import {
   arraysRevision,
@@ -32,7 +34,7 @@ import {
   sessionRevisions,
 } from "./revisions.ts";
 import { opening } from "./session-opening.ts";
-import { linksFrame, plainFrame, toolResult, type ResultFrame } from "./tool-result.ts";
+import { richFrame, plainFrame, toolResult, type ResultFrame } from "./tool-result.ts";
 
 type Request = Extract<Message, { kind: "request" }>;
 
@@ -112,28 +114,31 @@ async function answerTo(
     return { text: errorText(id, invalidParams("params must be an object")) };
   }
   if (method === "tools/call") return callTool(call, id, params, frame, events);
-  const { lists, resources } = call.server;
-  if (method === "tools/list") return { text: listed(id, lists.tools, params) };
+  const { byMethod } = call.server.lists;
+  const list = byMethod.get(method);
+  if (list !== undefined) {
+    const isPaged = params["cursor"] !== undefined;
+    return isPaged ? { text: errorText(id, noCursor) } : { text: resultText(id, `{${list}}`) };
+  }
   // Neither does anything here: nothing is logged to clients.
   if (method === "ping" || method === "logging/setLevel") return { text: resultText(id, "{}") };
-  if (resources.size > 0) {
-    if (method === "resources/list") return { text: listed(id, lists.resources, params) };
-    if (method === "resources/templates/list") {
-      return { text: listed(id, lists.resourceTemplates, params) };
-    }
-    if (method === "resources/read") {
-      const read = await readResource(call, params, resourceNotFound);
-      return { text: read.ok ? resultText(id, `{${read.members}}`) : errorText(id, read.failure) };
-    }
+  if (method === "resources/read" && byMethod.has("resources/list")) {
+    const read = await readResource(call, params, resourceNotFound);
+    return { text: read.ok ? resultText(id, `{${read.members}}`) : errorText(id, read.failure) };
+  }
+  if (method === "prompts/get" && byMethod.has("prompts/list")) {
+    const got = await getPrompt(call, params, undefined);
+    const text = got.ok
+      ? resultText(id, `{${promptMembers(got)}}`)
+      : errorText(id, promptFailure(got));
+    return { text };
+  }
+  if (method === "completion/complete" && byMethod.has("prompts/list")) {
+    const done = completion(call, params);
+    return { text: typeof done === "string" ? resultText(id, `{${done}}`) : errorText(id, done) };
   }
   // These clients take 404 for a lost session.
   return { text: errorText(id, methodNotFound) };
-}
-
-function listed(id: string, members: string, params: Params): string {
-  return params["cursor"] === undefined
-    ? resultText(id, `{${members}}`)
-    : errorText(id, invalidParams("there is one page and no cursor"));
 }
 
 /** `tool` and `input`, the names of the plain lane, are taken as well. */
@@ -155,5 +160,5 @@ async function callTool(
 }
 
 function frameOf(revision: string): ResultFrame {
-  return revision >= linksRevision ? linksFrame : plainFrame;
+  return revision >= linksRevision ? richFrame : plainFrame;
 }

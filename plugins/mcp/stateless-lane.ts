@@ -1,15 +1,6 @@
 /** Revision 2026-07-28: every request says who asks and in which revision, its headers repeat it, nothing is remembered. */
 import type { Reply } from "sluice-gateway/plugin";
-import {
-  answered,
-  creditRefusal,
-  finish,
-  progressStream,
-  runTool,
-  timestamp,
-  type Call,
-} from "./call.ts";
-import { askedAgain, inputRequired, takesForms } from "./confirmation.ts";
+import { answered, type Call } from "./call.ts";
 import {
   accepted,
   codes,
@@ -20,16 +11,17 @@ import {
   isObject,
   messageOf,
   methodNotFound,
+  noCursor,
   resultText,
-  type Message,
   type Params,
+  type RpcFailure,
 } from "./json-rpc.ts";
+import { completion, getPrompt, promptFailure, promptMembers } from "./prompts.ts";
 import { readResource } from "./resources.ts";
 import { metaKeys } from "./revisions.ts";
 import { statelessFault } from "./stateless-rules.ts";
-import { failedResult, toolResult, type ResultFrame } from "./tool-result.ts";
-
-type Request = Extract<Message, { kind: "request" }> & { readonly params: Params };
+import { asking, complete, type StatelessRequest } from "./stateless-result.ts";
+import { callTool } from "./stateless-tool.ts";
 
 /** Lists change with a reload only. `private`: they are for whoever holds a key. */
 const cacheable = `"ttlMs":60000,"cacheScope":"private"`;
@@ -49,65 +41,49 @@ export async function statelessLane(call: Call, body: Params): Promise<Reply | u
   const { id, method, params } = message;
   const fault = statelessFault(call.x.request.headers, method, params);
   if (fault !== undefined) return failed(400, id, fault);
-  if (method === "tools/call") return callTool(call, { ...message, params });
-  return plainMethod(call, { ...message, params });
+  const request: StatelessRequest = { ...message, params };
+  if (method === "tools/call") return callTool(call, request);
+  const { lists } = call.server;
+  const list = method === "server/discover" ? lists.discover : lists.byMethod.get(method);
+  if (list === undefined) return otherMethod(call, request);
+  if (params["cursor"] !== undefined) return failed(400, id, noCursor);
+  return replyWith(call, id, complete(call, `${list},${cacheable}`));
 }
 
-async function plainMethod(call: Call, { id, method, params }: Request): Promise<Reply> {
-  const { lists, resources } = call.server;
-  const list = (members: string): Reply => {
-    if (params["cursor"] !== undefined) {
-      return failed(400, id, invalidParams("there is one page and no cursor"));
-    }
-    return answered(call, resultText(id, complete(call, `${members},${cacheable}`)));
-  };
-  if (method === "server/discover") return list(lists.discover);
-  if (method === "tools/list") return list(lists.tools);
-  if (resources.size > 0) {
-    if (method === "resources/list") return list(lists.resources);
-    if (method === "resources/templates/list") return list(lists.resourceTemplates);
-    if (method === "resources/read") {
-      const read = await readResource(call, params, codes.invalidParams);
-      return read.ok ? list(read.members) : failed(400, id, read.failure);
+async function otherMethod(call: Call, request: StatelessRequest): Promise<Reply> {
+  const { id, method, params } = request;
+  const { byMethod } = call.server.lists;
+  if (method === "resources/read" && byMethod.has("resources/list")) {
+    const read = await readResource(call, params, codes.invalidParams);
+    if (!read.ok) return failed(400, id, read.failure);
+    return replyWith(call, id, complete(call, `${read.members},${cacheable}`));
+  }
+  if (byMethod.has("prompts/list")) {
+    if (method === "prompts/get") return replyWith(call, id, await prompt(call, params));
+    if (method === "completion/complete") {
+      const done = completion(call, params);
+      return replyWith(call, id, typeof done === "string" ? complete(call, done) : done);
     }
   }
   return failed(404, id, methodNotFound);
 }
 
-/** The result object around these members. */
-function complete({ server }: Call, members: string): string {
-  return `{"resultType":"complete",${members},"_meta":{${server.lists.server}}}`;
+async function prompt(call: Call, params: Params): Promise<string | RpcFailure> {
+  const { dialogues } = call.server;
+  const { name } = params;
+  if (typeof name !== "string") return invalidParams("name must be a string");
+  const asker = { keyId: call.principal.key.id, method: "prompts/get", name };
+  const read = dialogues.read(params, asker);
+  if ("code" in read) return read;
+  const got = await getPrompt(call, params, read.dialogue);
+  if (got.ok) return complete(call, promptMembers(got));
+  if ("failure" in got || got.asks === undefined) return promptFailure(got);
+  const asked = dialogues.ask(got.asks, read.dialogue, asker);
+  return typeof asked === "string" ? asking(call, asked) : asked;
 }
 
-/** Closing the connection is this revision's cancellation. A write tool may ask its user first. */
-async function callTool(call: Call, { id, params }: Request): Promise<Reply | undefined> {
-  const { name: tool, arguments: input = {} } = params;
-  if (typeof tool !== "string") return failed(400, id, invalidParams("name must be a string"));
-  const { server } = call;
-  const frame: ResultFrame = {
-    head: `"resultType":"complete",`,
-    meta: `,${server.lists.server}`,
-    links: true,
-  };
-  const isWrite = server.writes.has(tool);
-  const said = isWrite ? askedAgain(params) : undefined;
-  if (said?.kind === "declined") {
-    const declined = failedResult("GATEWAY_PERMISSION_DENIED", "the user declined", frame);
-    return answered(call, resultText(id, declined));
-  }
-  const events = progressStream(call, params);
-  const confirmationToken = said?.kind === "confirmed" ? said.token : undefined;
-  const outcome = await runTool(call, {
-    tool,
-    input,
-    confirmationToken,
-    abortsWithClient: true,
-    events,
-  });
-  const refusal = events?.opened === true ? undefined : creditRefusal(outcome);
-  if (refusal !== undefined) return refusal;
-  const asks = isWrite && said?.kind !== "cancelled" && takesForms(params);
-  const question = asks ? inputRequired(outcome, server.lists.server) : undefined;
-  const result = question ?? toolResult(outcome, frame, timestamp(server));
-  return finish(call, events, resultText(id, result));
+function replyWith(call: Call, id: string, result: string | RpcFailure): Reply {
+  return typeof result === "string"
+    ? answered(call, resultText(id, result))
+    : failed(400, id, result);
 }

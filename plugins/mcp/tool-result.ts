@@ -7,12 +7,12 @@ export interface ResultFrame {
   readonly head: string;
   /** Members at the end of `_meta`, with a comma before; or empty. */
   readonly meta: string;
-  /** Whether the client knows `resource_link` content. */
-  readonly links: boolean;
+  /** Whether the client knows content other than one text: `resource_link` and the rest. */
+  readonly rich: boolean;
 }
 
-export const plainFrame: ResultFrame = { head: "", meta: "", links: false };
-export const linksFrame: ResultFrame = { head: "", meta: "", links: true };
+export const plainFrame: ResultFrame = { head: "", meta: "", rich: false };
+export const richFrame: ResultFrame = { head: "", meta: "", rich: true };
 
 /** `at`: when the answer was produced, RFC 3339. */
 export function toolResult(outcome: ToolOutcome, frame: ResultFrame, at: string): string {
@@ -21,11 +21,15 @@ export function toolResult(outcome: ToolOutcome, frame: ResultFrame, at: string)
     const text = asks ? JSON.stringify(outcome.details ?? {}) : outcome.message;
     return failedResult(outcome.code, text, frame);
   }
-  const { json, tool, usedCUMilli, latencyMs, usage, links } = outcome;
-  const linked = frame.links && links !== undefined ? links.map(linkText).join("") : "";
+  const { json, tool, usedCUMilli, latencyMs, usage, links, content } = outcome;
+  const shown =
+    content === undefined || !frame.rich
+      ? `{"type":"text","text":${JSON.stringify(json)}}`
+      : content.map((item) => JSON.stringify(item)).join();
+  const linked = frame.rich && links !== undefined ? links.map(linkText).join("") : "";
   const model = usage === undefined ? '""' : JSON.stringify(usage.model);
   return (
-    `{${frame.head}"content":[{"type":"text","text":${JSON.stringify(json)}}${linked}],` +
+    `{${frame.head}"content":[${shown}${linked}],` +
     // Names of tools are letters, digits and underscores.
     `"_meta":{"usedCUMilli":${usedCUMilli},"toolName":"${tool}","timestamp":"${at}",` +
     `"latencyMs":${latencyMs},"genAIRequestModel":${model},` +

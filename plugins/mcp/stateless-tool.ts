@@ -1,0 +1,90 @@
+/** `tools/call` of revision 2026-07-28: with confirmation by the client's user, and questions of the tool's own. */
+import type { Dialogue, Reply, ToolOutcome } from "sluice-gateway/plugin";
+import {
+  answered,
+  creditRefusal,
+  finish,
+  progressStream,
+  runTool,
+  timestamp,
+  type Call,
+} from "./call.ts";
+import { askedAgain, confirmationQuestion, takesForms, type Said } from "./confirmation.ts";
+import { errorText, failed, invalidParams, resultText, type RpcFailure } from "./json-rpc.ts";
+import { asking, type StatelessRequest } from "./stateless-result.ts";
+import { failedResult, toolResult, type ResultFrame } from "./tool-result.ts";
+
+/** What the client brings to a call beside the tool's input. */
+interface Brought {
+  readonly said?: Said | undefined;
+  readonly dialogue?: Dialogue | undefined;
+}
+
+/** Closing the connection is this revision's cancellation. */
+export async function callTool(
+  call: Call,
+  { id, params }: StatelessRequest,
+): Promise<Reply | undefined> {
+  const { name: tool, arguments: input = {} } = params;
+  if (typeof tool !== "string") return failed(400, id, invalidParams("name must be a string"));
+  const asker = { keyId: call.principal.key.id, method: "tools/call", name: tool };
+  const brought = bring(call, params, asker);
+  if ("code" in brought) return failed(400, id, brought);
+  const { said, dialogue } = brought;
+  const frame = frameOf(call);
+  if (said?.kind === "declined") {
+    const declined = failedResult("GATEWAY_PERMISSION_DENIED", "the user declined", frame);
+    return answered(call, resultText(id, declined));
+  }
+  const events = progressStream(call, params);
+  const confirmationToken = said?.kind === "confirmed" ? said.token : undefined;
+  const outcome = await runTool(call, {
+    tool,
+    input,
+    confirmationToken,
+    dialogue,
+    abortsWithClient: true,
+    events,
+  });
+  const isOpen = events?.opened === true;
+  const refusal = isOpen ? undefined : creditRefusal(outcome);
+  if (refusal !== undefined) return refusal;
+  const asked = question(call, params, outcome, { said, dialogue }, asker);
+  if (typeof asked === "object") {
+    return isOpen ? finish(call, events, errorText(id, asked)) : failed(400, id, asked);
+  }
+  const result = asked ?? toolResult(outcome, frame, timestamp(call.server));
+  return finish(call, events, resultText(id, result));
+}
+
+type Asker = Parameters<Call["server"]["dialogues"]["read"]>[1];
+type Params = StatelessRequest["params"];
+
+function bring(call: Call, params: Params, asker: Asker): Brought | RpcFailure {
+  const { writes, dialogues } = call.server;
+  return writes.has(asker.name) ? { said: askedAgain(params) } : dialogues.read(params, asker);
+}
+
+/** The outcome as a question to the client; undefined when it is none. */
+function question(
+  call: Call,
+  params: Params,
+  outcome: ToolOutcome,
+  { said, dialogue }: Brought,
+  asker: Asker,
+): string | RpcFailure | undefined {
+  if (outcome.ok) return undefined;
+  if (dialogue === undefined) {
+    // A client that put the question away gets the token itself.
+    const asks = said?.kind !== "cancelled" && takesForms(params);
+    const members = asks ? confirmationQuestion(outcome) : undefined;
+    return members === undefined ? undefined : asking(call, members);
+  }
+  if (outcome.asks === undefined) return undefined;
+  const asked = call.server.dialogues.ask(outcome.asks, dialogue, asker);
+  return typeof asked === "string" ? asking(call, asked) : asked;
+}
+
+function frameOf({ server }: Call): ResultFrame {
+  return { head: `"resultType":"complete",`, meta: `,${server.lists.server}`, rich: true };
+}

@@ -1,0 +1,125 @@
+/** The conformance suites' tools that ask their client something before they answer. */
+import {
+  toolFailure,
+  type Dialogue,
+  type Questions,
+  type Tool,
+  type ToolContext,
+  type ToolResult,
+} from "../../../src/plugin.ts";
+
+type Requests = Questions["requests"];
+type Properties = Readonly<Record<string, object>>;
+
+const elicit = (message: string, properties: Properties): Requests[string] => ({
+  method: "elicitation/create",
+  params: {
+    mode: "form",
+    message,
+    requestedSchema: { type: "object", properties, required: Object.keys(properties) },
+  },
+});
+const sample = (text: string, maxTokens = 100): Requests[string] => ({
+  method: "sampling/createMessage",
+  params: { messages: [{ role: "user", content: { type: "text", text } }], maxTokens },
+});
+const roots: Requests[string] = { method: "roots/list", params: {} };
+const askName = elicit("What is your name?", { name: { type: "string" } });
+const askOk = elicit("Please confirm", { ok: { type: "boolean" } });
+
+const asking = (requests: Requests, state?: unknown): ToolResult => ({
+  ...toolFailure("GATEWAY_INVALID_PARAMS", "the tool needs answers that this client cannot give"),
+  asks: { requests, ...(state !== undefined && { state }) },
+});
+const said = (text: string): ToolResult => ({
+  ok: true,
+  value: null,
+  content: [{ type: "text", text }],
+});
+
+const isAnswer = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Asks until every question has an answer. */
+function tool(
+  name: string,
+  requests: Requests,
+  answered: (dialogue: Dialogue) => string | ToolResult,
+  state?: unknown,
+): Tool<never> {
+  return {
+    name,
+    description: `The suites' ${name}.`,
+    inputSchema: { type: "object", properties: {} },
+    price: 0,
+    capability: undefined,
+    call(_input: never, { dialogue }: ToolContext): ToolResult {
+      const keys = Object.keys(requests);
+      const done = dialogue !== undefined && keys.every((key) => isAnswer(dialogue.answers[key]));
+      if (!done) return asking(requests, state);
+      const result = answered(dialogue);
+      return typeof result === "string" ? said(result) : result;
+    },
+  };
+}
+
+const prefix = "test_input_required_result_";
+
+/** Asks for two things, one after the other. */
+const multiRound: Tool<never> = {
+  ...tool(`${prefix}multi_round`, {}, () => ""),
+  call(_input: never, { dialogue }: ToolContext): ToolResult {
+    const step1 = elicit("Step 1: What is your name?", { name: { type: "string" } });
+    const step2 = elicit("Step 2: What is your favorite color?", { color: { type: "string" } });
+    const { answers = {}, state } = dialogue ?? {};
+    if (isAnswer(answers["step2"]) && state === 2) return said("both steps are done");
+    if (isAnswer(answers["step1"]) && state === 1) return asking({ step2 }, 2);
+    return asking({ step1 }, 1);
+  },
+};
+
+/** Asks only for what the client has declared. */
+const capabilities: Tool<never> = {
+  ...tool(`${prefix}capabilities`, {}, () => ""),
+  call(_input: never, { dialogue }: ToolContext): ToolResult {
+    const declared = dialogue?.capabilities ?? {};
+    if (dialogue !== undefined && Object.keys(dialogue.answers).length > 0) return said("done");
+    return asking({
+      ...("elicitation" in declared && { name: askName }),
+      ...("sampling" in declared && { greeting: sample("Generate a greeting") }),
+    });
+  },
+};
+
+export const askingTools: readonly Tool<never>[] = [
+  tool(`${prefix}elicitation`, { user_name: askName }, ({ answers }) => {
+    const { content } = answers["user_name"] as { content?: { name?: unknown } };
+    const name = content?.name;
+    return typeof name === "string" ? `Hello, ${name}!` : asking({ user_name: askName });
+  }),
+  tool(
+    `${prefix}sampling`,
+    { capital_question: sample("What is the capital of France?") },
+    ({ answers }) => JSON.stringify(answers["capital_question"]),
+  ),
+  tool(`${prefix}list_roots`, { client_roots: roots }, ({ answers }) =>
+    JSON.stringify(answers["client_roots"]),
+  ),
+  tool(
+    `${prefix}request_state`,
+    { confirm: askOk },
+    ({ state }) => (state === "kept" ? "state-ok" : "state lost"),
+    "kept",
+  ),
+  tool(
+    `${prefix}multiple_inputs`,
+    { user_name: askName, greeting: sample("Generate a greeting", 50), client_roots: roots },
+    () => "all three",
+    "kept",
+  ),
+  multiRound,
+  tool(`${prefix}tampered_state`, { confirm: askOk }, () => "state-ok", "kept"),
+  capabilities,
+  tool("test_missing_capability", { question: sample("Anything") }, () => "done"),
+  tool("test_streaming_elicitation", { user_name: askName }, () => "done"),
+];

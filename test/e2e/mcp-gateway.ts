@@ -1,0 +1,128 @@
+/** A gateway with `/mcp` and a few tools of a test's own, and a client that speaks to it in raw HTTP. */
+import { request, type IncomingHttpHeaders } from "node:http";
+import { join } from "node:path";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../../src/testing/gateway.ts";
+
+const here = import.meta.dirname;
+
+export interface McpGatewayOptions extends Partial<TestGatewayOptions> {
+  /** Options of the surface, as YAML flow. */
+  readonly mcp?: string;
+  /** Another module of kind `tools` than `mcp-tools.ts`: its plugin's name and its file in this folder. */
+  readonly tools?: { readonly name: string; readonly file: string };
+}
+
+export function startMcpGateway(options: McpGatewayOptions = {}): Promise<TestGateway> {
+  const { mcp = "{}", tools = { name: "mcp-tools", file: "mcp-tools.ts" }, ...rest } = options;
+  const pipeline = `
+version: 1
+server: { host: 127.0.0.1, port: "\${PORT}", trustProxy: [127.0.0.2], drainDelaySeconds: 0 }
+admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+plans: { enterprise: { rps: 100000, includedCu: 499000000 } }
+plugins: { ${tools.name}: ${JSON.stringify(join(here, tools.file))} }
+tools: [${tools.name}]
+lists:
+  edge: [request-id, authenticate, rate-limit]
+  agents: [{ use: edge }, { authorize: { require: key } }, meter]
+unmatched: [request-id, rate-limit]
+routes:
+  - { path: /mcp, methods: [POST, DELETE], run: [{ use: agents }], to: { mcp: ${mcp} } }
+  - { path: /mcp/server-card, methods: [GET], run: [{ use: edge }], to: mcp-card }
+`;
+  return startTestGateway({ pipeline, ...rest });
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  readonly json: any;
+}
+
+export interface Ask {
+  readonly method?: string;
+  readonly path?: string;
+  /** The text of the key; null: none is sent. */
+  readonly key?: string | null;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** A string is sent as it is. */
+  readonly body?: unknown;
+}
+
+/** One request with the gateway's own key. */
+export function ask(gateway: TestGateway, wanted: Ask): Promise<Answer> {
+  const { method = "POST", path = "/mcp", key = gateway.key, headers = {}, body } = wanted;
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  const req = request(gateway.url + path, {
+    method,
+    agent: false,
+    headers: {
+      ...(key !== null && { authorization: `Bearer ${key}` }),
+      ...(body !== undefined && { "content-type": "application/json" }),
+      ...headers,
+    },
+  });
+  req.on("error", reject).on("response", (res) => {
+    let text = "";
+    res.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+    res.on("error", reject);
+    res.on("end", () => {
+      resolve({
+        status: res.statusCode ?? 0,
+        headers: res.headers,
+        text,
+        get json() {
+          return JSON.parse(text);
+        },
+      });
+    });
+  });
+  req.end(typeof body === "string" ? body : body === undefined ? undefined : JSON.stringify(body));
+  return promise;
+}
+
+/** The headers and body of a request of revision 2026-07-28. */
+export function stateless(
+  method: string,
+  params: Readonly<Record<string, unknown>> = {},
+  more: { id?: unknown; capabilities?: object; headers?: Record<string, string> } = {},
+): { headers: Record<string, string>; body: object } {
+  const { id = 1, capabilities = {}, headers = {} } = more;
+  const name = params["name"] ?? params["uri"];
+  return {
+    headers: {
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": "2026-07-28",
+      "mcp-method": method,
+      ...(typeof name === "string" && { "mcp-name": name }),
+      ...headers,
+    },
+    body: {
+      jsonrpc: "2.0",
+      id,
+      method,
+      params: {
+        ...params,
+        _meta: {
+          "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+          "io.modelcontextprotocol/clientCapabilities": capabilities,
+          "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+          ...(params["_meta"] as object | undefined),
+        },
+      },
+    },
+  };
+}
+
+/** Event data of an event stream, parsed. */
+export function eventsOf(text: string): any[] {
+  return text
+    .split("\n")
+    .filter((line) => line.startsWith("data: "))
+    .map((line) => JSON.parse(line.slice(6)));
+}
