@@ -35,7 +35,7 @@ describe("a sealed token", () => {
   it("is worthless once any character of it is another, missing or added", () => {
     const token = seal.seal("session", { key: "key_1" }, 1);
     for (let at = 0; at < token.length; at++) {
-      for (const other of [...alphabet, ".", "=", " "]) {
+      for (const other of `${alphabet}.= `) {
         if (other === token[at]) continue;
         const forged = token.slice(0, at) + other + token.slice(at + 1);
         assert.equal(seal.open("session", forged), undefined, forged);

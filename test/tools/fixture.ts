@@ -114,7 +114,7 @@ export interface Bench {
   /** Error lines that were logged: what a bug of a tool leaves behind. */
   readonly errors: string[];
   readonly claimed: Set<string>;
-  call(name: string, input: unknown, by?: ToolCaller): Promise<ToolOutcome>;
+  readonly call: (name: string, input: unknown, by?: ToolCaller) => Promise<ToolOutcome>;
 }
 
 export function bench(...tools: Tool<never>[]): Bench {

@@ -213,7 +213,7 @@ describe("a tool that misbehaves", () => {
   const broken: readonly [string, ReturnType<typeof tool>][] = [
     ["throws", tool({ call: () => bug("secret of an upstream") })],
     ["rejects", tool({ call: () => Promise.reject(new Error("secret of an upstream")) })],
-    ["rejects with nothing", tool({ call: () => Promise.reject<never>(undefined) })],
+    ["rejects with nothing", tool({ call: () => Promise.reject(undefined) })],
     ["answers a cycle", tool({ call: () => ({ ok: true, value: cycle }) })],
     ["answers a BigInt", tool({ call: () => ({ ok: true, value: { n: 1n } }) })],
     ["answers undefined as value", tool({ call: () => ({ ok: true, value: undefined }) })],
@@ -387,13 +387,13 @@ describe("a tool that calls tools", () => {
     const dear = tool({ name: "dear", price: 1000 });
     const outer = tool({
       name: "outer",
-      async call(_, { run }) {
+      async call(_, context) {
         const outcomes = [
-          await run("guarded", {}),
-          await run("strict", {}),
-          await run("dear", {}),
-          await run("nothing", {}),
-          await run("inner", {}),
+          await context.run("guarded", {}),
+          await context.run("strict", {}),
+          await context.run("dear", {}),
+          await context.run("nothing", {}),
+          await context.run("inner", {}),
         ];
         return { ok: true, value: outcomes.map(codeOf) };
       },
@@ -485,8 +485,8 @@ describe("a tool that calls tools", () => {
     const patience = new AbortController();
     const outer = tool({
       name: "outer",
-      async call(_, { run }) {
-        const outcome = await run("hanging", {}, { signal: patience.signal });
+      async call(_, context) {
+        const outcome = await context.run("hanging", {}, { signal: patience.signal });
         return { ok: true, value: codeOf(outcome) };
       },
     });

@@ -1,0 +1,159 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import platformTools from "../../plugins/platform-tools/index.ts";
+import type { Evidence, Networks, Quote, ToolOutcome } from "../../src/plugin.ts";
+import { bench, caller, type Bench } from "../tools/fixture.ts";
+import { fakeHost } from "./fakes.ts";
+
+const classic = {
+  network: "confidential-classic",
+  modelId: "Acme/Model-1",
+  activeWorkers: 2,
+  promptPriceCUMilli: 3,
+  completionPriceCUMilli: 5,
+  cachedPriceCUMilli: 1,
+};
+
+async function start(services: { networks?: Networks; evidence?: Evidence }): Promise<Bench> {
+  const { tools } = await platformTools.start({}, fakeHost(services));
+  return bench(...tools);
+}
+
+const able = () => caller({ capabilities: ["platform:read"] });
+const codeOf = (outcome: ToolOutcome): string => (outcome.ok ? "ok" : outcome.code);
+function contentOf(outcome: ToolOutcome): unknown {
+  assert(outcome.ok);
+  return JSON.parse(outcome.json);
+}
+
+describe("platform_listModels", () => {
+  it("answers [] where no network is configured, for 0.1 CU", async () => {
+    const outcome = await (await start({})).call("platform_listModels", {}, able());
+    assert.deepEqual(contentOf(outcome), []);
+    assert.equal(outcome.ok && outcome.usedCUMilli, 100);
+  });
+
+  it("lists models of all networks, or of one", async () => {
+    const asked: (string | undefined)[] = [];
+    const networks: Networks = {
+      models(network) {
+        asked.push(network);
+        return [classic];
+      },
+    };
+    const b = await start({ networks });
+    const all = await b.call("platform_listModels", {}, able());
+    assert.deepEqual(contentOf(all), [
+      {
+        network: "confidential-classic",
+        model_id: "Acme/Model-1",
+        active_workers: 2,
+        promptPriceCUMilli: 3,
+        completionPriceCUMilli: 5,
+        cachedPriceCUMilli: 1,
+      },
+    ]);
+    await b.call("platform_listModels", { network: "confidential-alpha" }, able());
+    assert.deepEqual(asked, [undefined, "confidential-alpha"]);
+  });
+
+  const wrong: readonly unknown[] = [
+    { network: "another" },
+    { network: "" },
+    { network: null },
+    { network: 1 },
+    { network: ["confidential-alpha"] },
+    { other: 1 },
+    { network: "confidential-alpha", other: 1 },
+    [],
+    null,
+    "confidential-alpha",
+  ];
+  for (const input of wrong) {
+    it(`refuses ${JSON.stringify(input)}`, async () => {
+      const by = able();
+      const outcome = await (await start({})).call("platform_listModels", input, by);
+      assert.equal(codeOf(outcome), "GATEWAY_SCHEMA_VIOLATION");
+      assert.deepEqual(by.charge.log, []);
+    });
+  }
+
+  it("needs platform:read", async () => {
+    const b = await start({});
+    for (const name of ["platform_listModels", "platform_getAttestationQuote"]) {
+      const by = caller({ capabilities: ["ledger:read", "docs:read", "inference"] });
+      assert.equal(codeOf(await b.call(name, {}, by)), "GATEWAY_PERMISSION_DENIED");
+    }
+  });
+});
+
+describe("platform_getAttestationQuote", () => {
+  const quote: Quote = {
+    quote: "AAEC",
+    imageHash: "ab".repeat(32),
+    reportData: "cd".repeat(64),
+    binding: "raw",
+    teeType: "tdx",
+    simulated: false,
+  };
+
+  it("fails, and costs nothing, where nobody attests", async () => {
+    const by = able();
+    const outcome = await (await start({})).call("platform_getAttestationQuote", {}, by);
+    assert.equal(codeOf(outcome), "GATEWAY_SERVICE_UNAVAILABLE");
+    assert.equal(by.charge.usedMilli, undefined);
+  });
+
+  it("binds 64 bytes of either spelling, or none, and answers what the provider made", async () => {
+    const asked: (Uint8Array | undefined)[] = [];
+    const evidence: Evidence = {
+      quote(reportData) {
+        asked.push(reportData);
+        return Promise.resolve({ kind: "quote", quote });
+      },
+    };
+    const b = await start({ evidence });
+    const outcome = await b.call("platform_getAttestationQuote", {}, able());
+    assert.deepEqual(contentOf(outcome), quote);
+    assert.equal(outcome.ok && outcome.usedCUMilli, 100);
+    await b.call("platform_getAttestationQuote", { report_data: "aB".repeat(64) }, able());
+    assert.deepEqual(asked, [undefined, Buffer.alloc(64, 0xab)]);
+  });
+
+  for (const [reason, code] of [
+    ["unavailable", "GATEWAY_SERVICE_UNAVAILABLE"],
+    ["timeout", "GATEWAY_TOOL_EXECUTION_ERROR"],
+    ["aborted", "GATEWAY_TOOL_EXECUTION_ERROR"],
+  ] as const) {
+    it(`tells a provider's failure (${reason}) without its words`, async () => {
+      const evidence: Evidence = { quote: () => Promise.resolve({ kind: "failed", reason }) };
+      const by = able();
+      const outcome = await (
+        await start({ evidence })
+      ).call("platform_getAttestationQuote", {}, by);
+      assert.equal(codeOf(outcome), code);
+      assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
+    });
+  }
+
+  const wrong: readonly unknown[] = [
+    { report_data: "" },
+    { report_data: "ab".repeat(63) },
+    { report_data: "ab".repeat(65) },
+    { report_data: `${"ab".repeat(63)}a` },
+    { report_data: `${"ab".repeat(63)}ag` },
+    { report_data: `0x${"ab".repeat(63)}` },
+    { report_data: `${"ab".repeat(64)}\n` },
+    { report_data: ` ${"ab".repeat(64)}` },
+    { report_data: 1 },
+    { report_data: null },
+    { report_data: ["ab".repeat(64)] },
+    { reportData: "ab".repeat(64) },
+  ];
+  for (const input of wrong) {
+    it(`refuses ${JSON.stringify(input).slice(0, 40)} of ${JSON.stringify(input).length}`, async () => {
+      const outcome = await (await start({})).call("platform_getAttestationQuote", input, able());
+      assert.equal(codeOf(outcome), "GATEWAY_SCHEMA_VIOLATION");
+    });
+  }
+});
