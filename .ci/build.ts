@@ -41,6 +41,7 @@ const assets = globSync(
   [
     "src/demo/recording*",
     "plugins/**/README.md",
+    "docs/**/*.md",
     "pipeline.yaml",
     "pipeline.schema.json",
     "README.md",

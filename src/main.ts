@@ -14,6 +14,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   keys: async () => (await import("./commands/keys.ts")).keys,
   workspaces: async () => (await import("./commands/workspaces.ts")).workspaces,
   usage: async () => (await import("./commands/usage.ts")).usage,
+  docs: async () => (await import("./commands/docs.ts")).docs,
 };
 
 const commonOptions = {

@@ -1,0 +1,58 @@
+/** Texts as the terms that an index holds: one way for documents and queries, so that both find each other. */
+
+/** Longer words (hex of whole blocks) are nothing that anybody asks for. */
+const longestTerm = 128;
+
+const words = /[\p{L}\p{N}][\p{L}\p{N}\p{M}_$]*/gu;
+/** Humps of camelCase: `HTTPServer2` is HTTP, Server, 2. */
+const humps = /\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?[\p{Ll}\p{Lo}\p{M}]+|\p{Lu}+|\p{N}+/gu;
+const plain = /^\p{Lu}?[\p{Ll}\p{M}]*$/u;
+const beyondAscii = /[^\p{ASCII}]/u;
+const combiningMarks = /[\u0300-\u036f]/g;
+/** Scripts that put no space between words. */
+const unspaced =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
+const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
+
+/**
+ * Terms of a text, in order. An identifier counts whole, by its parts and by their humps: `state_getStorage` is found by
+ * itself, by `getStorage` and by `storage`. Case, compatibility forms and accents make no difference, nor does an
+ * English plural.
+ */
+export function termsOf(text: string): string[] {
+  const terms: string[] = [];
+  for (const [word] of normalise(text).matchAll(words)) {
+    if (word.length > longestTerm) continue;
+    if (plain.test(word)) terms.push(singular(word.toLowerCase()));
+    else if (unspaced.test(word)) terms.push(...segments(word));
+    else terms.push(...identifier(word));
+  }
+  return terms;
+}
+
+function normalise(text: string): string {
+  if (!beyondAscii.test(text)) return text;
+  return text.normalize("NFKD").replace(combiningMarks, "").normalize("NFC");
+}
+
+function segments(word: string): string[] {
+  return Array.from(segmenter.segment(word))
+    .filter((segment) => segment.isWordLike === true)
+    .map(({ segment }) => segment.toLowerCase());
+}
+
+function identifier(word: string): Set<string> {
+  const parts = word.split(/[_$]+/);
+  const pieces = [word, ...parts, ...parts.flatMap((part) => part.match(humps) ?? [])];
+  return new Set(
+    pieces.filter((piece) => piece !== "").map((each) => singular(each.toLowerCase())),
+  );
+}
+
+/** The S stemmer: D. Harman, "How effective is suffixing?", JASIS 42 (1991). */
+function singular(term: string): string {
+  if (term.length < 4 || !term.endsWith("s")) return term;
+  if (term.endsWith("ies")) return /[ae]ies$/.test(term) ? term : `${term.slice(0, -3)}y`;
+  if (term.endsWith("es")) return /[aeo]es$/.test(term) ? term : term.slice(0, -1);
+  return /[us]s$/.test(term) ? term : term.slice(0, -1);
+}

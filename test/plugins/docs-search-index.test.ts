@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Paragraph } from "../../plugins/docs-search/paragraphs.ts";
+import { buildIndex, search } from "../../plugins/docs-search/search-index.ts";
+
+function paragraph(text: string, position = 0, title = "Page"): Paragraph {
+  return { title, url: `u${position}`, text };
+}
+
+function found(texts: readonly string[], query: string, limit = 10): string[] {
+  const index = buildIndex(texts.map((text, position) => paragraph(text, position)));
+  return search(index, query, limit).map(({ text }) => text);
+}
+
+const docs = [
+  "state_getStorage reads one key",
+  "The reservation is settled when the answer has ended",
+  "A bucket holds twice the rate",
+  "Prüfung der Signatur",
+  "const whiteList = readWhitelist()",
+];
+
+for (const [query, position] of [
+  ["getStorage", 0],
+  ["state_getStorage", 0],
+  ["STATE_GETSTORAGE", 0],
+  ["storage", 0],
+  ["keys", 0],
+  ["reservations", 1],
+  ["what is a reservation?", 1],
+  ["prufung", 3],
+  ["whitelist", 4],
+  ["white list", 4],
+  ["rese", 1],
+] as const) {
+  test(`${JSON.stringify(query)} is found`, () => {
+    assert.equal(found(docs, query)[0], docs[position]);
+  });
+}
+
+for (const query of ["   ", "xyzzy", "zz", "🦀", "…"]) {
+  test(`${JSON.stringify(query)} finds nothing`, () => {
+    assert.deepEqual(found(docs, query), []);
+  });
+}
+
+test("an empty index finds nothing", () => {
+  assert.deepEqual(found([], "anything"), []);
+});
+
+test("a rare word weighs more than a common one, and more of them more than one", () => {
+  const texts = ["node node node", "node probe", "node", "probe lag node", "node head"];
+  assert.deepEqual(found(texts, "probe lag", 2), ["probe lag node", "node probe"]);
+  assert.deepEqual(found(texts, "node lag", 1), ["probe lag node"]);
+});
+
+test("a word in the title weighs more than one in the text", () => {
+  const index = buildIndex([
+    paragraph("draining and more words", 0, "Page"),
+    paragraph("some and more words", 1, "Draining"),
+  ]);
+  assert.deepEqual(
+    search(index, "draining", 2).map(({ url }) => url),
+    ["u1", "u0"],
+  );
+});
+
+test("equal scores come in the order of the documents, also where the limit cuts them", () => {
+  const texts = Array.from({ length: 30 }, () => "same words");
+  const index = buildIndex(texts.map((text, position) => paragraph(text, position)));
+  const urls = (limit: number): string[] => search(index, "words", limit).map(({ url }) => url);
+  assert.deepEqual(
+    urls(25),
+    Array.from({ length: 25 }, (_, position) => `u${position}`),
+  );
+  assert.deepEqual(urls(3), ["u0", "u1", "u2"]);
+});
+
+test("scores fall, are above 0 and say nothing of markup", () => {
+  const index = buildIndex(docs.map((text, position) => paragraph(text, position)));
+  const hits = search(index, "the rate reads", 10);
+  assert.equal(hits.length, 4);
+  assert.deepEqual(Object.keys(hits[0] ?? {}), ["title", "url", "text", "score"]);
+  const scores = hits.map(({ score }) => score);
+  assert.deepEqual(
+    scores,
+    scores.toSorted((a, b) => b - a),
+  );
+  assert.ok(scores.every((score) => score > 0));
+});
+
+test("a word that stands almost everywhere is left out beside a rarer one, and found alone", () => {
+  const texts = Array.from(
+    { length: 700 },
+    (_, n) => `common filler ${n % 7 === 0 ? "rare" : "usual"}`,
+  );
+  const index = buildIndex(texts.map((text, position) => paragraph(text, position)));
+  const rare = search(index, "common rare", 25);
+  assert.ok(rare.every(({ text }) => text.endsWith("rare")));
+  const alone = search(index, "common", 25);
+  assert.equal(alone.length, 25);
+  assert.deepEqual(search(index, "common filler", 5), alone.slice(0, 5));
+});
+
+test("of a very long query the beginning counts", () => {
+  const query = `bucket ${"filler ".repeat(100_000)} signatur`;
+  assert.deepEqual(found(docs, query), [docs[2]]);
+});
