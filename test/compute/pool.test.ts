@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { openComputePool, type ComputeOptions, type ComputePool } from "../../src/compute/pool.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
+import type { TestJob } from "./jobs.ts";
+
+const module = new URL("./jobs.ts", import.meta.url).href;
+
+interface TestPool extends AsyncDisposable {
+  readonly pool: ComputePool;
+  readonly clock: ManualClock;
+  run(job: TestJob, signal?: AbortSignal): ReturnType<ComputePool["run"]>;
+}
+
+function testPool(options: Partial<ComputeOptions> = {}): TestPool {
+  const clock = manualClock();
+  const pool = openComputePool({
+    clock,
+    metrics: createMetrics(),
+    threads: 1,
+    queue: 2,
+    ...options,
+  });
+  return {
+    pool,
+    clock,
+    run: (input, signal) => {
+      const buffer = input.bytes?.buffer;
+      const transfer = buffer instanceof ArrayBuffer ? [buffer] : [];
+      return pool.run({ module, input, transfer, signal });
+    },
+    [Symbol.asyncDispose]: () => pool.close(),
+  };
+}
+
+const newGate = (): SharedArrayBuffer => new SharedArrayBuffer(8);
+
+/** Resolves when a thread has begun the job that holds this gate. */
+async function begun(gate: SharedArrayBuffer): Promise<void> {
+  const wait = Atomics.waitAsync(new Int32Array(gate), 0, 0);
+  if (wait.async) await wait.value;
+}
+
+function openGate(gate: SharedArrayBuffer): void {
+  Atomics.store(new Int32Array(gate), 1, 1);
+  Atomics.notify(new Int32Array(gate), 1);
+}
+
+test("bytes go in and come out by transfer", async () => {
+  await using threads = testPool();
+  const bytes = new Uint8Array([1, 2, 3]);
+  const done = await threads.run({ kind: "double", bytes });
+  assert(done.ok);
+  assert.deepEqual([...(done.bytes ?? [])], [2, 4, 6]);
+  assert.equal(bytes.byteLength, 0);
+});
+
+test("a job may say no", async () => {
+  await using threads = testPool();
+  assert.deepEqual(await threads.run({ kind: "none" }), { ok: true, bytes: undefined });
+});
+
+test("a job that throws, and one whose thread dies, fail alone", async () => {
+  await using threads = testPool();
+  for (const kind of ["throw", "die"] as const) {
+    assert.deepEqual(await threads.run({ kind }), { ok: false, reason: "crashed" });
+    const next = await threads.run({ kind: "double", bytes: new Uint8Array([4]) });
+    assert(next.ok);
+    assert.deepEqual([...(next.bytes ?? [])], [8]);
+  }
+});
+
+test("a module that is not there fails its job", async () => {
+  await using threads = testPool();
+  const input = {};
+  const lost = await threads.pool.run({ module: `${module}.none`, input, transfer: [] });
+  assert.deepEqual(lost, { ok: false, reason: "crashed" });
+});
+
+test("a job that hangs ends with its time, and the next one has a thread", async () => {
+  await using threads = testPool({ timeoutMs: 5000 });
+  const gate = newGate();
+  const hung = threads.run({ kind: "hang", gate });
+  await begun(gate);
+  threads.clock.advance(4999);
+  threads.clock.advance(1);
+  assert.deepEqual(await hung, { ok: false, reason: "timeout" });
+  assert((await threads.run({ kind: "double", bytes: new Uint8Array([1]) })).ok);
+});
+
+test("a caller that leaves ends its job, running or waiting", async () => {
+  await using threads = testPool();
+  const gate = newGate();
+  const running = new AbortController();
+  const waiting = new AbortController();
+  const first = threads.run({ kind: "hang", gate }, running.signal);
+  await begun(gate);
+  const second = threads.run({ kind: "none" }, waiting.signal);
+  waiting.abort();
+  assert.deepEqual(await second, { ok: false, reason: "aborted" });
+  running.abort();
+  assert.deepEqual(await first, { ok: false, reason: "aborted" });
+  assert.deepEqual(await threads.run({ kind: "none" }, AbortSignal.abort()), {
+    ok: false,
+    reason: "aborted",
+  });
+});
+
+test("what the queue cannot hold is refused at once; the rest is done in turn", async () => {
+  await using threads = testPool({ queue: 2 });
+  const gate = newGate();
+  const held = threads.run({ kind: "hold", gate });
+  await begun(gate);
+  const queued = [threads.run({ kind: "none" }), threads.run({ kind: "none" })];
+  assert.deepEqual(await threads.run({ kind: "none" }), { ok: false, reason: "busy" });
+  openGate(gate);
+  assert((await held).ok);
+  for (const job of queued) assert((await job).ok);
+  assert((await threads.run({ kind: "none" })).ok);
+});
+
+test("closing ends what runs and what waits, and nothing runs afterwards", async () => {
+  const threads = testPool();
+  const gate = newGate();
+  const running = threads.run({ kind: "hang", gate });
+  await begun(gate);
+  const waiting = threads.run({ kind: "none" });
+  await threads.pool.close();
+  assert.deepEqual(await running, { ok: false, reason: "aborted" });
+  assert.deepEqual(await waiting, { ok: false, reason: "aborted" });
+  assert.deepEqual(await threads.run({ kind: "none" }), { ok: false, reason: "aborted" });
+});
+
+test("a pool that was never used has no thread to end", async () => {
+  const before = process.getActiveResourcesInfo().filter((name) => name === "MessagePort").length;
+  const threads = testPool();
+  const after = process.getActiveResourcesInfo().filter((name) => name === "MessagePort").length;
+  assert.equal(after, before);
+  await threads.pool.close();
+});
