@@ -1,7 +1,8 @@
 /** `sluice start`: runs the gateway until SIGTERM or SIGINT, then drains. */
 import { printFault } from "../config/fault.ts";
 import type { Log } from "../plugin.ts";
-import { startGateway, StartError, type Gateway } from "../server/gateway.ts";
+import { startGateway, type Gateway } from "../server/gateway.ts";
+import { StartError } from "../server/start-error.ts";
 import type { Command, CommandContext } from "./command.ts";
 
 export const start: Command = {

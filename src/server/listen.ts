@@ -19,12 +19,7 @@ import { addressReader, peerReader } from "./address.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { createBodyWatch } from "./body-watch.ts";
 import { behindFastify, type Wrapped } from "./fastify.ts";
-
-/** Whether the gateway can serve, and why not. */
-export interface Readiness {
-  readonly ready: boolean;
-  readonly checks: Readonly<Record<string, string>>;
-}
+import type { Readiness } from "./readiness.ts";
 
 export interface ListenerOptions {
   readonly server: ServerConfig;

@@ -5,7 +5,8 @@ import { test, type TestContext } from "node:test";
 import type { Config } from "../../src/config/config.ts";
 import { parseConfig } from "../../src/config/read.ts";
 import { loadPlugins, loadShipped, shippedNames } from "../../src/pipeline/load.ts";
-import { startGateway, StartError } from "../../src/server/gateway.ts";
+import { startGateway } from "../../src/server/gateway.ts";
+import { StartError } from "../../src/server/start-error.ts";
 import { temporaryFolder } from "../store/folder.ts";
 
 const root = join(import.meta.dirname, "..", "..");

@@ -1,0 +1,60 @@
+/** Opens what outlives every generation: the data folder, accounts, meter, claims, the compute pool. */
+import { mkdirSync } from "node:fs";
+import { openAccounts, type AccountsService } from "../accounts/accounts.ts";
+import { openComputePool } from "../compute/pool.ts";
+import type { Config } from "../config/config.ts";
+import { createDecoder } from "../ledger/decode/decoder.ts";
+import { openLedger } from "../ledger/ledger.ts";
+import { openPool } from "../ledger/pool/pool.ts";
+import { createMetrics, type RenderedMetrics } from "../metrics.ts";
+import { openMeter, type MeterService } from "../metering/meter.ts";
+import type { Services } from "../pipeline/services.ts";
+import type { Clock, Log } from "../plugin.ts";
+import { openClaims } from "../store/claims.ts";
+import { lockStore } from "../store/lock.ts";
+import { createSeal, keptSecret } from "../store/seal.ts";
+
+export interface OpenServices extends Services {
+  readonly metrics: RenderedMetrics;
+  readonly accounts: AccountsService;
+  readonly meter: MeterService;
+}
+
+/**
+ * Everything opened is closed through `stack`, in reverse order. Throws StoreError when the data folder cannot be used,
+ * or when another gateway uses it.
+ */
+export async function openServices(
+  config: Config,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  stack: AsyncDisposableStack,
+): Promise<OpenServices> {
+  const { environment, plans, secret } = config;
+  const { data: dataDir } = config.store;
+  const { durability } = config.metering;
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  stack.use(lockStore(dataDir));
+  const metrics = createMetrics();
+  const accounts = openAccounts({ dataDir, environment, plans, clock, log });
+  stack.defer(() => accounts.close());
+  const meter = await openMeter({ dataDir, durability, clock, log, metrics });
+  stack.defer(() => meter.close());
+  const claims = openClaims(dataDir, clock);
+  stack.defer(() => claims.close());
+  const compute = openComputePool({ clock, metrics });
+  stack.defer(() => compute.close());
+  return {
+    log,
+    clock,
+    metrics,
+    accounts,
+    meter,
+    claims,
+    seal: createSeal(secret ?? keptSecret(dataDir)),
+    openLedger(upstream) {
+      const shared = { upstream, clock, log, metrics };
+      return openLedger({ ...shared, pool: openPool(shared) });
+    },
+    openDecoder: (ledger) => createDecoder({ ledger, compute, clock }),
+  };
+}
