@@ -19,6 +19,8 @@ export interface TestGatewayOptions {
   /** What the first key may do and spend. */
   readonly account?: WantedKey;
   readonly watch?: boolean;
+  /** Puts further files into the folder of pipeline.yaml (a package in node_modules) before the gateway starts. */
+  readonly prepare?: (folder: string) => void;
 }
 
 /** A workspace and a key of it; the defaults are an enterprise plan and the capabilities of a new key. */
@@ -64,6 +66,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
   const lines: string[] = [];
   try {
     await write(options.pipeline);
+    options.prepare?.(folder);
     // The configuration refuses any other word before this matters.
     const environment = (options.env?.["GATEWAY_ENV"] ?? "dev") as Environment;
     const account = issue(data, environment, options.account ?? {});

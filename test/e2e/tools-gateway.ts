@@ -1,0 +1,115 @@
+/** A gateway with `/rpc`, discovery and the tools of `tools-plugin.ts`, and a client that speaks to it in raw HTTP. */
+import { request, type ClientRequest, type IncomingHttpHeaders } from "node:http";
+import { join } from "node:path";
+import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../../src/testing/gateway.ts";
+
+export const toolNames = [
+  "echo",
+  "raw",
+  "reserved",
+  "throws",
+  "cycles",
+  "fails",
+  "lost",
+  "invalid",
+  "away",
+  "large",
+  "hangs",
+  "write",
+] as const;
+
+export function pipelineOf(tools: string): string {
+  const plugin = JSON.stringify(join(import.meta.dirname, "tools-plugin.ts"));
+  return `
+version: 1
+server: { host: 127.0.0.1, port: "\${PORT}", drainDelaySeconds: 0 }
+admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+plans: { enterprise: { rps: 1000000, includedCu: 499000000 } }
+plugins: { tools-plugin: ${plugin} }
+tools: [${tools}]
+lists:
+  edge: [request-id, { access-log: { file: access.log } }, agent-headers, authenticate]
+  agents: [{ use: edge }, rate-limit, { authorize: { require: key } }, meter]
+routes:
+  - { path: /.well-known/mcp, methods: [GET], run: [{ use: edge }], to: discovery }
+  - { path: /rpc, methods: [POST], run: [{ use: agents }], to: tool-rpc }
+  - { path: /mcp, methods: [POST, DELETE], run: [{ use: agents }], to: mcp }
+`;
+}
+
+export interface ToolsGateway extends TestGateway {
+  readonly clock: ManualClock;
+}
+
+/** Its clock stands still: no bucket refills, and a tool that hangs hangs until the test moves on. */
+export async function startToolsGateway(
+  options: Partial<TestGatewayOptions> = {},
+): Promise<ToolsGateway> {
+  const clock = manualClock();
+  const pipeline = pipelineOf("tools-plugin, platform-tools, gateway-batch");
+  return Object.assign(await startTestGateway({ pipeline, clock, ...options }), { clock });
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  /** The body parsed; what a test expects of it is for the test to say. */
+  readonly json: () => unknown;
+}
+
+export interface Ask {
+  readonly method?: string;
+  readonly path?: string;
+  /** The text of the key; null: none is sent. */
+  readonly key?: string | null;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Sees the request before it is sent: for a client that leaves. */
+  readonly watch?: (req: ClientRequest) => void;
+}
+
+/** Sends a body as it is to `/rpc` with the gateway's own key. */
+export function send(
+  gateway: TestGateway,
+  body: string | Buffer | undefined,
+  { method = "POST", path = "/rpc", key = gateway.key, headers = {}, watch }: Ask = {},
+): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  const req = request(gateway.url + path, {
+    method,
+    agent: false,
+    headers: {
+      ...(key !== null && { authorization: `Bearer ${key}` }),
+      ...(body !== undefined && { "content-type": "application/json" }),
+      ...headers,
+    },
+  });
+  req.on("error", reject).on("response", (res) => {
+    let text = "";
+    res.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+    res.on("error", reject).on("end", () =>
+      resolve({
+        status: res.statusCode ?? 0,
+        headers: res.headers,
+        text,
+        json: () => JSON.parse(text) as unknown,
+      }),
+    );
+  });
+  watch?.(req);
+  req.end(body);
+  return promise;
+}
+
+/** The text of a `tools.call`; `id` is JSON text, empty for a notification. */
+export function call(tool: string, params: unknown = {}, id = "1"): string {
+  const identified = id === "" ? "" : `"id":${id},`;
+  const inner = JSON.stringify({ tool, params });
+  return `{"jsonrpc":"2.0",${identified}"method":"tools.call","params":${inner}}`;
+}

@@ -1,0 +1,85 @@
+/** Tools for the tests of `/rpc`: one of every way in which a call can end. */
+import { defineTools, toolFailure, type Tool, type ToolResult } from "../../src/plugin.ts";
+
+/** What the tools saw, for the test that runs them in the same process. */
+export const seen = {
+  /** Calls of `hangs` that have begun. */
+  hanging: 0,
+  aborted: 0,
+  writes: [] as unknown[],
+};
+
+const open = { type: "object", properties: {} };
+
+/** A tool for 100 milli-CU that needs nothing. */
+function of(name: string, more: Partial<Tool<never>> & Pick<Tool<never>, "call">): Tool<never> {
+  return {
+    name,
+    description: `Test tool ${name}.`,
+    inputSchema: open,
+    price: 100,
+    capability: undefined,
+    ...more,
+  };
+}
+
+const cycle: Record<string, unknown> = {};
+cycle["self"] = cycle;
+
+const tools: readonly Tool<never>[] = [
+  of("echo", {
+    inputSchema: {
+      type: "object",
+      properties: { text: { type: "string" } },
+      required: ["text"],
+      additionalProperties: false,
+    },
+    call: (input) => ({ ok: true, value: input }),
+  }),
+  of("raw", {
+    call: () => ({ ok: true, json: '{"n":12345678901234567890, "n":1.0,"s":"\\u0041"}' }),
+  }),
+  of("reserved", { capability: "platform:admin", call: () => ({ ok: true, value: {} }) }),
+  of("throws", {
+    call: () => {
+      throw new Error("secret of the upstream");
+    },
+  }),
+  of("cycles", { call: () => ({ ok: true, value: cycle }) }),
+  of("fails", {
+    call: () => toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the node did not answer"),
+  }),
+  of("lost", { call: () => toolFailure("GATEWAY_NOT_FOUND", "no such block", { hash: "0x1" }) }),
+  of("invalid", { call: () => toolFailure("GATEWAY_INVALID_PARAMS", "odd hex") }),
+  of("away", { call: () => toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "not configured") }),
+  of("large", { call: () => ({ ok: true, value: "é".repeat(5 * 1024 * 1024) }) }),
+  of("hangs", {
+    call: (_, { signal }) => {
+      seen.hanging++;
+      signal.addEventListener("abort", () => void seen.aborted++);
+      return new Promise<ToolResult>(() => {});
+    },
+  }),
+  of("write", {
+    write: true,
+    capability: "ledger:write",
+    price: 1000,
+    inputSchema: {
+      type: "object",
+      properties: { to: { type: "string" } },
+      required: ["to"],
+      additionalProperties: false,
+    },
+    summarise: (input) => Promise.resolve({ ok: true, summary: { input } }),
+    call: (input) => {
+      seen.writes.push(input);
+      return { ok: true, value: { hash: "0x01" } };
+    },
+  }),
+];
+
+export default defineTools({
+  name: "tools-plugin",
+  description: "Tools for tests.",
+  start: () => ({ tools }),
+});

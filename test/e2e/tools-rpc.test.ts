@@ -1,0 +1,590 @@
+/** POST /rpc end to end: every legal request, every malformed one, and what each costs. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { seen } from "./tools-plugin.ts";
+import { call, send, startToolsGateway, toolNames, type ToolsGateway } from "./tools-gateway.ts";
+
+let gateway: ToolsGateway;
+before(async () => {
+  gateway = await startToolsGateway();
+});
+after(() => gateway[Symbol.asyncDispose]());
+
+const error = (id: string, code: number, message: string): string =>
+  `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code, message })}}`;
+const result = (id: string, content: string, used: number): string =>
+  `{"jsonrpc":"2.0","id":${id},"result":{"content":${content},"usedCUMilli":${used}}}`;
+
+const echoed = result("1", '{"text":"x"}', 100);
+const echo = call("echo", { text: "x" });
+
+interface Told {
+  readonly id: unknown;
+  readonly error: {
+    readonly code: number;
+    readonly message: string;
+    readonly data?: { readonly errorCode: string; readonly details?: Record<string, unknown> };
+  };
+}
+/** The error of an answer, taken apart. */
+function told(json: unknown): Told["error"] {
+  return (json as Told).error;
+}
+
+describe("a request", () => {
+  it("calls a tool; its result is spliced in as it is, its cost told twice", async () => {
+    const answer = await send(gateway, echo);
+    assert.deepEqual([answer.status, answer.text], [200, echoed]);
+    assert.equal(answer.headers["x-used-cu-milli"], "100");
+    assert.equal(answer.headers["content-type"], "application/json");
+    const raw = await send(gateway, call("raw"));
+    assert.equal(raw.text, result("1", '{"n":12345678901234567890, "n":1.0,"s":"\\u0041"}', 100));
+  });
+
+  it("has its id echoed byte for byte", async () => {
+    const ids = [
+      "0",
+      "-0",
+      "1.50",
+      "1e400",
+      "-12345678901234567890123456789012345678901234567890",
+      '"a"',
+      '""',
+      '"\\u0041\\/\\n"',
+      '"é😀"',
+      "null",
+    ];
+    for (const id of ids) {
+      const answer = await send(gateway, call("echo", { text: "x" }, id));
+      assert.equal(answer.text, result(id, '{"text":"x"}', 100));
+      const unknown = await send(gateway, `{"id":${id},"jsonrpc":"2.0","method":"x"}`);
+      assert.equal(unknown.text, error(id, -32601, "Method not found"));
+    }
+  });
+
+  it("lists the tools with their schemas, the same as discovery without them", async () => {
+    const answer = await send(gateway, '{"jsonrpc":"2.0","id":"l","method":"tools.list"}');
+    const { id, result: listed } = answer.json() as {
+      id: string;
+      result: { tools: { name: string; inputSchema?: object }[] };
+    };
+    assert.equal(id, "l");
+    assert.equal(answer.headers["x-used-cu-milli"], "0");
+    assert.deepEqual(
+      listed.tools.map(({ name }) => name),
+      [...toolNames, "platform_listModels", "platform_getAttestationQuote", "gateway_batch"],
+    );
+    for (const entry of listed.tools) {
+      assert.deepEqual(Object.keys(entry), [
+        "name",
+        "description",
+        "inputSchema",
+        "estimatedCUMilli",
+        "estimatedCUVaries",
+      ]);
+    }
+    const discovered = await send(gateway, undefined, {
+      method: "GET",
+      path: "/.well-known/mcp",
+      key: null,
+    });
+    const { tools } = discovered.json() as { tools: object[] };
+    assert.deepEqual(
+      tools,
+      listed.tools.map(({ inputSchema: _, ...shown }) => shown),
+    );
+  });
+
+  it("takes empty params of tools.list, and none of a tool without input", async () => {
+    for (const params of ["{}", "[]", "null", '{"cursor":1}']) {
+      const body = `{"jsonrpc":"2.0","id":1,"method":"tools.list","params":${params}}`;
+      assert.match(
+        (await send(gateway, body)).text,
+        /^\{"jsonrpc":"2.0","id":1,"result":\{"tools":\[/,
+      );
+    }
+    const body =
+      '{"jsonrpc":"2.0","id":1,"method":"tools.call","params":{"tool":"platform_listModels"}}';
+    assert.equal((await send(gateway, body)).text, result("1", "[]", 100));
+  });
+});
+
+describe("a malformed request", () => {
+  const parse = error("null", -32700, "Parse error");
+  const invalid = (id: string): string => error(id, -32600, "Invalid Request");
+  const table: readonly [string | Buffer, string][] = [
+    ["", parse],
+    [" ", parse],
+    ["{", parse],
+    ["nonsense", parse],
+    [`${echo}${echo}`, parse],
+    [echo.slice(0, -1), parse],
+    [`${echo},`, parse],
+    [`[${echo}`, parse],
+    [`[${echo},]`, parse],
+    [`\ufeff${echo}`, parse],
+    [Buffer.from(echo, "utf16le"), parse],
+    [Buffer.from([0x22, 0xff, 0x22]), parse],
+    [
+      `{"jsonrpc":"2.0","id":1,"method":"tools.list","params":${"[".repeat(200)}${"]".repeat(200)}}`,
+      parse,
+    ],
+    ["'x'", parse],
+    ["null", invalid("null")],
+    ["true", invalid("null")],
+    ["1", invalid("null")],
+    ['"tools.list"', invalid("null")],
+    ["[]", invalid("null")],
+    ["{}", invalid("null")],
+    ['{"jsonrpc":"2.0"}', invalid("null")],
+    ['{"jsonrpc":"2.0","id":1}', invalid("1")],
+    ['{"id":1,"method":"tools.list"}', invalid("1")],
+    ['{"jsonrpc":"1.0","id":1,"method":"tools.list"}', invalid("1")],
+    ['{"jsonrpc":2.0,"id":"a","method":"tools.list"}', invalid('"a"')],
+    ['{"jsonrpc":null,"id":1,"method":"tools.list"}', invalid("1")],
+    ['{"jsonrpc":"2.0","id":1,"method":1}', invalid("1")],
+    ['{"jsonrpc":"2.0","id":1,"method":null}', invalid("1")],
+    ['{"jsonrpc":"2.0","id":1,"method":["tools.list"]}', invalid("1")],
+    ['{"jsonrpc":"2.0","id":{},"method":"tools.list"}', invalid("null")],
+    ['{"jsonrpc":"2.0","id":[1],"method":"tools.list"}', invalid("null")],
+    ['{"jsonrpc":"2.0","id":true,"method":"tools.list"}', invalid("null")],
+    ['{"jsonrpc":"2.0","id":1,"method":"tools.list","params":1}', invalid("1")],
+    ['{"jsonrpc":"2.0","id":1,"method":"tools.list","params":"x"}', invalid("1")],
+    ['{"jsonrpc":"2.0","id":1,"method":"x","method":"tools.list"}', invalid("1")],
+    ['{"jsonrpc":"2.0","id":1,"id":2,"method":"tools.list"}', invalid("null")],
+    ['{"jsonrpc":"2.0","method":1}', invalid("null")],
+    ['{"jsonrpc":"2.0","id":1,"method":""}', error("1", -32601, "Method not found")],
+    ['{"jsonrpc":"2.0","id":1,"method":"tools.lists"}', error("1", -32601, "Method not found")],
+    ['{"jsonrpc":"2.0","id":1,"method":"Tools.call"}', error("1", -32601, "Method not found")],
+    ['{"jsonrpc":"2.0","id":1,"method":"tools/list"}', error("1", -32601, "Method not found")],
+    ['{"jsonrpc":"2.0","id":1,"method":"__proto__"}', error("1", -32601, "Method not found")],
+  ];
+  for (const [body, expected] of table) {
+    it(`${JSON.stringify(body.toString("utf8")).slice(0, 90)}`, async () => {
+      const answer = await send(gateway, body);
+      assert.deepEqual([answer.status, answer.text], [200, expected]);
+      assert.equal(answer.headers["x-used-cu-milli"], "0");
+    });
+  }
+
+  it("calls a tool by its name as a method: told how it is called", async () => {
+    const { text } = await send(
+      gateway,
+      '{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"x"}}',
+    );
+    const message = "Method not found: a tool is called through tools.call";
+    assert.equal(text, error("1", -32601, message));
+  });
+
+  const params: readonly [string, string, string][] = [
+    ["", "-32602", "GATEWAY_INVALID_PARAMS"],
+    ["null", "-32602", "GATEWAY_INVALID_PARAMS"],
+    ["[]", "-32602", "GATEWAY_INVALID_PARAMS"],
+    ['["echo",{}]', "-32602", "GATEWAY_INVALID_PARAMS"],
+    ["{}", "-32602", "GATEWAY_INVALID_PARAMS"],
+    ['{"tool":1}', "-32602", "GATEWAY_INVALID_PARAMS"],
+    ['{"tool":null,"params":{}}', "-32602", "GATEWAY_INVALID_PARAMS"],
+    ['{"tool":["echo"],"params":{}}', "-32602", "GATEWAY_INVALID_PARAMS"],
+    ['{"name":"echo","arguments":{}}', "-32602", "GATEWAY_INVALID_PARAMS"],
+    [
+      '{"tool":"write","params":{"to":"a"},"confirmation_token":1}',
+      "-32602",
+      "GATEWAY_INVALID_PARAMS",
+    ],
+    ['{"tool":""}', "-32601", "GATEWAY_TOOL_NOT_FOUND"],
+    ['{"tool":"Echo"}', "-32601", "GATEWAY_TOOL_NOT_FOUND"],
+    ['{"tool":"__proto__"}', "-32601", "GATEWAY_TOOL_NOT_FOUND"],
+    ['{"tool":"echo","params":null}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
+    ['{"tool":"echo","params":[]}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
+    ['{"tool":"echo","params":"x"}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
+    ['{"tool":"echo"}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
+    ['{"tool":"echo","params":{"text":1}}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
+    ['{"tool":"echo","params":{"text":"x","more":1}}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
+    ['{"tool":"echo","params":{"text":"x","__proto__":{}}}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
+  ];
+  for (const [text, code, errorCode] of params) {
+    it(`params ${text === "" ? "absent" : text}`, async () => {
+      const member = text === "" ? "" : `,"params":${text}`;
+      const answer = await send(gateway, `{"jsonrpc":"2.0","id":7,"method":"tools.call"${member}}`);
+      assert.equal(answer.status, 200);
+      const told = answer.json() as Told;
+      assert.deepEqual(
+        [told.id, told.error.code, told.error.data?.errorCode],
+        [7, Number(code), errorCode],
+      );
+      assert.equal(answer.headers["x-used-cu-milli"], "0");
+    });
+  }
+
+  it("violates a schema: each violation with its path and reason", async () => {
+    const answer = await send(gateway, call("echo", { text: 1, more: 2 }));
+    assert.deepEqual(told(answer.json()), {
+      code: -32602,
+      message: 'the input: unknown property "more"',
+      data: {
+        errorCode: "GATEWAY_SCHEMA_VIOLATION",
+        details: {
+          violations: [
+            { path: "", reason: 'unknown property "more"' },
+            { path: "/text", reason: "must be string" },
+          ],
+        },
+      },
+    });
+  });
+});
+
+describe("what HTTP itself refuses", () => {
+  it("is told in the canonical envelope before a byte of the body is looked at", async () => {
+    for (const body of [echo, "{", "[]", ""]) {
+      for (const key of [
+        null,
+        "nonsense",
+        `gateway_dev_${"0".repeat(32)}`,
+        gateway.key.replace("_dev_", "_prod_"),
+      ]) {
+        const answer = await send(gateway, body, { key });
+        assert.equal(answer.status, 401);
+        const { error_code } = answer.json() as { error_code: string };
+        assert.equal(error_code, "GATEWAY_UNAUTHORIZED");
+        // The bucket of an address holds five.
+        gateway.clock.advance(1000);
+      }
+    }
+  });
+
+  it("is a wrong content type, a body above 1 MiB, another method", async () => {
+    const codeOf = (json: unknown): unknown => Object(json)["error_code"];
+    for (const type of [
+      "text/plain",
+      "application/json-rpc",
+      "application/x-www-form-urlencoded",
+      "",
+    ]) {
+      const answer = await send(gateway, echo, { headers: { "content-type": type } });
+      assert.deepEqual([answer.status, codeOf(answer.json())], [415, "GATEWAY_INVALID_PARAMS"]);
+    }
+    const charset = { "content-type": "Application/JSON; charset=utf-8" };
+    assert.equal((await send(gateway, echo, { headers: charset })).text, echoed);
+    const full = echo + " ".repeat(1024 * 1024 - echo.length);
+    assert.equal((await send(gateway, full)).text, echoed);
+    const large = await send(gateway, `${full} `);
+    assert.deepEqual([large.status, codeOf(large.json())], [413, "GATEWAY_INVALID_PARAMS"]);
+    for (const method of ["GET", "PUT", "DELETE"]) {
+      const answer = await send(gateway, undefined, { method });
+      assert.deepEqual([answer.status, answer.headers.allow], [405, "POST"]);
+    }
+  });
+
+  it("is a key beyond its rate, and one token is an array's price", async () => {
+    const slow = gateway.issue({ rpsLimit: 1 });
+    const array = `[${echo},${echo},${echo}]`;
+    for (let i = 0; i < 2; i++)
+      assert.equal((await send(gateway, array, { key: slow.key })).status, 200);
+    const refused = await send(gateway, "{", { key: slow.key });
+    assert.equal(refused.status, 429);
+    assert.equal(refused.headers["retry-after"], "1");
+    assert.deepEqual(refused.json(), {
+      error: "too many requests",
+      error_code: "GATEWAY_RATE_LIMITED",
+    });
+  });
+
+  it("is a call beyond the credit of its key", async () => {
+    const poor = gateway.issue({ cuLimit24hMilli: 150 });
+    assert.equal((await send(gateway, echo, { key: poor.key })).text, echoed);
+    for (const body of [echo, call("echo", { text: "x" }, "")]) {
+      const refused = await send(gateway, body, { key: poor.key });
+      assert.deepEqual([refused.status, refused.headers["retry-after"]], [429, "60"]);
+      assert.equal(refused.headers["x-used-cu-milli"], undefined);
+      assert.deepEqual(refused.json(), {
+        error: "credit limit exceeded",
+        error_code: "GATEWAY_CU_LIMIT_EXCEEDED",
+        details: { window: "24h", used_cu_milli: 100, limit_cu_milli: 150 },
+      });
+    }
+    const listed = await send(gateway, '{"jsonrpc":"2.0","id":1,"method":"tools.list"}', {
+      key: poor.key,
+    });
+    assert.equal(listed.status, 200);
+  });
+});
+
+describe("a tool that fails", () => {
+  const table: readonly [string, number, string, string][] = [
+    [
+      "reserved",
+      -32001,
+      "GATEWAY_PERMISSION_DENIED",
+      "the key lacks the capability platform:admin",
+    ],
+    ["throws", -32603, "GATEWAY_INTERNAL_ERROR", "internal error"],
+    ["cycles", -32603, "GATEWAY_INTERNAL_ERROR", "internal error"],
+    ["fails", -32603, "GATEWAY_TOOL_EXECUTION_ERROR", "the node did not answer"],
+    ["away", -32603, "GATEWAY_SERVICE_UNAVAILABLE", "not configured"],
+    ["lost", -32004, "GATEWAY_NOT_FOUND", "no such block"],
+    ["invalid", -32602, "GATEWAY_INVALID_PARAMS", "odd hex"],
+  ];
+  for (const [tool, code, errorCode, message] of table) {
+    it(`${tool}: ${code}, ${errorCode}, nothing charged`, async () => {
+      const answer = await send(gateway, call(tool));
+      const { data, ...rest } = told(answer.json());
+      assert.deepEqual([answer.status, rest, data?.errorCode], [200, { code, message }, errorCode]);
+      assert.equal(answer.headers["x-used-cu-milli"], "0");
+      assert.ok(!answer.text.includes("secret"));
+    });
+  }
+
+  it("tells details where it has some", async () => {
+    const { data } = told((await send(gateway, call("lost"))).json());
+    assert.deepEqual(data, { errorCode: "GATEWAY_NOT_FOUND", details: { hash: "0x1" } });
+  });
+
+  it("answers 10 MiB: they arrive whole", async () => {
+    const answer = await send(gateway, call("large"));
+    assert.equal(answer.text.length, result("1", '""', 100).length + 5 * 1024 * 1024);
+    assert.equal(answer.text, result("1", `"${"é".repeat(5 * 1024 * 1024)}"`, 100));
+  });
+
+  it("hangs: given up after 30 seconds, nothing charged", async () => {
+    const begun = seen.hanging;
+    const sent = send(gateway, call("hangs"));
+    while (seen.hanging === begun) await new Promise(setImmediate);
+    gateway.clock.advance(30_000);
+    const answer = await sent;
+    assert.deepEqual(told(answer.json()), {
+      code: -32603,
+      message: "the tool did not answer in time",
+      data: { errorCode: "GATEWAY_TOOL_EXECUTION_ERROR" },
+    });
+    assert.equal(answer.headers["x-used-cu-milli"], "0");
+  });
+
+  it("is aborted when its caller leaves; the credit is there again", async () => {
+    const { key } = gateway.issue({ cuLimit24hMilli: 100 });
+    const { hanging, aborted } = seen;
+    let leave = (): void => {};
+    const sent = send(gateway, call("hangs"), {
+      key,
+      watch: (req) => (leave = () => req.destroy()),
+    });
+    while (seen.hanging === hanging) await new Promise(setImmediate);
+    const meanwhile = await send(gateway, echo, { key });
+    assert.equal(meanwhile.status, 429);
+    leave();
+    await assert.rejects(sent);
+    while (seen.aborted === aborted) await new Promise(setImmediate);
+    assert.equal((await send(gateway, echo, { key })).text, echoed);
+  });
+});
+
+describe("a write tool", () => {
+  const able = () => gateway.issue({ capabilities: ["ledger:write"] }).key;
+
+  it("asks with HTTP 202, runs once, then answers 410", async () => {
+    const key = able();
+    const asked = await send(gateway, call("write", { to: "a" }), { key });
+    assert.equal(asked.status, 202);
+    const { code, data } = told(asked.json());
+    assert.deepEqual([code, data?.errorCode], [-32002, "GATEWAY_CONFIRMATION_REQUIRED"]);
+    assert.deepEqual(Object.keys(data?.details ?? {}), [
+      "confirmation_token",
+      "expires_at",
+      "summary",
+    ]);
+    assert.deepEqual(data?.details?.["summary"], { input: { to: "a" } });
+    const confirmation_token = String(data?.details?.["confirmation_token"]);
+    const before = seen.writes.length;
+    const other = await send(gateway, call("write", { to: "b", confirmation_token }), { key });
+    assert.equal(other.status, 410);
+    const done = await send(gateway, call("write", { to: "a", confirmation_token }, '"w"'), {
+      key,
+    });
+    assert.deepEqual([done.status, done.text], [200, result('"w"', '{"hash":"0x01"}', 1000)]);
+    assert.deepEqual(seen.writes.slice(before), [{ to: "a" }]);
+    const again = await send(gateway, call("write", { to: "a", confirmation_token }), { key });
+    assert.equal(again.status, 410);
+    assert.deepEqual(
+      [told(again.json()).code, told(again.json()).data?.errorCode],
+      [-32003, "GATEWAY_CONFIRMATION_EXPIRED"],
+    );
+    assert.equal(seen.writes.length, before + 1);
+  });
+
+  it("takes the token beside its params, too, and no token after five minutes", async () => {
+    const key = able();
+    const tokenOf = async (): Promise<string> => {
+      const asked = await send(gateway, call("write", { to: "a" }), { key });
+      return String(told(asked.json()).data?.details?.["confirmation_token"]);
+    };
+    const beside = (token: string): string =>
+      `{"jsonrpc":"2.0","id":1,"method":"tools.call","params":{"tool":"write","params":{"to":"a"},"confirmation_token":${JSON.stringify(token)}}}`;
+    assert.equal((await send(gateway, beside(await tokenOf()), { key })).status, 200);
+    const late = await tokenOf();
+    gateway.clock.advance(5 * 60_000);
+    assert.equal((await send(gateway, beside(late), { key })).status, 410);
+  });
+
+  it("is not another key's to confirm, nor anyone's to call without the capability", async () => {
+    const asked = await send(gateway, call("write", { to: "a" }), { key: able() });
+    const confirmation_token = told(asked.json()).data?.details?.["confirmation_token"];
+    const stolen = await send(gateway, call("write", { to: "a", confirmation_token }), {
+      key: able(),
+    });
+    assert.equal(stolen.status, 410);
+    const denied = await send(gateway, call("write", { to: "a", confirmation_token }));
+    assert.equal(told(denied.json()).code, -32001);
+  });
+
+  it("asks inside an array with HTTP 200", async () => {
+    const answer = await send(gateway, `[${call("write", { to: "a" })}]`, { key: able() });
+    assert.equal(answer.status, 200);
+    assert.match(answer.text, /^\[\{"jsonrpc":"2.0","id":1,"error":\{"code":-32002,/);
+  });
+
+  it("runs as a notification, once it is confirmed", async () => {
+    const key = able();
+    const asked = await send(gateway, call("write", { to: "n" }, ""), { key });
+    assert.deepEqual([asked.status, asked.text], [204, ""]);
+    const heard = await send(gateway, call("write", { to: "n" }), { key });
+    const confirmation_token = told(heard.json()).data?.details?.["confirmation_token"];
+    const before = seen.writes.length;
+    const done = await send(gateway, call("write", { to: "n", confirmation_token }, ""), { key });
+    assert.deepEqual([done.status, done.text, done.headers["x-used-cu-milli"]], [204, "", "1000"]);
+    assert.equal(seen.writes.length, before + 1);
+  });
+});
+
+describe("a notification", () => {
+  it("runs, is charged and gets no answer: HTTP 204 without a body", async () => {
+    const answer = await send(gateway, call("echo", { text: "x" }, ""));
+    assert.deepEqual([answer.status, answer.text], [204, ""]);
+    assert.equal(answer.headers["x-used-cu-milli"], "100");
+    assert.equal(answer.headers["content-type"], undefined);
+  });
+
+  it("gets none either when it fails, or when its method is unknown", async () => {
+    for (const body of [
+      call("throws", {}, ""),
+      call("nothing", {}, ""),
+      '{"jsonrpc":"2.0","method":"tools.call"}',
+      '{"jsonrpc":"2.0","method":"tools.list"}',
+      '{"jsonrpc":"2.0","method":"nothing"}',
+    ]) {
+      const answer = await send(gateway, body);
+      assert.deepEqual([answer.status, answer.text], [204, ""], body);
+    }
+  });
+});
+
+describe("an array", () => {
+  it("is answered in order, each request on its own, notifications not at all", async () => {
+    const items = [
+      call("fails", {}, '"a"'),
+      echo,
+      call("echo", { text: "x" }, ""),
+      '{"jsonrpc":"2.0","id":2.0,"method":"nothing"}',
+      "7",
+      "[]",
+      call("echo", { text: "x" }, "null"),
+    ];
+    const answer = await send(gateway, `[${items.join(" , ")}]`);
+    assert.equal(answer.status, 200);
+    const failed = {
+      code: -32603,
+      message: "the node did not answer",
+      data: { errorCode: "GATEWAY_TOOL_EXECUTION_ERROR" },
+    };
+    assert.equal(
+      answer.text,
+      `[${[
+        `{"jsonrpc":"2.0","id":"a","error":${JSON.stringify(failed)}}`,
+        echoed,
+        error("2.0", -32601, "Method not found"),
+        error("null", -32600, "Invalid Request"),
+        error("null", -32600, "Invalid Request"),
+        result("null", '{"text":"x"}', 100),
+      ].join(",")}]`,
+    );
+    assert.equal(answer.headers["x-used-cu-milli"], "300");
+  });
+
+  it("holds one to twenty items", async () => {
+    const of = (n: number): string => `[${Array.from({ length: n }, () => echo).join(",")}]`;
+    assert.equal((await send(gateway, of(1))).text, `[${echoed}]`);
+    assert.equal((await send(gateway, of(20))).headers["x-used-cu-milli"], "2000");
+    for (const body of ["[]", " [ ] ", of(21), `[${"1,".repeat(20)}1]`]) {
+      const answer = await send(gateway, body);
+      assert.deepEqual(
+        [answer.status, answer.text],
+        [200, error("null", -32600, "Invalid Request")],
+      );
+      assert.equal(answer.headers["x-used-cu-milli"], "0");
+    }
+  });
+
+  it("of notifications only is 204", async () => {
+    const body = `[${call("echo", { text: "x" }, "")},${call("lost", {}, "")}]`;
+    const answer = await send(gateway, body);
+    assert.deepEqual([answer.status, answer.text], [204, ""]);
+    assert.equal(answer.headers["x-used-cu-milli"], "100");
+  });
+
+  it("reserves for each call when it runs: what no longer fits fails alone", async () => {
+    const { key } = gateway.issue({ cuLimit24hMilli: 250 });
+    const answer = await send(gateway, `[${echo},${echo},${echo},${call("raw", {}, "2")}]`, {
+      key,
+    });
+    assert.equal(answer.status, 200);
+    const answers = answer.json() as Told[];
+    assert.deepEqual(
+      answers.map((one) => one.error?.code),
+      [undefined, undefined, -32005, -32005],
+    );
+    assert.deepEqual(answers[3]?.error.data, {
+      errorCode: "GATEWAY_CU_LIMIT_EXCEEDED",
+      details: { window: "24h", used_cu_milli: 200, limit_cu_milli: 250 },
+    });
+    assert.equal(answer.headers["x-used-cu-milli"], "200");
+  });
+});
+
+describe("gateway_batch over /rpc", () => {
+  it("costs what its calls cost, and says so in the result and in the header", async () => {
+    const calls = [
+      { tool: "echo", params: { text: "x" } },
+      { tool: "reserved", params: {} },
+      { tool: "raw", params: {} },
+      { tool: "gateway_batch", params: { calls: [] } },
+    ];
+    const answer = await send(gateway, call("gateway_batch", { calls }));
+    const content = [
+      '{"tool":"echo","content":{"text":"x"},"usedCUMilli":100}',
+      '{"tool":"reserved","error":"GATEWAY_PERMISSION_DENIED: the key lacks the capability platform:admin","usedCUMilli":0}',
+      '{"tool":"raw","content":{"n":12345678901234567890, "n":1.0,"s":"\\u0041"},"usedCUMilli":100}',
+      '{"tool":"gateway_batch","error":"GATEWAY_INVALID_PARAMS: a batch cannot hold a batch","usedCUMilli":0}',
+    ];
+    assert.equal(answer.text, result("1", `[${content.join(",")}]`, 200));
+    assert.equal(answer.headers["x-used-cu-milli"], "200");
+  });
+
+  for (const [title, calls, errorCode] of [
+    ["21 calls", Array.from({ length: 21 }, () => ({})), "GATEWAY_BATCH_TOO_LARGE"],
+    [
+      "a write tool",
+      [
+        { tool: "echo", params: { text: "x" } },
+        { tool: "write", params: { to: "a" } },
+      ],
+      "GATEWAY_WRITE_IN_BATCH",
+    ],
+    ["no calls at all", undefined, "GATEWAY_SCHEMA_VIOLATION"],
+  ] as const) {
+    it(`with ${title}: -32602, ${errorCode}`, async () => {
+      const answer = await send(gateway, call("gateway_batch", { calls }));
+      const { code, data } = told(answer.json());
+      assert.deepEqual([answer.status, code, data?.errorCode], [200, -32602, errorCode]);
+      assert.equal(answer.headers["x-used-cu-milli"], "0");
+    });
+  }
+});
