@@ -2,7 +2,7 @@
 import { refuse } from "../errors.ts";
 import type { Exchange, ForwardOptions, Forwarder, Metrics, Reply } from "../plugin.ts";
 import { send, type FailureReason, type ForwardPlan, type Outgoing } from "./attempt.ts";
-import { requestFields, requestRules, responseRules, type FieldRules } from "./headers.ts";
+import { requestFields, requestRules, responseRules } from "./headers.ts";
 import { Upload } from "./upload.ts";
 import type { UpstreamPools } from "./upstream.ts";
 
@@ -21,10 +21,48 @@ export function createForwarder(
   };
   return {
     forward(x, target = x.request.target) {
-      if (announcedBytes(x) > mostBytes) return Promise.resolve(tooLarge());
-      return send(x, plan, outgoing(x, target, rules, mostBytes));
+      const { request } = x;
+      const bytes = announcedBytes(x);
+      if (bytes > mostBytes) return Promise.resolve(tooLarge());
+      const { method } = request;
+      const headers = requestFields(request, rules);
+      if (x.body !== undefined) return send(x, plan, { method, target, headers, body: x.body });
+      if (!request.hasBody) return send(x, plan, { method, target, headers, body: null });
+      const mayBeHere = bytes > 0 && bytes <= oneRead && request.headers["expect"] === undefined;
+      if (mayBeHere) return sendArrived(x, plan, { method, target, headers }, bytes);
+      // undici frames the body: by this length, whose bytes it counts, or chunked.
+      if (bytes > 0) headers.push("content-length", String(bytes));
+      const body = new Upload(() => x.bodyStream(), mostBytes);
+      return send(x, plan, { method, target, headers, body });
     },
   };
+}
+
+/** What one read from a socket brings at most: a body of that size often comes with its head. */
+const oneRead = 64 * 1024;
+
+/**
+ * Sends a body that has arrived with its head in one piece, in one write with the upstream's head; else streams it. It
+ * does not wait for a body: one microtask later the parser is through with the read that brought the head.
+ */
+async function sendArrived(
+  x: Exchange,
+  plan: ForwardPlan,
+  head: Omit<Outgoing, "body">,
+  bytes: number,
+): Promise<Reply | undefined> {
+  const source = x.bodyStream();
+  await Promise.resolve();
+  if (x.clientLeft) return undefined;
+  if (source.readableLength === bytes) {
+    // A byte stream without an encoding reads Buffers; all of it was there.
+    const body = source.read() as Buffer;
+    // The stream has to see its end.
+    source.resume();
+    return send(x, plan, { ...head, body });
+  }
+  head.headers.push("content-length", String(bytes));
+  return send(x, plan, { ...head, body: new Upload(() => source, bytes) });
 }
 
 function failureCounters(upstream: string, metrics: Metrics): ForwardPlan["failures"] {
@@ -41,7 +79,7 @@ function failureCounters(upstream: string, metrics: Metrics): ForwardPlan["failu
   };
 }
 
-/** What is known of the body's size before it is read; 0 when nothing is. */
+/** The body's size where it is known before it is read, else 0. */
 function announcedBytes(x: Exchange): number {
   if (x.body !== undefined) return x.body.length;
   const length = x.request.headers["content-length"];
@@ -50,16 +88,4 @@ function announcedBytes(x: Exchange): number {
 
 function tooLarge(): Reply {
   return refuse("GATEWAY_INVALID_PARAMS", { status: 413, message: "the body is too large" });
-}
-
-function outgoing(x: Exchange, target: string, rules: FieldRules, mostBytes: number): Outgoing {
-  const { request } = x;
-  const { method } = request;
-  const headers = requestFields(request, rules);
-  if (x.body !== undefined) return { method, target, headers, body: x.body };
-  if (!request.hasBody) return { method, target, headers, body: null };
-  const length = request.headers["content-length"];
-  // undici frames the body: by this length, whose bytes it counts, or chunked.
-  if (length !== undefined) headers.push("content-length", length);
-  return { method, target, headers, body: new Upload(() => x.bodyStream(), mostBytes) };
 }

@@ -69,6 +69,21 @@ test("a body keeps its framing: a length stays a length, chunks stay chunks", as
   assert.ok(!chunked.rawHeaders.includes("content-length"));
 });
 
+test("a body that comes after its head is streamed, one that comes with it leaves at once", async () => {
+  await using upstream = await mirror();
+  await using gateway = await through(upstream.port);
+  using client = rawClient(gateway.port);
+  const head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n";
+  client.send(`${head}abcdef`);
+  assert.match(await client.until("}"), /"body":"abcdef"/);
+  client.send(`${head}gh`);
+  while (gateway.pools.members[0]?.pool.stats.running !== 1) await new Promise(setImmediate);
+  client.send("ijkl");
+  const all = await client.until('"ghijkl"');
+  assert.equal(all.split('"content-length","6"').length, 3);
+  await gateway.settled(2);
+});
+
 test("a body that a step buffered and replaced is sent with its own length", async () => {
   await using upstream = await mirror();
   await using gateway = await through(upstream.port, {
