@@ -114,15 +114,26 @@ export async function unknownFault(
   return height === 0 ? notGenesis(chain, hash, context) : undefined;
 }
 
-/** Some nodes (chopsticks) answer an unknown hash with the genesis block. */
+/** Some nodes (chopsticks) answer an unknown hash with the genesis block: what speaks against its being that hash. */
 async function notGenesis(
   chain: Chain,
   hash: string,
   context: ToolContext,
 ): Promise<ToolFailure | undefined> {
-  const genesis = await hashAt(chain, 0, context);
+  const genesis = await genesisHash(chain, context);
   if (typeof genesis !== "string") return genesis;
   return genesis.toLowerCase() === hash.toLowerCase() ? undefined : unknownBlock;
+}
+
+/** What block 1 names as its parent: having been asked for an unknown hash, chopsticks takes that for block 0's. */
+async function genesisHash(chain: Chain, context: ToolContext): Promise<string | ToolFailure> {
+  const first = await hashAt(chain, 1, context);
+  if (first === unknownBlock) return hashAt(chain, 0, context);
+  if (typeof first !== "string") return first;
+  const heard = await askValue(chain, "chain_getHeader", `["${first}"]`, context);
+  if (!heard.ok) return heard;
+  const parent = isObject(heard.value) ? heard.value["parentHash"] : undefined;
+  return isText(parent) ? parent : nonsense;
 }
 
 /** The height in a header. */

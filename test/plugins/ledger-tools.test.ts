@@ -183,8 +183,23 @@ describe("ledger_getBlock", () => {
   });
 
   it("takes genesis by its hash, but not for another hash, as chopsticks answers", async () => {
-    const genesis = { ...node, chain_getBlock: blockResult("0x00000000") };
-    const tools = await scriptedTools({ node: genesis });
+    const first = {
+      ...node,
+      chain_getBlock: blockResult("0x00000000"),
+      "chain_getBlockHash [1]": `"${hash(1)}"`,
+      [`chain_getHeader ["${hash(1)}"]`]: header("0x1").replace(hash(6), hash(100)),
+      // Chopsticks takes the last unknown hash for that of block 0.
+      "chain_getBlockHash [0]": `"${hash(8)}"`,
+    };
+    const tools = await scriptedTools({ node: first });
+    const found = await tools.call("ledger_getBlock", { hash: hash(100) });
+    assert.equal(found.ok, true);
+    assert.deepEqual(failureOf(await tools.call("ledger_getBlock", { hash: hash(8) })), notFound);
+  });
+
+  it("takes genesis by its hash where it is the only block", async () => {
+    const alone = { ...node, chain_getBlock: blockResult("0x0") };
+    const tools = await scriptedTools({ node: alone });
     const found = await tools.call("ledger_getBlock", { hash: hash(100) });
     assert.equal(found.ok, true);
     assert.deepEqual(failureOf(await tools.call("ledger_getBlock", { hash: hash(8) })), notFound);
