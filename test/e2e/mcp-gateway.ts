@@ -29,7 +29,7 @@ tools: [${tools.name}]
 lists:
   edge: [request-id, authenticate, rate-limit]
   agents: [{ use: edge }, { authorize: { require: key } }, meter]
-unmatched: [request-id, rate-limit]
+unmatched: [request-id]
 routes:
   - { path: /mcp, methods: [POST, DELETE], run: [{ use: agents }], to: { mcp: ${mcp} } }
   - { path: /mcp/server-card, methods: [GET], run: [{ use: edge }], to: mcp-card }

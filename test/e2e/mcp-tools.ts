@@ -9,6 +9,8 @@ export const seen = {
   writes: [] as unknown[],
   /** Called when `hangs` begins, and when it is aborted. */
   onChange: undefined as (() => void) | undefined,
+  /** Lets the last call of `hangs` answer. */
+  finish: (): void => {},
 };
 
 export default defineTools({
@@ -100,6 +102,7 @@ export default defineTools({
           seen.hanging++;
           seen.onChange?.();
           const { promise, resolve } = Promise.withResolvers<{ ok: true; value: object }>();
+          seen.finish = () => resolve({ ok: true, value: {} });
           signal.addEventListener("abort", () => {
             seen.aborted++;
             seen.onChange?.();
