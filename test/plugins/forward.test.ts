@@ -3,7 +3,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { WebSocket, WebSocketServer } from "ws";
-import { StartError } from "../../src/server/gateway.ts";
+import { StartError } from "../../src/server/start-error.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 import { deadPort, httpUpstream, rawClient, type Upstream } from "../stream/through.ts";
 
