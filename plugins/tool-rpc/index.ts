@@ -28,10 +28,12 @@ declare module "sluice-gateway/plugin" {
 /** decisions.md sections 4 and 6. */
 const bodyBytes = 1024 * 1024;
 const mostItems = 20;
-/** Calls of an array that run at the same time. */
-const parallelCalls = 8;
-/** An array whose answers have grown to this, characters, begins no further call. */
-const mostAnswerChars = 64 * 1024 * 1024;
+/**
+ * Calls of an array that run at the same time, and the characters of answers at which no further one begins. Together
+ * with the longest result of a tool (64 million) they keep the response well within what one string can hold.
+ */
+const parallelCalls = 4;
+const mostAnswerChars = 32 * 1024 * 1024;
 
 /** The failures whose JSON-RPC error does not come with HTTP 200. */
 const confirmationStatus: Partial<Record<GatewayCode, number>> = {

@@ -27,7 +27,7 @@ interface Told {
   };
 }
 /** The error of an answer, taken apart. */
-function told(json: unknown): Told["error"] {
+function errorOf(json: unknown): Told["error"] {
   return (json as Told).error;
 }
 
@@ -160,7 +160,7 @@ describe("a malformed request", () => {
     ['{"jsonrpc":"2.0","id":1,"method":"__proto__"}', error("1", -32601, "Method not found")],
   ];
   for (const [body, expected] of table) {
-    it(`${JSON.stringify(body.toString("utf8")).slice(0, 90)}`, async () => {
+    it(JSON.stringify(body.toString("utf8")).slice(0, 90), async () => {
       const answer = await send(gateway, body);
       assert.deepEqual([answer.status, answer.text], [200, expected]);
       assert.equal(answer.headers["x-used-cu-milli"], "0");
@@ -218,7 +218,7 @@ describe("a malformed request", () => {
 
   it("violates a schema: each violation with its path and reason", async () => {
     const answer = await send(gateway, call("echo", { text: 1, more: 2 }));
-    assert.deepEqual(told(answer.json()), {
+    assert.deepEqual(errorOf(answer.json()), {
       code: -32602,
       message: 'the input: unknown property "more"',
       data: {
@@ -328,7 +328,7 @@ describe("a tool that fails", () => {
   for (const [tool, code, errorCode, message] of table) {
     it(`${tool}: ${code}, ${errorCode}, nothing charged`, async () => {
       const answer = await send(gateway, call(tool));
-      const { data, ...rest } = told(answer.json());
+      const { data, ...rest } = errorOf(answer.json());
       assert.deepEqual([answer.status, rest, data?.errorCode], [200, { code, message }, errorCode]);
       assert.equal(answer.headers["x-used-cu-milli"], "0");
       assert.ok(!answer.text.includes("secret"));
@@ -336,7 +336,7 @@ describe("a tool that fails", () => {
   }
 
   it("tells details where it has some", async () => {
-    const { data } = told((await send(gateway, call("lost"))).json());
+    const { data } = errorOf((await send(gateway, call("lost"))).json());
     assert.deepEqual(data, { errorCode: "GATEWAY_NOT_FOUND", details: { hash: "0x1" } });
   });
 
@@ -352,7 +352,7 @@ describe("a tool that fails", () => {
     while (seen.hanging === begun) await new Promise(setImmediate);
     gateway.clock.advance(30_000);
     const answer = await sent;
-    assert.deepEqual(told(answer.json()), {
+    assert.deepEqual(errorOf(answer.json()), {
       code: -32603,
       message: "the tool did not answer in time",
       data: { errorCode: "GATEWAY_TOOL_EXECUTION_ERROR" },
@@ -385,7 +385,7 @@ describe("a write tool", () => {
     const key = able();
     const asked = await send(gateway, call("write", { to: "a" }), { key });
     assert.equal(asked.status, 202);
-    const { code, data } = told(asked.json());
+    const { code, data } = errorOf(asked.json());
     assert.deepEqual([code, data?.errorCode], [-32002, "GATEWAY_CONFIRMATION_REQUIRED"]);
     assert.deepEqual(Object.keys(data?.details ?? {}), [
       "confirmation_token",
@@ -394,28 +394,28 @@ describe("a write tool", () => {
     ]);
     assert.deepEqual(data?.details?.["summary"], { input: { to: "a" } });
     const confirmation_token = String(data?.details?.["confirmation_token"]);
-    const before = seen.writes.length;
+    const written = seen.writes.length;
     const other = await send(gateway, call("write", { to: "b", confirmation_token }), { key });
     assert.equal(other.status, 410);
     const done = await send(gateway, call("write", { to: "a", confirmation_token }, '"w"'), {
       key,
     });
     assert.deepEqual([done.status, done.text], [200, result('"w"', '{"hash":"0x01"}', 1000)]);
-    assert.deepEqual(seen.writes.slice(before), [{ to: "a" }]);
+    assert.deepEqual(seen.writes.slice(written), [{ to: "a" }]);
     const again = await send(gateway, call("write", { to: "a", confirmation_token }), { key });
     assert.equal(again.status, 410);
     assert.deepEqual(
-      [told(again.json()).code, told(again.json()).data?.errorCode],
+      [errorOf(again.json()).code, errorOf(again.json()).data?.errorCode],
       [-32003, "GATEWAY_CONFIRMATION_EXPIRED"],
     );
-    assert.equal(seen.writes.length, before + 1);
+    assert.equal(seen.writes.length, written + 1);
   });
 
   it("takes the token beside its params, too, and no token after five minutes", async () => {
     const key = able();
     const tokenOf = async (): Promise<string> => {
       const asked = await send(gateway, call("write", { to: "a" }), { key });
-      return String(told(asked.json()).data?.details?.["confirmation_token"]);
+      return String(errorOf(asked.json()).data?.details?.["confirmation_token"]);
     };
     const beside = (token: string): string =>
       `{"jsonrpc":"2.0","id":1,"method":"tools.call","params":{"tool":"write","params":{"to":"a"},"confirmation_token":${JSON.stringify(token)}}}`;
@@ -427,13 +427,13 @@ describe("a write tool", () => {
 
   it("is not another key's to confirm, nor anyone's to call without the capability", async () => {
     const asked = await send(gateway, call("write", { to: "a" }), { key: able() });
-    const confirmation_token = told(asked.json()).data?.details?.["confirmation_token"];
+    const confirmation_token = errorOf(asked.json()).data?.details?.["confirmation_token"];
     const stolen = await send(gateway, call("write", { to: "a", confirmation_token }), {
       key: able(),
     });
     assert.equal(stolen.status, 410);
     const denied = await send(gateway, call("write", { to: "a", confirmation_token }));
-    assert.equal(told(denied.json()).code, -32001);
+    assert.equal(errorOf(denied.json()).code, -32001);
   });
 
   it("asks inside an array with HTTP 200", async () => {
@@ -447,11 +447,11 @@ describe("a write tool", () => {
     const asked = await send(gateway, call("write", { to: "n" }, ""), { key });
     assert.deepEqual([asked.status, asked.text], [204, ""]);
     const heard = await send(gateway, call("write", { to: "n" }), { key });
-    const confirmation_token = told(heard.json()).data?.details?.["confirmation_token"];
-    const before = seen.writes.length;
+    const confirmation_token = errorOf(heard.json()).data?.details?.["confirmation_token"];
+    const written = seen.writes.length;
     const done = await send(gateway, call("write", { to: "n", confirmation_token }, ""), { key });
     assert.deepEqual([done.status, done.text, done.headers["x-used-cu-milli"]], [204, "", "1000"]);
-    assert.equal(seen.writes.length, before + 1);
+    assert.equal(seen.writes.length, written + 1);
   });
 });
 
@@ -582,7 +582,7 @@ describe("gateway_batch over /rpc", () => {
   ] as const) {
     it(`with ${title}: -32602, ${errorCode}`, async () => {
       const answer = await send(gateway, call("gateway_batch", { calls }));
-      const { code, data } = told(answer.json());
+      const { code, data } = errorOf(answer.json());
       assert.deepEqual([answer.status, code, data?.errorCode], [200, -32602, errorCode]);
       assert.equal(answer.headers["x-used-cu-milli"], "0");
     });

@@ -1,0 +1,35 @@
+/** A tool as a third party ships it: JavaScript in a package of its own, against the published contract. */
+import { defineTools, toolFailure } from "sluice-gateway/plugin";
+
+export default defineTools({
+  name: "acme",
+  description: "Acme's tools.",
+  options: {
+    type: "object",
+    properties: { greeting: { type: "string" } },
+    additionalProperties: false,
+  },
+  start: ({ greeting = "hello" }) => ({
+    tools: [
+      {
+        name: "acme_greet",
+        description: "Greets someone.",
+        inputSchema: {
+          type: "object",
+          properties: { name: { type: "string" } },
+          required: ["name"],
+        },
+        price: { estimateMilli: 10, of: ({ name }) => 10 * name.length },
+        capability: "docs:read",
+        annotations: { readOnlyHint: true },
+        call: async ({ name }, { principal }) =>
+          name === "nobody"
+            ? toolFailure("GATEWAY_NOT_FOUND", "there is nobody")
+            : {
+                ok: true,
+                value: { text: `${greeting} ${name}`, workspace: principal.workspace.name },
+              },
+      },
+    ],
+  }),
+});
