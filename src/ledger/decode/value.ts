@@ -143,7 +143,7 @@ export class ValueReader {
     const signed = signedBytes[name];
     if (signed !== undefined) return this.#integer(signed, true);
     if (name === "bool") return this.#take(1)?.[0] === 1;
-    if (name === "char") return String.fromCodePoint(this.#take(4)?.readUInt32LE(0) ?? 0);
+    if (name === "char") return charOf(this.#take(4)?.readUInt32LE(0) ?? 0);
     const text = this.#take(this.#count());
     if (text === undefined) return ellipsis;
     const shown = text.toString("utf8", 0, shownBytes);
@@ -203,6 +203,10 @@ export class ValueReader {
     this.#cut = true;
     return ellipsis;
   }
+}
+
+function charOf(code: number): string {
+  return code <= 0x10ffff ? String.fromCodePoint(code) : ellipsis;
 }
 
 function littleEndian(bytes: Buffer): bigint {

@@ -191,17 +191,23 @@ for (const set of fixtureSets) {
   );
 }
 
+interface JudgedInfo extends Readonly<
+  Record<"nonce" | "consumers" | "providers" | "sufficients", { toNumber(): number }>
+> {
+  readonly data?: Readonly<Record<string, { toString(): string } | undefined>>;
+}
+
 /** A value of @polkadot/types in the words of ledger_getAccount. */
-function plainAccount(info: unknown): object {
-  // A Struct of its own: each field is a Codec with toString, or absent.
-  const { nonce, consumers, providers, sufficients, data } = info as Record<string, any>;
+function plainAccount(struct: unknown): object {
+  // FrameSystemAccountInfo: the fields are getters of the struct.
+  const info = struct as JudgedInfo;
   const balance = (...names: string[]): string =>
-    names.map((name) => data?.[name]?.toString()).find((text) => text !== undefined) ?? "0";
+    names.map((name) => info.data?.[name]?.toString()).find((text) => text !== undefined) ?? "0";
   return {
-    nonce: nonce.toNumber(),
-    consumers: consumers.toNumber(),
-    providers: providers.toNumber(),
-    sufficients: sufficients.toNumber(),
+    nonce: info.nonce.toNumber(),
+    consumers: info.consumers.toNumber(),
+    providers: info.providers.toNumber(),
+    sufficients: info.sufficients.toNumber(),
     data: {
       free: balance("free"),
       reserved: balance("reserved"),

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decodeAddress, encodeAddress, ethereumEncode } from "@polkadot/util-crypto";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { accountIdOf, addressOf } from "../../../src/ledger/decode/ss58.ts";
 
 const id32 = fc.uint8Array({ minLength: 32, maxLength: 32 });
