@@ -1,0 +1,107 @@
+/** What every page of docs/ and every plugin's README must hold: links that lead somewhere, commands and YAML that work. */
+import assert from "node:assert/strict";
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import GithubSlugger from "github-slugger";
+import { parseArgs } from "node:util";
+import { parse } from "yaml";
+import type { Command } from "../../src/commands/command.ts";
+import { checkReading } from "../../src/pipeline/load-generation.ts";
+import { parseConfig } from "../../src/config/read.ts";
+import { root } from "./tables.ts";
+
+const pages = globSync(["docs/**/*.md", "plugins/**/README.md"], { cwd: root }).toSorted();
+
+function read(page: string): string {
+  return readFileSync(join(root, page), "utf8");
+}
+
+interface Block {
+  readonly language: string;
+  readonly text: string;
+}
+
+function blocks(markdown: string): Block[] {
+  const fence = /^( *)```(\w*)\n([^]*?)^\1```$/gm;
+  return [...markdown.matchAll(fence)].map(([, indent = "", language = "", text = ""]) => {
+    return { language, text: text.replaceAll(new RegExp(`^${indent}`, "gm"), "") };
+  });
+}
+
+function anchors(markdown: string): Set<string> {
+  const slugger = new GithubSlugger();
+  const prose = markdown.replace(/^ *```[^]*?^ *```$/gm, "");
+  const headings = [...prose.matchAll(/^#+ (.*)$/gm)];
+  return new Set(headings.map(([, heading = ""]) => slugger.slug(heading.replaceAll("`", ""))));
+}
+
+for (const page of pages) {
+  test(`links of ${page} lead somewhere`, () => {
+    const prose = read(page).replace(/^ *```[^]*?^ *```$/gm, "");
+    for (const [, link = ""] of prose.matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^https?:/.test(link)) continue;
+      const [path = "", anchor] = link.split("#");
+      const target = path === "" ? page : join(dirname(page), path);
+      assert.ok(existsSync(join(root, target)), `${link}: there is no ${target}`);
+      if (anchor !== undefined) assert.ok(anchors(read(target)).has(anchor), `${link}: no heading`);
+    }
+  });
+
+  test(`YAML and JSON of ${page} can be parsed`, () => {
+    for (const { language, text } of blocks(read(page))) {
+      if (language === "yaml") assert.doesNotThrow(() => void parse(text), text);
+      if (language === "json") assert.doesNotThrow(() => void JSON.parse(text), text);
+    }
+  });
+}
+
+const complete = pages.flatMap((page) =>
+  blocks(read(page))
+    .filter(({ language, text }) => language === "yaml" && text.startsWith("version: 1"))
+    .filter(({ text }) => !text.includes("plugins:"))
+    .map(({ text }) => ({ page, text })),
+);
+
+test("there are complete pipelines in the pages", () => {
+  assert.ok(complete.length > 0);
+});
+
+for (const { page, text } of complete) {
+  test(`a complete pipeline of ${page} has no fault`, async () => {
+    const { faults } = await checkReading(parseConfig(text, join(root, "docs/pipeline.yaml"), {}));
+    assert.deepEqual(faults, []);
+  });
+}
+
+const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  start: async () => (await import("../../src/commands/start.ts")).start,
+  check: async () => (await import("../../src/commands/check.ts")).check,
+  keys: async () => (await import("../../src/commands/keys.ts")).keys,
+  workspaces: async () => (await import("../../src/commands/workspaces.ts")).workspaces,
+  usage: async () => (await import("../../src/commands/usage.ts")).usage,
+  docs: async () => (await import("../../src/commands/docs.ts")).docs,
+};
+
+const lines = pages.flatMap((page) =>
+  blocks(read(page)).flatMap(({ text }) =>
+    [...text.matchAll(/^(?:\w+=\S+ )*npx sluice (.*)$/gm)].map(([, line = ""]) => ({ page, line })),
+  ),
+);
+
+test("there are command lines in the pages", () => {
+  assert.ok(lines.length > 5);
+});
+
+for (const { page, line } of lines) {
+  test(`the command of ${page} has those options: ${line}`, async () => {
+    const [name = "", ...args] = line.split(" ");
+    const command = await commands[name]?.();
+    assert.ok(command !== undefined, name);
+    const common = { config: { type: "string" }, json: { type: "boolean" } } as const;
+    const options = { ...command.options, ...common };
+    const { positionals } = parseArgs({ args, options, allowPositionals: true });
+    const [action] = positionals;
+    if (action !== undefined) assert.match(command.help, new RegExp(`sluice ${name} ${action}\\b`));
+  });
+}

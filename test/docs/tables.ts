@@ -1,0 +1,109 @@
+/** The tables of docs/ that say what the code says: rendered from the code, compared by tables.test.ts. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gatewayErrors, sluiceErrors } from "../../src/errors.ts";
+import { knownMethods } from "../../src/ledger/methods.ts";
+import { startTestGateway } from "../../src/testing/gateway.ts";
+
+export const root = join(import.meta.dirname, "../..");
+
+/** Cells as Markdown; the first row is the head. */
+type Table = readonly (readonly string[])[];
+
+/** The tables by the name in their marker, `<!-- table: name -->`, with the page that has each. */
+export async function renderTables(): Promise<Map<string, { page: string; table: Table }>> {
+  const { metrics, tools } = await askGateway();
+  return new Map([
+    ["gateway", { page: "errors.md", table: gatewayTable() }],
+    ["sluice", { page: "errors.md", table: sluiceTable() }],
+    ["whitelist", { page: "node-proxy.md", table: methodTable(false) }],
+    ["optional", { page: "node-proxy.md", table: methodTable(true) }],
+    ["metrics", { page: "operations.md", table: metrics }],
+    ["tools", { page: "tools.md", table: tools }],
+  ]);
+}
+
+/** The lines of a page's table, from the marker on; undefined: there is no such marker. */
+export function findTable(page: string, name: string): { at: number; lines: string[] } | undefined {
+  const lines = page.split("\n");
+  const marker = lines.indexOf(`<!-- table: ${name} -->`);
+  if (marker === -1) return undefined;
+  const rest = lines.slice(marker + 2);
+  const end = rest.findIndex((line) => !line.startsWith("|"));
+  return { at: marker + 2, lines: end === -1 ? rest : rest.slice(0, end) };
+}
+
+function gatewayTable(): Table {
+  const rows = Object.entries(gatewayErrors).map(([code, entry]) => [
+    `\`${code}\``,
+    String(entry.status),
+    entry.message,
+    "retryAfter" in entry ? String(entry.retryAfter) : "",
+  ]);
+  return [["code", "HTTP", "message, where nothing better is known", "`Retry-After`"], ...rows];
+}
+
+function sluiceTable(): Table {
+  const rows = Object.entries(sluiceErrors).map(([code, remedy]) => [
+    `\`${code}\``,
+    escape(remedy),
+  ]);
+  return [["code", "remedy"], ...rows];
+}
+
+/** Placeholders such as {name} and <name> are text in a table. */
+function escape(text: string): string {
+  return text.replace(/[|*<]/g, (sign) => `\\${sign}`);
+}
+
+function methodTable(optional: boolean): Table {
+  const rows = [...knownMethods]
+    .filter(([, method]) => (method.optional === true) === optional)
+    .map(([name, { params, cuMilli, lifetime }]) => [
+      `\`${name}\``,
+      params.length === 0 ? "" : `\`${params.join(", ")}\``,
+      String(cuMilli),
+      `\`${lifetime}\``,
+    ]);
+  return [["method", "params", "milli-CU", "lifetime"], ...rows];
+}
+
+/** A gateway with the shipped pipeline.yaml, and with a route of `forward` for its metrics. */
+async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
+  const shipped = readFileSync(join(root, "pipeline.yaml"), "utf8");
+  const forwarded = "  - { path: /forwarded/*, to: { forward: { upstream: ledger } } }\n";
+  await using gateway = await startTestGateway({
+    pipeline: shipped + forwarded,
+    env: { LOG_LEVEL: "silent" },
+  });
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  const document: unknown = await (await fetch(`${gateway.url}/.well-known/mcp`)).json();
+  return { metrics: metricsTable(text), tools: toolsTable(document) };
+}
+
+function metricsTable(exposition: string): Table {
+  const rows = [...exposition.matchAll(/^# HELP (sluice_\w+) (.*)\n# TYPE \1 (\w+)$/gm)]
+    .map(([, name = "", help = "", type = ""]) => [`\`${name}\``, type, escape(help)])
+    .toSorted(([a = ""], [b = ""]) => (a < b ? -1 : 1));
+  return [["metric", "type", "meaning"], ...rows];
+}
+
+interface DiscoveryDocument {
+  readonly tools: readonly {
+    readonly name: string;
+    readonly description: string;
+    readonly estimatedCUMilli: number;
+    readonly estimatedCUVaries: boolean;
+  }[];
+}
+
+function toolsTable(document: unknown): Table {
+  // gateway.md, "Discovery document".
+  const { tools } = document as DiscoveryDocument;
+  const rows = tools.map(({ name, description, estimatedCUMilli, estimatedCUVaries }) => [
+    `\`${name}\``,
+    `${estimatedCUVaries ? "from " : ""}${estimatedCUMilli}`,
+    escape(description),
+  ]);
+  return [["tool", "milli-CU", "does"], ...rows];
+}

@@ -1,0 +1,137 @@
+/** The example of docs/writing-plugins.md: its files, written into an empty folder, type-check, pass `check` and run. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { promisify } from "node:util";
+import { checkFile } from "../../src/pipeline/load-generation.ts";
+import { startGateway } from "../../src/server/gateway.ts";
+import { startTestGateway } from "../../src/testing/gateway.ts";
+import { temporaryFolder } from "../store/folder.ts";
+import { root } from "./tables.ts";
+
+const page = readFileSync(join(root, "docs/writing-plugins.md"), "utf8");
+const files = [...page.matchAll(/^`([\w.-]+)`:\n\n```\w+\n([^]*?)^```$/gm)].map(
+  ([, name = "", text = ""]) => ({ name, text }),
+);
+
+/** The folder after the page's first commands, with the page's files in it. */
+function project(t: TestContext): string {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+  mkdirSync(join(folder, "node_modules"));
+  symlinkSync(root, join(folder, "node_modules", "sluice-gateway"), "dir");
+  for (const { name, text } of files) writeFileSync(join(folder, name), text);
+  return folder;
+}
+
+test("the example consists of these files", () => {
+  assert.deepEqual(
+    files.map(({ name }) => name),
+    ["tenant.ts", "greeting.ts", "dice.ts", "pipeline.yaml"],
+  );
+});
+
+/** Type-checks the example and writes its JavaScript to `out`; rejects with what the compiler says. */
+async function compile(folder: string, out: string): Promise<void> {
+  const compilerOptions = {
+    target: "esnext",
+    module: "nodenext",
+    strict: true,
+    skipLibCheck: true,
+    rootDir: ".",
+    outDir: out,
+    rewriteRelativeImportExtensions: true,
+    erasableSyntaxOnly: true,
+    verbatimModuleSyntax: true,
+    types: ["node"],
+    typeRoots: [join(root, "node_modules/@types")],
+  };
+  const config = { compilerOptions, include: ["*.ts"] };
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
+  const tsc = join(root, "node_modules/.bin/tsc");
+  await promisify(execFile)(tsc, ["-p", folder]).catch((error: unknown) => {
+    const printed = error instanceof Error && "stdout" in error ? String(error.stdout) : "";
+    throw new Error(`the example does not compile:\n${printed}`, { cause: error });
+  });
+}
+
+test("the example passes check", async (t) => {
+  const { faults } = await checkFile(join(project(t), "pipeline.yaml"), {});
+  assert.deepEqual(faults, []);
+});
+
+const forTests = `
+server: { port: "\${PORT}", drainDelaySeconds: 0 }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+log: { level: silent }
+`;
+
+/** The page's pipeline with ports and a store where a test has them, and a quiet access log. */
+function placed(pipeline: string): string {
+  return pipeline.replace("access-log", "{ access-log: { level: silent } }") + forTests;
+}
+
+async function greets(url: string): Promise<void> {
+  const hello = await fetch(`${url}/hello`, { headers: { "x-tenant": "blue" } });
+  assert.equal(hello.status, 200);
+  assert.equal(hello.headers.get("x-served-by"), "acme");
+  assert.deepEqual(await hello.json(), { hello: "blue" });
+  const refused = await fetch(`${url}/hello`);
+  assert.equal(refused.status, 400);
+  assert.deepEqual(await refused.json(), {
+    error: "x-tenant is missing",
+    error_code: "GATEWAY_INVALID_PARAMS",
+  });
+}
+
+test("the example runs as the page says", async (t) => {
+  const folder = project(t);
+  const pipeline = readFileSync(join(folder, "pipeline.yaml"), "utf8");
+  const byPath = placed(pipeline).replaceAll(": ./", `: ${folder}/`);
+  await using gateway = await startTestGateway({ pipeline: byPath });
+  await greets(gateway.url);
+  const thrown = await fetch(`${gateway.url}/rpc`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+    body: '{"jsonrpc":"2.0","id":1,"method":"tools.call","params":{"tool":"acme_throwDice","params":{"sides":1}}}',
+  });
+  assert.deepEqual(await thrown.json(), {
+    jsonrpc: "2.0",
+    id: 1,
+    result: { content: { number: 1 }, usedCUMilli: 100 },
+  });
+});
+
+test("the example's order is proved: without its step the surface has no tenant", async (t) => {
+  const folder = project(t);
+  const file = join(folder, "pipeline.yaml");
+  writeFileSync(
+    file,
+    readFileSync(file, "utf8").replace(", tenant], to: greeting", "], to: greeting"),
+  );
+  const { faults } = await checkFile(file, {});
+  assert.deepEqual(faults.map(({ code }) => code).toSorted(), [
+    "SLUICE_PLUGIN_UNUSED",
+    "SLUICE_SLOT_MISSING",
+  ]);
+});
+
+test("it passes the compiler; published as JavaScript in a package, it runs", async (t) => {
+  const folder = project(t);
+  const home = join(folder, "node_modules", "acme-sluice-plugins");
+  await compile(folder, home);
+  const manifest = { name: "acme-sluice-plugins", type: "module", exports: { "./*": "./*.js" } };
+  writeFileSync(join(home, "package.json"), JSON.stringify(manifest));
+  const configFile = join(folder, "pipeline.yaml");
+  const pipeline = readFileSync(configFile, "utf8");
+  const byPackage = pipeline.replaceAll(/: \.\/(\w+)\.ts/g, ": acme-sluice-plugins/$1");
+  assert.notEqual(byPackage, pipeline);
+  writeFileSync(configFile, placed(byPackage));
+  const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
+  const gateway = await startGateway({ configFile, env, watch: false });
+  t.after(() => gateway.stop());
+  await greets(gateway.url);
+});
