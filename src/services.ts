@@ -234,6 +234,8 @@ export interface Meter {
     about: {
       readonly requestId: string;
       readonly surface: string;
+      /** What the agent calls itself, for the record of a charge: printable, bounded. */
+      readonly agent?: string | undefined;
       readonly streamed?: boolean | undefined;
       readonly force?: boolean | undefined;
     },

@@ -56,7 +56,12 @@ export class ExchangeCharge implements Charge {
     const till = this.#till;
     const principal = x.get("principal");
     if (principal.kind === "anonymous") return till.refused({ kind: "anonymous" }, x);
-    const about = { requestId: x.peek("requestId") ?? "", surface: x.route.surface, streamed };
+    const about = {
+      requestId: x.peek("requestId") ?? "",
+      surface: x.route.surface,
+      agent: x.peek("agent")?.name,
+      streamed,
+    };
     const taken = till.meter.reserve(principal, costMilli, about);
     if (taken.kind === "reserved") return taken;
     const instead = till.refused(taken, x);

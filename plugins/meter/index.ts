@@ -1,5 +1,11 @@
 /** Gives the exchange its account: credit is reserved before the work, charged after it, on disk before the answer ends. */
-import { defineStep, type Charge, type Exchange, type Principal } from "sluice-gateway/plugin";
+import {
+  defineStep,
+  type Agent,
+  type Charge,
+  type Exchange,
+  type Principal,
+} from "sluice-gateway/plugin";
 import { ExchangeCharge } from "./exchange-charge.ts";
 import { Till } from "./till.ts";
 
@@ -8,6 +14,7 @@ declare module "sluice-gateway/plugin" {
     charge: Charge;
     principal: Principal;
     requestId: string;
+    agent: Agent;
   }
 }
 
@@ -32,7 +39,7 @@ export default defineStep<Options>({
     additionalProperties: false,
   },
   needs: { principal: "requestHeaders" },
-  wants: { requestId: "requestHeaders" },
+  wants: { requestId: "requestHeaders", agent: "requestHeaders" },
   provides: { charge: "requestHeaders" },
   start({ price }, host) {
     const till = new Till(host);

@@ -71,6 +71,8 @@ interface UsageJson {
   readonly output_tokens: number;
   readonly estimated: boolean;
   readonly outcome: string;
+  /** Only where the agent gave its name, and not in CSV, whose columns are fixed. */
+  readonly agent?: string;
 }
 
 const columns = [
@@ -104,6 +106,7 @@ function usageJson(row: UsageRow): UsageJson {
     output_tokens: row.outputTokens,
     estimated: row.estimated,
     outcome: row.outcome,
+    ...(row.agent !== undefined && { agent: row.agent }),
   };
 }
 

@@ -19,7 +19,7 @@ import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
 import type { Journal } from "./journal.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { periodOf, type Split } from "./periods.ts";
-import { closedBy } from "./records.ts";
+import { chargeText, closedBy } from "./records.ts";
 import { OpenReservation } from "./reservation.ts";
 
 interface MeterParts {
@@ -78,14 +78,14 @@ export class CreditMeter implements Meter {
       intent = this.#nextIntent++;
       journalled = this.#writeIntent(key, workspace, about, { now, intent, costMilli });
     }
-    const { requestId } = about;
+    const text = chargeText(about.requestId, about.agent);
     return new OpenReservation(
       this,
       principal,
       key,
       workspace,
       costMilli,
-      requestId,
+      text,
       intent,
       journalled,
     );
@@ -137,7 +137,7 @@ export class CreditMeter implements Meter {
   }
 
   #charge(reservation: OpenReservation, line: ChargeLine, now: number): void {
-    const { principal, key, workspace, intent, requestId } = reservation;
+    const { principal, key, workspace, intent, text } = reservation;
     const journal = this.#journal;
     workspace.draw(line.costMilli, principal.plan, principal.workspace, this.#split);
     journal.charge({
@@ -153,7 +153,7 @@ export class CreditMeter implements Meter {
       outputTokens: line.outputTokens ?? 0,
       estimated: line.estimated === true,
       intent,
-      requestId,
+      text,
     });
     this.#metrics.charged(line.surface).add(line.costMilli);
   }

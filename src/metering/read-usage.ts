@@ -5,7 +5,7 @@ import { explain } from "../store/store-error.ts";
 import { blob } from "./journal-file.ts";
 import { one, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
-import { at, kind, RecordCursor } from "./records.ts";
+import { at, kind, readChargeText, RecordCursor } from "./records.ts";
 
 /** One settled charge. The three draws add up to `usedCuMilli`. */
 export interface UsageRow {
@@ -19,6 +19,8 @@ export interface UsageRow {
   readonly method: string;
   readonly model: string | undefined;
   readonly requestId: string;
+  /** What the agent called itself; undefined: it did not. */
+  readonly agent: string | undefined;
   readonly usedCuMilli: number;
   readonly includedCuMilli: number;
   readonly purchasedCuMilli: number;
@@ -111,7 +113,7 @@ function* chargesOf(
       surface: name(field.surface),
       method: name(field.method),
       model: model === 0 ? undefined : names.get(model),
-      requestId: cursor.text(field.text),
+      ...readChargeText(cursor.text(field.text)),
       usedCuMilli: cursor.costMilli,
       includedCuMilli: cursor.float(field.included),
       purchasedCuMilli: cursor.float(field.purchased),

@@ -77,7 +77,22 @@ export interface ChargeFields {
   readonly outputTokens: number;
   readonly estimated: boolean;
   readonly intent: number;
+  /** See `chargeText`. */
+  readonly text: string;
+}
+
+/** The text of a charge: the request's id and, after a line feed, the agent's name where it gave one. */
+export function chargeText(requestId: string, agent: string | undefined): string {
+  return agent === undefined ? requestId : `${requestId}\n${agent}`;
+}
+
+export function readChargeText(text: string): {
   readonly requestId: string;
+  readonly agent: string | undefined;
+} {
+  const end = text.indexOf("\n");
+  if (end === -1) return { requestId: text, agent: undefined };
+  return { requestId: text.slice(0, end), agent: text.slice(end + 1) };
 }
 
 /** Writes at `start`; returns the record's bytes. So do the three below. */
@@ -97,7 +112,7 @@ export function writeCharge(to: Target, start: number, charge: ChargeFields): nu
   view.setFloat64(start + at.charge.outputTokens, charge.outputTokens, true);
   view.setFloat64(start + at.charge.intent, charge.intent, true);
   const flags = charge.estimated ? estimatedFlag : 0;
-  return finish(to, start, kind.charge, flags, at.charge.text, charge.requestId);
+  return finish(to, start, kind.charge, flags, at.charge.text, charge.text);
 }
 
 export interface IntentFields {

@@ -15,7 +15,8 @@ export class OpenReservation implements Reservation {
   readonly principal: KeyPrincipal;
   readonly key: KeyCredit;
   readonly workspace: WorkspaceCredit;
-  readonly requestId: string;
+  /** What its charges say of the request. */
+  readonly text: string;
   /** Its number in the journal; 0: it has no intent there. */
   readonly intent: number;
   readonly journalled: Promise<void> | undefined;
@@ -28,7 +29,7 @@ export class OpenReservation implements Reservation {
     key: KeyCredit,
     workspace: WorkspaceCredit,
     costMilli: number,
-    requestId: string,
+    text: string,
     intent: number,
     journalled: Promise<void> | undefined,
   ) {
@@ -37,7 +38,7 @@ export class OpenReservation implements Reservation {
     this.key = key;
     this.workspace = workspace;
     this.costMilli = costMilli;
-    this.requestId = requestId;
+    this.text = text;
     this.intent = intent;
     this.journalled = journalled;
     ender.book.hold(key, workspace, costMilli);

@@ -27,7 +27,7 @@ async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterS
     { surface: "ledger-rpc", method: "chain_getBlock", costMilli: 1_000 },
   ]);
   clock.advance(minute);
-  await take(meter, principalOf(), 70, { requestId: 'a,"b"' }).settle([
+  await take(meter, principalOf(), 70, { requestId: 'a,"b"', agent: "Planner 2" }).settle([
     {
       surface: "chat",
       method: "completions",
@@ -77,6 +77,7 @@ test("export prints a JSON document a charge while the gateway runs", async (t) 
       output_tokens: 6,
       estimated: true,
       outcome: "clientLeft",
+      agent: "Planner 2",
     },
   ]);
   assert.deepEqual((await run(usage, "export", "--json")).out, out);

@@ -102,7 +102,7 @@ it("charges are recorded by surface and tool, those inside a batch as well", asy
   );
 });
 
-it("what an agent says of itself stands in the access log", async () => {
+it("what an agent says of itself stands in the access log, its name in the record of a charge", async () => {
   await using gateway = await startToolsGateway();
   const headers = {
     "x-agent-name": "Planner",
@@ -111,7 +111,8 @@ it("what an agent says of itself stands in the access log", async () => {
     "x-agent-provider": "Acme",
     "x-agent-capabilities": "tools, batch",
   };
-  await send(gateway, listing, { headers });
+  await send(gateway, call("echo", { text: "x" }), { headers });
+  await send(gateway, call("echo", { text: "x" }), { headers: { "x-request-id": "r" } });
   await send(gateway, listing, { headers: { "x-agent-name": `me ${gateway.key}` } });
   await send(gateway, listing);
   await gateway.gateway.stop();
@@ -124,8 +125,19 @@ it("what an agent says of itself stands in the access log", async () => {
     provider: "Acme",
     capabilities: ["tools", "batch"],
   });
-  assert.ok(agents[1] !== undefined && !lines[1]?.includes(gateway.key.slice(-32)));
-  assert.equal(agents[2], undefined);
+  assert.equal(agents[1], undefined);
+  assert.ok(agents[2] !== undefined && !lines[2]?.includes(gateway.key.slice(-32)));
+  assert.equal(agents[3], undefined);
+  const charges = [...readUsage(join(gateway.folder, "data"))];
+  assert.deepEqual(
+    charges.map(({ agent, method }) => [agent, method]),
+    [
+      ["Planner", "echo"],
+      [undefined, "echo"],
+    ],
+  );
+  assert.match(charges[0]?.requestId ?? "", /^[0-9a-f-]{36}$/);
+  assert.equal(charges[1]?.requestId, "r");
 });
 
 it("a reload changes the catalogue of every transport at once; one that fails changes nothing", async () => {

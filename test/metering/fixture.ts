@@ -71,7 +71,7 @@ export function take(
   meter: MeterService,
   principal: KeyPrincipal,
   costMilli: number,
-  more: { requestId?: string; streamed?: boolean } = {},
+  more: { requestId?: string; agent?: string; streamed?: boolean } = {},
 ): Reservation {
   const taken = meter.reserve(principal, costMilli, { ...about, ...more });
   if (taken.kind !== "reserved") throw new Error(`${taken.kind} instead of reserved`);

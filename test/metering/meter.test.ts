@@ -42,6 +42,7 @@ test("a settled charge is in the journal when its promise resolves", async (t) =
     method: "completions",
     model: "A/b-1",
     requestId: "abc",
+    agent: undefined,
     usedCuMilli: 320,
     includedCuMilli: 320,
     purchasedCuMilli: 0,

@@ -115,6 +115,7 @@ test("a surface reserves, settles and is charged, with the request's id and the 
   assert.deepEqual(fake.taken[0]?.about, {
     requestId: "req-1",
     surface: "test",
+    agent: undefined,
     streamed: undefined,
   });
   assert.deepEqual(
