@@ -1,5 +1,5 @@
 /** One request and its answer, as plugins see it (`Exchange`) and as the core drives it. */
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Readable } from "node:stream";
 import type {
   Clock,
@@ -11,7 +11,9 @@ import type {
   SlotName,
   Slots,
 } from "../plugin.ts";
+import type { Linked } from "../stream/linked-list.ts";
 import type { CompiledRoute } from "./compile.ts";
+import type { ExchangeResponse } from "./response.ts";
 
 /** What all exchanges of a gateway share. */
 export interface Runtime {
@@ -35,7 +37,7 @@ export interface BodyWatch {
 /** A request as the router found it. */
 export interface Arrival {
   readonly req: IncomingMessage;
-  readonly res: ServerResponse;
+  readonly res: ExchangeResponse;
   readonly path: string;
   readonly query: string;
   /** Path and query as received. */
@@ -93,7 +95,7 @@ class LiveRequestHead implements RequestHead {
 }
 
 /** Members without a doc comment are those of `Exchange`; the rest belong to the core and no plugin sees them. */
-export class LiveExchange implements Exchange {
+export class LiveExchange implements Exchange, Linked<LiveExchange> {
   readonly request: RequestHead;
   readonly arrivedAt: number;
   readonly arrivedMonotonic: number;
@@ -130,6 +132,9 @@ export class LiveExchange implements Exchange {
   /** What the connection had received when the body watch last looked, bytes, and when that last grew, monotonic. */
   bodySeenBytes = 0;
   bodyActiveAt = 0;
+  /** Neighbours on the body watch's list. */
+  before: LiveExchange | undefined = undefined;
+  behind: LiveExchange | undefined = undefined;
 
   readonly #slots: Partial<Slots> = {};
   readonly #onSettled: (x: LiveExchange) => void;

@@ -8,6 +8,7 @@ import { readBody, type BodyResult } from "../stream/body.ts";
 import { answer, crash, settle } from "./answer.ts";
 import { holds, type PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
+import type { ExchangeResponse } from "./response.ts";
 
 /** Starts the exchange. Whatever happens, `settled` hooks run exactly once at its end. */
 export function run(x: LiveExchange): void {
@@ -18,13 +19,18 @@ export function run(x: LiveExchange): void {
     );
     if (skipped.length > 0) x.skipped = new Set(skipped.map((step) => step.depth));
   }
-  x.arrival.res.on("close", () => closed(x));
+  const { res } = x.arrival;
+  res.exchange = x;
+  res.on("close", onClose);
   requestHeaders(x, 0);
 }
 
 /** The response has ended or its client has gone: both arrive here, once. */
-function closed(x: LiveExchange): void {
+function onClose(this: ExchangeResponse): void {
+  const x = this.exchange;
+  if (x === undefined) return;
   x.closed = true;
+  x.runtime.bodyWatch.remove(x);
   if (!x.arrival.res.writableFinished) {
     x.clientLeft = !x.cut;
     x.abort();
@@ -85,16 +91,14 @@ function beginBody(x: LiveExchange, capBytes: number): void {
   }
   x.sendContinue();
   x.runtime.bodyWatch.add(x);
-  readBody(x.arrival.req, capBytes, (result) => {
-    x.runtime.bodyWatch.remove(x);
-    bodyRead(x, capBytes, result);
-  });
+  readBody(x.arrival.req, capBytes, x, bodyRead);
 }
 
-function bodyRead(x: LiveExchange, capBytes: number, result: BodyResult): void {
-  if (x.closed || result.kind === "aborted") return;
+function bodyRead(x: LiveExchange, result: BodyResult): void {
+  x.runtime.bodyWatch.remove(x);
+  if (x.closed) return;
   if (result.kind === "tooLarge") {
-    return reject(x, 413, `the body is larger than ${capBytes} bytes`);
+    return reject(x, 413, `the body is larger than ${x.compiled.bodyBytes} bytes`);
   }
   x.body = result.body;
   requestBody(x, 0);

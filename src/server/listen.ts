@@ -11,6 +11,7 @@ import { refuse } from "../errors.ts";
 import { LiveExchange, type Arrival, type Runtime } from "../pipeline/exchange.ts";
 import type { Generation } from "../pipeline/generation.ts";
 import { reject, run } from "../pipeline/run.ts";
+import { ExchangeResponse } from "../pipeline/response.ts";
 import { openSink } from "../pipeline/sink.ts";
 import type { ServerConfig } from "../config/config.ts";
 import type { Clock, Log } from "../plugin.ts";
@@ -73,6 +74,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   function httpServer(handler: Handler): Server {
     return createServer(
       {
+        ServerResponse: ExchangeResponse,
         headersTimeout: config.headersMs,
         // A body may take as long as it keeps moving: the body watch sees to that.
         requestTimeout: 0,
@@ -126,7 +128,8 @@ class State {
     const match = this.#generation.router.find(req.method ?? "", path);
     const arrival: Arrival = {
       req,
-      res,
+      // The server makes every response with this class.
+      res: res as ExchangeResponse,
       path,
       query,
       target,

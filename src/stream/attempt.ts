@@ -14,8 +14,7 @@ import { refuse } from "../errors.ts";
 import type { Counter, Exchange, Reply, Sink } from "../plugin.ts";
 import { responseFields, trailerFields, type FieldRules } from "./headers.ts";
 import { UploadError, type Upload } from "./upload.ts";
-import type { Member, UpstreamPools } from "./upstream.ts";
-import type { Waiting } from "./waiting-list.ts";
+import type { Member, UpstreamPools, Waiting } from "./upstream.ts";
 
 export type FailureReason = "unreachable" | "timedOut" | "broken";
 

@@ -3,55 +3,74 @@ import type { IncomingMessage } from "node:http";
 
 export type BodyResult =
   | { readonly kind: "body"; readonly body: Buffer }
-  | { readonly kind: "tooLarge" }
-  /** The client left before its body was complete. */
-  | { readonly kind: "aborted" };
+  | { readonly kind: "tooLarge" };
 
 const none: BodyResult = { kind: "body", body: Buffer.alloc(0) };
 const tooLarge: BodyResult = { kind: "tooLarge" };
-const aborted: BodyResult = { kind: "aborted" };
+
+/** Where a request keeps its reader: listeners find it through `this`, so that none has to be made for a request. */
+const reader = Symbol("body reader");
+type ReadRequest = IncomingMessage & { [reader]?: BodyReader<unknown> };
 
 /**
- * Calls `done` exactly once. The cap is checked against `Content-Length` before a byte is read, and against what
- * really arrives. After `tooLarge` the rest is left unread for the caller to drop.
+ * Calls `done(owner, result)` once, or never when the client leaves before its body is complete: the close of the
+ * response tells that. The cap is checked against `Content-Length` before a byte is read, and against what really
+ * arrives; what comes after `tooLarge` is dropped.
  */
-export function readBody(
-  request: IncomingMessage,
+export function readBody<Owner>(
+  request: ReadRequest,
   capBytes: number,
-  done: (result: BodyResult) => void,
+  owner: Owner,
+  done: (owner: Owner, result: BodyResult) => void,
 ): void {
   const announced = request.headers["content-length"];
-  if (announced !== undefined && Number(announced) > capBytes) return done(tooLarge);
-  if (announced === "0") return done(none);
-
-  // Nearly every call fits one chunk: it is then handed on as it came, without a copy.
-  let first: Buffer | undefined;
-  let rest: Buffer[] | undefined;
-  let bytes = 0;
-  const onData = (chunk: Buffer): void => {
-    bytes += chunk.length;
-    if (bytes > capBytes) return finish(tooLarge);
-    if (first === undefined) first = chunk;
-    else if (rest === undefined) rest = [first, chunk];
-    else rest.push(chunk);
-  };
-  const onEnd = (): void => {
-    if (first === undefined) finish(none);
-    else finish({ kind: "body", body: rest === undefined ? first : Buffer.concat(rest, bytes) });
-  };
-  const onClose = (): void => finish(aborted);
-  let finished = false;
-  const finish = (result: BodyResult): void => {
-    if (finished) return;
-    finished = true;
-    request.off("data", onData);
-    request.off("end", onEnd);
-    request.off("close", onClose);
-    request.off("error", onClose);
-    done(result);
-  };
+  if (announced !== undefined && Number(announced) > capBytes) return done(owner, tooLarge);
+  if (announced === "0") return done(owner, none);
+  // The reader is only ever asked to hand its own owner to its own `done`.
+  request[reader] = new BodyReader(capBytes, owner, done) as BodyReader<unknown>;
   request.on("data", onData);
   request.on("end", onEnd);
-  request.on("close", onClose);
-  request.on("error", onClose);
+}
+
+function onData(this: ReadRequest, chunk: Buffer): void {
+  this[reader]?.take(chunk);
+}
+
+function onEnd(this: ReadRequest): void {
+  this[reader]?.end();
+}
+
+class BodyReader<Owner> {
+  readonly #capBytes: number;
+  readonly #owner: Owner;
+  readonly #done: (owner: Owner, result: BodyResult) => void;
+  /** Nearly every call fits one chunk: it is then handed on as it came, without a copy. */
+  #first: Buffer | undefined;
+  #rest: Buffer[] | undefined;
+  #bytes = 0;
+
+  constructor(capBytes: number, owner: Owner, done: (owner: Owner, result: BodyResult) => void) {
+    this.#capBytes = capBytes;
+    this.#owner = owner;
+    this.#done = done;
+  }
+
+  take(chunk: Buffer): void {
+    const had = this.#bytes;
+    this.#bytes += chunk.length;
+    if (this.#bytes > this.#capBytes) {
+      this.#first = undefined;
+      this.#rest = undefined;
+      if (had <= this.#capBytes) this.#done(this.#owner, tooLarge);
+    } else if (this.#first === undefined) this.#first = chunk;
+    else if (this.#rest === undefined) this.#rest = [this.#first, chunk];
+    else this.#rest.push(chunk);
+  }
+
+  end(): void {
+    if (this.#bytes > this.#capBytes) return;
+    if (this.#first === undefined) return this.#done(this.#owner, none);
+    const body = this.#rest === undefined ? this.#first : Buffer.concat(this.#rest, this.#bytes);
+    this.#done(this.#owner, { kind: "body", body });
+  }
 }

@@ -4,7 +4,7 @@
  */
 import { Pool } from "undici";
 import type { Clock, Upstream } from "../plugin.ts";
-import { WaitingList, type Waiting } from "./waiting-list.ts";
+import { LinkedList, type Linked } from "./linked-list.ts";
 
 /** One url of an upstream. */
 export interface Member {
@@ -13,6 +13,14 @@ export interface Member {
   readonly basePath: string;
   /** Monotonic milliseconds until which the others come first. */
   restsUntil: number;
+}
+
+/** A request that waits for a connection. */
+export interface Waiting extends Linked<Waiting> {
+  /** Monotonic milliseconds. */
+  waitingSince: number;
+  /** Its time is over. Called once, after it was taken off the list. */
+  expired(): void;
 }
 
 /** As long as a client is told to wait (`Retry-After` of GATEWAY_SERVICE_UNAVAILABLE). */
@@ -26,7 +34,7 @@ export class UpstreamPools {
   readonly members: readonly Member[];
   readonly #connectMs: number;
   readonly #clock: Clock;
-  readonly #waiting = new WaitingList();
+  readonly #waiting = new LinkedList<Waiting>();
   #turn = 0;
   #timer: Disposable | undefined;
 

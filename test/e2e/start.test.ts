@@ -187,7 +187,10 @@ for (const name of ["PORT", "ADMIN_PORT"]) {
 }
 
 test("it hands out no key in another environment than dev", async () => {
-  const { code, error } = await failedDev({ GATEWAY_ENV: "prod" });
+  const { code, error } = await failedDev({
+    GATEWAY_ENV: "prod",
+    GATEWAY_SECRET: "at-least-sixteen-characters",
+  });
   assert.equal(code, 1);
   assert.match(error, /GATEWAY_ENV=dev only, not prod/);
 });
