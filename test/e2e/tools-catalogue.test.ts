@@ -206,3 +206,51 @@ it("the discovery document is public, tagged, and says the version of this packa
   const wrong = await send(gateway, "{}", { path: "/.well-known/mcp", key: null });
   assert.deepEqual([wrong.status, wrong.headers.allow], [405, "GET, HEAD"]);
 });
+
+/** Inputs of the shipped tools that need no node, each wrong in its way, and the code that every transport gives. */
+const wrongInputs: readonly [tool: string, code: string, inputs: readonly unknown[]][] = [
+  [
+    "platform_listModels",
+    "GATEWAY_SCHEMA_VIOLATION",
+    [{ network: "x" }, { network: 1 }, { network: null }, { other: 1 }, [], "x", 1, null],
+  ],
+  [
+    "platform_getAttestationQuote",
+    "GATEWAY_SCHEMA_VIOLATION",
+    [{ report_data: "ab" }, { report_data: "g".repeat(128) }, { report_data: 1 }, { a: 1 }],
+  ],
+  ["platform_getAttestationQuote", "GATEWAY_SERVICE_UNAVAILABLE", [{}]],
+  [
+    "gateway_batch",
+    "GATEWAY_SCHEMA_VIOLATION",
+    [{}, { calls: {} }, { calls: [1] }, { calls: [{ tool: "echo" }] }, { calls: [{ params: {} }] }],
+  ],
+  ["gateway_batch", "GATEWAY_BATCH_TOO_LARGE", [{ calls: Array.from({ length: 21 }, () => 0) }]],
+  [
+    "gateway_batch",
+    "GATEWAY_WRITE_IN_BATCH",
+    [{ calls: [{ tool: "write", params: { to: "a" } }] }],
+  ],
+  ["reserved", "GATEWAY_PERMISSION_DENIED", [{}]],
+  ["no_such_tool", "GATEWAY_TOOL_NOT_FOUND", [{}]],
+  ["throws", "GATEWAY_INTERNAL_ERROR", [{}]],
+  ["fails", "GATEWAY_TOOL_EXECUTION_ERROR", [{}]],
+];
+
+it("the same wrong input has the same code on every transport, and costs nothing", async () => {
+  await using gateway = await startToolsGateway();
+  for (const [tool, code, inputs] of wrongInputs) {
+    for (const input of inputs) {
+      const about = `${tool} ${JSON.stringify(input).slice(0, 60)}`;
+      const rpc = await send(gateway, call(tool, input));
+      const { error } = rpc.json() as { error: { data: { errorCode: string } } };
+      assert.equal(error.data.errorCode, code, about);
+      assert.equal(rpc.headers["x-used-cu-milli"], "0", about);
+      const plain = await send(gateway, JSON.stringify({ tool, input }), { path: "/mcp" });
+      const result = plain.json() as { isError: boolean; _meta: { errorCode: string } };
+      assert.deepEqual([result.isError, result._meta.errorCode], [true, code], about);
+      const batch = await send(gateway, call("gateway_batch", { calls: [{ tool, params: {} }] }));
+      assert.equal(batch.headers["x-used-cu-milli"], tool === "platform_listModels" ? "100" : "0");
+    }
+  }
+});
