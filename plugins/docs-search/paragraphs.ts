@@ -39,8 +39,8 @@ export function paragraphsOf(page: Page): PageParagraphs {
   const paragraphs: Paragraph[] = [];
   let section = { title, url: page.url };
   let leadIn: string | undefined;
-  const add = (lines: readonly string[]): void => {
-    for (const text of pieces(lines)) paragraphs.push({ ...section, text });
+  const add = (lines: readonly string[], repeated?: string): void => {
+    for (const text of pieces(lines, repeated)) paragraphs.push({ ...section, text });
   };
   for (const token of tokens) {
     if (token.type === "space" || token.type === "hr" || token.type === "def") continue;
@@ -59,7 +59,8 @@ export function paragraphsOf(page: Page): PageParagraphs {
     const whole = leadIn === undefined ? lines : [leadIn, ...lines];
     // "For example:" says nothing without what follows it.
     leadIn = token.type === "paragraph" && lines[0]?.endsWith(":") ? whole.join("\n") : undefined;
-    if (leadIn === undefined) add(whole);
+    // The rest of a table says nothing without its head.
+    if (leadIn === undefined) add(whole, token.type === "table" ? lines[0] : undefined);
   }
   if (leadIn !== undefined) add([leadIn]);
   return { title, paragraphs };
@@ -151,14 +152,14 @@ function decode(text: string): string {
   });
 }
 
-/** Lines gathered into texts; what holds neither letter nor digit is none. */
-function pieces(lines: readonly string[]): string[] {
+/** Lines gathered into texts; what holds neither letter nor digit is none. `repeated`: first line of all that follow. */
+function pieces(lines: readonly string[], repeated?: string): string[] {
   const texts: string[] = [];
   let text = "";
   for (const line of lines.flatMap(cut)) {
     if (text !== "" && text.length + 1 + line.length > gathered) {
       texts.push(text);
-      text = line;
+      text = repeated === undefined ? line : `${repeated}\n${line}`;
     } else text = text === "" ? line : `${text}\n${line}`;
   }
   texts.push(text);

@@ -53,6 +53,13 @@ const mostHits = 25;
 const shortestPrefix = 4;
 const mostPrefixes = 4;
 
+/** What questions are made of. In a small index these words are rare, and would weigh as if they told something. */
+const questionWords = new Set(
+  termsOf(
+    "a an and are as at be by can do does for from how i if in is it my of on or that the this to what when where which who why will with you",
+  ),
+);
+
 export function buildIndex(paragraphs: readonly Paragraph[]): SearchIndex {
   const engine = new MiniSearch(engineOptions);
   const frequency = new Map<string, number>();
@@ -67,7 +74,9 @@ export function buildIndex(paragraphs: readonly Paragraph[]): SearchIndex {
 
 /** The best `limit` (at most 25) paragraphs; equal scores in the order of the documents. */
 export function search(index: SearchIndex, query: string, limit: number): Hit[] {
-  const asked = [...new Set(termsOf(query.slice(0, longestQuery)))];
+  const words = [...new Set(termsOf(query.slice(0, longestQuery)))];
+  const telling = words.filter((word) => !questionWords.has(word));
+  const asked = telling.length > 0 ? telling : words;
   return ranked(index, asked, limit).map(({ id, score }) => {
     const { title, url, text } = paragraphAt(index, id);
     return { title, url, text, score: Math.max(0.001, Math.round(score * 1_000) / 1_000) };

@@ -6,9 +6,10 @@ import { test } from "node:test";
 import GithubSlugger from "github-slugger";
 import { parseArgs } from "node:util";
 import { parse } from "yaml";
-import type { Command } from "../../src/commands/command.ts";
+import type { Command, CommandContext } from "../../src/commands/command.ts";
 import { checkReading } from "../../src/pipeline/load-generation.ts";
 import { parseConfig } from "../../src/config/read.ts";
+import { startTestGateway } from "../../src/testing/gateway.ts";
 import { root } from "./tables.ts";
 
 const pages = globSync(["docs/**/*.md", "plugins/**/README.md"], { cwd: root }).toSorted();
@@ -82,6 +83,32 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   usage: async () => (await import("../../src/commands/usage.ts")).usage,
   docs: async () => (await import("../../src/commands/docs.ts")).docs,
 };
+
+test("every column of the usage export stands in docs/credit-and-metering.md", async () => {
+  const pipeline = `version: 1
+server: { port: "\${PORT}", drainDelaySeconds: 0 }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+routes: [{ path: /, to: discovery }]
+`;
+  await using gateway = await startTestGateway({ pipeline });
+  const usage = await commands["usage"]?.();
+  const printed: string[] = [];
+  const context: CommandContext = {
+    env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(gateway.folder, "data") },
+    print: (line) => void printed.push(line),
+    complain: (line) => assert.fail(line),
+    configFile: join(gateway.folder, "pipeline.yaml"),
+    signal: new AbortController().signal,
+    json: false,
+  };
+  assert.equal(await usage?.run(context, { format: "csv" }, ["export"]), 0);
+  const columns = printed[0]?.trim().split(",") ?? [];
+  assert.ok(columns.length > 5);
+  const section = read("docs/credit-and-metering.md").split("## Usage export")[1] ?? "";
+  const missing = columns.filter((column) => !section.includes(`\`${column}\``));
+  assert.deepEqual(missing, []);
+});
 
 const lines = pages.flatMap((page) =>
   blocks(read(page)).flatMap(({ text }) =>

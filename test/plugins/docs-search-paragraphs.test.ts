@@ -76,6 +76,13 @@ test("rows and items are lines, nested ones too", () => {
   assert.deepEqual(texts("> quoted\n> - item\n"), ["quoted\nitem"]);
 });
 
+test("each part of a long table has its head", () => {
+  const row = `| x | ${"word ".repeat(40).trim()} |\n`;
+  const parts = texts(`| a | b |\n|---|---|\n${row.repeat(5)}`);
+  assert.equal(parts.length, 3);
+  assert.ok(parts.every((part) => part.startsWith("a; b\nx; word")));
+});
+
 test("a long list is cut between items, a long line between words", () => {
   const item = "word ".repeat(40).trim();
   const list = texts(Array.from({ length: 10 }, () => `- ${item}`).join("\n"));

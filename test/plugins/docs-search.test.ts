@@ -8,7 +8,7 @@ import { loadLibrary, makeLibrary, writeLibrary } from "../../plugins/docs-searc
 import type { Resource, ToolOutcome } from "../../src/plugin.ts";
 import { createCatalogue } from "../../src/tools/catalogue.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
-import { StartError } from "../../src/server/gateway.ts";
+import { StartError } from "../../src/server/start-error.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { toolCaller } from "../tools/caller.ts";
 import { fakeHost } from "./fakes.ts";
