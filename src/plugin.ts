@@ -227,19 +227,19 @@ export interface Surface<Options = Record<string, never>> extends Manifest<Optio
   start(options: Options, host: Host): Awaitable<SurfaceHooks>;
 }
 
+/** What a started `tools` plugin brings. */
+export interface ToolsHooks {
+  readonly tools: readonly Tool<never>[];
+  readonly resources?: readonly Resource[];
+  readonly resourceTemplates?: readonly ResourceTemplate[];
+  readonly prompts?: readonly Prompt[];
+  stop?(): Awaitable<void>;
+}
+
 /** Adds tools, documents to read and prompts to the catalogue that all tool surfaces share. */
 export interface ToolsPlugin<Options = Record<string, never>> extends Manifest<Options> {
   readonly kind: "tools";
-  start(
-    options: Options,
-    host: Host,
-  ): Awaitable<{
-    readonly tools: readonly Tool<never>[];
-    readonly resources?: readonly Resource[];
-    readonly resourceTemplates?: readonly ResourceTemplate[];
-    readonly prompts?: readonly Prompt[];
-    stop?(): Awaitable<void>;
-  }>;
+  start(options: Options, host: Host): Awaitable<ToolsHooks>;
 }
 
 export type Plugin = Step<never> | Surface<never> | ToolsPlugin<never>;

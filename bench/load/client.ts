@@ -39,7 +39,7 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
   const requests = options.bodies.map((body) =>
     Buffer.from(
       `POST ${options.path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n` +
-        `${options.headers.map((line) => `${line}\r\n`).join("")}` +
+        options.headers.map((line) => `${line}\r\n`).join("") +
         `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
     ),
   );

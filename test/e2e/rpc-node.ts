@@ -42,12 +42,15 @@ export async function startRpcNode(answers: Answers = {}): Promise<RpcNode> {
       ? { jsonrpc: "2.0", id: call.id, error: { code: -32601, message: "Method not found" } }
       : { jsonrpc: "2.0", id: call.id, result };
   };
-  const server = createServer(async (req, res) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of req) chunks.push(chunk as Buffer);
-    const asked = JSON.parse(Buffer.concat(chunks).toString()) as RpcCall | RpcCall[];
-    const body = JSON.stringify(Array.isArray(asked) ? asked.map(answer) : answer(asked));
-    res.writeHead(200, { "content-type": "application/json" }).end(body);
+  const server = createServer((req, res) => {
+    let text = "";
+    req.setEncoding("utf8");
+    req.on("data", (chunk: string) => (text += chunk));
+    req.on("end", () => {
+      const asked = JSON.parse(text) as RpcCall | RpcCall[];
+      const body = JSON.stringify(Array.isArray(asked) ? asked.map(answer) : answer(asked));
+      res.writeHead(200, { "content-type": "application/json" }).end(body);
+    });
   });
   return { url: await listening(server), calls, [Symbol.asyncDispose]: () => closed(server) };
 }

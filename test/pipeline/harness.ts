@@ -1,6 +1,6 @@
 /** Serves hand-made steps and surfaces on a real port, without a file, a store or an upstream. */
 import { request, type IncomingHttpHeaders } from "node:http";
-import type { Config, RouteConfig, StepUse } from "../../src/config/config.ts";
+import type { Config, RouteConfig, ServerConfig, StepUse } from "../../src/config/config.ts";
 import {
   defineStep,
   defineSurface,
@@ -17,7 +17,6 @@ import type { Services } from "../../src/pipeline/services.ts";
 import { coreMetrics } from "../../src/pipeline/stats.ts";
 import { listen, type Listener } from "../../src/server/listen.ts";
 import { systemClock } from "../../src/clock.ts";
-import type { ServerConfig } from "../../src/config/config.ts";
 
 export interface TestStep extends StepHooks {
   readonly name: string;

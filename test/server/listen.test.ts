@@ -92,7 +92,7 @@ test("204 and 304 carry no body and no Content-Length", async () => {
 test("100 Continue is sent only when the body is wanted", async () => {
   const surface = {
     body: { bytes: 10 },
-    answer: (x: Exchange): Reply => ({ status: 200, body: `got ${x.body}` }),
+    answer: (x: Exchange): Reply => ({ status: 200, body: `got ${String(x.body)}` }),
   };
   const deny = { name: "deny", requestHeaders: (): Reply => ({ status: 401, body: "no" }) };
   await using served = await serve([
