@@ -7,7 +7,7 @@ export interface Paragraph {
   readonly title: string;
   /** The page's url, with the anchor of the heading above. */
   readonly url: string;
-  /** Without markup; rows, items and lines of code on lines of their own. At most `longestText` characters. */
+  /** Without markup; rows, items and lines of code on lines of their own. At most `longestText` characters, and the head of its table. */
   readonly text: string;
 }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import * as fc from "fast-check";
 import { paragraphsOf, type Paragraph } from "../../plugins/docs-search/paragraphs.ts";
 
 function paragraphs(markdown: string): readonly Paragraph[] {
@@ -113,6 +114,26 @@ for (const [name, matter] of [
 test("a rule at the start is no front matter, nor is one further down", () => {
   assert.deepEqual(texts("---\n\nText.\n"), ["Text."]);
   assert.deepEqual(texts("One.\n\n---\nkey: value\n\n---\n"), ["One.", "key: value"]);
+});
+
+test("whatever Markdown holds, paragraphs are short, have a url and are not empty", () => {
+  const marks = "# |## |- |1. |> |    || |`|*|_|[a](b)|![x](y)|<b>|<!--|-->|&amp;|&#0;|\\".split(
+    "|",
+  );
+  const blocks = ["\n", "\n\n", "```\n", "| a | b |\n|---|---|\n", "---\n", "word ".repeat(300)];
+  const text = fc.string({ unit: "grapheme", maxLength: 12 });
+  const piece = fc.oneof(text, fc.constantFrom(...marks), fc.constantFrom(...blocks));
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 40 }), (parts) => {
+      for (const { title, url, text: found } of paragraphs(parts.join(""))) {
+        assert.ok(URL.canParse(url) && url.startsWith("https://docs.test/a.md"));
+        assert.match(found, /[\p{L}\p{N}]/u);
+        assert.ok(found.length <= 2_001);
+        assert.notEqual(title, "");
+      }
+    }),
+    { numRuns: 300 },
+  );
 });
 
 test("what holds no letter and no digit is no paragraph", () => {
