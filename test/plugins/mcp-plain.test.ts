@@ -97,11 +97,11 @@ test("the first call of a write tool is 202 with a token, the second runs it", a
   const details = JSON.parse(first.json.content[0].text);
   assert.deepEqual(Object.keys(details), ["confirmation_token", "expires_at", "summary"]);
   assert.deepEqual(details.summary.args, { to: "Alice" });
-  const before = seen.writes.length;
+  const earlier = seen.writes.length;
   const second = await call({ ...write, confirmation_token: details.confirmation_token });
   assert.equal(second.status, 200);
   assert.equal(second.json._meta.usedCUMilli, 1000);
-  assert.deepEqual(seen.writes.slice(before), [write.input]);
+  assert.deepEqual(seen.writes.slice(earlier), [write.input]);
 });
 
 test("the token may stand in the input, too", async () => {

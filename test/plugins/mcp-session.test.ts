@@ -6,10 +6,17 @@ import { after, before, test } from "node:test";
 import { startGateway } from "../../src/server/gateway.ts";
 import type { Log } from "../../src/plugin.ts";
 import type { TestGateway } from "../../src/testing/gateway.ts";
-import { ask, eventsOf, startMcpGateway, type Answer, type Ask } from "../e2e/mcp-gateway.ts";
+import {
+  ask,
+  eventsOf,
+  startMcpGateway,
+  type Answer,
+  type Ask,
+  type Parsed,
+} from "../e2e/mcp-gateway.ts";
 import { seen } from "../e2e/mcp-tools.ts";
 
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+const noLog: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => noLog };
 
 let gateway: TestGateway;
 before(async () => {
@@ -76,7 +83,7 @@ test("a session is known after a restart, bound to its key, and ended once and f
   const restarted = await startGateway({
     configFile: join(mine.folder, "pipeline.yaml"),
     env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(mine.folder, "data") },
-    log: silent,
+    log: noLog,
     watch: false,
   });
   try {
@@ -312,7 +319,7 @@ test("documents are listed and read; a part of one is read whole; what is missin
   });
   const templates = await send(rpc("resources/templates/list"));
   assert.deepEqual(templates.json.result, { resourceTemplates: [] });
-  const read = async (uri: unknown, key = gateway.key): Promise<any> =>
+  const read = async (uri: unknown, key = gateway.key): Promise<Parsed> =>
     (await send(rpc("resources/read", { uri }), { key })).json;
   const [guide] = (await read("doc://guide#part")).result.contents;
   assert.deepEqual(guide, { uri: "doc://guide#part", mimeType: "text/markdown", text: "# Guide" });

@@ -3,7 +3,14 @@ import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, test } from "node:test";
 import type { TestGateway } from "../../src/testing/gateway.ts";
-import { ask, eventsOf, startMcpGateway, stateless, type Answer } from "../e2e/mcp-gateway.ts";
+import {
+  ask,
+  eventsOf,
+  startMcpGateway,
+  stateless,
+  type Answer,
+  type Parsed,
+} from "../e2e/mcp-gateway.ts";
 import { seen } from "../e2e/mcp-tools.ts";
 
 let gateway: TestGateway;
@@ -185,7 +192,7 @@ const write = { name: "write", arguments: { to: "Alice" } };
 const forms = { capabilities: { elicitation: {} } };
 const answerOf = (action: string, content?: object): object => ({ confirm: { action, content } });
 
-async function question(more: More = forms): Promise<any> {
+async function question(more: More = forms): Promise<Parsed> {
   return (await send("tools/call", write, more)).json.result;
 }
 
@@ -214,18 +221,18 @@ test("accepted, the call runs once", async () => {
     inputResponses: { ...answerOf("accept", { confirm: true }), other: 1 },
     requestState,
   };
-  const before = seen.writes.length;
+  const earlier = seen.writes.length;
   const done = (await send("tools/call", repeated, forms)).json.result;
   assert.equal(done._meta.usedCUMilli, 1000);
-  assert.equal(seen.writes.length, before + 1);
+  assert.equal(seen.writes.length, earlier + 1);
   const again = (await send("tools/call", repeated, forms)).json.result;
   assert.equal(again._meta.errorCode, "GATEWAY_CONFIRMATION_EXPIRED");
-  assert.equal(seen.writes.length, before + 1);
+  assert.equal(seen.writes.length, earlier + 1);
 });
 
 test("declined it fails; cancelled it gives the token; without an answer it asks again", async () => {
   const { requestState } = await question();
-  const repeat = async (inputResponses: unknown): Promise<any> =>
+  const repeat = async (inputResponses: unknown): Promise<Parsed> =>
     (await send("tools/call", { ...write, inputResponses, requestState }, forms)).json.result;
   for (const said of [
     answerOf("decline"),
@@ -249,7 +256,7 @@ test("declined it fails; cancelled it gives the token; without an answer it asks
 test("an answer for other arguments, another key or with an altered state runs nothing", async () => {
   const { requestState } = await question();
   const inputResponses = answerOf("accept", { confirm: true });
-  const before = seen.writes.length;
+  const earlier = seen.writes.length;
   const other = gateway.issue({ capabilities: ["ledger:write"] });
   const results = await Promise.all([
     send(
@@ -263,7 +270,7 @@ test("an answer for other arguments, another key or with an altered state runs n
   for (const { json } of results) {
     assert.equal(json.result._meta.errorCode, "GATEWAY_CONFIRMATION_EXPIRED");
   }
-  assert.equal(seen.writes.length, before);
+  assert.equal(seen.writes.length, earlier);
 });
 
 test("a request state of another kind is 400, -32602", async () => {

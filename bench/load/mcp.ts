@@ -1,0 +1,248 @@
+/**
+ * `tools/call` per second: `/mcp` with everything on, the official SDK's server in its two ways, and a bare fastify route,
+ * side by side in one run. The peer has core 0, the load core 1.
+ *
+ *   node bench/load/mcp.ts [--seconds 3] [--rounds 3]
+ */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { load, type LoadResult } from "./client.ts";
+import { startPeer, type Peer } from "./process.ts";
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "3" },
+    rounds: { type: "string", default: "3" },
+    // Set by this script for the process that makes the load.
+    drive: { type: "string" },
+  },
+});
+const seconds = Number(values.seconds);
+const connections = 64;
+const here = import.meta.dirname;
+const root = join(here, "../..");
+const node = process.execPath;
+const accept = "accept: application/json, text/event-stream";
+
+type Revision = "2025-11-25" | "2026-07-28";
+
+interface Started {
+  readonly peer: Peer;
+  readonly headers: readonly string[];
+}
+interface Target {
+  readonly name: string;
+  readonly revision: Revision;
+  start(folder: string): Promise<Started>;
+}
+interface Figures {
+  readonly perSecond: number;
+  readonly cpuMicros: number;
+}
+interface Drive {
+  readonly port: number;
+  readonly headers: readonly string[];
+  readonly revision: Revision;
+  readonly seconds: number;
+}
+
+const statelessHeaders = [
+  accept,
+  "mcp-protocol-version: 2026-07-28",
+  "mcp-method: tools/call",
+  "mcp-name: bench_0",
+];
+
+const targets: readonly Target[] = [
+  {
+    name: "bare fastify route",
+    revision: "2025-11-25",
+    start: async () => ({ peer: await peer("mcp-fastify.ts"), headers: [accept] }),
+  },
+  {
+    name: "sluice, stateless (2026-07-28)",
+    revision: "2026-07-28",
+    start: (folder) => sluice(folder, () => Promise.resolve(statelessHeaders)),
+  },
+  {
+    name: "sluice, stateless, charges async",
+    revision: "2026-07-28",
+    start: (folder) => sluice(folder, () => Promise.resolve(statelessHeaders), "async"),
+  },
+  {
+    name: "sluice, in a session (2025-11-25)",
+    revision: "2025-11-25",
+    start: (folder) => sluice(folder, sessionHeaders),
+  },
+  {
+    name: "official SDK, one server a session",
+    revision: "2025-11-25",
+    async start() {
+      const started = await peer("mcp-sdk.ts", "session");
+      return { peer: started, headers: await sessionHeaders(started.port, []) };
+    },
+  },
+  {
+    name: "official SDK, one server a request",
+    revision: "2025-11-25",
+    start: async () => ({ peer: await peer("mcp-sdk.ts", "request"), headers: [accept] }),
+  },
+];
+
+if (values.drive === undefined) await main();
+else await drive(JSON.parse(values.drive) as Drive);
+
+function peer(file: string, ...args: string[]): Promise<Peer> {
+  return startPeer([node, join(here, "peers", file), ...args], { core: 0 });
+}
+
+/** Authentication, limits, metering and the access log are on. */
+async function sluice(
+  folder: string,
+  more: (port: number, headers: readonly string[]) => Promise<readonly string[]>,
+  durability: "settled" | "async" = "settled",
+): Promise<Started> {
+  const file = join(folder, "pipeline.yaml");
+  const edge = [
+    "request-id",
+    { "access-log": { file: join(folder, "access.log") } },
+    "authenticate",
+    "rate-limit",
+  ];
+  const pipeline = {
+    version: 1,
+    server: { host: "127.0.0.1", port: "${PORT:-0}" },
+    admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
+    store: { data: join(folder, "data") },
+    metering: { durability },
+    plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
+    plugins: { "mcp-tools": join(here, "mcp-tools.ts") },
+    tools: ["mcp-tools"],
+    lists: { edge },
+    unmatched: ["request-id"],
+    routes: [
+      {
+        path: "/mcp",
+        methods: ["POST", "DELETE"],
+        run: [{ use: "edge" }, { authorize: { require: "key" } }, "meter"],
+        // What the load generator writes in `Host`.
+        to: { mcp: { hosts: ["bench", "127.0.0.1"] } },
+      },
+    ],
+  };
+  writeFileSync(file, JSON.stringify(pipeline));
+  const { id } = command(file, "workspaces", "create", "--name", "bench", "--plan", "enterprise");
+  const { key } = command(file, "keys", "create", "--workspace", id ?? "");
+  const start = [node, join(root, "src/main.ts"), "start", "--json", "--config", file];
+  const env = { PORT: "0", ADMIN_PORT: "0" };
+  const started = await startPeer(start, { core: 0, env });
+  const authorization = `authorization: Bearer ${key}`;
+  return {
+    peer: started,
+    headers: [authorization, ...(await more(started.port, [authorization]))],
+  };
+}
+
+function command(file: string, ...args: string[]): Readonly<Record<string, string>> {
+  const whole = [join(root, "src/main.ts"), ...args, "--json", "--config", file];
+  const result = spawnSync(node, whole, { encoding: "utf8" });
+  if (result.status !== 0) throw new Error(result.stderr);
+  return JSON.parse(result.stdout) as Record<string, string>;
+}
+
+async function sessionHeaders(port: number, headers: readonly string[]): Promise<string[]> {
+  const sent = Object.fromEntries([...headers, accept].map((line) => line.split(": ")));
+  const answer = await fetch(`http://127.0.0.1:${port}/mcp`, {
+    method: "POST",
+    headers: { ...sent, "content-type": "application/json" },
+    body: JSON.stringify({
+      jsonrpc: "2.0",
+      id: 0,
+      method: "initialize",
+      params: {
+        protocolVersion: "2025-11-25",
+        capabilities: {},
+        clientInfo: { name: "bench", version: "1" },
+      },
+    }),
+  });
+  await answer.text();
+  const session = `mcp-session-id: ${answer.headers.get("mcp-session-id") ?? ""}`;
+  return [accept, session, "mcp-protocol-version: 2025-11-25"];
+}
+
+async function main(): Promise<void> {
+  const results = new Map<string, Figures[]>(targets.map(({ name }) => [name, []]));
+  for (let round = 0; round < Number(values.rounds); round++) {
+    for (const target of targets) results.get(target.name)?.push(await measure(target));
+  }
+  print(results);
+}
+
+async function measure(target: Target): Promise<Figures> {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
+  try {
+    const { peer: started, headers } = await target.start(folder);
+    await using _ = started;
+    const options = { port: started.port, headers, revision: target.revision };
+    driveLoad({ ...options, seconds: 1.5 });
+    const before = started.cpuMicros();
+    const { requests, seconds: took, statuses, errors } = driveLoad({ ...options, seconds });
+    if (errors > 0 || Object.keys(statuses).join() !== "200") {
+      throw new Error(`${target.name}: ${JSON.stringify(statuses)}, ${errors} errors`);
+    }
+    const cpuMicros = (started.cpuMicros() - before) / requests;
+    return { perSecond: requests / took, cpuMicros };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The load comes from a process of its own on the other core. */
+function driveLoad(options: Drive): LoadResult {
+  const args = ["-c", "1", node, import.meta.filename, "--drive", JSON.stringify(options)];
+  const result = spawnSync("taskset", args, {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  return JSON.parse(result.stdout) as LoadResult;
+}
+
+async function drive({ port, headers, revision, seconds: length }: Drive): Promise<void> {
+  const meta = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+  };
+  const bodies = Array.from({ length: 1000 }, (_, id) =>
+    JSON.stringify({
+      jsonrpc: "2.0",
+      id,
+      method: "tools/call",
+      params: {
+        name: "bench_0",
+        arguments: { text: `call ${id}` },
+        ...(revision === "2026-07-28" && { _meta: meta }),
+      },
+    }),
+  );
+  const done = await load({ port, path: "/mcp", headers, bodies, connections, seconds: length });
+  console.log(JSON.stringify(done));
+}
+
+function print(results: ReadonlyMap<string, readonly Figures[]>): void {
+  const median = (list: readonly Figures[], of: (figures: Figures) => number): number =>
+    list.map(of).toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? Number.NaN;
+  const base = median(results.get("bare fastify route") ?? [], (f) => f.perSecond);
+  console.log("| | calls/s | of the bare route | CPU µs/call |");
+  console.log("|---|---|---|---|");
+  for (const [name, list] of results) {
+    const perSecond = median(list, (f) => f.perSecond);
+    const cpu = median(list, (f) => f.cpuMicros).toFixed(1);
+    console.log(
+      `| ${name} | ${perSecond.toFixed(0)} | ${(perSecond / base).toFixed(2)} | ${cpu} |`,
+    );
+  }
+}
