@@ -17,8 +17,11 @@ import { accountIdOf } from "./ss58.ts";
 import { storagePrefix } from "./storage-key.ts";
 import { summarise } from "./summary.ts";
 
-/** From this size of the node's JSON on, a thread costs the event loop less than decoding does: bench/micro/decode.ts. */
-export const poolFromBytes = 64 * 1024;
+/**
+ * From this size of the node's JSON on, handing it to a thread costs the event loop less than decoding it here: measured by
+ * bench/micro/decode.ts, where both meet at about 256 KiB, some 0.5 ms.
+ */
+const poolFromBytes = 256 * 1024;
 
 const jobModule = new URL(
   import.meta.url.endsWith(".ts") ? "./job.ts" : "./job.js",
