@@ -45,7 +45,11 @@ function start(upstream: Upstream, options = "", path = ""): Promise<TestGateway
   });
 }
 
-async function seen(gateway: TestGateway, path: string, headers: Record<string, string> = {}): Promise<Seen> {
+async function seen(
+  gateway: TestGateway,
+  path: string,
+  headers: Record<string, string> = {},
+): Promise<Seen> {
   const response = await fetch(`${gateway.url}${path}`, { headers });
   assert.equal(response.status, 200);
   return (await response.json()) as Seen;
