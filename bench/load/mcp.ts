@@ -68,9 +68,9 @@ const targets: readonly Target[] = [
     start: (folder) => sluice(folder, () => Promise.resolve(statelessHeaders)),
   },
   {
-    name: "sluice, stateless, charges async",
+    name: "sluice, stateless, metering off",
     revision: "2026-07-28",
-    start: (folder) => sluice(folder, () => Promise.resolve(statelessHeaders), "async"),
+    start: (folder) => sluice(folder, () => Promise.resolve(statelessHeaders), "free"),
   },
   {
     name: "sluice, in a session (2025-11-25)",
@@ -103,7 +103,7 @@ function peer(file: string, ...args: string[]): Promise<Peer> {
 async function sluice(
   folder: string,
   more: (port: number, headers: readonly string[]) => Promise<readonly string[]>,
-  durability: "settled" | "async" = "settled",
+  meter: "meter" | "free" = "meter",
 ): Promise<Started> {
   const file = join(folder, "pipeline.yaml");
   const edge = [
@@ -117,9 +117,11 @@ async function sluice(
     server: { host: "127.0.0.1", port: "${PORT:-0}" },
     admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
     store: { data: join(folder, "data") },
-    metering: { durability },
     plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
-    plugins: { "mcp-tools": join(here, "mcp-tools.ts") },
+    plugins: {
+      "mcp-tools": join(here, "mcp-tools.ts"),
+      ...(meter === "free" && { free: join(here, "free.ts") }),
+    },
     tools: ["mcp-tools"],
     lists: { edge },
     unmatched: ["request-id"],
@@ -127,7 +129,7 @@ async function sluice(
       {
         path: "/mcp",
         methods: ["POST", "DELETE"],
-        run: [{ use: "edge" }, { authorize: { require: "key" } }, "meter"],
+        run: [{ use: "edge" }, { authorize: { require: "key" } }, meter],
         // What the load generator writes in `Host`.
         to: { mcp: { hosts: ["bench", "127.0.0.1"] } },
       },

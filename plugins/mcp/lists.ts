@@ -6,6 +6,7 @@ import type {
   ResourceTemplate,
   Tools,
 } from "sluice-gateway/plugin";
+import type { ResultFrame } from "./tool-result.ts";
 import { announcedRevisions, metaKeys } from "./revisions.ts";
 
 /** Who this server says it is; the same in `initialize`, `server/discover` and the server card. */
@@ -24,6 +25,8 @@ export interface Lists {
   readonly discover: string;
   /** `"io.modelcontextprotocol/serverInfo":{…}`. */
   readonly server: string;
+  /** Around the results of stateless calls. */
+  readonly statelessFrame: ResultFrame;
 }
 
 export function createLists(
@@ -45,11 +48,13 @@ export function createLists(
   if (hasPrompts(tools)) {
     byMethod.set("prompts/list", members({ prompts: tools.prompts.map(promptEntry) }));
   }
+  const server = members({ [metaKeys.server]: serverInfo });
   return {
     byMethod,
     initialize: members({ capabilities, serverInfo, instructions }),
     discover: members({ supportedVersions: announcedRevisions, capabilities, instructions }),
-    server: members({ [metaKeys.server]: serverInfo }),
+    server,
+    statelessFrame: { head: `"resultType":"complete",`, meta: `,${server}`, rich: true },
   };
 }
 

@@ -12,7 +12,7 @@ import {
 import { askedAgain, confirmationQuestion, takesForms, type Said } from "./confirmation.ts";
 import { errorText, failed, invalidParams, resultText, type RpcFailure } from "./json-rpc.ts";
 import { asking, type StatelessRequest } from "./stateless-result.ts";
-import { failedResult, toolResult, type ResultFrame } from "./tool-result.ts";
+import { failedResult, toolResult } from "./tool-result.ts";
 
 /** What the client brings to a call beside the tool's input. */
 interface Brought {
@@ -31,7 +31,7 @@ export async function callTool(
   const brought = bring(call, params, asker);
   if ("code" in brought) return failed(400, id, brought);
   const { said, dialogue } = brought;
-  const frame = frameOf(call);
+  const frame = call.server.lists.statelessFrame;
   if (said?.kind === "declined") {
     const declined = failedResult("GATEWAY_PERMISSION_DENIED", "the user declined", frame);
     return answered(call, resultText(id, declined));
@@ -83,8 +83,4 @@ function question(
   if (outcome.asks === undefined) return undefined;
   const asked = call.server.dialogues.ask(outcome.asks, dialogue, asker);
   return typeof asked === "string" ? asking(call, asked) : asked;
-}
-
-function frameOf({ server }: Call): ResultFrame {
-  return { head: `"resultType":"complete",`, meta: `,${server.lists.server}`, rich: true };
 }

@@ -1,0 +1,98 @@
+/** The event stream of a call: when it opens, what keeps it alive, what a slow client misses. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { EventStream } from "../../plugins/mcp/event-stream.ts";
+import type { Exchange, Sink } from "../../src/plugin.ts";
+import { manualClock } from "../../src/testing/clock.ts";
+
+interface Fake {
+  readonly x: Exchange;
+  readonly written: string[];
+  readonly sink: Sink;
+  /** Heads that were sent. */
+  opened: number;
+  ended: number;
+  /** Whether the client takes more. */
+  room: boolean;
+}
+
+function fakeExchange(): Fake {
+  const written: string[] = [];
+  const sink: Sink = {
+    onDrain: undefined,
+    write(chunk) {
+      written.push(Buffer.from(chunk).toString());
+      return fake.room;
+    },
+    end() {
+      fake.ended++;
+      return Promise.resolve();
+    },
+    fail() {},
+  };
+  const stream = (): Promise<Sink> => {
+    fake.opened++;
+    return Promise.resolve(sink);
+  };
+  // The stream uses nothing else of an exchange.
+  const x = { stream } as unknown as Exchange;
+  const fake: Fake = { x, written, sink, opened: 0, ended: 0, room: true };
+  return fake;
+}
+
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const progressOf = (text: string): unknown =>
+  (JSON.parse(text.slice(text.indexOf("{"))) as { params?: { progress: unknown } }).params
+    ?.progress;
+
+test("the stream opens with the first event and not before; what came early is not lost", async () => {
+  const fake = fakeExchange();
+  const events = new EventStream(fake.x, manualClock(), '"t"');
+  assert.equal(events.opened, false);
+  events.progress(1, 3);
+  events.progress(2, 3);
+  assert.equal(events.opened, true);
+  await events.end('{"id":1}');
+  assert.equal(fake.opened, 1);
+  assert.equal(fake.ended, 1);
+  assert.deepEqual(fake.written.map(progressOf), [1, 2, undefined]);
+  assert.equal(fake.written[2], 'event: message\ndata: {"id":1}\n\n');
+});
+
+test("what does not rise, is no number or comes after the answer is left out", async () => {
+  const fake = fakeExchange();
+  const events = new EventStream(fake.x, manualClock(), "1");
+  for (const done of [Number.NaN, Infinity, 0.5, 0.5, 0.2, -1, 2]) events.progress(done);
+  await events.end("{}");
+  events.progress(3);
+  await settled();
+  assert.deepEqual(fake.written.map(progressOf), [0.5, 2, undefined]);
+});
+
+test("a silent stream carries a comment every 15 s until its end", async () => {
+  const fake = fakeExchange();
+  const clock = manualClock();
+  const events = new EventStream(fake.x, clock, "1");
+  events.progress(1);
+  await settled();
+  clock.advance(45_000);
+  assert.deepEqual(fake.written.slice(1), [": \n\n", ": \n\n", ": \n\n"]);
+  await events.end("{}");
+  const { length } = fake.written;
+  clock.advance(60_000);
+  assert.equal(fake.written.length, length);
+});
+
+test("a client that does not read misses progress until it does, and never the answer", async () => {
+  const fake = fakeExchange();
+  const events = new EventStream(fake.x, manualClock(), "1");
+  events.progress(1);
+  await settled();
+  fake.room = false;
+  for (const done of [2, 3, 4]) events.progress(done);
+  fake.sink.onDrain?.();
+  events.progress(5);
+  events.progress(6);
+  await events.end("{}");
+  assert.deepEqual(fake.written.map(progressOf), [1, 2, 5, undefined]);
+});
