@@ -25,7 +25,15 @@ function built(path: string): { types: string; default: string } | string {
 function publishedManifest(): object {
   // Our own package.json: its fields are the ones declared above.
   const source = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
-  const { devDependencies: _, scripts: __, allowScripts: ___, exports, bin, ...rest } = source;
+  const {
+    devDependencies: _,
+    scripts: __,
+    allowScripts: ___,
+    knip: ____,
+    exports,
+    bin,
+    ...rest
+  } = source;
   return {
     ...rest,
     exports: Object.fromEntries(Object.entries(exports).map(([name, path]) => [name, built(path)])),

@@ -1,0 +1,20 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import manifest from "../../package.json" with { type: "json" };
+
+test("the package exports what is promised, and nothing else", async () => {
+  assert.deepEqual(manifest.exports, {
+    "./plugin": "./src/plugin.ts",
+    "./testing": "./src/testing/gateway.ts",
+    "./package.json": "./package.json",
+  });
+  assert.deepEqual(Object.keys(await import("sluice-gateway/plugin")).toSorted(), [
+    "addressKey",
+    "defineStep",
+    "defineSurface",
+    "defineTools",
+    "redact",
+    "refuse",
+    "toolFailure",
+  ]);
+});
