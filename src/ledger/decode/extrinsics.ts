@@ -17,6 +17,9 @@ const bare5 = 0x05;
 const signed4 = 0x84;
 const general5 = 0x45;
 
+/** How an extrinsic that this runtime cannot have made is told. */
+export const unknownCall = '"pallet":"unknown","method":"unknown"';
+
 export interface ReadExtrinsic {
   readonly entry: Entry;
   /** Offset of the arguments. */
@@ -98,7 +101,7 @@ function itemJson(runtime: Runtime, list: string, start: number, end: number): s
   const raw = list.slice(start, end);
   // What is no hex goes back as it came, if nothing in it needs a second look.
   if (bytes === undefined && !/^[\x20-\x5b\x5d-\x7e]*$/.test(raw)) return undefined;
-  return `,"pallet":"unknown","method":"unknown","args":"0x","isSigned":false,"raw":"${raw}"}`;
+  return `,${unknownCall},"args":"0x","isSigned":false,"raw":"${raw}"}`;
 }
 
 function afterSpace(text: string, at: number): number {

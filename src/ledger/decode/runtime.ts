@@ -1,6 +1,7 @@
 /** What decoding needs of one runtime, made of its metadata: calls and events by their indexes, shapes around them. */
 import { asciiJson } from "./ascii-json.ts";
-import type { Metadata, Pallet, StorageEntry, TypeDef, Variant } from "./metadata.ts";
+import type { Metadata, Pallet, StorageEntry } from "./metadata.ts";
+import type { TypeDef, Variant } from "./type-registry.ts";
 import { readMetadata } from "./metadata.ts";
 import { Shapes, skip, type Shape } from "./shape.ts";
 

@@ -133,3 +133,10 @@ export class Cursor {
     return at;
   }
 }
+
+/** A list of things that take at least a byte each. */
+export function readList<T>(cursor: Cursor, read: () => T): T[] {
+  const list: T[] = [];
+  for (let left = cursor.count(1); left > 0 && !cursor.dead; left--) list.push(read());
+  return list;
+}

@@ -5,7 +5,7 @@
  *
  * Bounded whatever the bytes say: a part that is stepped on takes at least one byte, and nesting ends at `maxDepth`.
  */
-import type { Field, Primitive, TypeDef } from "./metadata.ts";
+import type { Field, Primitive, TypeDef } from "./type-registry.ts";
 import { broken, compact, readCompact, skipCompact } from "./scale.ts";
 
 /** What `Shape.op` says about how a value reaches its end. */

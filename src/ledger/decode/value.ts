@@ -3,7 +3,7 @@
  * fields of an account. Integers are decimal strings, bytes hex, accounts addresses; an enum is `{ Variant: … }`, or its
  * name where it holds nothing; a call is `{ pallet, method, args }`. Bounded: what is too much ends in `…`.
  */
-import type { Field, Primitive, TypeDef, Variant } from "./metadata.ts";
+import type { Field, Primitive, TypeDef, Variant } from "./type-registry.ts";
 import type { Runtime } from "./runtime.ts";
 import { broken, compact, readCompact, skipCompact } from "./scale.ts";
 import { addressOf } from "./ss58.ts";

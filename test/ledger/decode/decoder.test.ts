@@ -252,6 +252,27 @@ test("metadata that does not fit is fetched again, at most once a minute", async
   assert.equal(node.asked("state_getMetadata"), 2);
 });
 
+test("an extrinsic that is unknown has the metadata fetched again, too", async () => {
+  let metadata = "0x6d6574610e";
+  await using node = scriptedNode({ ...script, state_getMetadata: () => ({ value: metadata }) });
+  assert.deepEqual(await node.decoder.extrinsics(bytes, block.hash), failed("undecodable"));
+  metadata = chain.metadata;
+  node.clock.advance(60_000);
+  const list = JSON.stringify(extrinsics);
+  const text = bytes.toString().replace(list, JSON.stringify(["0x00", ...extrinsics]));
+  const odd = Buffer.from(text);
+  const said = JSON.parse(jsonOf(await node.decoder.extrinsics(odd, block.hash)));
+  assert.deepEqual(
+    said.map((item: { method: string }) => item.method === "unknown"),
+    [true, ...extrinsics.map(() => false)],
+  );
+  assert.equal(node.asked("state_getMetadata"), 2);
+  node.clock.advance(60_000);
+  assert.deepEqual(JSON.parse(jsonOf(await node.decoder.extrinsics(odd, block.hash))), said);
+  jsonOf(await node.decoder.extrinsics(odd, block.hash));
+  assert.equal(node.asked("state_getMetadata"), 3);
+});
+
 test("eight runtimes are kept, the one used last the longest", async () => {
   let specVersion = 0;
   await using node = scriptedNode({
