@@ -5,6 +5,8 @@ import { accountJson } from "../../../src/ledger/decode/account.ts";
 import { eventsJson } from "../../../src/ledger/decode/events.ts";
 import { extrinsicsJson } from "../../../src/ledger/decode/extrinsics.ts";
 import { createRuntime, type Runtime } from "../../../src/ledger/decode/runtime.ts";
+import { compact, readCompact } from "../../../src/ledger/decode/scale.ts";
+import { skip } from "../../../src/ledger/decode/shape.ts";
 import {
   demoChain,
   fixture,
@@ -16,6 +18,7 @@ import {
   type Chain,
 } from "./chains.ts";
 import { judgeOf } from "./judge.ts";
+import { compactBytes } from "./make-metadata.ts";
 
 function runtimeOf(metadata: string): Runtime {
   const runtime = createRuntime(Buffer.from(metadata.slice(2), "hex"));
@@ -55,6 +58,29 @@ for (const set of fixtureSets) {
     );
   }
 }
+
+test("signed extrinsics made general ones, version 5, read as @polkadot/types reads them", () => {
+  const { metadata, blocks } = demoChain();
+  const runtime = runtimeOf(metadata);
+  const judge = judgeOf(metadata);
+  const { address, signature } = runtime.around;
+  assert(address !== undefined && signature !== undefined);
+  let compared = 0;
+  for (const raw of blocks.flatMap(({ result }) => result.block.extrinsics)) {
+    const bytes = Buffer.from(raw.slice(2), "hex");
+    assert(readCompact(bytes, 0, bytes.length));
+    const start = compact.next;
+    if (bytes[start] !== 0x84) continue;
+    const signatureAt = skip(address, bytes, start + 1, bytes.length);
+    const extensionsAt = skip(signature, bytes, signatureAt, bytes.length);
+    const body = Buffer.concat([Buffer.from([0x45, 0]), bytes.subarray(extensionsAt)]);
+    const general = `0x${Buffer.concat([compactBytes(body.length), body]).toString("hex")}`;
+    const expected = JSON.stringify([judge.extrinsic(general, 0)]);
+    assert.equal(extrinsicsJson(runtime, JSON.stringify([general])), expected);
+    compared++;
+  }
+  assert(compared > 20);
+});
 
 interface Expected {
   readonly blocks: readonly {
