@@ -4,7 +4,10 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { startGateway } from "../../src/server/gateway.ts";
-import type { Log } from "../../src/plugin.ts";
+import { createSeal } from "../../src/store/seal.ts";
+import { manualClock } from "../../src/testing/clock.ts";
+import { createSessions } from "../../plugins/mcp/sessions.ts";
+import type { Claims, Log } from "../../src/plugin.ts";
 import type { TestGateway } from "../../src/testing/gateway.ts";
 import {
   ask,
@@ -116,6 +119,32 @@ test("a session is known after a restart, bound to its key, and ended once and f
   } finally {
     await restarted.stop();
   }
+});
+
+test("a session ends with its time, and within a second on another replica", () => {
+  const clock = manualClock();
+  const ended = new Set<string>();
+  const claims: Claims = {
+    claim: (id) => ended.size < ended.add(id).size,
+    has: (id) => ended.has(id),
+  };
+  const parts = { seal: createSeal("test"), claims, clock };
+  const [here, there] = [createSessions(parts), createSessions(parts)];
+  const token = here.begin("key_1", "2025-11-25");
+  const found = there.find(token, "key_1");
+  assert.equal(found?.revision, "2025-11-25");
+  assert.equal(there.find(token, "key_2"), undefined);
+  here.end(found);
+  assert.equal(here.find(token, "key_1"), undefined);
+  clock.advance(1000);
+  assert.equal(there.find(token, "key_1"), undefined);
+  const long = here.begin("key_1", "2025-11-25");
+  clock.advance(7 * 24 * 3600_000 - 1);
+  assert.ok(here.find(long, "key_1"));
+  clock.advance(1);
+  assert.equal(there.find(long, "key_1"), undefined);
+  clock.advance(999);
+  assert.equal(here.find(long, "key_1"), undefined);
 });
 
 test("initialize in a lost session begins another one", async () => {
