@@ -1,5 +1,5 @@
 /** The real clock. */
-import type { Clock } from "./services.ts";
+import type { Clock } from "./services/clock.ts";
 
 export const systemClock: Clock = {
   now: () => Date.now(),

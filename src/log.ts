@@ -1,7 +1,7 @@
 /** The gateway's log: pino's JSON lines, with what must never be in a log taken out of every line. */
 import { pino } from "pino";
 import { redact } from "./redact.ts";
-import type { Log } from "./services.ts";
+import type { Log } from "./services/log.ts";
 
 export interface LogOptions {
   /** pino's levels: trace, debug, info, warn, error, fatal, silent. */

@@ -3,7 +3,7 @@
  * asks, and brings the metrics of the process (CPU, memory, event loop, garbage collection).
  */
 import { collectDefaultMetrics, Registry, type Metric } from "prom-client";
-import type { Counter, Family, Gauge, Histogram, Metrics } from "./services.ts";
+import type { Counter, Family, Gauge, Histogram, Metrics } from "./services/metrics.ts";
 
 export interface RenderedMetrics extends Metrics {
   /** Everything in the text exposition format. */

@@ -8,11 +8,24 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
-import type { JsonSchema, Host } from "./services.ts";
+import type { Host } from "./services.ts";
+import type { JsonSchema } from "./services/json.ts";
 import type { Prompt, ResourceTemplate } from "./prompt.ts";
 import type { Resource, Tool } from "./tool.ts";
 
 export type * from "./services.ts";
+export type * from "./services/accounts.ts";
+export type * from "./services/clock.ts";
+export type * from "./services/decoder.ts";
+export type * from "./services/evidence.ts";
+export type * from "./services/json.ts";
+export type * from "./services/ledger.ts";
+export type * from "./services/log.ts";
+export type * from "./services/meter.ts";
+export type * from "./services/metrics.ts";
+export type * from "./services/networks.ts";
+export type * from "./services/store.ts";
+export type * from "./services/upstream.ts";
 export type * from "./tool.ts";
 export type * from "./prompt.ts";
 export { toolFailure } from "./tool.ts";

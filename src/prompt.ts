@@ -2,7 +2,7 @@
  * The contract of what a `tools` plugin offers agents beside plain tools, by the names of the Model Context Protocol:
  * content other than JSON, prompts, and questions that a client answers. Exported through `sluice-gateway/plugin`.
  */
-import type { Capability, KeyPrincipal } from "./services.ts";
+import type { Capability, KeyPrincipal } from "./services/accounts.ts";
 import type { ToolFailure } from "./tool.ts";
 
 /** One piece of content in the protocol's own shape: `text`, `image`, `audio`, `resource` or `resource_link`. */

@@ -4,7 +4,9 @@
  */
 import type { GatewayCode } from "./errors.ts";
 import type { Content, Dialogue, Prompt, Questions, ResourceTemplate } from "./prompt.ts";
-import type { Capability, Charge, JsonSchema, KeyPrincipal } from "./services.ts";
+import type { Capability, KeyPrincipal } from "./services/accounts.ts";
+import type { JsonSchema } from "./services/json.ts";
+import type { Charge } from "./services/meter.ts";
 
 /** Hints for agents, as the Model Context Protocol defines them. `write` tools may not claim `readOnlyHint`. */
 export interface ToolAnnotations {

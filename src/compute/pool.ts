@@ -8,7 +8,8 @@
  */
 import { availableParallelism } from "node:os";
 import { move, Piscina } from "piscina";
-import type { Clock, Counter, Metrics } from "../services.ts";
+import type { Clock } from "../services/clock.ts";
+import type { Counter, Metrics } from "../services/metrics.ts";
 
 export interface ComputeJob {
   /** URL of the module whose default export does it: `(input) => ComputeResult`. */

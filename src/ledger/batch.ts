@@ -1,5 +1,5 @@
 /** A JSON-RPC batch: its calls run side by side, a few at a time, and their answers come back in request order. */
-import type { LedgerRpc } from "../services.ts";
+import type { LedgerRpc } from "../services/ledger.ts";
 import { arrayOf, type Body } from "./body.ts";
 import type { Calls } from "./calls.ts";
 import { errorResponse, nodeResponse } from "./envelope.ts";

@@ -1,5 +1,5 @@
 /** Answers calls of whitelisted methods: from the cache, from an identical call in flight, from a node. */
-import type { Metrics } from "../services.ts";
+import type { Metrics } from "../services/metrics.ts";
 import type { Body } from "./body.ts";
 import { AnswerCache } from "./cache.ts";
 import { isImmutable } from "./finality.ts";

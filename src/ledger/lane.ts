@@ -1,5 +1,6 @@
 /** A whitelisted method with what the ledger keeps for it: its kept answers, its calls in flight, its counters. */
-import type { ChargeLine, Counter, Metrics } from "../services.ts";
+import type { ChargeLine } from "../services/meter.ts";
+import type { Counter, Metrics } from "../services/metrics.ts";
 import type { AnswerCache, Room } from "./cache.ts";
 import type { Flight } from "./flight.ts";
 import type { Method } from "./whitelist.ts";

@@ -1,14 +1,9 @@
 /** The ledger: a pool of nodes behind a whitelist, a cache and single flight. The service that plugins call `Ledger`. */
 import type { UpstreamConfig } from "../config/config.ts";
-import type {
-  Clock,
-  Ledger,
-  LedgerAnswer,
-  LedgerMethod,
-  LedgerRpc,
-  Log,
-  Metrics,
-} from "../services.ts";
+import type { Clock } from "../services/clock.ts";
+import type { Ledger, LedgerAnswer, LedgerMethod, LedgerRpc } from "../services/ledger.ts";
+import type { Log } from "../services/log.ts";
+import type { Metrics } from "../services/metrics.ts";
 import { ownBody, type Body } from "./body.ts";
 import { Calls } from "./calls.ts";
 import type { Waiter } from "./flight.ts";

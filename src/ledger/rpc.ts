@@ -1,5 +1,5 @@
 /** A JSON-RPC body for the node, read and priced before anything is sent: `Ledger.rpc`. */
-import type { LedgerRpc } from "../services.ts";
+import type { LedgerRpc } from "../services/ledger.ts";
 import { readRequest } from "../stream/json/request.ts";
 import type { RpcItem } from "../stream/json/envelope.ts";
 import type { Body } from "./body.ts";

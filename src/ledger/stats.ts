@@ -1,5 +1,5 @@
 /** What the ledger shows on /metrics beside the counters of its lanes. */
-import type { Counter, Metrics } from "../services.ts";
+import type { Counter, Metrics } from "../services/metrics.ts";
 import type { AnswerCache } from "./cache.ts";
 import type { NodeFailure } from "./node.ts";
 

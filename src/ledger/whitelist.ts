@@ -1,6 +1,6 @@
 /** A deployment's whitelist: the table of known methods with what pipeline.yaml changes of it. */
 import type { UpstreamConfig } from "../config/config.ts";
-import type { LedgerMethod } from "../services.ts";
+import type { LedgerMethod } from "../services/ledger.ts";
 import { knownMethods, nodeNames, unknownMethod, type Lifetime } from "./methods.ts";
 
 /** A whitelisted method with all that the data path needs, looked up once by the client's name for it. */

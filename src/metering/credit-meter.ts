@@ -6,15 +6,9 @@
  * only memory, unless bytes will leave before it settles (`streamed`). A response that is not streamed does not leave
  * before its charge is on disk; a crash in between leaves nothing given and nothing owed, so no intent is needed.
  */
-import type {
-  ChargeLine,
-  Clock,
-  CuRefusal,
-  KeyPrincipal,
-  Meter,
-  Reservation,
-  Workspace,
-} from "../services.ts";
+import type { KeyPrincipal, Workspace } from "../services/accounts.ts";
+import type { Clock } from "../services/clock.ts";
+import type { ChargeLine, CuRefusal, Meter, Reservation } from "../services/meter.ts";
 import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
 import type { Journal } from "./journal.ts";
 import type { MeterMetrics } from "./metrics.ts";

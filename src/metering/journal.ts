@@ -5,7 +5,8 @@
  * thread pays neither a message nor a promise for each charge.
  */
 import { Worker } from "node:worker_threads";
-import type { Clock, Log } from "../services.ts";
+import type { Clock } from "../services/clock.ts";
+import type { Log } from "../services/log.ts";
 import { StoreError } from "../store/store-error.ts";
 import type { JournalMessage, JournalWorkerData } from "./journal-worker.ts";
 import type { JournalMetrics } from "./metrics.ts";

@@ -1,5 +1,9 @@
 /** Opens the meter: the journal brought in order after whatever happened, balances known, the thread started. */
-import type { Clock, Log, Meter, Metrics, Workspace } from "../services.ts";
+import type { Workspace } from "../services/accounts.ts";
+import type { Clock } from "../services/clock.ts";
+import type { Log } from "../services/log.ts";
+import type { Meter } from "../services/meter.ts";
+import type { Metrics } from "../services/metrics.ts";
 import { loadBalances } from "./balances.ts";
 import { CreditMeter } from "./credit-meter.ts";
 import { CreditBook } from "./credit.ts";

@@ -1,5 +1,5 @@
 /** What /metrics says of metering. */
-import type { Counter, Gauge, Histogram, Metrics } from "../services.ts";
+import type { Counter, Gauge, Histogram, Metrics } from "../services/metrics.ts";
 
 export interface JournalMetrics {
   readonly writable: Gauge;

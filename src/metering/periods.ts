@@ -2,7 +2,7 @@
  * Billing periods (calendar months, UTC) and what a workspace draws in one: the plan's included amount first, then the
  * purchased balance, then overage (gateway.md, "Credit Units"; decisions.md section 3). Milli-CU throughout.
  */
-import type { Plan, Workspace } from "../services.ts";
+import type { Plan, Workspace } from "../services/accounts.ts";
 
 export interface Period {
   /** Milliseconds since 1970. */

@@ -1,5 +1,6 @@
 /** One reservation, from its taking to its end. */
-import type { ChargeLine, KeyPrincipal, Reservation } from "../services.ts";
+import type { KeyPrincipal } from "../services/accounts.ts";
+import type { ChargeLine, Reservation } from "../services/meter.ts";
 import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
 
 /** Who is told how a reservation ends: the meter. */

@@ -1,6 +1,7 @@
 /** Things that may happen once, kept in the data folder: they survive a restart. */
 import { join } from "node:path";
-import type { Claims, Clock } from "../services.ts";
+import type { Clock } from "../services/clock.ts";
+import type { Claims } from "../services/store.ts";
 import { openDatabase } from "./sqlite.ts";
 
 const migrations = [

@@ -2,7 +2,7 @@
 import { createHmac, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Seal } from "../services.ts";
+import type { Seal } from "../services/store.ts";
 import { explain, StoreError } from "./store-error.ts";
 
 /** `secret`: the deployment's; the same on every replica. */

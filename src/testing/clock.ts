@@ -1,5 +1,5 @@
 /** A clock that only a test moves. */
-import type { Clock } from "../services.ts";
+import type { Clock } from "../services/clock.ts";
 
 interface Timer {
   due: number;

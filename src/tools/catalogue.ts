@@ -1,6 +1,9 @@
 /** The catalogue: every tool of the deployment, and the one way in which any of them is called. */
 import type { Prompt, ResourceTemplate } from "../prompt.ts";
-import type { Claims, Clock, Log, Metrics, Seal } from "../services.ts";
+import type { Clock } from "../services/clock.ts";
+import type { Log } from "../services/log.ts";
+import type { Metrics } from "../services/metrics.ts";
+import type { Claims, Seal } from "../services/store.ts";
 import {
   toolFailure,
   type CatalogueEntry,

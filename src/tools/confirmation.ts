@@ -4,7 +4,9 @@
  * once: across replicas and restarts, because its claim is kept in the store.
  */
 import { createHash, randomUUID } from "node:crypto";
-import type { Claims, Clock, JsonSchema, Seal } from "../services.ts";
+import type { Clock } from "../services/clock.ts";
+import type { JsonSchema } from "../services/json.ts";
+import type { Claims, Seal } from "../services/store.ts";
 import { toolFailure, type ToolFailure } from "../tool.ts";
 import { canonicalJson } from "./canonical-json.ts";
 

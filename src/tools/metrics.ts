@@ -1,5 +1,5 @@
 /** What is counted of every tool. The names of catalogued tools are the only label values: never a client's text. */
-import type { Counter, Histogram, Metrics } from "../services.ts";
+import type { Counter, Histogram, Metrics } from "../services/metrics.ts";
 
 export interface ToolMetrics {
   readonly succeeded: Counter;

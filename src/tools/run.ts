@@ -1,6 +1,7 @@
 /** One call of one tool, from its input to its outcome. */
 import { gatewayErrors } from "../errors.ts";
-import type { Clock, Log } from "../services.ts";
+import type { Clock } from "../services/clock.ts";
+import type { Log } from "../services/log.ts";
 import {
   toolFailure,
   type ToolCaller,

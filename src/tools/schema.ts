@@ -1,6 +1,6 @@
 /** Input schemas of tools: compiled once, their violations told by path and reason. */
 import { Ajv2020, type ErrorObject, type Options } from "ajv/dist/2020.js";
-import type { JsonSchema } from "../services.ts";
+import type { JsonSchema } from "../services/json.ts";
 
 export interface Violation {
   /** JSON Pointer into the input; empty for the input itself. */

@@ -2,7 +2,7 @@
 import type { UpstreamConfig } from "../../src/config/config.ts";
 import { openLedger, type LedgerService } from "../../src/ledger/ledger.ts";
 import { createMetrics, type RenderedMetrics } from "../../src/metrics.ts";
-import type { Log } from "../../src/services.ts";
+import type { Log } from "../../src/services/log.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { FakePool } from "./fake-pool.ts";
 

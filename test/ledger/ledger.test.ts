@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { LedgerService } from "../../src/ledger/ledger.ts";
-import type { LedgerAnswer } from "../../src/services.ts";
+import type { LedgerAnswer } from "../../src/services/ledger.ts";
 import { hash, request, testLedger } from "./fixture.ts";
 
 function call(

@@ -1,13 +1,8 @@
 /** The service that plugins call `Decoder`: asks the node, finds the runtime, and has its bytes decoded. */
 import type { ComputePool } from "../../compute/pool.ts";
-import type {
-  CallSummary,
-  Clock,
-  DecodedJson,
-  DecodeFailure,
-  Decoder,
-  Ledger,
-} from "../../services.ts";
+import type { Clock } from "../../services/clock.ts";
+import type { CallSummary, DecodedJson, DecodeFailure, Decoder } from "../../services/decoder.ts";
+import type { Ledger } from "../../services/ledger.ts";
 import { accountJson, accountKey } from "./account.ts";
 import { ask, isHash, parsed, type Asked } from "./ask.ts";
 import { splitBlock } from "./block.ts";

@@ -3,7 +3,9 @@
  * blocks ask for it at once; the eight used last are kept, by name and version of their specification. (A pool's nodes
  * share one genesis: it ejects the others. So the chain is not part of the key.)
  */
-import type { Clock, DecodeFailure, Ledger } from "../../services.ts";
+import type { Clock } from "../../services/clock.ts";
+import type { DecodeFailure } from "../../services/decoder.ts";
+import type { Ledger } from "../../services/ledger.ts";
 import { ask, isHash, isRecord, parsed, type Asked } from "./ask.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
 

@@ -1,5 +1,5 @@
 /** What an extrinsic would do, in words that a person can check. */
-import type { CallSummary } from "../../services.ts";
+import type { CallSummary } from "../../services/decoder.ts";
 import { readExtrinsic } from "./extrinsics.ts";
 import type { Runtime } from "./runtime.ts";
 import { ValueReader } from "./value.ts";

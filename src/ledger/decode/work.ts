@@ -1,6 +1,6 @@
 /** Where decoding happens: here or in a thread, and once more where the runtime may have been the wrong one. */
 import type { ComputePool } from "../../compute/pool.ts";
-import type { DecodedJson, DecodeFailure } from "../../services.ts";
+import type { DecodedJson, DecodeFailure } from "../../services/decoder.ts";
 import { unknownCall } from "./extrinsics.ts";
 import { decodeText, type DecodeJob, type JobKind } from "./job.ts";
 import type { Found, LoadedRuntime, Runtimes } from "./runtimes.ts";

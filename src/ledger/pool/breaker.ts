@@ -2,7 +2,7 @@
  * Takes a node out after calls to it failed one after the other, and asks for a probe when it has sat out its time:
  * a probe, so that no caller's request is the guinea pig.
  */
-import type { Clock } from "../../services.ts";
+import type { Clock } from "../../services/clock.ts";
 
 const FAILURES_IN_A_ROW = 5;
 const FIRST_MS = 1_000;

@@ -6,7 +6,7 @@
  * A call cannot be taken back: the node works on it until it has answered, and a connection that were cut to forget it
  * would let callers who leave put more work on the node than it has connections.
  */
-import type { Clock } from "../../services.ts";
+import type { Clock } from "../../services/clock.ts";
 import type { Call, Job, NodeClient } from "./call.ts";
 import { FAILURES } from "./failure.ts";
 import { HttpConnection, type ConnectionOwner } from "./http-connection.ts";

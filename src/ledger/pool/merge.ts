@@ -2,7 +2,7 @@
  * Sends the cheap calls of one turn of the event loop as one JSON-RPC batch: one write, one read and one head instead
  * of many. A node works through a batch one item after the other, so only calls that cost it next to nothing ride.
  */
-import type { Clock } from "../../services.ts";
+import type { Clock } from "../../services/clock.ts";
 import { splitBatch, type SplitResponse } from "../../stream/json/response.ts";
 import { NO_ID, type Call, type Job, type NodeClient } from "./call.ts";
 import { FAILURES, type Failure } from "./failure.ts";

@@ -1,5 +1,5 @@
 /** The metrics of one node. Labels come from the configuration only. */
-import type { Counter, Gauge, Histogram, Metrics } from "../../services.ts";
+import type { Counter, Gauge, Histogram, Metrics } from "../../services/metrics.ts";
 import { COMPLAINTS, type Complaint } from "./complaint.ts";
 import { FAILURES, type Failure } from "./failure.ts";
 

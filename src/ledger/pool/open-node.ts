@@ -1,6 +1,7 @@
 /** Opens the connections to one node, by the scheme of its url. */
 import type { UpstreamConfig } from "../../config/config.ts";
-import type { Clock, Metrics } from "../../services.ts";
+import type { Clock } from "../../services/clock.ts";
+import type { Metrics } from "../../services/metrics.ts";
 import type { NodeClient } from "./call.ts";
 import { HttpClient } from "./http-client.ts";
 import { MergingClient } from "./merge.ts";

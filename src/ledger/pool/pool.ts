@@ -2,7 +2,9 @@
  * Spreads calls over the nodes of an upstream. A call goes to the less busy of two usable nodes taken in turn; a read
  * that fails there moves on to at most two others.
  */
-import type { Clock, Log, Metrics } from "../../services.ts";
+import type { Clock } from "../../services/clock.ts";
+import type { Log } from "../../services/log.ts";
+import type { Metrics } from "../../services/metrics.ts";
 import type { NodePool, NodeRequest } from "../node.ts";
 import { Call } from "./call.ts";
 import type { Failure } from "./failure.ts";

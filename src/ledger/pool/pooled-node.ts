@@ -1,5 +1,5 @@
 /** One node of a pool: its connections, what it said when last probed, and what is held against it. */
-import type { Clock } from "../../services.ts";
+import type { Clock } from "../../services/clock.ts";
 import { Breaker } from "./breaker.ts";
 import type { NodeClient } from "./call.ts";
 import type { Complaint } from "./complaint.ts";

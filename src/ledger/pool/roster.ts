@@ -1,5 +1,6 @@
 /** Who of a pool's nodes is usable: probes them, compares them, ejects them and takes them back. */
-import type { Clock, Log } from "../../services.ts";
+import type { Clock } from "../../services/clock.ts";
+import type { Log } from "../../services/log.ts";
 import { COMPLAINTS, judge, type Complaint } from "./complaint.ts";
 import type { Observation } from "./probe.ts";
 import type { PooledNode } from "./pooled-node.ts";

@@ -6,7 +6,7 @@
  * matched to its call and ends the connection.
  */
 import { WebSocket } from "ws";
-import type { Clock } from "../../services.ts";
+import type { Clock } from "../../services/clock.ts";
 import { splitResponse } from "../../stream/json/response.ts";
 import { skipSpace, skipValue } from "../../stream/json/scan.ts";
 import type { Call, NodeClient } from "./call.ts";

@@ -1,5 +1,5 @@
 /** Reads one JSON-RPC request object: which members it has and where their values stand. */
-import type { JsonRpcItem } from "../../services.ts";
+import type { JsonRpcItem } from "../../services/json.ts";
 import {
   closeBrace,
   comma,

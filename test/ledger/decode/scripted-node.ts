@@ -2,7 +2,8 @@
 import { openComputePool, type ComputePool } from "../../../src/compute/pool.ts";
 import { createDecoder } from "../../../src/ledger/decode/decoder.ts";
 import { createMetrics } from "../../../src/metrics.ts";
-import type { Decoder, Ledger, LedgerAnswer } from "../../../src/services.ts";
+import type { Decoder } from "../../../src/services/decoder.ts";
+import type { Ledger, LedgerAnswer } from "../../../src/services/ledger.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 import { eventsKey, type Chain } from "./chains.ts";
 

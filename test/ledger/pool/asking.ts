@@ -1,5 +1,6 @@
 /** What tests of the pool share: a request that remembers how it ended, and services that do nothing. */
-import type { Log, Metrics } from "../../../src/services.ts";
+import type { Log } from "../../../src/services/log.ts";
+import type { Metrics } from "../../../src/services/metrics.ts";
 import { Call } from "../../../src/ledger/pool/call.ts";
 import type { Failure } from "../../../src/ledger/pool/failure.ts";
 import type { NodeRequest } from "../../../src/ledger/node.ts";

@@ -1,0 +1,86 @@
+/** The service `host.meter` and the account of an exchange: implemented in src/metering and by the step `meter`. */
+import type { Reply } from "../plugin.ts";
+import type { KeyPrincipal } from "./accounts.ts";
+
+/** One charge as the journal keeps it. `costMilli` is a non-negative safe integer. */
+export interface ChargeLine {
+  readonly surface: string;
+  readonly method: string;
+  readonly model?: string;
+  readonly costMilli: number;
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+  readonly estimated?: boolean;
+  readonly outcome?: string;
+}
+
+/** Why a reservation did not fit; `details` of the 429 (decisions.md section 3). */
+export interface CuRefusal {
+  readonly kind: "refused";
+  readonly window: "24h" | "30d" | undefined;
+  readonly usedCuMilli: number;
+  readonly limitCuMilli: number;
+}
+
+/** Credit taken from every scope at once and not yet charged. Exactly one of `settle` and `release` ends it. */
+export interface Reservation {
+  readonly kind: "reserved";
+  readonly costMilli: number;
+  /** Of a `streamed` one: resolves when its intent is on disk, and no byte may leave before; rejects when it cannot be. */
+  readonly journalled?: Promise<void> | undefined;
+  /**
+   * Charges the lines (their sum may differ from what was reserved) and frees the rest. Resolves when the charge is on
+   * disk (at once with `metering.durability: async`); rejects when it could not be written, and then charges nothing.
+   */
+  settle(lines: readonly ChargeLine[]): Promise<void>;
+  /** Frees it without a charge. Does nothing after `settle`. */
+  release(): void;
+}
+
+export interface Meter {
+  /**
+   * Takes `costMilli` from 24h, 30d and plan at once, or from none.
+   * `streamed`: bytes will leave before the charge settles, so the intent is journalled first and a crash can find it.
+   * `force`: takes it whatever the limits say (a meter in shadow mode counts, and refuses nothing).
+   * While the journal cannot write, answers `{ kind: "unavailable" }` (503): nothing is served unmetered.
+   */
+  reserve(
+    principal: KeyPrincipal,
+    costMilli: number,
+    about: {
+      readonly requestId: string;
+      readonly surface: string;
+      /** What the agent calls itself, for the record of a charge: printable, bounded. */
+      readonly agent?: string | undefined;
+      readonly streamed?: boolean | undefined;
+      readonly force?: boolean | undefined;
+    },
+  ): Reservation | CuRefusal | { readonly kind: "unavailable" };
+}
+
+/** One call's share of an exchange's account, where an exchange holds several calls. End it exactly once. */
+export interface ChargePart {
+  /** Charges the lines and gives back the rest. */
+  settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
+  release(): void;
+}
+
+/** The slot `charge` of the `meter` step: the exchange's own account. */
+export interface Charge {
+  /** Reserves; a Reply is the refusal to send (429 with details, 503). Adds to an earlier reservation. */
+  reserve(costMilli: number, options?: { readonly streamed?: boolean }): Reply | undefined;
+  /** Says what is really owed. Called at most once. The core waits for the disk before the last byte leaves. */
+  settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
+  /**
+   * Reserves for one of several calls of the exchange, which settles or releases on its own. Beside parts, `reserve` and
+   * `settle` are not used.
+   */
+  open(costMilli: number): ChargePart | CuRefusal | { readonly kind: "unavailable" };
+  /** Sum of the settled lines, of parts too; undefined before anything was settled. */
+  readonly usedMilli: number | undefined;
+  /**
+   * After `reserve` with `streamed`: await it before the first byte. Resolves when a crash can no longer lose the
+   * reservation; a Reply is the refusal to send instead (503, the journal cannot be written).
+   */
+  readonly journalled?: Promise<Reply | undefined> | undefined;
+}

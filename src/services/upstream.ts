@@ -1,0 +1,38 @@
+/** The services `host.upstream` and `host.forwarder`: implemented in src/stream. */
+import type { Exchange, Reply } from "../plugin.ts";
+
+/** What changes on the way through a forwarder. Header names in any case. */
+export interface ForwardOptions {
+  readonly request?: FieldChanges;
+  readonly response?: FieldChanges;
+  /** Sends the client's `Authorization`, which holds its API key, to the upstream. */
+  readonly passAuthorization?: boolean;
+  /** The largest request body, bytes; undefined: any. */
+  readonly bodyBytes?: number;
+}
+export interface FieldChanges {
+  /** Sent instead of any field of the same name. */
+  readonly set?: Readonly<Record<string, string>>;
+  readonly remove?: readonly string[];
+}
+
+/** The streamed way to an upstream (src/stream): bodies pass in both directions and are held in neither. */
+export interface Forwarder {
+  /**
+   * Sends the request on, with `target` (path and query, `/…`) in place of its own, and streams the answer back.
+   * Resolves to a Reply when nothing reached the client (503 of a failed upstream, 413), to undefined when the
+   * answer has ended, however it did. Rejects only for bugs.
+   */
+  forward(x: Exchange, target?: string): Promise<Reply | undefined>;
+}
+
+/** An upstream of pipeline.yaml as written there, defaults filled in. */
+export interface Upstream {
+  readonly name: string;
+  readonly urls: readonly string[];
+  readonly connectMs: number;
+  readonly headersMs: number;
+  readonly idleMs: number;
+  /** The most connections to one url. */
+  readonly connections: number;
+}
