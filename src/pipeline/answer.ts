@@ -3,19 +3,39 @@ import { refuse } from "../errors.ts";
 import type { Outcome, Reply } from "../plugin.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { LiveResponseHead } from "./response-head.ts";
+import { forgiven, shadowed } from "./shadow.ts";
 
-/** Sends a reply of known size through the hooks of every step that was entered. */
+type Body = string | Uint8Array | undefined;
+
+/** Sends a reply of known size through the hooks of every step that was entered. Never throws. */
 export function answer(x: LiveExchange, reply: Reply, from: "step" | "surface"): void {
-  const head = new LiveResponseHead(reply, from, false);
   if (reply.outcome !== undefined) x.forcedOutcome = reply.outcome;
-  const waiting = responseHeaders(x, head, 0);
-  if (waiting === undefined) endOfReply(x, head, reply.body, 0);
-  else void waiting.then(() => endOfReply(x, head, reply.body, 0));
+  ascend(x, new LiveResponseHead(reply, from, false), reply.body, 0);
+}
+
+/** Runs the response hooks over a head, then those of the end from index `end`, then sends. */
+function ascend(x: LiveExchange, head: LiveResponseHead, body: Body, end: number): void {
+  try {
+    const waiting = responseHeaders(x, head, 0);
+    if (waiting === undefined) endOfReply(x, head, body, end);
+    else
+      guard(
+        x,
+        waiting.then(() => endOfReply(x, head, body, end)),
+      );
+  } catch (error) {
+    crash(x, error);
+  }
+}
+
+/** Whatever goes wrong behind a promise is the exchange's failure, never the process's. */
+export function guard(x: LiveExchange, work: Promise<unknown>): void {
+  work.catch((error: unknown) => crash(x, error));
 }
 
 /**
- * Runs the `responseHeaders` hooks from index `from`; a promise only when a hook returned one. It never rejects: a hook
- * that throws is a bug, logged, and turns the answer into a 500.
+ * Runs the `responseHeaders` hooks from index `from`; a promise only when a hook returned one. Throws, or rejects, with
+ * what a hook threw.
  */
 export function responseHeaders(
   x: LiveExchange,
@@ -26,118 +46,127 @@ export function responseHeaders(
   for (let i = from; i < hooks.length; i++) {
     const step = hooks[i];
     if (step === undefined || step.depth >= x.entered || x.skips(step.depth)) continue;
+    x.at = step;
+    let waiting: void | Promise<void>;
     try {
-      const waiting = step.hooks.responseHeaders(x, head);
-      if (waiting === undefined) continue;
-      return waiting.then(
-        () => responseHeaders(x, head, i + 1),
-        (error: unknown) => {
-          broken(x, head, step.name, error);
-          return responseHeaders(x, head, i + 1);
-        },
-      );
+      waiting = step.hooks.responseHeaders(x, head);
     } catch (error) {
-      broken(x, head, step.name, error);
+      if (!forgiven(x, step, error)) throw error;
+      continue;
     }
+    if (waiting === undefined) continue;
+    return waiting.then(
+      () => responseHeaders(x, head, i + 1),
+      (error: unknown) => {
+        x.at = step;
+        if (!forgiven(x, step, error)) throw error;
+        return responseHeaders(x, head, i + 1);
+      },
+    );
   }
   return undefined;
-}
-
-function broken(x: LiveExchange, head: LiveResponseHead, step: string, error: unknown): void {
-  x.runtime.log.error({ err: error, step, route: x.route.path }, "a responseHeaders hook failed");
-  head.status = 500;
 }
 
 /**
  * Waits for the `responseEnd` hooks from index `from`, then writes the whole reply at once. No byte has left before:
  * a hook's own reply can still take the place of this one.
  */
-function endOfReply(
-  x: LiveExchange,
-  head: LiveResponseHead,
-  body: string | Uint8Array | undefined,
-  from: number,
-): void {
+function endOfReply(x: LiveExchange, head: LiveResponseHead, body: Body, from: number): void {
   const hooks = x.compiled.responseEnd;
   for (let i = from; i < hooks.length; i++) {
     const step = hooks[i];
     if (step === undefined || step.depth >= x.entered || x.skips(step.depth)) continue;
+    x.at = step;
     let result: Reply | void | Promise<Reply | void>;
     try {
       result = step.hooks.responseEnd(x);
     } catch (error) {
-      return crash(x, step.name, error);
+      if (!forgiven(x, step, error)) throw error;
+      continue;
     }
     if (result === undefined) continue;
-    if (result instanceof Promise) {
+    if (!(result instanceof Promise)) {
+      if (shadowed(x, step, result)) continue;
+      return replaced(x, result, i + 1);
+    }
+    const goOn = (): void => endOfReply(x, head, body, i + 1);
+    guard(
+      x,
       result.then(
         (reply) => {
-          if (reply === undefined) endOfReply(x, head, body, i + 1);
+          if (reply === undefined || shadowed(x, step, reply)) goOn();
           else replaced(x, reply, i + 1);
         },
-        (error: unknown) => crash(x, step.name, error),
-      );
-      return;
-    }
-    return replaced(x, result, i + 1);
+        (error: unknown) => {
+          x.at = step;
+          if (!forgiven(x, step, error)) throw error;
+          goOn();
+        },
+      ),
+    );
+    return;
   }
-  write(x, head, body);
+  send(x, head, body);
 }
 
 /** A `responseEnd` hook refused: its reply goes up through the steps above it, which have not ended yet. */
-function replaced(x: LiveExchange, reply: Reply, from: number): void {
-  const head = new LiveResponseHead(reply, "step", false);
+function replaced(x: LiveExchange, reply: Reply, end: number): void {
   x.repliedByStep = true;
-  const waiting = responseHeaders(x, head, 0);
-  if (waiting === undefined) endOfReply(x, head, reply.body, from);
-  else void waiting.then(() => endOfReply(x, head, reply.body, from));
+  ascend(x, new LiveResponseHead(reply, "step", false), reply.body, end);
 }
 
-function write(
-  x: LiveExchange,
-  head: LiveResponseHead,
-  body: string | Uint8Array | undefined,
-): void {
+/** A reply above this may wait for its reader. */
+const slowReaderBytes = 64 * 1024;
+
+/** Throws for a head that HTTP does not allow: a status or a header value of a plugin's making. */
+function send(x: LiveExchange, head: LiveResponseHead, body: Body): void {
   if (x.closed) return settle(x);
   const { res } = x.arrival;
   const bytes = filter(x, body);
-  const length =
-    typeof bytes === "string" ? Buffer.byteLength(bytes) : bytes === undefined ? 0 : bytes.length;
+  const length = byteLength(bytes);
   // 204 and 304 have no body and must not announce one (RFC 9110 section 8.6).
   if (head.status !== 204 && head.status !== 304) {
     head.fields.push("content-length", String(length));
   }
   closeIfUnread(x, head);
+  res.writeHead(head.status, head.fields);
   x.sent.status = head.status;
   x.sent.code = head.code;
   x.sent.bodyBytes = length;
-  res.writeHead(head.status, head.fields);
   if (length === 0 || bytes === undefined) res.end();
   // As many bytes as characters: ASCII, which latin1 writes the same and several µs cheaper at 20 KB.
   else if (typeof bytes === "string" && length === bytes.length) res.end(bytes, "latin1");
   else res.end(bytes);
+  if (length > slowReaderBytes) x.watchReader();
 }
 
-function filter(
-  x: LiveExchange,
-  body: string | Uint8Array | undefined,
-): string | Uint8Array | undefined {
+function byteLength(body: Body): number {
+  if (typeof body === "string") return Buffer.byteLength(body);
+  return body === undefined ? 0 : body.length;
+}
+
+function filter(x: LiveExchange, body: Body): Body {
   const hooks = x.compiled.responseChunk;
   if (hooks.length === 0 || body === undefined) return body;
   return filterChunk(x, typeof body === "string" ? Buffer.from(body) : body);
 }
 
-/** Runs the `responseChunk` hooks over a chunk. */
+/** Runs the `responseChunk` hooks over a chunk; throws what a hook throws. */
 export function filterChunk(x: LiveExchange, chunk: Uint8Array): Uint8Array {
   let current = chunk;
   for (const step of x.compiled.responseChunk) {
     if (step.depth >= x.entered || x.skips(step.depth)) continue;
-    current = step.hooks.responseChunk(x, current) ?? current;
+    x.at = step;
+    try {
+      current = step.hooks.responseChunk(x, current) ?? current;
+    } catch (error) {
+      if (!forgiven(x, step, error)) throw error;
+    }
   }
   return current;
 }
 
-/** The most of an unread request body that is worth reading to keep a connection: above, the connection is closed. */
+/** The most bytes of an unread request body that are worth reading to keep a connection: above, it is closed. */
 const drainableBytes = 64 * 1024;
 
 /**
@@ -152,21 +181,33 @@ export function closeIfUnread(x: LiveExchange, head: LiveResponseHead): void {
   if (announced > drainableBytes || waitsForContinue) head.set("connection", "close");
 }
 
-/** A plugin threw: a bug. The client gets a 500 with no detail, or a cut connection when the head has gone. */
-export function crash(x: LiveExchange, plugin: string, error: unknown): void {
-  x.runtime.log.error({ err: error, plugin, route: x.route.path }, "a plugin failed");
+/**
+ * The plugin at which the exchange is (`x.at`, else its surface) threw: a bug. The client gets a 500 with no detail, or
+ * a cut connection when the head has gone. Never throws.
+ */
+export function crash(x: LiveExchange, error: unknown): void {
+  const { at, runtime, route, arrival } = x;
+  runtime.log.error(
+    { err: error, plugin: at?.name ?? route.surface, route: route.path },
+    "a plugin failed",
+  );
   if (x.closed) return settle(x);
-  if (x.arrival.res.headersSent || x.streaming) {
-    return x.cutOff("upstreamFailed");
-  }
-  if (x.crashed) {
-    // The reply to the first crash met another one on its way up: send it without hooks.
-    const reply = refuse("GATEWAY_INTERNAL_ERROR");
-    return write(x, new LiveResponseHead(reply, "step", false), reply.body);
-  }
-  x.crashed = true;
+  if (arrival.res.headersSent || x.streaming) return x.cutOff("upstreamFailed");
   x.repliedByStep = true;
-  answer(x, refuse("GATEWAY_INTERNAL_ERROR"), "step");
+  x.brokenDepth = at?.depth;
+  if (!x.crashed) {
+    x.crashed = true;
+    // Once more up the list, without the hooks of the step that is broken.
+    return answer(x, refuse("GATEWAY_INTERNAL_ERROR"), "step");
+  }
+  try {
+    const { status, headers, body } = refuse("GATEWAY_INTERNAL_ERROR");
+    x.sent.status = status;
+    arrival.res.writeHead(status, headers?.slice());
+    arrival.res.end(body);
+  } catch {
+    x.cutOff("upstreamFailed");
+  }
 }
 
 /** Runs the `settled` hooks once the response is closed and the surface has returned. */
@@ -175,7 +216,7 @@ export function settle(x: LiveExchange): void {
   x.settledRan = true;
   const outcome = outcomeOf(x);
   for (const step of x.compiled.settled) {
-    if (step.depth >= x.entered || x.skips(step.depth)) continue;
+    if (step.depth >= x.entered || x.conditionSkips(step.depth)) continue;
     try {
       step.hooks.settled(x, outcome);
     } catch (error) {

@@ -12,7 +12,7 @@ import type {
   Slots,
 } from "../plugin.ts";
 import type { Linked } from "../stream/linked-list.ts";
-import type { CompiledRoute } from "./compile.ts";
+import type { CompiledRoute, PlacedStep } from "./compile.ts";
 import type { ExchangeResponse } from "./response.ts";
 
 /** What all exchanges of a gateway share. */
@@ -26,6 +26,8 @@ export interface Runtime {
   openSink(x: LiveExchange, status: number, headers: readonly string[]): Promise<Sink>;
   /** Cuts uploads that pause for too long while their body is read. */
   readonly bodyWatch: BodyWatch;
+  /** How long a client may take nothing of an answer that waits for it. */
+  readonly stallMs: number;
 }
 
 /** Whose body is being read just now. */
@@ -127,8 +129,14 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   /** True once `stream` was called: the answer can no longer be a Reply. */
   streaming = false;
   continued = false;
+  /** The step whose hook runs or ran last; undefined in the surface. */
+  at: PlacedStep | undefined = undefined;
   /** A plugin has thrown: a second throw is answered without hooks. */
   crashed = false;
+  /** The step that threw: its hooks are passed over on the way up, but for `settled`. */
+  brokenDepth: number | undefined = undefined;
+  /** Undefined until the first time. */
+  readerWatched: boolean | undefined = undefined;
   /** What the connection had received when the body watch last looked, bytes, and when that last grew, monotonic. */
   bodySeenBytes = 0;
   bodyActiveAt = 0;
@@ -234,18 +242,38 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   informational(status: number, headers: readonly string[]): void {
     const { res } = this.arrival;
     if (status !== 103 || res.headersSent || this.closed) return;
-    const hints: Record<string, string | string[]> = {};
-    for (let at = 0; at + 1 < headers.length; at += 2) {
-      const name = (headers[at] ?? "").toLowerCase();
-      const value = headers[at + 1] ?? "";
-      const earlier = hints[name];
-      hints[name] = earlier === undefined ? value : [earlier, value].flat();
+    const hints = earlyHints(headers);
+    if (hints === undefined) return;
+    try {
+      res.writeEarlyHints(hints);
+    } catch {
+      // Node takes fewer forms of Link than RFC 8288 has. A hint is only a hint: the answer comes without it.
     }
-    // Node refuses hints without a link.
-    if (hints["link"] !== undefined) res.writeEarlyHints(hints);
   }
 
+  /** A client that stops reading for `stallMs` is cut: what it holds (a connection, memory) is needed by others. */
+  watchReader(): void {
+    const { res } = this.arrival;
+    if (this.readerWatched === true || res.writableFinished) return;
+    if (this.readerWatched === undefined) res.on("timeout", () => this.cutOff("timedOut"));
+    this.readerWatched = true;
+    // The socket's own timer: it starts anew whenever the kernel has taken something.
+    res.setTimeout(this.runtime.stallMs);
+  }
+
+  /** The client has room again: what comes next is the upstream's to be waited for. */
+  unwatchReader(): void {
+    if (this.readerWatched !== true) return;
+    this.readerWatched = false;
+    this.arrival.res.setTimeout(0);
+  }
+
+  /** Whether the hooks of the step at this depth are passed over: by its condition, or because it has thrown. */
   skips(depth: number): boolean {
+    return depth === this.brokenDepth || this.conditionSkips(depth);
+  }
+
+  conditionSkips(depth: number): boolean {
     return this.skipped !== undefined && this.skipped.has(depth);
   }
 
@@ -253,6 +281,20 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   finished(): void {
     this.#onSettled(this);
   }
+}
+
+/** As Node wants them; undefined without a link, which it refuses. */
+function earlyHints(headers: readonly string[]): Record<string, string | string[]> | undefined {
+  const hints: Record<string, string | string[]> = {};
+  const links: string[] = [];
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const name = (headers[at] ?? "").toLowerCase();
+    const value = headers[at + 1] ?? "";
+    // Several links in one field, apart at the commas before each `<` (RFC 8288 section 3).
+    if (name === "link") links.push(...value.split(/,\s*(?=<)/));
+    else hints[name] = value;
+  }
+  return links.length === 0 ? undefined : { ...hints, link: links };
 }
 
 function parseJson(body: Buffer | undefined): Json {

@@ -5,10 +5,11 @@
 import { refuse } from "../errors.ts";
 import type { Reply } from "../plugin.ts";
 import { readBody, type BodyResult } from "../stream/body.ts";
-import { answer, crash, settle } from "./answer.ts";
-import { holds, type PlacedStep } from "./compile.ts";
+import { answer, crash, guard, settle } from "./answer.ts";
+import { holds, type CompiledRoute, type PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import type { ExchangeResponse } from "./response.ts";
+import { forgiven, shadowed } from "./shadow.ts";
 
 /** Starts the exchange. Whatever happens, `settled` hooks run exactly once at its end. */
 export function run(x: LiveExchange): void {
@@ -22,7 +23,7 @@ export function run(x: LiveExchange): void {
   const { res } = x.arrival;
   res.exchange = x;
   res.on("close", onClose);
-  requestHeaders(x, 0);
+  descend(x, headersPhase, 0);
 }
 
 /** The response has ended or its client has gone: both arrive here, once. */
@@ -38,30 +39,75 @@ function onClose(this: ExchangeResponse): void {
   settle(x);
 }
 
-function requestHeaders(x: LiveExchange, from: number): void {
-  const hooks = x.compiled.requestHeaders;
+/** One way down the list: which hooks, how one is called, and what follows when all have let the exchange pass. */
+interface Descent<Placed extends PlacedStep> {
+  hooks(compiled: CompiledRoute): readonly Placed[];
+  call(step: Placed, x: LiveExchange): Reply | void | Promise<Reply | void>;
+  next(x: LiveExchange): void;
+}
+
+const headersPhase: Descent<CompiledRoute["requestHeaders"][number]> = {
+  hooks: (compiled) => compiled.requestHeaders,
+  call(step, x) {
+    x.entered = step.depth + 1;
+    return step.hooks.requestHeaders(x);
+  },
+  next(x) {
+    x.entered = x.compiled.steps.length;
+    if (x.compiled.bodyBytes === undefined) enterSurface(x);
+    else beginBody(x, x.compiled.bodyBytes);
+  },
+};
+
+const noBody = Buffer.alloc(0);
+
+const bodyPhase: Descent<CompiledRoute["requestBody"][number]> = {
+  hooks: (compiled) => compiled.requestBody,
+  call: (step, x) => step.hooks.requestBody(x, x.body ?? noBody),
+  next: enterSurface,
+};
+
+function descend<P extends PlacedStep>(x: LiveExchange, phase: Descent<P>, from: number): void {
+  const hooks = phase.hooks(x.compiled);
   for (let i = from; i < hooks.length; i++) {
     const step = hooks[i];
     if (step === undefined || x.skips(step.depth)) continue;
-    x.entered = step.depth + 1;
+    x.at = step;
+    let result: Reply | void | Promise<Reply | void>;
     try {
-      const result = step.hooks.requestHeaders(x);
-      if (result === undefined) continue;
-      if (result instanceof Promise) {
-        result.then(
-          (reply) => replied(x, step, reply) || requestHeaders(x, i + 1),
-          (error: unknown) => crash(x, step.name, error),
-        );
-        return;
-      }
-      if (replied(x, step, result)) return;
+      result = phase.call(step, x);
     } catch (error) {
-      return crash(x, step.name, error);
+      if (forgiven(x, step, error)) continue;
+      return crash(x, error);
     }
+    if (result === undefined) continue;
+    if (result instanceof Promise) return later(x, phase, step, i + 1, result);
+    if (replied(x, step, result)) return;
   }
-  x.entered = x.compiled.steps.length;
-  if (x.compiled.bodyBytes === undefined) enterSurface(x);
-  else beginBody(x, x.compiled.bodyBytes);
+  x.at = undefined;
+  phase.next(x);
+}
+
+function later<P extends PlacedStep>(
+  x: LiveExchange,
+  phase: Descent<P>,
+  step: P,
+  next: number,
+  result: Promise<Reply | void>,
+): void {
+  guard(
+    x,
+    result.then(
+      (reply) => {
+        if (!replied(x, step, reply)) descend(x, phase, next);
+      },
+      (error: unknown) => {
+        x.at = step;
+        if (!forgiven(x, step, error)) throw error;
+        if (!replied(x, step, undefined)) descend(x, phase, next);
+      },
+    ),
+  );
 }
 
 /** Sends a step's own reply, unless the step only shadows. True when the way down ends here. */
@@ -70,15 +116,7 @@ function replied(x: LiveExchange, step: PlacedStep, reply: Reply | void): boolea
     settle(x);
     return true;
   }
-  if (reply === undefined) return false;
-  if (step.shadow) {
-    step.shadowRefusals.add(1);
-    x.runtime.log.info(
-      { step: step.name, route: x.route.path, status: reply.status, code: reply.code },
-      "shadow: would have replied",
-    );
-    return false;
-  }
+  if (reply === undefined || shadowed(x, step, reply)) return false;
   x.repliedByStep = true;
   answer(x, reply, "step");
   return true;
@@ -96,18 +134,32 @@ function beginBody(x: LiveExchange, capBytes: number): void {
 
 function bodyRead(x: LiveExchange, result: BodyResult): void {
   x.runtime.bodyWatch.remove(x);
-  if (x.closed) return;
+  // The body watch may have answered meanwhile.
+  if (x.closed || x.repliedByStep) return;
   if (result.kind === "tooLarge") {
     return reject(x, 413, `the body is larger than ${x.compiled.bodyBytes} bytes`);
   }
   x.body = result.body;
-  requestBody(x, 0);
+  descend(x, bodyPhase, 0);
+}
+
+/** The client stopped sending in the middle of its body. */
+export function bodyTimedOut(x: LiveExchange): void {
+  x.forcedOutcome = "timedOut";
+  if (x.streaming || x.compiled.bodyBytes === undefined) return x.cutOff("timedOut");
+  // RFC 9110 section 15.5.9: the connection is of no more use.
+  reject(x, 408, "the request body stopped arriving", ["connection", "close"]);
 }
 
 /** What the core itself refuses between the steps and the surface. */
-export function reject(x: LiveExchange, status: number, message: string): void {
+function reject(
+  x: LiveExchange,
+  status: number,
+  message: string,
+  headers: readonly string[] = [],
+): void {
   x.repliedByStep = true;
-  answer(x, refuse("GATEWAY_INVALID_PARAMS", { status, message }), "step");
+  answer(x, refuse("GATEWAY_INVALID_PARAMS", { status, message, headers }), "step");
 }
 
 /** Media types are compared without parameters and case (RFC 9110 section 8.3.1). */
@@ -119,58 +171,30 @@ function accepts(types: readonly string[], header: string | undefined): boolean 
   return types.includes(type);
 }
 
-function requestBody(x: LiveExchange, from: number): void {
-  const hooks = x.compiled.requestBody;
-  for (let i = from; i < hooks.length; i++) {
-    const step = hooks[i];
-    if (step === undefined || x.skips(step.depth)) continue;
-    try {
-      const result = step.hooks.requestBody(x, x.body ?? Buffer.alloc(0));
-      if (result === undefined) continue;
-      if (result instanceof Promise) {
-        result.then(
-          (reply) => replied(x, step, reply) || requestBody(x, i + 1),
-          (error: unknown) => crash(x, step.name, error),
-        );
-        return;
-      }
-      if (replied(x, step, result)) return;
-    } catch (error) {
-      return crash(x, step.name, error);
-    }
-  }
-  enterSurface(x);
-}
-
 function enterSurface(x: LiveExchange): void {
   x.surfaceBusy = true;
+  let result: Reply | undefined | Promise<Reply | undefined>;
   try {
-    const result = x.compiled.surface.answer(x);
-    if (result instanceof Promise) {
-      result.then(
-        (reply) => surfaceDone(x, reply),
-        (error: unknown) => surfaceFailed(x, error),
-      );
-    } else surfaceDone(x, result);
+    result = x.compiled.surface.answer(x);
   } catch (error) {
-    surfaceFailed(x, error);
+    return surfaceFailed(x, error);
   }
+  if (!(result instanceof Promise)) return surfaceDone(x, result);
+  result.then(
+    (reply) => surfaceDone(x, reply),
+    (error: unknown) => surfaceFailed(x, error),
+  );
 }
 
+/** Throws nothing: `answer` turns whatever fails on the way up into a 500. */
 function surfaceDone(x: LiveExchange, reply: Reply | undefined): void {
   x.surfaceBusy = false;
   if (x.closed) settle(x);
   else if (reply !== undefined) answer(x, reply, "surface");
-  else if (!x.streaming) surfaceFailed(x, new Error("the surface neither replied nor streamed"));
+  else if (!x.streaming) crash(x, new Error("the surface neither replied nor streamed"));
 }
 
 function surfaceFailed(x: LiveExchange, error: unknown): void {
   x.surfaceBusy = false;
-  if (x.closed) {
-    x.runtime.log.error(
-      { err: error, route: x.route.path },
-      "a surface failed after its client left",
-    );
-    settle(x);
-  } else crash(x, x.route.surface, error);
+  crash(x, error);
 }

@@ -1,8 +1,9 @@
 /** The streamed answer: chunks go to the client's socket as they come, the last byte waits for `responseEnd`. */
 import type { Sink } from "../plugin.ts";
-import { closeIfUnread, filterChunk, responseHeaders } from "./answer.ts";
+import { closeIfUnread, crash, filterChunk, responseHeaders } from "./answer.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { LiveResponseHead } from "./response-head.ts";
+import { forgiven, shadowed } from "./shadow.ts";
 
 /** Sends the head through the hooks and hands the surface its sink. */
 export async function openSink(
@@ -11,8 +12,14 @@ export async function openSink(
   headers: readonly string[],
 ): Promise<Sink> {
   const head = new LiveResponseHead({ status, headers }, "surface", true);
-  await responseHeaders(x, head, 0);
-  return new ResponseSink(x, head);
+  try {
+    await responseHeaders(x, head, 0);
+    return new ResponseSink(x, head);
+  } catch (error) {
+    // Nothing has been sent: the exchange can still be answered with a reply.
+    x.streaming = false;
+    throw error;
+  }
 }
 
 class ResponseSink implements Sink {
@@ -26,18 +33,24 @@ class ResponseSink implements Sink {
 
   constructor(x: LiveExchange, head: LiveResponseHead) {
     this.#x = x;
-    const { res } = x.arrival;
+    const { req, res } = x.arrival;
+    // A hook may change how long a chunk is: the size that the upstream announced holds no more.
+    const hasBody = req.method !== "HEAD" && head.status !== 204 && head.status !== 304;
+    if (hasBody && x.compiled.responseChunk.length > 0) head.remove("content-length");
     const length = head.get("content-length");
     const holds = length !== undefined && x.compiled.responseEnd.length > 0;
     this.#remaining = holds ? Number(length) : undefined;
     if (x.closed) return;
     closeIfUnread(x, head);
+    // HTTP/1.0 has no chunks that trailers could follow: node:http throws at their announcement.
+    if (req.httpVersionMinor === 0) head.remove("trailer");
+    res.writeHead(head.status, head.fields);
     x.sent.status = head.status;
     x.sent.code = head.code;
-    // HTTP/1.0 has no chunks that trailers could follow: node:http throws at their announcement.
-    if (x.arrival.req.httpVersionMinor === 0) head.remove("trailer");
-    res.writeHead(head.status, head.fields);
-    res.on("drain", () => this.onDrain?.());
+    res.on("drain", () => {
+      x.unwatchReader();
+      this.onDrain?.();
+    });
     // The head leaves with the first chunk where one follows at once, else on its own.
     setImmediate(() => {
       if (x.sent.bodyBytes === 0 && !this.#ended && !x.closed) res.flushHeaders();
@@ -47,8 +60,8 @@ class ResponseSink implements Sink {
   write(chunk: Uint8Array): boolean {
     const x = this.#x;
     if (x.closed || this.#ended) return true;
-    const bytes = x.compiled.responseChunk.length === 0 ? chunk : filterChunk(x, chunk);
-    if (bytes.length === 0) return true;
+    const bytes = this.#filtered(chunk);
+    if (bytes === undefined || bytes.length === 0) return true;
     if (this.#remaining !== undefined) {
       this.#remaining -= bytes.length;
       if (this.#remaining <= 0) {
@@ -57,7 +70,20 @@ class ResponseSink implements Sink {
       }
     }
     x.sent.bodyBytes += bytes.length;
-    return x.arrival.res.write(bytes);
+    const room = x.arrival.res.write(bytes);
+    if (!room) x.watchReader();
+    return room;
+  }
+
+  /** The chunk as the hooks leave it; undefined when one threw and the exchange was cut. */
+  #filtered(chunk: Uint8Array): Uint8Array | undefined {
+    if (this.#x.compiled.responseChunk.length === 0) return chunk;
+    try {
+      return filterChunk(this.#x, chunk);
+    } catch (error) {
+      crash(this.#x, error);
+      return undefined;
+    }
   }
 
   async end(trailers?: readonly string[]): Promise<void> {
@@ -73,6 +99,7 @@ class ResponseSink implements Sink {
       res.once("close", resolve);
       if (this.#held === undefined) res.end(resolve);
       else res.end(this.#held, resolve);
+      if (res.writableLength > 0) x.watchReader();
     });
   }
 
@@ -88,8 +115,10 @@ class ResponseSink implements Sink {
     for (const step of x.compiled.responseEnd) {
       if (step.depth >= x.entered || x.skips(step.depth)) continue;
       try {
-        if ((await step.hooks.responseEnd(x)) !== undefined) return false;
+        const reply = await step.hooks.responseEnd(x);
+        if (reply !== undefined && !shadowed(x, step, reply)) return false;
       } catch (error) {
+        if (forgiven(x, step, error)) continue;
         x.runtime.log.error({ err: error, step: step.name }, "a responseEnd hook failed");
         return false;
       }

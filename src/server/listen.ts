@@ -10,7 +10,7 @@ import type { AddressInfo } from "node:net";
 import { refuse } from "../errors.ts";
 import { LiveExchange, type Arrival, type Runtime } from "../pipeline/exchange.ts";
 import type { Generation } from "../pipeline/generation.ts";
-import { reject, run } from "../pipeline/run.ts";
+import { bodyTimedOut, run } from "../pipeline/run.ts";
 import { ExchangeResponse } from "../pipeline/response.ts";
 import { openSink } from "../pipeline/sink.ts";
 import type { ServerConfig } from "../config/config.ts";
@@ -56,20 +56,23 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     peerOf: peerReader(config.trustProxy),
     openSink,
     bodyWatch,
+    stallMs: config.bodyIdleMs,
   };
   const state = new State(options, runtime);
   const wrapped = await behindFastify(options.generation.config.fastify, state.handle, httpServer);
   const http = wrapped.server;
-  http.on("checkContinue", (req, res) => state.take(req, res, true));
+  // Like any other request: `100 Continue` is sent when somebody wants the body.
+  http.on("checkContinue", (req, res) => http.emit("request", req, res));
   http.on("checkExpectation", (req: IncomingMessage, res: ServerResponse) =>
     sendReply(
+      req,
       res,
       refuse("GATEWAY_INVALID_PARAMS", { status: 417, message: "unknown expectation" }),
     ),
   );
   http.on("clientError", answerBadRequest);
   await bind(http, config);
-  return createListener(http, wrapped, state, clock, bodyWatch);
+  return createListener(http, wrapped, state, { clock, log }, bodyWatch);
 
   function httpServer(handler: Handler): Server {
     return createServer(
@@ -84,12 +87,6 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
       handler,
     );
   }
-}
-
-function bodyTimedOut(x: LiveExchange): void {
-  x.forcedOutcome = "timedOut";
-  if (x.streaming || x.compiled.bodyBytes === undefined) x.cutOff("timedOut");
-  else reject(x, 408, "the request body stopped arriving");
 }
 
 /** The mutable half of the listener: which generation serves, and whether we are draining. */
@@ -114,11 +111,9 @@ class State {
     this.#leave = this.#leaver(generation);
   }
 
-  readonly handle: Handler = (req, res) => this.take(req, res, false);
-
-  take(req: IncomingMessage, res: ServerResponse, expectsContinue: boolean): void {
+  readonly handle: Handler = (req, res) => {
     const fault = framingFault(req);
-    if (fault !== undefined) return refuseAndClose(res, fault);
+    if (fault !== undefined) return refuseAndClose(req, res, fault);
     if (this.draining) res.shouldKeepAlive = false;
     const target = originForm(req.url ?? "/");
     const mark = target.indexOf("?");
@@ -134,14 +129,15 @@ class State {
       query,
       target,
       params: match.kind === "route" ? match.params : {},
-      expectsContinue,
+      // Any other expectation was answered with 417; HTTP/1.0 has none.
+      expectsContinue: req.headers.expect !== undefined && req.httpVersionMinor === 1,
       allow: match.kind === "wrongMethod" ? match.allow : undefined,
     };
     const compiled = match.kind === "route" ? match.route : this.#generation.unmatched;
     this.#generation.enter();
     this.running++;
     run(new LiveExchange(arrival, compiled, this.#runtime, this.#leave));
-  }
+  };
 
   #leaver(generation: Generation): (x: LiveExchange) => void {
     return () => {
@@ -154,6 +150,7 @@ class State {
   #health(req: IncomingMessage, res: ServerResponse, path: string): void {
     if (req.method !== "GET" && req.method !== "HEAD") {
       return sendReply(
+        req,
         res,
         refuse("GATEWAY_INVALID_PARAMS", {
           status: 405,
@@ -164,7 +161,7 @@ class State {
     }
     const { ready, checks } = path === "/healthz" ? { ready: true, checks: {} } : this.#readiness();
     const body = JSON.stringify({ status: ready ? "ok" : "unavailable", checks });
-    sendReply(res, {
+    sendReply(req, res, {
       status: ready ? 200 : 503,
       headers: ["content-type", "application/json"],
       body,
@@ -182,22 +179,32 @@ function originForm(target: string): string {
 }
 
 /** No step runs for a message whose end is in doubt, and nothing after it on its connection is read. */
-function refuseAndClose(res: ServerResponse, fault: FramingFault): void {
-  const headers = ["connection", "close", "x-request-id", randomUUID()];
-  sendReply(res, refuse("GATEWAY_INVALID_PARAMS", { ...fault, headers }));
+function refuseAndClose(req: IncomingMessage, res: ServerResponse, fault: FramingFault): void {
+  const headers = ["connection", "close"];
+  sendReply(req, res, refuse("GATEWAY_INVALID_PARAMS", { ...fault, headers }));
 }
 
+/** What the listener itself answers: no list of steps runs, so it names the request itself. */
 function sendReply(
+  req: IncomingMessage,
   res: ServerResponse,
   reply: { status: number; headers?: readonly string[]; body?: string | Uint8Array },
 ): void {
   const body = reply.body ?? "";
   res.writeHead(reply.status, [
     ...(reply.headers ?? []),
+    "x-request-id",
+    requestId(req),
     "content-length",
     String(Buffer.byteLength(body)),
   ]);
   res.end(body);
+}
+
+/** decisions.md section 4: echoed when it is 1 to 128 visible ASCII characters. */
+function requestId(req: IncomingMessage): string {
+  const given = req.headers["x-request-id"];
+  return typeof given === "string" && /^[!-~]{1,128}$/.test(given) ? given : randomUUID();
 }
 
 async function bind(http: Server, config: ServerConfig): Promise<void> {
@@ -215,7 +222,7 @@ function createListener(
   http: Server,
   wrapped: Wrapped,
   state: State,
-  clock: Clock,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
   bodyWatch: Disposable,
 ): Listener {
   // A listening TCP server has an AddressInfo; only pipes have a string.
@@ -237,17 +244,24 @@ function createListener(
       using _deadline = clock.after(ms, () => http.closeAllConnections());
       http.closeIdleConnections();
       await closed;
-      await idle(state);
+      await idle(state, clock, log);
       bodyWatch[Symbol.dispose]();
       await wrapped.close();
     },
   };
 }
 
+/** How long surfaces that do not heed their signal are waited for: the charges of the others must be kept. */
+const stubbornMs = 5_000;
+
 /** Connections are gone; surfaces may still be finishing. */
-async function idle(state: State): Promise<void> {
+async function idle(state: State, clock: Clock, log: Log): Promise<void> {
   if (state.running === 0) return;
-  await new Promise<void>((resolve) => {
-    state.onIdle = resolve;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  state.onIdle = resolve;
+  using _deadline = clock.after(stubbornMs, () => {
+    log.error({ running: state.running }, "surfaces did not end: stopping without them");
+    resolve();
   });
+  await promise;
 }

@@ -371,3 +371,167 @@ test("chunks pass the responseChunk hooks, in replies and in streams", async () 
   assert.equal(answer.body, "ONE TWO");
   assert.equal(answer.trailers["x-sum"], "3");
 });
+
+test("whatever a plugin does wrong, and however late, is a 500 of this exchange and the next one is served", async () => {
+  const asyncEnd: TestStep = { name: "charge", responseEnd: async () => {} };
+  const wrongs: Record<string, TestStep> = {
+    "a chunk hook behind an asynchronous end": {
+      name: "broken",
+      responseChunk: () => {
+        throw new Error("chunk");
+      },
+    },
+    "a header value that HTTP does not allow, late": {
+      name: "broken",
+      requestHeaders: async () => ({ status: 200, headers: ["x-bad", "a\nb"], body: "x" }),
+    },
+    "a header set late that HTTP does not allow": {
+      name: "broken",
+      responseHeaders: async (_, head) => head.set("x-bad", "\u{1f600}"),
+    },
+    "a status that HTTP does not have": {
+      name: "broken",
+      requestHeaders: async () => ({ status: 1000 }),
+    },
+    "a late throw on the way down": {
+      name: "broken",
+      requestHeaders: async () => {
+        throw new Error("late");
+      },
+    },
+    "a late throw at the end": {
+      name: "broken",
+      responseEnd: async () => {
+        throw new Error("late");
+      },
+    },
+  };
+  for (const [what, broken] of Object.entries(wrongs)) {
+    const { hook, outcome, count } = settledOnce();
+    const watch: TestStep = { name: "watch", requestHeaders: () => {}, settled: hook! };
+    await using served = await serve([
+      { path: "/bad", steps: [watch, asyncEnd, broken], surface: { answer: hello } },
+      { path: "/good", surface: { answer: hello } },
+    ]);
+    const { status, body } = await ask(served, "/bad");
+    assert.equal(status, 500, what);
+    assert.equal(JSON.parse(body).error_code, "GATEWAY_INTERNAL_ERROR", what);
+    await outcome;
+    assert.equal(count(), 1, what);
+    assert.equal((await ask(served, "/good")).body, "hello", what);
+  }
+});
+
+test("a responseHeaders hook that throws takes the answer with it, and the other steps see the 500", async () => {
+  const steps: TestStep[] = [
+    { name: "id", responseHeaders: (_, head) => head.set("x-request-id", "r-1") },
+    {
+      name: "broken",
+      responseHeaders: () => {
+        throw new Error("no");
+      },
+    },
+  ];
+  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+  const { status, body, headers } = await ask(served, "/x");
+  assert.equal(status, 500);
+  assert.deepEqual(JSON.parse(body), {
+    error: "internal error",
+    error_code: "GATEWAY_INTERNAL_ERROR",
+  });
+  assert.equal(headers["x-request-id"], "r-1");
+});
+
+test("a step in shadow mode that throws or replies in any phase changes nothing", async () => {
+  const wrong = (): never => {
+    throw new Error("no");
+  };
+  const deny = (): Reply => refuse("GATEWAY_PERMISSION_DENIED");
+  const steps: TestStep[] = [
+    { name: "a", mode: "shadow", requestHeaders: wrong },
+    { name: "b", mode: "shadow", requestHeaders: async () => wrong() },
+    { name: "c", mode: "shadow", responseHeaders: wrong },
+    { name: "d", mode: "shadow", responseHeaders: async () => wrong() },
+    { name: "e", mode: "shadow", responseChunk: wrong },
+    { name: "f", mode: "shadow", responseEnd: deny },
+    { name: "g", mode: "shadow", responseEnd: async () => deny() },
+    { name: "h", mode: "shadow", responseEnd: wrong },
+    { name: "i", mode: "shadow", responseEnd: async () => wrong() },
+  ];
+  const streamed = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, []);
+      sink.write(Buffer.from("hello"));
+      await sink.end();
+    },
+  };
+  await using served = await serve([
+    { path: "/reply", steps, surface: { answer: hello } },
+    { path: "/stream", steps, surface: streamed },
+  ]);
+  for (const path of ["/reply", "/stream"]) {
+    const { status, body } = await ask(served, path);
+    assert.deepEqual([status, body], [200, "hello"], path);
+  }
+});
+
+test("a chunk hook may change a chunk's size: the length that was announced goes", async () => {
+  const steps: TestStep[] = [
+    { name: "twice", responseChunk: (_, chunk) => Buffer.concat([chunk, chunk]) },
+  ];
+  const surface = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, ["content-length", "5"]);
+      sink.write(Buffer.from("12345"));
+      await sink.end();
+    },
+  };
+  await using served = await serve([{ path: "/x", steps, surface }]);
+  const { body, headers } = await ask(served, "/x");
+  assert.equal(body, "1234512345");
+  assert.equal(headers["content-length"], undefined);
+  const head = await ask(served, "/x", { method: "HEAD" });
+  assert.equal(head.headers["content-length"], "5");
+});
+
+test("a client that stops reading is cut, be its answer streamed or whole", async () => {
+  const big = Buffer.alloc(32 << 20);
+  const streamed = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, []);
+      sink.write(big);
+      await sink.end();
+    },
+  };
+  for (const surface of [streamed, { answer: (): Reply => ({ status: 200, body: big }) }]) {
+    const { hook, outcome } = settledOnce();
+    const steps: TestStep[] = [{ name: "watch", requestHeaders: () => {}, settled: hook! }];
+    await using served = await serve([{ path: "/x", steps, surface }], {
+      server: { bodyIdleMs: 60 },
+    });
+    const socket = connect(served.port, "127.0.0.1");
+    socket.on("error", () => {});
+    socket.pause();
+    socket.write("GET /x HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert.equal(await outcome, "timedOut");
+    socket.destroy();
+  }
+});
+
+test("early hints go out in every form of Link that Node takes, and never break the answer", async () => {
+  const surface = {
+    answer(x: Exchange): Reply {
+      x.informational(103, ["link", "</a.css>; rel=preload, </b.js>; rel=preload"]);
+      x.informational(103, ["link", '</c>; title="two words"']);
+      x.informational(103, ["x-no-link", "1"]);
+      return hello();
+    },
+  };
+  await using served = await serve([{ path: "/x", surface }]);
+  const socket = connect(served.port, "127.0.0.1");
+  socket.write("GET /x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+  let text = "";
+  socket.on("data", (chunk) => (text += chunk));
+  await once(socket, "close");
+  assert.match(text, /^HTTP\/1\.1 103 .*<\/a\.css>.*<\/b\.js>.*HTTP\/1\.1 200 .*hello$/s);
+});

@@ -140,6 +140,16 @@ test("a refused upload of any size still reads its answer", async () => {
   assert.equal(status, 401);
 });
 
+test("X-Request-Id is on what the listener itself answers, too", async () => {
+  await using served = await serve([{ path: "/x", surface: hello }]);
+  const given = await ask(served, "/healthz", { headers: { "x-request-id": "mine" } });
+  assert.equal(given.headers["x-request-id"], "mine");
+  const replaced = await ask(served, "/readyz", { headers: { "x-request-id": "with space" } });
+  assert.match(String(replaced.headers["x-request-id"]), /^[0-9a-f-]{36}$/);
+  const expecting = await ask(served, "/x", { headers: { expect: "tea", "x-request-id": "mine" } });
+  assert.deepEqual([expecting.status, expecting.headers["x-request-id"]], [417, "mine"]);
+});
+
 test("draining closes kept-alive connections after their answer and waits for running exchanges", async () => {
   const gate = Promise.withResolvers<void>();
   const entered = Promise.withResolvers<void>();
