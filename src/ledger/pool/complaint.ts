@@ -3,11 +3,9 @@ import type { Observation } from "./probe.ts";
 
 /**
  * In the order in which nodes are preferred when every one has a complaint: behind is better than alone, anything that
- * answers better than what does not. A node of another chain is never asked.
+ * answers better than what does not. The last two are not asked at all: see `Roster.lastResort`.
  */
 export const COMPLAINTS = [
-  /** Not probed yet. */
-  "unprobed",
   /** More than `maxLag` blocks behind the best of the others. */
   "lagging",
   /** Its head has not moved for `maxHeadAge`. */
@@ -21,6 +19,8 @@ export const COMPLAINTS = [
   "tripped",
   /** It does not answer probes. */
   "unreachable",
+  /** Not probed yet, or not yet known of which chain it must be. */
+  "unprobed",
   /** Another genesis than that of the first node in the configuration. */
   "other_chain",
 ] as const;

@@ -41,6 +41,8 @@ export class PooledNode {
   observed: Observation | undefined;
   /** Raised when it is no longer what it was: another genesis, software or runtime, or its chain begun anew. */
   changes = 0;
+  /** A probe has ended, well or not. */
+  probed = false;
   readonly #probeClient: NodeClient;
   readonly #clock: Clock;
   /** Set by the roster. */
@@ -109,6 +111,7 @@ export class PooledNode {
     const result = await probe(this.#probeClient);
     if (result.kind === "observed") this.#observe(result.observed);
     else this.#missProbe(result.failure, this.#answers > answersBefore);
+    this.probed = true;
     this.breaker.probed(result.kind === "observed");
     this.onProbed();
   }

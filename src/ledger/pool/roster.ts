@@ -6,6 +6,11 @@ import type { Observation } from "./probe.ts";
 import type { PooledNode } from "./pooled-node.ts";
 
 const SAMPLE_MS = 1_000;
+/**
+ * How long nodes wait for the first word of one before them in the configuration: it decides of which chain they must
+ * be. Longer, and a first node that hangs would keep good ones from being used.
+ */
+const FIRST_WORD_MS = 2_000;
 
 export interface RosterOptions {
   readonly nodes: readonly PooledNode[];
@@ -22,9 +27,11 @@ export class Roster {
   usable: readonly PooledNode[] = [];
   /**
    * When none is usable: those with the least complaint. A refused call has failed for certain, a tried one may not,
-   * and the first answer brings the node back. Never a node of another chain.
+   * and the first answer brings the node back. Only nodes that were seen to be of the reference chain; while none was,
+   * the first in the configuration, whose chain that is.
    */
   lastResort: readonly PooledNode[];
+  /** See `NodePool`. */
   finalized: number | undefined;
   best: number | undefined;
   epoch = 0;
@@ -32,15 +39,25 @@ export class Roster {
   readonly firstProbe: Promise<void>;
   readonly #options: RosterOptions;
   readonly #timers: readonly Disposable[];
+  /** The genesis hash that every node must have; undefined: not known yet. */
+  #reference: string | undefined;
+  /** Of all nodes together, when the epoch was last looked at. */
+  #changes = 0;
+  /** No node is waited for any longer; see `FIRST_WORD_MS`. */
+  #waited = false;
 
   constructor(options: RosterOptions) {
     const { nodes, clock, probeMs } = options;
     this.#options = options;
     this.nodes = nodes;
-    this.lastResort = nodes;
+    this.lastResort = nodes.slice(0, 1);
     this.#timers = [
       clock.every(probeMs, () => void this.probe()),
       clock.every(SAMPLE_MS, () => this.#sample()),
+      clock.after(FIRST_WORD_MS, () => {
+        this.#waited = true;
+        this.review();
+      }),
     ];
     for (const node of nodes) {
       node.metrics.up.set(0);
@@ -63,15 +80,20 @@ export class Roster {
 
   /** Compares the nodes again after something has changed. */
   review(): void {
-    const genesis = this.nodes.find((node) => node.observed !== undefined)?.observed?.genesis;
-    for (const node of this.nodes) this.#judge(node, genesis);
+    const reference = this.#findReference();
+    const changes = this.nodes.reduce((sum, node) => sum + node.changes, 0);
+    // The first reference, too: what was answered before may be of another chain.
+    if (reference !== this.#reference || changes !== this.#changes) this.epoch++;
+    this.#reference = reference;
+    this.#changes = changes;
+    for (const node of this.nodes) this.#judge(node);
     this.usable = this.nodes.filter((node) => node.complaint === undefined);
-    this.lastResort = leastComplaint(this.nodes);
-    this.epoch = this.nodes.reduce((sum, node) => sum + node.changes, 0);
+    const akin = this.nodes.filter(({ observed }) => observed && observed.genesis === reference);
+    this.lastResort = akin.length > 0 ? leastComplaint(akin) : this.nodes.slice(0, 1);
+    const lowest = Math.min(...this.usable.map((node) => node.observed?.finalized ?? -1));
+    this.finalized = lowest >= 0 && Number.isFinite(lowest) ? lowest : undefined;
     if (this.usable.length === 0) return;
     this.best = Math.max(...this.usable.map((node) => node.observed?.best ?? 0));
-    const lowest = Math.min(...this.usable.map((node) => node.observed?.finalized ?? -1));
-    this.finalized = lowest < 0 ? undefined : lowest;
   }
 
   async close(): Promise<void> {
@@ -79,11 +101,23 @@ export class Roster {
     await Promise.all(this.nodes.map((node) => node.close()));
   }
 
-  #judge(node: PooledNode, genesis: string | undefined): void {
+  /** The genesis of the first node in the configuration, or of the next one when those before it have not said. */
+  #findReference(): string | undefined {
+    for (const { observed, probed } of this.nodes) {
+      if (observed !== undefined) return observed.genesis;
+      if (!probed && !this.#waited) return undefined;
+    }
+    return undefined;
+  }
+
+  #judge(node: PooledNode): void {
     const { observed } = node;
     let complaint = node.fault;
-    if (observed !== undefined && observed.genesis !== genesis) complaint = "other_chain";
-    else if (observed !== undefined) complaint ??= this.#compare(node, observed);
+    if (observed !== undefined) {
+      if (this.#reference === undefined) complaint ??= "unprobed";
+      else if (observed.genesis !== this.#reference) complaint = "other_chain";
+      else complaint ??= this.#compare(node, observed);
+    }
     if (complaint === node.complaint) return;
     const was = node.complaint;
     node.complaint = complaint;
@@ -124,7 +158,7 @@ export class Roster {
 function leastComplaint(nodes: readonly PooledNode[]): readonly PooledNode[] {
   for (const complaint of COMPLAINTS) {
     const such = nodes.filter((node) => node.complaint === complaint);
-    if (such.length > 0 && complaint !== "other_chain") return such;
+    if (such.length > 0) return such;
   }
   return [];
 }
