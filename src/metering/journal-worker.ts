@@ -42,8 +42,13 @@ export type JournalMessage =
 // Started by `openJournal` alone, which gives exactly this.
 const { ring, dataDir, pauseMs, enoughBytes, maxPages } = workerData as JournalWorkerData;
 
+/** A commit of more rows than this means a load under which the next one, too, will have company. */
+const fewRows = 3;
+
 const reader = new RingReader(ring);
 let file: JournalFile | undefined;
+/** Rows of the commit before. */
+let lastRows = 0;
 
 try {
   file = JournalFile.open(dataDir, maxPages);
@@ -62,7 +67,7 @@ try {
 function run(journal: JournalFile): void {
   for (;;) {
     reader.waitForWork();
-    reader.pause(pauseMs, enoughBytes);
+    reader.pause(pauseMs, enoughBytes, lastRows > fewRows);
     if (!commit(journal) && !untilWritable(journal)) return;
     if (reader.command === command.close && reader.isEmpty) return;
   }
@@ -76,6 +81,7 @@ function commit(journal: JournalFile): boolean {
     const started = performance.now();
     const { rows } = journal.append(records);
     reader.done();
+    lastRows = rows;
     say({ kind: "committed", upTo: reader.head, rows, ms: performance.now() - started });
     return true;
   } catch (error) {

@@ -71,6 +71,8 @@ export class Journal {
   #retrying = false;
   #ended = false;
   #waitingRows = 0;
+  #handingOver = false;
+  #urgent = false;
   readonly #tick: Disposable;
   readonly #exited = Promise.withResolvers<void>();
 
@@ -155,14 +157,25 @@ export class Journal {
       group = newGroup(ring.published, this.#options.clock.monotonic());
       this.#groups.push(group);
     }
-    ring.publish(urgent);
-    group.end = ring.published;
+    group.end = ring.next;
     this.#waitingRows += rows;
+    this.#urgent = urgent;
+    // At the end of the event loop's turn: what settles in one turn travels together, for one wake-up.
+    if (!this.#handingOver) {
+      this.#handingOver = true;
+      setImmediate(this.#handOver);
+    }
     return group.promise;
   }
 
+  readonly #handOver = (): void => {
+    this.#handingOver = false;
+    this.#ring.publish(this.#urgent);
+  };
+
   /** Resolves when all that was published until now is on disk. */
   flush(): Promise<void> {
+    this.#handOver();
     return this.#groups.at(-1)?.promise ?? Promise.resolve();
   }
 
@@ -228,6 +241,7 @@ export class Journal {
 
   /** Takes back what was published and is not on disk, and says so to all who wait. */
   #lose(error: Error): void {
+    this.#handOver();
     const { freed, published, size, bytes } = this.#ring;
     const start = freed % size;
     const length = published - freed;

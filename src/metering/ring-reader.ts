@@ -1,5 +1,5 @@
 /** The journal thread's end of the ring (ring.ts). */
-import { command, word, type SharedRing } from "./ring.ts";
+import { command, waits, word, type SharedRing } from "./ring.ts";
 
 /** The journal thread's end. Its waits block the thread. */
 export class RingReader {
@@ -27,23 +27,29 @@ export class RingReader {
   waitForWork(): void {
     for (;;) {
       const bell = Atomics.load(this.#control, word.bell);
-      Atomics.store(this.#control, word.asleep, 1);
+      Atomics.store(this.#control, word.asleep, waits.record);
       // Read after `asleep` was set: a writer that published before it did not ring.
       if (this.isEmpty && this.command !== command.close) {
         Atomics.wait(this.#control, word.bell, bell);
       }
-      Atomics.store(this.#control, word.asleep, 0);
+      Atomics.store(this.#control, word.asleep, waits.awake);
       if (!this.isEmpty || this.command === command.close) return;
     }
   }
 
-  /** Waits `ms` for more to gather; ends early when enough has, or nothing more will. */
-  pause(ms: number, enoughBytes: number): void {
+  /**
+   * Waits `ms` for more to gather; ends early when `enoughBytes` have, or when the writer says that nothing more will,
+   * unless the reader is `patient`: where many came together the last time, others are on their way.
+   */
+  pause(ms: number, enoughBytes: number, patient: boolean): void {
+    if (ms <= 0 || this.command === command.close) return;
     const bell = Atomics.load(this.#control, word.bell);
+    Atomics.store(this.#control, word.asleep, patient ? waits.crowd : waits.company);
+    // Read after `asleep` was set: a writer that published before it did not ring.
     const waiting = (Atomics.load(this.#control, word.tail) - this.#head) >>> 0;
-    const inVain = Atomics.load(this.#control, word.urgent) === 1;
-    if (ms <= 0 || inVain || waiting >= enoughBytes || this.command === command.close) return;
-    Atomics.wait(this.#control, word.bell, bell, ms);
+    const inVain = !patient && Atomics.load(this.#control, word.urgent) === 1;
+    if (!inVain && waiting < enoughBytes) Atomics.wait(this.#control, word.bell, bell, ms);
+    Atomics.store(this.#control, word.asleep, waits.awake);
   }
 
   /** Waits for the next command and takes it. */

@@ -1,5 +1,5 @@
 /** The main thread's end of the ring (ring.ts). */
-import { word, type Command, type SharedRing } from "./ring.ts";
+import { waits, word, type Command, type SharedRing } from "./ring.ts";
 
 /**
  * The main thread's end. Claim a record, write it, `advance`; then `publish` all that belong together: the reader sees
@@ -28,6 +28,11 @@ export class RingWriter {
     this.#next = start;
     this.#published = start;
     this.#freed = start;
+  }
+
+  /** Where the next record goes: the end of all that was written. */
+  get next(): number {
+    return this.#next;
   }
 
   get published(): number {
@@ -73,7 +78,10 @@ export class RingWriter {
     const crossed = before < this.#nudgeBytes && waiting >= this.#nudgeBytes;
     // After the tail: a reader that clears the word sees these records.
     if (urgent) Atomics.store(control, word.urgent, 1);
-    if (urgent || crossed || Atomics.load(control, word.asleep) === 1) this.#ring();
+    const reader = Atomics.load(control, word.asleep);
+    // Only a reader that waits is woken: a bell that nobody hears still costs its microsecond.
+    if (reader === waits.awake) return;
+    if (reader === waits.record || crossed || (urgent && reader === waits.company)) this.#ring();
   }
 
   /** True when the reader has picked up something that was published after `position`. */

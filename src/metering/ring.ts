@@ -15,7 +15,7 @@ export const word = {
   taken: 1,
   /** Changes when the reader shall look again; it waits on this word. */
   bell: 2,
-  /** 1 while the reader waits for the first record. */
+  /** What the reader waits for: a member of `waits`. */
   asleep: 3,
   /** A `Command`. */
   command: 4,
@@ -24,6 +24,12 @@ export const word = {
   /** 1: waiting for more to gather would be in vain. */
   urgent: 6,
 } as const;
+
+/**
+ * What wakes the reader. `awake`: nothing, it does not wait. `record`: any record. `company`: the first record is there
+ * and others may join it: enough of them, or the word that none will. `crowd`: enough of them alone.
+ */
+export const waits = { awake: 0, record: 1, company: 2, crowd: 3 } as const;
 
 /** `none`: go on. `retry`: try to write again. `close`: write what there is and end. */
 export const command = { none: 0, retry: 1, close: 2 } as const;
