@@ -54,7 +54,9 @@ export async function provision(
   }
   const unmatched = await builder.unmatched();
   if (builder.faults.length > 0 || unmatched === undefined) {
-    await parts.release();
+    await parts.release().catch((error: unknown) => {
+      services.log.error({ err: error }, "what had started did not stop cleanly");
+    });
     return { generation: undefined, faults: orderFaults(builder.faults) };
   }
   parts.complete();

@@ -53,12 +53,21 @@ export class HandOver {
     return (taken ?? this.#hold(key, maker, start())).value as T;
   }
 
-  /** Lets go of everything held; stops what nobody else holds. */
+  /**
+   * Lets go of everything held; stops what nobody else holds. When all of that has ended, rejects with an
+   * `AggregateError` of what parts threw instead of stopping.
+   */
   async release(): Promise<void> {
     const parts = [...this.#held.values()];
     this.#held.clear();
     for (const part of parts) part.users--;
-    await Promise.all(parts.filter((part) => part.users === 0).map((part) => part.stop()));
+    const unused = parts.filter((part) => part.users === 0);
+    // Async, so that a part that throws at once keeps no other from being stopped.
+    const ends = await Promise.allSettled(unused.map(async (part) => part.stop()));
+    const errors: unknown[] = [];
+    for (const end of ends) if (end.status === "rejected") errors.push(end.reason);
+    if (errors.length === 0) return;
+    throw new AggregateError(errors, `did not stop: ${errors.map(String).join("; ")}`);
   }
 
   #take(key: string, maker: unknown, holds: (needs: Needs) => boolean): Part | undefined {

@@ -86,3 +86,27 @@ test("a kept-alive connection runs its next request on the new generation", asyn
   assert.match(await next(), /new$/);
   socket.destroy();
 });
+
+test("a plugin that cannot stop hides neither why another did not start nor its own error", async () => {
+  const surface = { answer: (): Reply => ({ status: 200, body: "served" }) };
+  await using served = await serve([{ path: "/x", surface }]);
+  const unstoppable: TestStep = {
+    name: "unstoppable",
+    requestHeaders: () => {},
+    stop() {
+      throw new Error("held");
+    },
+  };
+  const broken: TestRoute = {
+    path: "/broken",
+    get surface(): never {
+      throw new Error("no start");
+    },
+  };
+  await assert.rejects(
+    served.reload([{ path: "/x", steps: [unstoppable], surface }, broken]),
+    /SLUICE_PLUGIN_START.*did not start: no start/,
+  );
+  assert.match(served.errors.join(), /did not stop cleanly/);
+  assert.equal((await ask(served, "/x")).body, "served");
+});
