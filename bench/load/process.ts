@@ -2,6 +2,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, readdirSync } from "node:fs";
+import { createInterface } from "node:readline";
 
 export interface Peer extends AsyncDisposable {
   readonly port: number;
@@ -29,7 +30,7 @@ export async function startPeer(
     stdio: ["ignore", "pipe", "inherit"],
     env: { ...process.env, ...options.env },
   });
-  const line = options.port === undefined ? await firstLine(child) : "";
+  const line = options.port === undefined ? await addressLine(child) : "";
   const port = options.port ?? portIn(line);
   if (child.pid === undefined) throw new Error(`${command[0]} did not start`);
   const { pid } = child;
@@ -56,17 +57,15 @@ function portIn(line: string): number {
   return Number(line);
 }
 
-async function firstLine(child: ChildProcess): Promise<string> {
-  let text = "";
-  for await (const chunk of child.stdout!) {
-    text += String(chunk);
-    const end = text.indexOf("\n");
-    if (end !== -1) {
-      child.stdout!.resume();
-      return text.slice(0, end);
-    }
-  }
-  throw new Error("the peer ended before it printed its port");
+/** The first line that says where the peer listens: a port, or a document with a url. Log lines may come before it. */
+async function addressLine(child: ChildProcess): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  // Read to the end: a peer must never wait for somebody to take its log.
+  createInterface({ input: child.stdout! }).on("line", (line) => {
+    if (/^\d+$/.test(line) || line.startsWith('{"url"')) resolve(line);
+  });
+  child.once("exit", () => reject(new Error("the peer ended before it printed its port")));
+  return promise;
 }
 
 function sum(pids: readonly number[], of: (pid: number) => number): number {
