@@ -14,6 +14,8 @@ import { createInternal, createWhitelist } from "./whitelist.ts";
 export interface LedgerService extends Ledger {
   /** True while at least one node is usable. */
   readonly ready: boolean;
+  /** Resolves when it is known which nodes are usable; never rejects. Calls before that go to the first node alone. */
+  readonly settled: Promise<void>;
   /** Ends the pool; calls in flight fail. */
   close(): Promise<void>;
 }
@@ -42,6 +44,7 @@ export function openLedger({ upstream, pool, metrics }: LedgerParts): LedgerServ
     get ready() {
       return pool.ready;
     },
+    settled: pool.firstProbe,
     rpc: (body): LedgerRpc => readRpc(body, calls, batchParallel),
     call: (method, params, options) => callOnce(calls, method, params, options?.signal),
     close: () => pool.close(),

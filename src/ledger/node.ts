@@ -48,5 +48,7 @@ export interface NodePool {
   readonly epoch: number;
   /** True while at least one node is usable. */
   readonly ready: boolean;
+  /** Resolves when every node has been probed once, well or not; never rejects. */
+  readonly firstProbe: Promise<void>;
   close(): Promise<void>;
 }

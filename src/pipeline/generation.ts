@@ -11,6 +11,7 @@ import type { CompiledRoute } from "./compile.ts";
 import { HandOver } from "./hand-over.ts";
 import { createRouter, type Router } from "./router.ts";
 import type { Services } from "./services.ts";
+import { settle } from "./settle.ts";
 import type { CoreMetrics } from "./stats.ts";
 
 export interface Generation {
@@ -36,7 +37,10 @@ export interface Provisioned {
   readonly faults: readonly Fault[];
 }
 
-/** Starts every plugin of a checked configuration. On any fault nothing stays started. */
+/**
+ * Starts every plugin of a checked configuration and waits, for a short time, until new node pools know their nodes.
+ * On any fault nothing stays started.
+ */
 export async function provision(
   config: Config,
   plugins: ReadonlyMap<string, Plugin>,
@@ -60,6 +64,7 @@ export async function provision(
     return { generation: undefined, faults: orderFaults(builder.faults) };
   }
   parts.complete();
+  await settle(builder.ledgers.values(), services.clock);
   const number = (previous?.number ?? 0) + 1;
   return {
     generation: createGeneration(number, config, routes, unmatched, builder.ledgers, parts),

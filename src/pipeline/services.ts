@@ -26,9 +26,12 @@ export interface Services {
   readonly networks?: Networks;
   /** Absent: nobody attests. */
   readonly evidence?: Evidence;
-  openLedger(
-    upstream: UpstreamConfig,
-  ): Ledger & { readonly ready: boolean; close(): Promise<void> };
+  openLedger(upstream: UpstreamConfig): Ledger & {
+    readonly ready: boolean;
+    /** Resolves when it is known which nodes are usable. Absent: there is nothing to wait for. */
+    readonly settled?: Promise<void>;
+    close(): Promise<void>;
+  };
   /** Holds nothing that must be closed. */
   openDecoder(ledger: Ledger): Decoder;
 }

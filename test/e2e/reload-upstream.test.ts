@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { startTestGateway } from "../../src/testing/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 import { startRpcNode } from "./rpc-node.ts";
 
 const pipeline = (node: string): string => `
@@ -20,20 +20,54 @@ routes:
   - { path: /plain, methods: [POST], to: { forward: { upstream: plain } } }
 `;
 
+/** The chain's name as the node at this path tells it. */
+async function chainOf(gateway: TestGateway, path: string): Promise<unknown> {
+  const response = await fetch(gateway.url + path, {
+    method: "POST",
+    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+    body: '{"jsonrpc":"2.0","id":1,"method":"system_chain"}',
+  });
+  return ((await response.json()) as { result: unknown }).result;
+}
+
 test("a surface whose own options stay the same takes its upstream's new address", async () => {
   await using first = await startRpcNode({ system_chain: () => "first" });
   await using second = await startRpcNode({ system_chain: () => "second" });
   await using gateway = await startTestGateway({ pipeline: pipeline(first.url) });
-  const chain = async (path: string): Promise<unknown> => {
-    const response = await fetch(gateway.url + path, {
-      method: "POST",
-      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
-      body: '{"jsonrpc":"2.0","id":1,"method":"system_chain"}',
-    });
-    return ((await response.json()) as { result: unknown }).result;
-  };
+  const chain = (path: string): Promise<unknown> => chainOf(gateway, path);
   assert.deepEqual([await chain("/v1/ledger/rpc"), await chain("/plain")], ["first", "first"]);
   await gateway.write(pipeline(second.url));
   assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
   assert.deepEqual([await chain("/v1/ledger/rpc"), await chain("/plain")], ["second", "second"]);
+});
+
+test("a reload that moves an upstream to other nodes is never unready and fails no call", async () => {
+  await using first = await startRpcNode({ system_chain: () => "first" });
+  await using second = await startRpcNode({ system_chain: () => "second" });
+  await using gateway = await startTestGateway({ pipeline: pipeline(first.url) });
+  const readiness = async (): Promise<number> => {
+    const response = await fetch(`${gateway.url}/readyz`);
+    await response.arrayBuffer();
+    return response.status;
+  };
+  assert.equal(await readiness(), 200, "from the first moment on");
+  let stop = false;
+  const statuses = new Set<number>();
+  const names = new Set<unknown>();
+  const ask = async (): Promise<void> => {
+    while (!stop) statuses.add(await readiness());
+  };
+  const call = async (): Promise<void> => {
+    while (!stop) names.add(await chainOf(gateway, "/v1/ledger/rpc"));
+  };
+  const load = [ask(), ask(), call(), call()];
+  for (let n = 0; n < 20; n++) {
+    await gateway.write(pipeline(n % 2 === 0 ? second.url : first.url));
+    assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+    statuses.add(await readiness());
+  }
+  stop = true;
+  await Promise.all(load);
+  assert.deepEqual(statuses, new Set([200]));
+  assert.deepEqual(names, new Set(["first", "second"]));
 });

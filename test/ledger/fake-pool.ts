@@ -6,6 +6,7 @@ export class FakePool implements NodePool {
   best: number | undefined;
   epoch = 1;
   ready = true;
+  readonly firstProbe = Promise.resolve();
   closed = false;
   /** Calls that have been sent and not been answered, oldest first. */
   readonly waiting: NodeRequest[] = [];

@@ -20,6 +20,7 @@ class ScriptedPool implements NodePool {
   readonly finalized = undefined;
   readonly best = undefined;
   readonly epoch = 1;
+  readonly firstProbe = Promise.resolve();
   readonly ready = true;
   readonly asked: string[] = [];
   readonly retried: boolean[] = [];

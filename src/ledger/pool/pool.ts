@@ -37,8 +37,6 @@ interface NodeStatus {
 }
 
 export interface OpenPool extends NodePool {
-  /** Resolves when every node has been probed once, well or not. Calls before it go to the first node. */
-  readonly firstProbe: Promise<void>;
   /** Probes every node now; resolves when all have answered or failed. */
   probe(): Promise<void>;
   status(): readonly NodeStatus[];
