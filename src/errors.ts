@@ -96,6 +96,8 @@ export const sluiceErrors = {
   SLUICE_VALUE_CHOICE: "Write one of those values.",
   SLUICE_VALUE_FORM: "Write the value in that form.",
 
+  SLUICE_NOT_SUPPORTED: "Remove it: this release has nothing that would use it.",
+
   SLUICE_STEP_FORM:
     "Write a name, { name: { options } } (with mode: and when: beside the name), or { use: list }.",
   SLUICE_SURFACE_FORM: "Write `to: name`, or `to: { name: { options } }`.",
@@ -139,6 +141,7 @@ export const sluiceErrors = {
   SLUICE_LISTEN_FAILED:
     "Stop what uses the address, or choose another: `server` and `admin` in pipeline.yaml, PORT and ADMIN_PORT in the environment.",
   SLUICE_START_FAILED: "Read the message: nothing was left running.",
+  SLUICE_STOPPING: "Start the gateway again: it reads the file then.",
   SLUICE_RESTART_NEEDED: "Undo the change, or restart the gateway: it drains first.",
 } as const satisfies Record<string, string>;
 

@@ -30,6 +30,8 @@ export interface PluginUse {
   positionOf(pointer: string): Position;
   /** The options as written; absent where they were not, or where the use was made in code. */
   readonly source?: Located;
+  /** The options could not be read (the fault is reported): what they lack is not judged. */
+  readonly incomplete?: boolean;
 }
 
 /** All named conditions must hold. */
@@ -116,6 +118,8 @@ export interface UpstreamConfig {
 
 export interface Config {
   readonly file: string;
+  /** Where a section (`server`) is written; the top of the file for one that is not. */
+  sectionAt(name: string): Position;
   readonly environment: Environment;
   readonly server: ServerConfig;
   readonly admin: { readonly host: string; readonly port: number };

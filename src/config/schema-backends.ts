@@ -85,7 +85,7 @@ export const rateSchema: JsonSchema = {
   type: ["string", "object"],
   format: "usd-rate",
   description:
-    "USD of one native token: a decimal, a URL with #/json/pointer, or { url, pointer, every }.",
+    "USD of one native token: a decimal, a URL with #/json/pointer, or { url, pointer, every }. Top-level: not in this release.",
   additionalProperties: false,
   required: ["url", "pointer"],
   properties: {
@@ -108,7 +108,11 @@ export const networkSchema: JsonSchema = {
   required: ["kind"],
   properties: {
     kind: { enum: ["openai", "enclave"], description: "What its workers speak." },
-    url: { type: "string", format: "http-url", description: "Base URL; absent: not configured." },
+    url: {
+      type: "string",
+      format: "http-url",
+      description: "Base URL; absent: not configured. Not in this release.",
+    },
     status: {
       type: "object",
       additionalProperties: false,

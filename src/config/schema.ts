@@ -77,12 +77,12 @@ const store = closed(
     redis: {
       type: "string",
       format: "redis-url",
-      description: "Hot counters that several replicas share.",
+      description: "Hot counters that several replicas share. Not in this release.",
     },
     postgres: {
       type: "string",
       format: "postgres-url",
-      description: "Accounts and usage that several replicas share.",
+      description: "Accounts and usage that several replicas share. Not in this release.",
     },
   },
   { default: {} },
@@ -176,7 +176,11 @@ function route(entries: EntrySchemas): JsonSchema {
         minItems: 1,
         description: 'HTTP methods, upper case; GET brings HEAD; "*" or absent: any.',
       },
-      websocket: { type: "boolean", default: false, description: "The route takes upgrades." },
+      websocket: {
+        type: "boolean",
+        default: false,
+        description: "The route takes upgrades. Not in this release.",
+      },
       run: {
         type: "array",
         items: entries.step,

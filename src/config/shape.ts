@@ -17,10 +17,12 @@ import { durationMs, splitUrls } from "./formats.ts";
 import { find, type Located, type LocatedEntry, type LocatedMap } from "./located.ts";
 import { pathProblem } from "./paths.ts";
 import { fileSchema } from "./schema.ts";
+import { upstreamSchema } from "./schema-backends.ts";
+import { unsupportedFaults, type UnsupportedShape } from "./unsupported.ts";
 import { validate } from "./validate.ts";
 
 /** The file after validation, with defaults: what `fileSchema` describes. */
-interface FileShape {
+interface FileShape extends UnsupportedShape {
   readonly environment: Config["environment"];
   readonly server: ServerConfig;
   readonly admin: Config["admin"];
@@ -71,6 +73,7 @@ export function shapeConfig(root: LocatedMap, file: string): { config: Config; f
   const expander = createExpander(find(root, "/lists"));
   const config: Config = {
     file,
+    sectionAt: (name) => root.entries.get(name)?.keyAt ?? { file, line: 1, col: 1 },
     environment: shape.environment,
     server: shape.server,
     admin: shape.admin,
@@ -99,6 +102,7 @@ export function shapeConfig(root: LocatedMap, file: string): { config: Config; f
     const at = find(root, "/environment")?.at ?? root.at;
     faults.push(fault("SLUICE_SECRET_MISSING", "the environment prod needs a secret", { at }));
   }
+  faults.push(...unsupportedFaults(shape, root, found));
   return { config, faults: [...faults, ...expander.finish(config.routes.length > 0)] };
 }
 
@@ -170,10 +174,10 @@ function shapeUpstreams(
 ): ReadonlyMap<string, UpstreamConfig> {
   const result = new Map<string, UpstreamConfig>();
   const nodes = find(root, "/upstreams");
-  for (const [name, shape] of Object.entries(upstreams)) {
-    const at = nodes?.kind === "map" ? nodes.entries.get(name)?.keyAt : undefined;
-    if (shape === null || at === undefined) continue;
-    const { urls = [], methods, maxHeadAge, ...rest } = shape;
+  if (nodes?.kind !== "map") return result;
+  for (const [name, { keyAt: at }] of nodes.entries) {
+    // One that could not be read is there all the same: whoever names it makes no mistake.
+    const { urls = [], methods, maxHeadAge, ...rest } = upstreams[name] ?? blankUpstream(at);
     const list = typeof urls === "string" ? [urls] : urls;
     result.set(name, {
       ...rest,
@@ -187,6 +191,11 @@ function shapeUpstreams(
     });
   }
   return result;
+}
+
+function blankUpstream(at: Position): UpstreamShape {
+  // `validate` fills in what the schema describes; `urls` may be absent.
+  return validate(emptyMap(at), upstreamSchema).value as UpstreamShape;
 }
 
 function shapePlugins(plugins: FileShape["plugins"], root: Located): Config["plugins"] {

@@ -176,6 +176,7 @@ function describe(
   const plan = { rps: 1, includedCuMilli: 0, overageUsdPerCu: undefined };
   const config: Config = {
     file: "/pipeline.yaml",
+    sectionAt: () => at,
     environment: "dev",
     server: serverConfig,
     admin: { host: "127.0.0.1", port: 0 },

@@ -1,0 +1,52 @@
+/**
+ * What pipeline.yaml has a place for but this release does not do yet. It is refused instead of passed over: two replicas
+ * that believe to share a counter would each grant the whole budget.
+ */
+import type { Fault } from "./config.ts";
+import { fault } from "./fault.ts";
+import { keyPositionOf, type LocatedMap } from "./located.ts";
+
+/** The members of the validated file that are read here only. */
+export interface UnsupportedShape {
+  readonly store: { readonly redis?: string; readonly postgres?: string };
+  readonly networks: Readonly<Record<string, { readonly url?: string } | null>>;
+  readonly rate?: unknown;
+  readonly routes?: readonly ({ readonly websocket: boolean } | null)[];
+}
+
+const oneReplica = "Remove it, and run one replica: its store is its own.";
+const noUpgrades = "Remove it: upgrades are not routed yet.";
+
+/** A fault for each that is set; what the environment leaves empty is not. `found`: the faults of the shape. */
+export function unsupportedFaults(
+  shape: UnsupportedShape,
+  root: LocatedMap,
+  found: readonly Fault[],
+): Fault[] {
+  const { store, networks, rate, routes = [] } = shape;
+  const faults: Fault[] = [];
+  const refuse = (pointer: string, what: string, remedy?: string): void => {
+    const at = keyPositionOf(root, pointer);
+    // Its shape is wrong already: one fault is enough.
+    if (found.some((one) => one.at?.line === at.line && one.at.col === at.col)) return;
+    faults.push(fault("SLUICE_NOT_SUPPORTED", `${what} is not in this release`, { at, remedy }));
+  };
+  if (store.redis !== undefined) refuse("/store/redis", "store.redis", oneReplica);
+  if (store.postgres !== undefined) refuse("/store/postgres", "store.postgres", oneReplica);
+  for (const [name, network] of Object.entries(networks)) {
+    // Without a url a network is not configured: decisions.md section 8.
+    if (network?.url === undefined) continue;
+    refuse(`/networks/${pointerKey(name)}`, `networks.${name}`);
+  }
+  if (rate !== undefined) refuse("/rate", "rate");
+  for (const [index, route] of routes.entries()) {
+    if (route?.websocket !== true) continue;
+    refuse(`/routes/${index}/websocket`, "a websocket route", noUpgrades);
+  }
+  return faults;
+}
+
+/** RFC 6901. */
+function pointerKey(name: string): string {
+  return name.replaceAll("~", "~0").replaceAll("/", "~1");
+}
