@@ -7,7 +7,7 @@ import { printFault, shownPath } from "../config/fault.ts";
 import { publishedSchema } from "../config/publish.ts";
 import { loadShipped } from "../pipeline/load.ts";
 import { checkFile, type Checked } from "../pipeline/load-generation.ts";
-import { trialFaults } from "../pipeline/trial.ts";
+import { tryOut } from "../pipeline/trial.ts";
 import { UsageError, type Command, type CommandContext } from "./command.ts";
 
 export const check: Command = {
@@ -25,7 +25,7 @@ Exit code 0 when nothing is wrong, 1 otherwise.`,
   options: { "write-schema": { type: "string" } },
   async run(context, values, positionals) {
     if (positionals.length > 0) throw new UsageError(`unexpected "${positionals.join(" ")}"`);
-    const { checked, faults } = await checkEverything(context);
+    const { checked, faults } = await tryOut(await checkFile(context.configFile, context.env));
     const target = values["write-schema"];
     if (typeof target === "string" && checked !== undefined) {
       const { plugins } = await loadShipped();
@@ -37,16 +37,6 @@ Exit code 0 when nothing is wrong, 1 otherwise.`,
     return faults.length === 0 ? 0 : 1;
   },
 };
-
-async function checkEverything({
-  configFile,
-  env,
-}: CommandContext): Promise<{ checked: Checked | undefined; faults: readonly Fault[] }> {
-  const { checked, faults } = await checkFile(configFile, env);
-  if (checked === undefined) return { checked, faults };
-  const refused = await trialFaults(checked);
-  return refused.length === 0 ? { checked, faults } : { checked: undefined, faults: refused };
-}
 
 /** The text of pipeline.schema.json. */
 export function schemaText(schema: object): string {

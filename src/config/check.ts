@@ -6,11 +6,14 @@ import { locate } from "./located.ts";
 import { nearest } from "./nearest.ts";
 import { proveOrder, type Line } from "./order.ts";
 import { routeFaults } from "./routes.ts";
+import { isReadable, soundPart } from "./sound.ts";
 import { validate } from "./validate.ts";
 
 export interface Checked {
   /** The same configuration with the options of every plugin completed by its schema's defaults. */
   readonly config: Config;
+  /** What of it can be started: without the uses that have a fault, or stand for a plugin that did not load. */
+  readonly sound: Config;
   readonly faults: readonly Fault[];
 }
 
@@ -18,21 +21,25 @@ export interface Checked {
 export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin>): Checked {
   const faults: Fault[] = [];
   const completed = new Map<PluginUse, PluginUse>();
+  const unsound = new Set<PluginUse>();
 
   function complete<U extends PluginUse>(use: U, kind: Plugin["kind"]): U {
     const known = completed.get(use);
     // What `completed` holds for a use was made from that same use.
     if (known !== undefined) return known as U;
     const plugin = plugins.get(use.name);
+    const before = faults.length;
     let result = use;
     if (plugin !== undefined && plugin.kind !== kind) {
       faults.push(wrongKind(use, plugin, kind));
-    } else if (plugin !== undefined) {
+    } else if (plugin !== undefined && use.incomplete !== true) {
       const checked = checkOptions(use, plugin);
       faults.push(...checked.faults);
       result = { ...use, options: checked.options };
     }
     completed.set(use, result);
+    const isStartable = plugin !== undefined && faults.length === before && isReadable(use);
+    if (!isStartable || !hasItsUpstreams(result, plugin, config)) unsound.add(result);
     return result;
   }
 
@@ -47,7 +54,17 @@ export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin
   for (const line of linesOf(whole)) faults.push(...proveOrder(line, plugins));
   faults.push(...routeFaults(whole), ...unknownUpstreams(whole, plugins));
   if (whole.routes.length > 0) faults.push(...unusedPlugins(whole), ...unusedUpstreams(whole));
-  return { config: whole, faults };
+  return { config: whole, sound: soundPart(whole, (use) => !unsound.has(use)), faults };
+}
+
+/** An upstream whose urls could not be read is there, but has none. */
+function hasItsUpstreams(use: PluginUse, plugin: Plugin, { upstreams }: Config): boolean {
+  const texts = new Set<string>();
+  collectTexts(use.options, texts);
+  return (
+    upstreamNames(use, plugin).every(([, name]) => upstreams.has(name)) &&
+    [...texts].every((text) => upstreams.get(text)?.urls.length !== 0)
+  );
 }
 
 function linesOf(config: Config): Line[] {

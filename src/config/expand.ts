@@ -158,7 +158,8 @@ function readPlugin(
     const message = `the options of "${name}" must be a mapping`;
     faults.push(fault(form, message, { at: value.at }));
   }
-  return pluginUse(name, keyAt);
+  const isAbsent = value.kind === "scalar" && value.value === null && !value.broken;
+  return isAbsent ? pluginUse(name, keyAt) : { ...pluginUse(name, keyAt), incomplete: true };
 }
 
 /** A plugin as used at one place; `source` is the mapping of its options. */

@@ -45,6 +45,13 @@ export function plainValue(node: Located): unknown {
   );
 }
 
+/** Whether everything in it could be read. */
+export function isWhole(node: Located): boolean {
+  if (node.kind === "scalar") return !node.broken;
+  const parts = node.kind === "list" ? node.items : [...node.entries.values()].map((e) => e.value);
+  return parts.every(isWhole);
+}
+
 /** A tree for a value that was made in code: every part of it stands at the same place. */
 export function locate(value: unknown, at: Position): Located {
   if (Array.isArray(value)) {

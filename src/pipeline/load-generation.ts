@@ -18,25 +18,30 @@ export interface Checked {
   readonly plugins: ReadonlyMap<string, Plugin>;
 }
 
+/** Everything wrong with a file; `checked` only where that is nothing. */
+export interface Judged {
+  readonly checked: Checked | undefined;
+  /** What of it can be started all the same, for a trial: undefined when the file could not be read. */
+  readonly sound: Checked | undefined;
+  readonly faults: readonly Fault[];
+}
+
 /** Reads the file, imports its plugins and proves their order. Starts nothing. */
-export async function checkFile(
-  file: string,
-  env: Env,
-): Promise<{ checked: Checked | undefined; faults: readonly Fault[] }> {
+export async function checkFile(file: string, env: Env): Promise<Judged> {
   return checkReading(await readConfig(file, env));
 }
 
 /** The same for a file that has been read. */
-export async function checkReading({
-  config,
-  faults,
-}: Reading): Promise<{ checked: Checked | undefined; faults: readonly Fault[] }> {
-  if (config === undefined) return { checked: undefined, faults: orderFaults(faults) };
-  const loaded = await loadPlugins(config);
-  const proved = checkPlugins(config, loaded.plugins);
-  const all = [...faults, ...loaded.faults, ...proved.faults];
+export async function checkReading({ config, faults }: Reading): Promise<Judged> {
+  if (config === undefined) {
+    return { checked: undefined, sound: undefined, faults: orderFaults(faults) };
+  }
+  const { plugins, faults: unloaded } = await loadPlugins(config);
+  const proved = checkPlugins(config, plugins);
+  const all = [...faults, ...unloaded, ...proved.faults];
   return {
-    checked: all.length === 0 ? { config: proved.config, plugins: loaded.plugins } : undefined,
+    checked: all.length === 0 ? { config: proved.config, plugins } : undefined,
+    sound: { config: proved.sound, plugins },
     faults: orderFaults(all),
   };
 }

@@ -5,22 +5,32 @@
 import { systemClock } from "../clock.ts";
 import { openComputePool } from "../compute/pool.ts";
 import type { Fault } from "../config/config.ts";
+import { orderFaults } from "../config/fault.ts";
 import { createDecoder } from "../ledger/decode/decoder.ts";
 import { createWhitelist } from "../ledger/whitelist.ts";
 import { createLog } from "../log.ts";
 import { createMetrics } from "../metrics.ts";
-import { nextGeneration, type Checked } from "./load-generation.ts";
+import { nextGeneration, type Checked, type Judged } from "./load-generation.ts";
 import { createSeal } from "../store/seal.ts";
 import type { Services } from "./services.ts";
 import { coreMetrics } from "./stats.ts";
 
-/** The faults of a start; empty when everything started. Nothing stays started. */
-export async function trialFaults(checked: Checked): Promise<readonly Fault[]> {
+/** All faults of a file that was checked, those of starting what of it is sound included. Nothing stays started. */
+export async function tryOut({ checked, sound, faults }: Judged): Promise<Omit<Judged, "sound">> {
+  if (sound === undefined) return { checked, faults };
+  const all = orderFaults([...faults, ...(await trialFaults(sound))]);
+  return { checked: all.length === 0 ? checked : undefined, faults: all };
+}
+
+async function trialFaults(sound: Checked): Promise<readonly Fault[]> {
   const services = inertServices();
   const core = coreMetrics(services.metrics);
-  const { generation, faults } = await nextGeneration(checked, services, core);
+  const { generation, faults } = await nextGeneration(sound, services, core);
   await generation?.retire();
-  return faults;
+  const { fastify } = sound.config;
+  if (fastify.length === 0) return faults;
+  const { fastifyFaults } = await import("./fastify-app.ts");
+  return [...faults, ...(await fastifyFaults(fastify))];
 }
 
 /** No request reaches a trial, so that what these answer never matters. */
