@@ -9,7 +9,7 @@ export function isReadable({ incomplete = false, source }: PluginUse): boolean {
 
 /** Without the uses that are not sound. A route whose surface is not keeps its steps. */
 export function soundPart(config: Config, isSound: (use: PluginUse) => boolean): Config {
-  const route = (route: RouteConfig): RouteConfig => ({
+  const soundRoute = (route: RouteConfig): RouteConfig => ({
     ...route,
     run: route.run.filter(isSound),
     // The empty name is never looked up.
@@ -17,7 +17,7 @@ export function soundPart(config: Config, isSound: (use: PluginUse) => boolean):
   });
   return {
     ...config,
-    routes: config.routes.map(route),
+    routes: config.routes.map(soundRoute),
     tools: config.tools.filter(isSound),
     unmatched: config.unmatched.filter(isSound),
   };

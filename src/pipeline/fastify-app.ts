@@ -3,7 +3,7 @@
  * and those on which `sluice check` tries them.
  */
 import {
-  createServer,
+  createServer as httpServer,
   METHODS,
   type IncomingMessage,
   type Server,
@@ -144,7 +144,7 @@ export async function fastifyFaults(uses: readonly PluginUse[]): Promise<Fault[]
   const handle = (): void => {};
   for (const use of uses) {
     if (locatePackage(use.name, dirname(use.at.file)) === undefined || !isReadable(use)) continue;
-    const opened = await openFastify({ uses: [...working, use], handle, createServer });
+    const opened = await openFastify({ uses: [...working, use], handle, createServer: httpServer });
     if ("app" in opened) {
       await opened.app.close();
       working.push(use);
