@@ -2,7 +2,7 @@
  * Reloading: a whole new generation or none. The last good one keeps serving while a bad file is mended; the reason
  * stands at /pipelines, in the log and in a gauge.
  */
-import { watch } from "node:fs";
+import { watch, type FSWatcher } from "node:fs";
 import { basename, dirname } from "node:path";
 import type { Config, Fault } from "../config/config.ts";
 import { fault } from "../config/fault.ts";
@@ -20,7 +20,10 @@ export interface ReloadState {
 
 export interface Reloader extends Disposable {
   readonly state: ReloadState;
-  /** Reloads now; calls made meanwhile are served by one more reload. Resolves with the faults, empty when it swapped. */
+  /**
+   * Reloads now; calls made meanwhile are all served by one more reload. Resolves with the faults, empty when it swapped.
+   * Once disposed nothing is swapped any more: SLUICE_STOPPING.
+   */
   reload(reason: string): Promise<readonly Fault[]>;
 }
 
@@ -59,7 +62,7 @@ export function createReloader(options: ReloaderOptions): Reloader {
   };
   failed.set(0);
   generations.set(current.number);
-  let queue: Promise<readonly Fault[]> = Promise.resolve([]);
+  let disposed = false;
 
   const once = async (reason: string): Promise<readonly Fault[]> => {
     const { checked, faults } = await checkFile(configFile, options.env);
@@ -68,6 +71,10 @@ export function createReloader(options: ReloaderOptions): Reloader {
     if (fixed.length > 0) return refused(reason, fixed);
     const built = await options.build(checked, current);
     if (built.generation === undefined) return refused(reason, built.faults);
+    if (disposed) {
+      await built.generation.retire();
+      return stopping;
+    }
     const old = current;
     current = built.generation;
     options.swap(current);
@@ -87,37 +94,84 @@ export function createReloader(options: ReloaderOptions): Reloader {
     log.error({ reason, faults }, "pipeline not reloaded: the last good one keeps serving");
     return faults;
   };
-  const reload = (reason: string): Promise<readonly Fault[]> => {
-    const broken = (error: unknown): readonly Fault[] =>
-      refused(reason, [fault("SLUICE_START_FAILED", String(error))]);
-    queue = queue.then(() => once(reason)).catch(broken);
-    return queue;
-  };
+  const reload = oneAtATime(async (reason: string): Promise<readonly Fault[]> => {
+    if (disposed) return stopping;
+    try {
+      return await once(reason);
+    } catch (error) {
+      return refused(reason, [fault("SLUICE_START_FAILED", String(error))]);
+    }
+  });
   const watcher =
-    options.watch === false ? undefined : watchFile(configFile, clock, () => void reload("file"));
+    options.watch === false
+      ? undefined
+      : watchFile(configFile, { clock, log }, () => void reload("file"));
   return {
     get state() {
       return state;
     },
     reload,
-    [Symbol.dispose]: () => watcher?.[Symbol.dispose](),
+    [Symbol.dispose]() {
+      if (disposed) return;
+      disposed = true;
+      watcher?.[Symbol.dispose]();
+    },
   };
 }
 
-/** Watches the folder: editors and config maps replace the file instead of writing into it. */
-function watchFile(file: string, clock: Clock, changed: () => void): Disposable {
+const stopping: readonly Fault[] = [
+  fault("SLUICE_STOPPING", "the gateway stops: nothing is loaded any more"),
+];
+
+/** Runs `task` for the first call, and once more, after that, for all calls that came meanwhile. */
+function oneAtATime<T>(task: (reason: string) => Promise<T>): (reason: string) => Promise<T> {
+  let running: Promise<T> | undefined;
+  let next: Promise<T> | undefined;
+  const start = (reason: string): Promise<T> => {
+    running = task(reason).finally(() => {
+      running = undefined;
+    });
+    return running;
+  };
+  return (reason) => {
+    if (running === undefined) return start(reason);
+    next ??= running.then(() => {
+      next = undefined;
+      return start(reason);
+    });
+    return next;
+  };
+}
+
+/**
+ * Watches the folder: editors and config maps replace the file instead of writing into it. Where the system has no watch
+ * left (ENOSPC, EMFILE) the gateway runs without one.
+ */
+function watchFile(
+  file: string,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  changed: () => void,
+): Disposable {
   let pending: Disposable | undefined;
   const name = basename(file);
-  const watcher = watch(dirname(file), { persistent: false }, (_event, changedName) => {
-    // Kubernetes swaps the link `..data` beside the file.
-    if (changedName !== null && changedName !== name && changedName !== "..data") return;
-    pending?.[Symbol.dispose]();
-    pending = clock.after(settleMs, changed);
-  });
+  const failed = (error: unknown): void =>
+    log.warn({ err: error, file }, "pipeline.yaml is not watched: SIGHUP reloads it");
+  let watcher: FSWatcher | undefined;
+  try {
+    watcher = watch(dirname(file), { persistent: false }, (_event, changedName) => {
+      // Kubernetes swaps the link `..data` beside the file.
+      if (changedName !== null && changedName !== name && changedName !== "..data") return;
+      pending?.[Symbol.dispose]();
+      pending = clock.after(settleMs, changed);
+    });
+    watcher.on("error", failed);
+  } catch (error) {
+    failed(error);
+  }
   return {
     [Symbol.dispose]() {
       pending?.[Symbol.dispose]();
-      watcher.close();
+      watcher?.close();
     },
   };
 }
@@ -134,14 +188,14 @@ const fixedSections = [
 ] as const;
 
 function needsRestart(before: Config, after: Config): Fault[] {
-  const at = { file: after.file, line: 1, col: 1 };
   const changed: string[] = fixedSections.filter(
     (section) => JSON.stringify(before[section]) !== JSON.stringify(after[section]),
   );
   const fastify = (config: Config): string =>
     JSON.stringify(config.fastify.map(({ name, options }) => [name, options]));
   if (fastify(before) !== fastify(after)) changed.push("fastify");
-  return changed.map((section) =>
-    fault("SLUICE_RESTART_NEEDED", `a change of "${section}" needs a restart`, { at }),
-  );
+  return changed.map((section) => {
+    const at = after.sectionAt(section);
+    return fault("SLUICE_RESTART_NEEDED", `a change of "${section}" needs a restart`, { at });
+  });
 }
