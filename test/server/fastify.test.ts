@@ -174,6 +174,18 @@ test("a plugin's own answer to what nothing knows stays", async () => {
   assert.equal((await send(gateway, "PROPFIND /known HTTP/1.1")).status, 200);
 });
 
+test("a request that expects 100 Continue passes the plugins like any other", async () => {
+  const head = "PROPFIND /known HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 2";
+  await using closed = await behind(denies);
+  const denied = await send(closed, head);
+  assert.equal(denied.status, 403);
+  assert.match(denied.body, /closed by the operator/);
+  await using open = await behind(seals);
+  const answer = await send(open, head, "{}");
+  const final = answer.status === 100 ? answer.body : answer.head;
+  assert.match(final, /^http\/1\.1 200 .*\r\nx-seal: yes/is);
+});
+
 test("a plugin that cannot be registered stops the start, with its place", async () => {
   await assert.rejects(behind('throw new Error("no licence");'), (error) => {
     assert.ok(error instanceof StartError);
