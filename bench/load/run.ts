@@ -79,8 +79,8 @@ function sluice(name: string, variant: Variant): Target {
       writeFileSync(file, pipeline(variant, folder));
       const env = { DATA_DIR: data, PORT: "0", ADMIN_PORT: "0", LEDGER_RPC_URL: nodeUrl(nodePort) };
       const key = issueKey(file, env);
-      const main = ["--max-semi-space-size=8", join(root, "src/main.ts")];
-      const command = [node, ...main, "start", "--json", "--config", file];
+      const entry = ["--max-semi-space-size=8", join(root, "src/main.ts")];
+      const command = [node, ...entry, "start", "--json", "--config", file];
       const peer = await startPeer(command, { core: gatewayCore, env });
       return { peer, headers: [`authorization: Bearer ${key}`] };
     },

@@ -79,6 +79,10 @@ export default defineStep<Options>({
     const least = levels[level];
     const sample = sampler(sampling);
     return {
+      /** The address is the socket's, which is forgotten once the client has left: the exchange remembers it from here. */
+      requestHeaders(x) {
+        void x.request.address;
+      },
       settled(x, outcome) {
         const severity = severityOf(x.sent.status, outcome);
         if (severity < least || (severity === levels.info && !sample())) return;
