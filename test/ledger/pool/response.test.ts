@@ -311,5 +311,6 @@ test("a mutated response that is taken is what Node's own parser takes it for", 
     }),
     { numRuns: 500 },
   );
-  assert.ok(taken > 50, `only ${taken} mutants were taken: nothing was compared`);
+  // About 60 of 500 are, give or take 8.
+  assert.ok(taken >= 20, `only ${taken} mutants were taken: nothing was compared`);
 });
