@@ -3,11 +3,10 @@
  * answered. It keeps no state, takes no extrinsics and its head never moves; README.md beside this file lists
  * every difference to a real node.
  */
-import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { WebSocketServer } from "ws";
 import { openChain } from "./chain.ts";
+import { close, listen, readBody } from "./http.ts";
 import { answerBody } from "./json-rpc.ts";
 import { demoMethods } from "./methods.ts";
 import { readRecording } from "./recording.ts";
@@ -60,20 +59,13 @@ export async function startDemoNode({
     });
   });
 
-  server.listen(port, host);
-  await once(server, "listening");
-  // A server that listens on a port has an AddressInfo.
-  const bound = server.address() as AddressInfo;
-  const authority = bound.family === "IPv6" ? `[${bound.address}]` : bound.address;
+  const url = await listen(server, port, host);
   return {
-    url: `http://${authority}:${bound.port}`,
+    url,
     async close() {
-      const closed = once(server, "close");
       for (const socket of sockets.clients) socket.terminate();
       sockets.close();
-      server.close();
-      server.closeAllConnections();
-      await closed;
+      await close(server);
     },
   };
 }
@@ -94,7 +86,7 @@ async function respond(
   if (!/^application\/json(?:-rpc)?(?:;charset=utf-8)?$/.test(type)) {
     return send(415, textType, "Content-Type: application/json is required\n");
   }
-  const body = await readBody(request);
+  const body = await readBody(request, requestBytes);
   if (body === "left") return;
   if (body === "too big") {
     response.setHeader("connection", "close");
@@ -102,23 +94,4 @@ async function respond(
   }
   const { status, body: text } = answer(body);
   send(status, jsonType, text);
-}
-
-/** The whole body; `left` when the client went away before its end. */
-async function readBody(request: IncomingMessage): Promise<Buffer | "too big" | "left"> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  try {
-    // The connection must outlive an early return: the 413 still has to leave.
-    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
-      // Without an encoding a request yields Buffers.
-      const piece = chunk as Buffer;
-      bytes += piece.length;
-      if (bytes > requestBytes) return "too big";
-      chunks.push(piece);
-    }
-  } catch {
-    return "left";
-  }
-  return Buffer.concat(chunks);
 }

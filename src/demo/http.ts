@@ -1,0 +1,44 @@
+/** What the demo servers share: listening on a port, reading a request's body, going away. */
+import { once } from "node:events";
+import type { IncomingMessage, Server } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** Listens and gives `http://host:port`; port 0 takes a free one. Rejects when it cannot. */
+export async function listen(server: Server, port: number, host: string): Promise<string> {
+  server.listen(port, host);
+  await once(server, "listening");
+  // A server that listens on a port has an AddressInfo.
+  const bound = server.address() as AddressInfo;
+  const authority = bound.family === "IPv6" ? `[${bound.address}]` : bound.address;
+  return `http://${authority}:${bound.port}`;
+}
+
+/** Cuts every connection and frees the port. */
+export async function close(server: Server): Promise<void> {
+  const closed = once(server, "close");
+  server.close();
+  server.closeAllConnections();
+  await closed;
+}
+
+/** The whole body, of at most `limit` bytes; `left` when the client went away before its end. */
+export async function readBody(
+  request: IncomingMessage,
+  limit: number,
+): Promise<Buffer | "too big" | "left"> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    // The connection must outlive an early return: the 413 still has to leave.
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      // Without an encoding a request yields Buffers.
+      const piece = chunk as Buffer;
+      bytes += piece.length;
+      if (bytes > limit) return "too big";
+      chunks.push(piece);
+    }
+  } catch {
+    return "left";
+  }
+  return Buffer.concat(chunks);
+}
