@@ -125,8 +125,11 @@ export interface Sink {
   write(chunk: Uint8Array): boolean;
   /** Called each time the client has room again after `write` returned false. */
   onDrain: (() => void) | undefined;
-  /** Sends the last byte, after every `responseEnd` hook; resolves when it has been handed to the socket. */
-  end(trailers?: readonly string[]): Promise<void>;
+  /**
+   * Sends the last byte, after every `responseEnd` hook; resolves when it has been handed to the socket. `last` is the
+   * chunk that tells a client that all is well (`data: [DONE]`): it waits for the hooks too.
+   */
+  end(trailers?: readonly string[], last?: Uint8Array): Promise<void>;
   /** The answer cannot be completed: the connection is cut so that the client cannot take it for whole. */
   fail(outcome: "upstreamFailed" | "timedOut"): void;
 }

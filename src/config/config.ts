@@ -116,6 +116,40 @@ export interface UpstreamConfig {
   readonly answerBytes: number;
 }
 
+/** USD of one native token: a decimal, or what a JSON document says at a JSON Pointer (RFC 6901). */
+export type RateConfig =
+  | { readonly kind: "fixed"; readonly usd: string }
+  | {
+      readonly kind: "polled";
+      readonly url: string;
+      readonly pointer: string;
+      readonly everyMs: number;
+    };
+
+/** An inference network with a `url`: one without is not configured. */
+export interface NetworkConfig {
+  readonly name: string;
+  /** Base URL, with or without `/v1` at its end. */
+  readonly url: string;
+  /** The document that tells workers and prices; undefined: every model that the network lists is a worker. */
+  readonly statusUrl: string | undefined;
+  /** Between two readings of it. */
+  readonly statusMs: number;
+  /** Where the status does not say: a decimal, nano native tokens. */
+  readonly pricePerTokenNano: string;
+  /** The network's own, else the file's. */
+  readonly rate: RateConfig | undefined;
+  /** Sent to its servers, such as `Authorization: Bearer …`. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly connectMs: number;
+  /** Until a streamed answer begins, and between two pieces of any. */
+  readonly idleMs: number;
+  /** Until an answer in one piece begins. */
+  readonly answerMs: number;
+  /** What a request without a limit of its own is reserved for, tokens. */
+  readonly maxOutputTokens: number;
+}
+
 export interface Config {
   readonly file: string;
   /** Where a section (`server`) is written; the top of the file for one that is not. */
@@ -131,6 +165,7 @@ export interface Config {
   readonly metering: { readonly durability: "settled" | "async" };
   readonly plans: Readonly<Record<PlanName, PlanConfig>>;
   readonly upstreams: ReadonlyMap<string, UpstreamConfig>;
+  readonly networks: readonly NetworkConfig[];
   readonly log: { readonly level: string };
   /** What seals sessions and confirmation tokens; undefined: made and kept in the data folder. */
   readonly secret: string | undefined;

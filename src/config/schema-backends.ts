@@ -85,7 +85,7 @@ export const rateSchema: JsonSchema = {
   type: ["string", "object"],
   format: "usd-rate",
   description:
-    "USD of one native token: a decimal, a URL with #/json/pointer, or { url, pointer, every }. Top-level: not in this release.",
+    "USD of one native token: a decimal, a URL with #/json/pointer, or { url, pointer, every }.",
   additionalProperties: false,
   required: ["url", "pointer"],
   properties: {
@@ -111,14 +111,25 @@ export const networkSchema: JsonSchema = {
     url: {
       type: "string",
       format: "http-url",
-      description: "Base URL; absent: not configured. Not in this release.",
+      description: "Base URL, with or without /v1; absent: not configured.",
     },
     status: {
       type: "object",
       additionalProperties: false,
+      default: {},
       description: "Where prices and workers are polled.",
       properties: {
-        url: { type: "string", format: "http-url", description: "Polled every 10 s." },
+        url: {
+          type: "string",
+          format: "http-url",
+          description: "A status document; absent: each model that the network lists is a worker.",
+        },
+        every: {
+          type: "string",
+          format: "short-duration",
+          default: "10s",
+          description: "How often workers and prices are read.",
+        },
       },
     },
     price_per_token_nano: {
@@ -128,5 +139,19 @@ export const networkSchema: JsonSchema = {
       description: "Price of a token in nano native tokens, where no status tells it.",
     },
     rate: rateSchema,
+    headers: {
+      type: "object",
+      default: {},
+      additionalProperties: { type: "string" },
+      description: "Sent to its servers, such as Authorization.",
+    },
+    connectMs: integer(2_000, [1, day], "Until a connection stands."),
+    idleMs: integer(60_000, [1, day], "Until a streamed answer begins, and between two pieces."),
+    answerMs: integer(600_000, [1, day], "Until an answer in one piece begins."),
+    maxOutputTokens: integer(
+      8_192,
+      [1, 10_000_000],
+      "What a request without max_tokens is reserved for.",
+    ),
   },
 };

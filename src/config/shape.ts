@@ -18,6 +18,7 @@ import { find, type Located, type LocatedEntry, type LocatedMap } from "./locate
 import { pathProblem } from "./paths.ts";
 import { fileSchema } from "./schema.ts";
 import { upstreamSchema } from "./schema-backends.ts";
+import { shapeNetworks, type NetworkShape, type RateShape } from "./shape-networks.ts";
 import { unsupportedFaults, type UnsupportedShape } from "./unsupported.ts";
 import { validate } from "./validate.ts";
 
@@ -32,6 +33,8 @@ interface FileShape extends UnsupportedShape {
   readonly log: Config["log"];
   readonly secret?: string;
   readonly upstreams: Readonly<Record<string, UpstreamShape | null>>;
+  readonly networks: Readonly<Record<string, NetworkShape | null>>;
+  readonly rate?: RateShape;
   readonly plugins: Readonly<Record<string, string | null>>;
   readonly routes?: readonly (RouteShape | null)[];
 }
@@ -85,6 +88,7 @@ export function shapeConfig(root: LocatedMap, file: string): { config: Config; f
     metering: shape.metering,
     plans: shapePlans(shape.plans),
     upstreams: shapeUpstreams(shape.upstreams, root),
+    networks: shapeNetworks(shape.networks, shape.rate),
     log: shape.log,
     secret: shape.secret,
     tools: shapeUses(find(root, "/tools"), faults),

@@ -9,8 +9,9 @@ import { keyPositionOf, type LocatedMap } from "./located.ts";
 /** The members of the validated file that are read here only. */
 export interface UnsupportedShape {
   readonly store: { readonly redis?: string; readonly postgres?: string };
-  readonly networks: Readonly<Record<string, { readonly url?: string } | null>>;
-  readonly rate?: unknown;
+  readonly networks: Readonly<
+    Record<string, { readonly kind?: string; readonly url?: string } | null>
+  >;
   readonly routes?: readonly ({ readonly websocket: boolean } | null)[];
 }
 
@@ -23,7 +24,7 @@ export function unsupportedFaults(
   root: LocatedMap,
   found: readonly Fault[],
 ): Fault[] {
-  const { store, networks, rate, routes = [] } = shape;
+  const { store, networks, routes = [] } = shape;
   const faults: Fault[] = [];
   const refuse = (pointer: string, what: string, remedy?: string): void => {
     const at = keyPositionOf(root, pointer);
@@ -35,10 +36,9 @@ export function unsupportedFaults(
   if (store.postgres !== undefined) refuse("/store/postgres", "store.postgres", oneReplica);
   for (const [name, network] of Object.entries(networks)) {
     // Without a url a network is not configured: decisions.md section 8.
-    if (network?.url === undefined) continue;
-    refuse(`/networks/${pointerKey(name)}`, `networks.${name}`);
+    if (network?.url === undefined || network.kind !== "enclave") continue;
+    refuse(`/networks/${pointerKey(name)}`, `networks.${name}, a network of enclaves,`);
   }
-  if (rate !== undefined) refuse("/rate", "rate");
   for (const [index, route] of routes.entries()) {
     if (route?.websocket !== true) continue;
     refuse(`/routes/${index}/websocket`, "a websocket route", noUpgrades);

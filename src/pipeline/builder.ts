@@ -40,6 +40,10 @@ export class Builder {
     return this.#supply.ledgers;
   }
 
+  get networks(): Supply["networksInUse"] {
+    return this.#supply.networksInUse;
+  }
+
   /** Starts the `tools` plugins: before any surface, so that those find the catalogue complete. */
   async tools(): Promise<void> {
     const instances: ToolsHooks[] = [];

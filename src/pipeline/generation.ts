@@ -5,6 +5,7 @@
  */
 import type { Config, Fault } from "../config/config.ts";
 import { orderFaults } from "../config/fault.ts";
+import type { OpenNetwork } from "../inference/networks.ts";
 import type { Ledger, Plugin } from "../plugin.ts";
 import { Builder } from "./builder.ts";
 import type { CompiledRoute } from "./compile.ts";
@@ -24,6 +25,8 @@ export interface Generation {
   readonly routes: readonly CompiledRoute[];
   /** Node pools in use, by upstream name. */
   readonly ledgers: ReadonlyMap<string, Ledger & { readonly ready: boolean }>;
+  /** Inference networks in use. */
+  readonly networks: readonly OpenNetwork[];
   readonly parts: HandOver;
   /** One exchange more or less; the last one to leave a retired generation stops what it alone used. */
   enter(): void;
@@ -64,10 +67,10 @@ export async function provision(
     return { generation: undefined, faults: orderFaults(builder.faults) };
   }
   parts.complete();
-  await settle(builder.ledgers.values(), services.clock);
+  await settle([...builder.ledgers.values(), ...builder.networks], services.clock);
   const number = (previous?.number ?? 0) + 1;
   return {
-    generation: createGeneration(number, config, routes, unmatched, builder.ledgers, parts),
+    generation: createGeneration(number, config, routes, unmatched, builder, parts),
     faults: [],
   };
 }
@@ -77,7 +80,7 @@ function createGeneration(
   config: Config,
   routes: readonly CompiledRoute[],
   unmatched: CompiledRoute,
-  ledgers: Generation["ledgers"],
+  { ledgers, networks }: Pick<Generation, "ledgers" | "networks">,
   parts: HandOver,
 ): Generation {
   let running = 0;
@@ -90,6 +93,7 @@ function createGeneration(
     unmatched,
     routes,
     ledgers,
+    networks,
     parts,
     enter() {
       running++;

@@ -1,5 +1,6 @@
 /** What outlives a generation and every plugin's `host` draws on. */
-import type { UpstreamConfig } from "../config/config.ts";
+import type { NetworkConfig, UpstreamConfig } from "../config/config.ts";
+import type { OpenNetwork } from "../inference/networks.ts";
 import type {
   Accounts,
   Claims,
@@ -10,7 +11,6 @@ import type {
   Log,
   Meter,
   Metrics,
-  Networks,
   Seal,
 } from "../plugin.ts";
 
@@ -22,8 +22,6 @@ export interface Services {
   readonly meter: Meter;
   readonly seal: Seal;
   readonly claims: Claims;
-  /** Absent: no network is configured. */
-  readonly networks?: Networks;
   /** Absent: nobody attests. */
   readonly evidence?: Evidence;
   openLedger(upstream: UpstreamConfig): Ledger & {
@@ -32,6 +30,7 @@ export interface Services {
     readonly settled?: Promise<void>;
     close(): Promise<void>;
   };
+  openNetwork(config: NetworkConfig): OpenNetwork;
   /** Holds nothing that must be closed. */
   openDecoder(ledger: Ledger): Decoder;
 }

@@ -65,7 +65,7 @@ class ResponseSink implements Sink {
     if (this.#remaining !== undefined) {
       this.#remaining -= bytes.length;
       if (this.#remaining <= 0) {
-        this.#held = this.#held === undefined ? bytes : Buffer.concat([this.#held, bytes]);
+        this.#keep(bytes);
         return true;
       }
     }
@@ -73,6 +73,16 @@ class ResponseSink implements Sink {
     const room = x.arrival.res.write(bytes);
     if (!room) x.watchReader();
     return room;
+  }
+
+  /** Passes the hooks and waits for the end. */
+  #hold(chunk: Uint8Array): void {
+    const bytes = this.#filtered(chunk);
+    if (bytes !== undefined && bytes.length > 0) this.#keep(bytes);
+  }
+
+  #keep(bytes: Uint8Array): void {
+    this.#held = this.#held === undefined ? bytes : Buffer.concat([this.#held, bytes]);
   }
 
   /** The chunk as the hooks leave it; undefined when one threw and the exchange was cut. */
@@ -86,9 +96,10 @@ class ResponseSink implements Sink {
     }
   }
 
-  async end(trailers?: readonly string[]): Promise<void> {
+  async end(trailers?: readonly string[], last?: Uint8Array): Promise<void> {
     const x = this.#x;
     if (this.#ended) return;
+    if (last !== undefined && !x.closed) this.#hold(last);
     if (!(await this.#mayEnd())) return this.fail("upstreamFailed");
     if (this.#ended || x.closed) return;
     this.#ended = true;

@@ -13,6 +13,7 @@ import type {
   Networks,
   Tools,
 } from "../plugin.ts";
+import { createNetworks, type OpenNetwork } from "../inference/networks.ts";
 import { createForwarder } from "../stream/forward.ts";
 import { readRequest } from "../stream/json/request.ts";
 import { UpstreamPools } from "../stream/upstream.ts";
@@ -21,13 +22,14 @@ import type { HandOver, Needs } from "./hand-over.ts";
 import type { Services } from "./services.ts";
 import { stableJson } from "./stable-json.ts";
 
-const noNetworks: Networks = { models: () => [] };
-
 type OpenLedger = ReturnType<Services["openLedger"]>;
 
 export class Supply {
   /** Node pools in use, by upstream name. */
   readonly ledgers = new Map<string, OpenLedger>();
+  /** Networks in use. */
+  networksInUse: readonly OpenNetwork[] = [];
+  #networks: Networks | undefined;
   readonly #config: Config;
   readonly #services: Services;
   readonly #parts: HandOver;
@@ -49,14 +51,17 @@ export class Supply {
 
   /** A host for one plugin instance; `needs` fills as the plugin asks. */
   hostFor(plugin: string, mode: Host["mode"]): { host: Host; needs: Needs } {
-    const { log, clock, metrics, accounts, meter, seal, claims, networks, evidence } =
-      this.#services;
+    const { log, clock, metrics, accounts, meter, seal, claims, evidence } = this.#services;
     const { environment, upstreams, file } = this.#config;
     const needs: Map<string, string> = new Map();
     const note = (need: string): void => void needs.set(need, this.#state(need));
     const noteTools = (): Tools => {
       note("tools");
       return this.#tools;
+    };
+    const noteNetworks = (): Networks => {
+      note("networks");
+      return this.#openNetworks();
     };
     const host: Host = {
       environment,
@@ -68,7 +73,9 @@ export class Supply {
       meter,
       seal,
       claims,
-      networks: networks ?? noNetworks,
+      get networks() {
+        return noteNetworks();
+      },
       evidence,
       version,
       readJsonRpc: readRequest,
@@ -104,13 +111,32 @@ export class Supply {
       if (kind === "ledger") this.#ledger(name);
       if (kind === "decoder") this.#decoder(name);
       if (kind === "forwarder") this.#pools(name);
+      if (kind === "networks") this.#openNetworks();
     }
     return true;
   }
 
   #state(need: string): string {
     if (need === "tools") return this.#catalogue;
+    if (need === "networks") return this.#networkSettings();
     return this.#settings(need.slice(need.indexOf(" ") + 1));
+  }
+
+  #networkSettings(): string {
+    return stableJson(this.#config.networks);
+  }
+
+  /** Each network lives on through reloads that do not change it: its workers are not asked anew who they are. */
+  #openNetworks(): Networks {
+    if (this.#networks !== undefined) return this.#networks;
+    this.networksInUse = this.#config.networks.map((config) =>
+      this.#parts.acquireNow(`network ${stableJson(config)}`, undefined, () => {
+        const value = this.#services.openNetwork(config);
+        return { value, stop: () => value.close() };
+      }),
+    );
+    this.#networks = createNetworks(this.networksInUse);
+    return this.#networks;
   }
 
   #settings(upstream: string): string {

@@ -52,6 +52,13 @@ function inertServices(): Services {
       ready: false,
       close: () => Promise.resolve(),
     }),
+    openNetwork: ({ name }) => ({
+      name,
+      models: new Map(),
+      ready: false,
+      settled: Promise.resolve(),
+      close: () => Promise.resolve(),
+    }),
     openDecoder: (ledger) =>
       createDecoder({
         ledger,

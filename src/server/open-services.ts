@@ -3,16 +3,19 @@ import { mkdirSync } from "node:fs";
 import { openAccounts, type AccountsService } from "../accounts/accounts.ts";
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
+import { Network } from "../inference/network.ts";
 import { createDecoder } from "../ledger/decode/decoder.ts";
 import { openLedger } from "../ledger/ledger.ts";
 import { openPool } from "../ledger/pool/pool.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
 import { openMeter, type MeterService } from "../metering/meter.ts";
 import type { Services } from "../pipeline/services.ts";
-import type { Clock, Log } from "../plugin.ts";
+import type { Clock, Log, ModelOverride } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import { createSeal, keptSecret } from "../store/seal.ts";
+
+const none: ReadonlyMap<string, ModelOverride> = new Map();
 
 export interface OpenServices extends Services {
   readonly metrics: RenderedMetrics;
@@ -55,6 +58,7 @@ export async function openServices(
       const shared = { upstream, clock, log, metrics };
       return openLedger({ ...shared, pool: openPool(shared) });
     },
+    openNetwork: (config) => new Network(config, { clock, log, metrics, overrides: () => none }),
     openDecoder: (ledger) => createDecoder({ ledger, compute, clock }),
   };
 }

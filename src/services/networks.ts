@@ -1,16 +1,123 @@
-/** The service `host.networks`: what the inference networks offer. Empty until a network is served. */
+/** The service `host.networks`, the inference networks and their workers: implemented in src/inference. */
+
+/** What vouches for the place where a network's models run; `simulated` is for tests, `none` is nobody. */
+export type EvidenceKind = "tdx" | "sev-snp" | "simulated" | "none";
+
+/** The lowest, the median and the highest price coefficient (thousandths) of a model's active workers. */
+export interface CoefficientBands {
+  readonly base: number;
+  readonly standard: number;
+  readonly priority: number;
+}
 
 /** One model as the catalogue shows it: prices per token in integer milli-CU, at the median of its active workers. */
 export interface ModelEntry {
   readonly network: string;
   readonly modelId: string;
+  readonly ownedBy: string;
+  /** Milliseconds since 1970 when the network first listed it here. */
+  readonly createdAt: number;
   readonly activeWorkers: number;
   readonly promptPriceCUMilli: number;
   readonly completionPriceCUMilli: number;
   readonly cachedPriceCUMilli: number;
+  /** Undefined while no worker is active. */
+  readonly coefficients: CoefficientBands | undefined;
+  readonly evidence: EvidenceKind;
+}
+
+/** What a charge was reckoned with. Decimal strings are exact; `asOf` is when the price was read (RFC 3339). */
+export interface Pricing {
+  readonly network: string;
+  /** Thousandths. */
+  readonly coefficient: number;
+  readonly pricePerTokenNano: string;
+  /** USD of one native token; undefined: not known, and the charge is 0. */
+  readonly tokenUsdRate: string | undefined;
+  readonly asOf: string;
+}
+
+/** The worker that answers, with its price as it was when it was chosen. */
+export interface ServingWorker {
+  readonly network: string;
+  readonly id: string;
+  readonly pricing: Pricing;
+  /** round half up of tokens × price × coefficient / 1000 × rate (decisions.md section 3), milli-CU. */
+  costMilli(tokens: number): number;
+}
+
+/**
+ * Why a worker's answer is missing, or its rest. `rejected`: it will not take the request (400, 413, 422). `notServed`:
+ * no worker has the model. `unavailable`: none could be reached, or all refused. `broken`: the answer broke off.
+ */
+export type InferenceFailure = "rejected" | "notServed" | "unavailable" | "broken" | "timedOut";
+
+/** Told what a worker answers. One of `ended` and `failed` is called, once, unless the call was aborted. */
+export interface AnswerReader {
+  /** A worker accepts. `streamed`: server-sent events follow, else one JSON document. Again for each other worker. */
+  started(worker: ServingWorker, streamed: boolean): void;
+  /** A borrowed piece of the body, without any content coding. */
+  data(chunk: Buffer): void;
+  ended(): void;
+  failed(failure: InferenceFailure): void;
+}
+
+/** A chat completion as it goes to a worker: OpenAI's chat-completions wire format. */
+export interface InferenceRequest {
+  /** JSON in UTF-8. */
+  readonly body: Buffer;
+  readonly streamed: boolean;
+  /** Sent along, flat name, value …: the trace context. */
+  readonly headers?: readonly string[] | undefined;
+}
+
+/** A request on its way. */
+export interface InferenceCall {
+  /** Backpressure: `data` stops soon after `pause`. */
+  pause(): void;
+  resume(): void;
+  /**
+   * What this worker sent is worth nothing and the caller has seen none of it: asks another. False when none is left;
+   * then the call is over. Inside `data` or `ended` only.
+   */
+  again(): boolean;
+  /** Ends it here and at the worker. Nothing is told any more. */
+  abort(): void;
+}
+
+/** A model and the workers that serve it at this moment. */
+export interface Offer {
+  readonly modelId: string;
+  readonly activeWorkers: number;
+  /** What a request without a limit of its own is reserved for, tokens. */
+  readonly maxOutputTokens: number;
+  /** The most that so many tokens cost at any active worker, milli-CU. */
+  mostMilli(tokens: number): number;
+  /**
+   * Sends a request to the less busy of two workers. A worker that fails before its first byte is replaced by another.
+   * Nothing is told before this returns.
+   */
+  send(request: InferenceRequest, reader: AnswerReader): InferenceCall;
+}
+
+/** Changes what a network's catalogue shows: PUT /v1/admin/confidential/{network}/models. */
+export interface ModelOverride {
+  readonly id: string;
+  /** False hides it; true lists it even while the network does not. */
+  readonly enabled: boolean;
+  readonly ownedBy: string | undefined;
+  /** Thousandths, instead of each worker's own. */
+  readonly priceCoefficient: number | undefined;
 }
 
 export interface Networks {
+  /** Configured networks, in the order of pipeline.yaml. */
+  readonly names: readonly string[];
   /** What a network lists, or all of them, in a stable order; nothing for a network that is not configured. */
   models(network?: string): readonly ModelEntry[];
+  /**
+   * What serves a model, in that network or in any: the first in the order of pipeline.yaml with an active worker.
+   * Undefined when none lists it.
+   */
+  find(modelId: string, network?: string): Offer | undefined;
 }

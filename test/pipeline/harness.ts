@@ -130,6 +130,9 @@ function testServices(log: Log): Services {
     openLedger: () => {
       throw new Error("no node in this test");
     },
+    openNetwork: () => {
+      throw new Error("no network in this test");
+    },
     openDecoder: () => {
       throw new Error("no node in this test");
     },
@@ -184,6 +187,7 @@ function describe(
     metering: { durability: "settled" },
     plans: { free: plan, developer: plan, startup: plan, enterprise: plan },
     upstreams: new Map(),
+    networks: [],
     log: { level: "silent" },
     secret: undefined,
     tools: [],

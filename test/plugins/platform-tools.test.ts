@@ -1,13 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import platformTools from "../../plugins/platform-tools/index.ts";
-import type { Evidence, Networks, Quote, ToolOutcome } from "../../src/plugin.ts";
+import type { Evidence, ModelEntry, Networks, Quote, ToolOutcome } from "../../src/plugin.ts";
 import { bench, caller, type Bench } from "../tools/fixture.ts";
 import { fakeHost } from "./fakes.ts";
 
-const classic = {
+const classic: ModelEntry = {
   network: "confidential-classic",
   modelId: "Acme/Model-1",
+  ownedBy: "acme",
+  createdAt: 0,
+  coefficients: undefined,
+  evidence: "none",
   activeWorkers: 2,
   promptPriceCUMilli: 3,
   completionPriceCUMilli: 5,
@@ -36,6 +40,8 @@ describe("platform_listModels", () => {
   it("lists models of all networks, or of one", async () => {
     const asked: (string | undefined)[] = [];
     const networks: Networks = {
+      names: [],
+      find: () => undefined,
       models(network) {
         asked.push(network);
         return [classic];

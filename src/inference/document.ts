@@ -1,0 +1,133 @@
+/** A JSON document that is read again and again: prices, workers, rates. What was read last holds until better comes. */
+import { request } from "undici";
+import type { Clock } from "../services/clock.ts";
+import type { Log } from "../services/log.ts";
+import type { Counter, Gauge, Metrics } from "../services/metrics.ts";
+
+export interface DocumentOptions<T> {
+  /** For log and metrics: `confidential-classic status`. */
+  readonly name: string;
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Milliseconds between two readings. */
+  readonly everyMs: number;
+  /** What the document says; undefined when it is not what it should be. */
+  read(value: unknown): T | undefined;
+  /** Told each time that it was read. */
+  readonly changed: (value: T) => void;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** 0 to 1; for tests. */
+  readonly random?: () => number;
+}
+
+/** Up to a tenth earlier or later, so that replicas that started together do not ask together. */
+const jitter = 0.1;
+/** After failures the interval doubles, up to this. */
+const slowestMs = 60_000;
+const timeoutMs = 5_000;
+const mostBytes = 4 * 1024 * 1024;
+
+/** A document of another server, polled. `close` ends it. */
+export class PolledDocument<T> {
+  /** Resolves after the first reading, successful or not. */
+  readonly firstReading: Promise<void>;
+  readonly #options: DocumentOptions<T>;
+  readonly #stopping = new AbortController();
+  readonly #readAt: Gauge;
+  readonly #failures: Counter;
+  #timer: Disposable | undefined;
+  #failed = 0;
+
+  constructor(options: DocumentOptions<T>) {
+    const { metrics, name } = options;
+    this.#options = options;
+    this.#readAt = metrics
+      .gauge(
+        "sluice_polled_document_read_timestamp_seconds",
+        "When a polled document was last read; 0: never.",
+        ["document"],
+      )
+      .with({ document: name });
+    this.#readAt.set(0);
+    this.#failures = metrics
+      .counter(
+        "sluice_polled_document_failures_total",
+        "Readings of polled documents that failed.",
+        ["document"],
+      )
+      .with({ document: name });
+    this.firstReading = this.#poll();
+  }
+
+  /** No reading begins or counts any more. */
+  close(): void {
+    this.#stopping.abort();
+    this.#timer?.[Symbol.dispose]();
+  }
+
+  async #poll(): Promise<void> {
+    const { changed, clock, log, name } = this.#options;
+    const outcome = await this.#fetch();
+    if (this.#stopping.signal.aborted) return;
+    const value = outcome.ok ? this.#options.read(outcome.value) : undefined;
+    if (value === undefined) {
+      this.#failures.add(1);
+      if (this.#failed++ === 0) {
+        const reason = outcome.ok ? "it is not what it should be" : outcome.reason;
+        log.warn(
+          { document: name, reason },
+          "a polled document could not be read; what it said last holds",
+        );
+      }
+    } else {
+      if (this.#failed > 0) log.info({ document: name }, "a polled document can be read again");
+      this.#failed = 0;
+      this.#readAt.set(clock.now() / 1000);
+      changed(value);
+    }
+    this.#timer = clock.after(this.#pauseMs(), () => void this.#poll());
+  }
+
+  #pauseMs(): number {
+    const { everyMs, random = Math.random } = this.#options;
+    const slowest = Math.max(slowestMs, everyMs);
+    const pause = Math.min(everyMs * 2 ** Math.max(0, this.#failed - 1), slowest);
+    return pause * (1 + jitter * (2 * random() - 1));
+  }
+
+  async #fetch(): Promise<{ ok: true; value: unknown } | { ok: false; reason: string }> {
+    const { url, headers = {} } = this.#options;
+    const timeout = AbortSignal.timeout(timeoutMs);
+    try {
+      const { statusCode, body } = await request(url, {
+        headers: { accept: "application/json", ...headers },
+        signal: AbortSignal.any([this.#stopping.signal, timeout]),
+      });
+      if (statusCode !== 200) {
+        await body.dump();
+        return { ok: false, reason: `status ${statusCode}` };
+      }
+      const pieces: Buffer[] = [];
+      let bytes = 0;
+      for await (const piece of body) {
+        // A body without an encoding is read as Buffers.
+        const chunk = piece as Buffer;
+        bytes += chunk.length;
+        if (bytes > mostBytes) return { ok: false, reason: `more than ${mostBytes} bytes` };
+        pieces.push(chunk);
+      }
+      return { ok: true, value: JSON.parse(Buffer.concat(pieces).toString("utf8")) };
+    } catch (error) {
+      return { ok: false, reason: reasonOf(error, timeout.aborted) };
+    }
+  }
+}
+
+/** A word for the log: messages of errors may quote what a server sent. */
+function reasonOf(error: unknown, timedOut: boolean): string {
+  if (timedOut) return `no answer within ${timeoutMs} ms`;
+  if (error instanceof SyntaxError) return "it is not JSON";
+  return error instanceof Error && "code" in error ? String(error.code) : "it could not be fetched";
+}

@@ -1,0 +1,220 @@
+/**
+ * One inference network: its workers and prices, polled, and the catalogue of models that follows from them. What was
+ * read last holds until it is read again.
+ */
+import { Pool, request } from "undici";
+import type { NetworkConfig } from "../config/config.ts";
+import type { Clock } from "../services/clock.ts";
+import type { Log } from "../services/log.ts";
+import type { Counter, Metrics } from "../services/metrics.ts";
+import type { ModelOverride } from "../services/networks.ts";
+import { PolledDocument } from "./document.ts";
+import { Model } from "./model.ts";
+import type { OpenNetwork } from "./networks.ts";
+import { createPrice, type Price } from "./price.ts";
+import { openRate, type Rate } from "./rate.ts";
+import { readModels, readStatus, type ListedWorker, type Status } from "./status.ts";
+import { Worker } from "./worker.ts";
+
+export interface NetworkParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** What an operator changed in the network's catalogue; the same map while nothing has changed. */
+  readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
+  /** 0 to 1; for tests. */
+  readonly random?: () => number;
+}
+
+/** Asked of a worker that rests. */
+const probeMs = 2_000;
+
+export class Network implements OpenNetwork {
+  readonly config: NetworkConfig;
+  readonly parts: NetworkParts;
+  readonly settled: Promise<void>;
+  /** Answers that cost nothing because price or rate was missing. */
+  readonly unpriced: { readonly price: Counter; readonly rate: Counter };
+  readonly #status: PolledDocument<Status>;
+  readonly #rate: Rate;
+  readonly #pools = new Map<string, Pool>();
+  #workers = new Map<string, Worker>();
+  #models = new Map<string, Model>();
+  #overrides: ReadonlyMap<string, ModelOverride> = new Map();
+  #price: string | undefined;
+  #readAt: number;
+  readonly #firstListed = new Map<string, number>();
+  #prices = new Map<number, Price>();
+  #pricedRate: string | undefined;
+
+  constructor(config: NetworkConfig, parts: NetworkParts) {
+    const { clock, log, metrics } = parts;
+    this.config = config;
+    this.parts = parts;
+    this.#readAt = clock.now();
+    this.unpriced = unpricedCounters(config.name, metrics);
+    const shared = { name: config.name, clock, log, metrics };
+    this.#rate = openRate(config.rate, shared);
+    this.#status = new PolledDocument<Status>({
+      ...shared,
+      name: `${config.name} status`,
+      url: config.statusUrl ?? `${baseOf(config.url)}/v1/models`,
+      headers: config.statusUrl === undefined ? config.headers : undefined,
+      everyMs: config.statusMs,
+      read: config.statusUrl === undefined ? readModels : readStatus,
+      changed: (status) => this.#took(status),
+    });
+    this.settled = this.#status.firstReading.then(() => this.#rate.firstReading);
+  }
+
+  get name(): string {
+    return this.config.name;
+  }
+
+  get models(): ReadonlyMap<string, Model> {
+    const overrides = this.parts.overrides(this.config.name);
+    if (overrides !== this.#overrides) {
+      this.#overrides = overrides;
+      this.#list();
+    }
+    return this.#models;
+  }
+
+  get ready(): boolean {
+    return this.#workers.values().some((one) => one.listed.state !== "draining" && !one.resting);
+  }
+
+  /** The price at a coefficient, as it is now. */
+  price(coefficient: number): Price {
+    if (this.#rate.usd !== this.#pricedRate) {
+      this.#pricedRate = this.#rate.usd;
+      this.#prices.clear();
+    }
+    const known = this.#prices.get(coefficient);
+    if (known !== undefined) return known;
+    const price = createPrice({
+      network: this.config.name,
+      coefficient,
+      pricePerTokenNano: this.#price ?? this.config.pricePerTokenNano,
+      tokenUsdRate: this.#rate.usd,
+      asOf: new Date(this.#readAt).toISOString(),
+    });
+    this.#prices.set(coefficient, price);
+    return price;
+  }
+
+  async close(): Promise<void> {
+    this.#status.close();
+    this.#rate.close();
+    for (const worker of this.#workers.values()) worker.close();
+    await Promise.all(this.#pools.values().map((pool) => pool.close()));
+  }
+
+  #took(status: Status): void {
+    this.#price = status.pricePerTokenNano ?? this.#price;
+    this.#readAt = this.parts.clock.now();
+    this.#prices.clear();
+    const workers = new Map<string, Worker>();
+    for (const listed of status.workers) workers.set(listed.id, this.#worker(listed));
+    for (const [id, worker] of this.#workers) if (workers.get(id) !== worker) worker.close();
+    this.#workers = workers;
+    this.#closeUnused();
+    this.#list();
+  }
+
+  /** The worker that was known under this id, with all that is known of it, unless it has moved. */
+  #worker(listed: ListedWorker): Worker {
+    const known = this.#workers.get(listed.id);
+    if (known !== undefined && known.listed.url === listed.url) {
+      known.listed = listed;
+      return known;
+    }
+    const { origin, pathname } = new URL(baseOf(listed.url ?? this.config.url));
+    const server = { pool: this.#pool(origin), basePath: pathname === "/" ? "" : pathname };
+    const { clock } = this.parts;
+    return new Worker(listed, server, {
+      clock,
+      probe: (worker) => this.#probe(worker),
+      noticed: (worker) => this.#noticed(worker),
+    });
+  }
+
+  /** As many connections as there are requests: each holds one as long as it streams. */
+  #pool(origin: string): Pool {
+    const known = this.#pools.get(origin);
+    if (known !== undefined) return known;
+    const { connectMs } = this.config;
+    const pool = new Pool(origin, { connectTimeout: connectMs, pipelining: 1, allowH2: false });
+    this.#pools.set(origin, pool);
+    return pool;
+  }
+
+  #closeUnused(): void {
+    const used = new Set(this.#workers.values().map((worker) => worker.pool));
+    for (const [origin, pool] of this.#pools) {
+      if (used.has(pool)) continue;
+      this.#pools.delete(origin);
+      // Resolves when its last answer has ended; nobody waits for that.
+      pool.close().catch(() => {});
+    }
+  }
+
+  #list(): void {
+    const listed = new Map<string, Worker[]>();
+    for (const worker of this.#workers.values()) {
+      const workers = listed.get(worker.listed.model) ?? [];
+      if (worker.listed.state !== "draining") workers.push(worker);
+      listed.set(worker.listed.model, workers);
+    }
+    for (const { id, enabled } of this.#overrides.values()) {
+      if (!enabled) listed.delete(id);
+      else if (!listed.has(id)) listed.set(id, []);
+    }
+    const now = this.parts.clock.now();
+    const models = [...listed].toSorted(([one], [other]) => (one < other ? -1 : 1));
+    this.#models = new Map(
+      models.map(([id, workers]) => {
+        const createdAt = this.#firstListed.get(id) ?? now;
+        this.#firstListed.set(id, createdAt);
+        return [id, new Model(this, { id, workers, createdAt, override: this.#overrides.get(id) })];
+      }),
+    );
+  }
+
+  /** Any answer but a server's failure: not every server lists its models for everyone. */
+  async #probe(worker: Worker): Promise<boolean> {
+    const url = `${baseOf(worker.listed.url ?? this.config.url)}/v1/models`;
+    try {
+      const signal = AbortSignal.timeout(probeMs);
+      const { statusCode, body } = await request(url, { signal, headers: this.config.headers });
+      await body.dump();
+      return statusCode < 500;
+    } catch {
+      return false;
+    }
+  }
+
+  #noticed(worker: Worker): void {
+    const { log } = this.parts;
+    const about = { network: this.config.name, worker: worker.id };
+    if (worker.resting) log.warn(about, "a worker fails and is left out");
+    else log.info(about, "a worker is back");
+  }
+}
+
+/** A base URL without a slash or `/v1` at its end: people write it either way. */
+export function baseOf(url: string): string {
+  return url.replace(/\/+$/, "").replace(/\/v1$/, "");
+}
+
+function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"] {
+  const family = metrics.counter(
+    "sluice_inference_unpriced_total",
+    "Answers charged 0 because the price or the rate was missing.",
+    ["network", "missing"],
+  );
+  return {
+    price: family.with({ network, missing: "price" }),
+    rate: family.with({ network, missing: "rate" }),
+  };
+}

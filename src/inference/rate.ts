@@ -1,0 +1,65 @@
+/** USD of one native token: fixed, or read from a JSON document by a pointer (decisions.md section 8). */
+import type { RateConfig } from "../config/config.ts";
+import type { Clock } from "../services/clock.ts";
+import type { Log } from "../services/log.ts";
+import type { Metrics } from "../services/metrics.ts";
+import { decimalText } from "./decimal.ts";
+import { PolledDocument } from "./document.ts";
+import { isObject } from "./status.ts";
+
+export interface Rate {
+  /** A decimal; undefined while none is known. */
+  readonly usd: string | undefined;
+  readonly firstReading: Promise<void>;
+  close(): void;
+}
+
+interface RateParts {
+  /** Whose rate it is, for the metrics. */
+  readonly name: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+export function openRate(config: RateConfig | undefined, parts: RateParts): Rate {
+  if (config?.kind !== "polled") {
+    return { usd: config?.usd, firstReading: Promise.resolve(), close: () => undefined };
+  }
+  let usd: string | undefined;
+  const path = pointerParts(config.pointer);
+  const document = new PolledDocument<string>({
+    ...parts,
+    name: `${parts.name} rate`,
+    url: config.url,
+    everyMs: config.everyMs,
+    read: (value) => decimalText(at(value, path)),
+    changed: (value) => {
+      usd = value;
+    },
+  });
+  return {
+    get usd() {
+      return usd;
+    },
+    firstReading: document.firstReading,
+    close: () => document.close(),
+  };
+}
+
+function pointerParts(pointer: string): string[] {
+  return pointer
+    .split("/")
+    .slice(1)
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+function at(value: unknown, path: readonly string[]): unknown {
+  let found = value;
+  for (const part of path) {
+    if (Array.isArray(found) && /^(0|[1-9]\d*)$/.test(part)) found = found[Number(part)];
+    else if (isObject(found) && Object.hasOwn(found, part)) found = found[part];
+    else return undefined;
+  }
+  return found;
+}
