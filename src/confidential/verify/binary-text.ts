@@ -1,0 +1,63 @@
+/** Hex and base64 without a `Buffer`, so that a browser can read evidence too. Strict: one spelling for the same bytes. */
+
+/** Bytes that own plain memory, which is what WebCrypto takes. */
+export type Bytes = Uint8Array<ArrayBuffer>;
+
+/** Standard base64 with padding; undefined for any other spelling (white space, missing padding, stray bits). */
+export function fromBase64(text: string): Bytes | undefined {
+  if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) return undefined;
+  const binary = atob(text);
+  if (btoa(binary) !== text) return undefined;
+  return Uint8Array.from(binary, (character) => character.charCodeAt(0));
+}
+
+/** Standard base64 with padding. */
+export function toBase64(bytes: Uint8Array): string {
+  let binary = "";
+  for (const byte of bytes) binary += String.fromCharCode(byte);
+  return btoa(binary);
+}
+
+/** Either case; undefined unless it is whole bytes. */
+export function fromHex(text: string): Bytes | undefined {
+  if (text.length % 2 !== 0 || !/^[0-9a-fA-F]*$/.test(text)) return undefined;
+  const bytes = new Uint8Array(text.length / 2);
+  for (let at = 0; at < bytes.length; at++) {
+    bytes[at] = Number.parseInt(text.slice(2 * at, 2 * at + 2), 16);
+  }
+  return bytes;
+}
+
+/** Lower case. */
+export function toHex(bytes: Uint8Array): string {
+  let text = "";
+  for (const byte of bytes) text += byte.toString(16).padStart(2, "0");
+  return text;
+}
+
+/** Lower-case hex of the SHA-256. */
+export async function sha256Hex(bytes: Bytes): Promise<string> {
+  return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)));
+}
+
+/** The parts one after the other. */
+export function joinBytes(...parts: readonly Uint8Array[]): Bytes {
+  let length = 0;
+  for (const part of parts) length += part.length;
+  const joined = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    joined.set(part, at);
+    at += part.length;
+  }
+  return joined;
+}
+
+/** Not in constant time: everything compared here is public. */
+export function sameBytes(left: Uint8Array, right: Uint8Array): boolean {
+  return left.length === right.length && left.every((byte, at) => byte === right[at]);
+}
+
+export function isZero(bytes: Uint8Array): boolean {
+  return bytes.every((byte) => byte === 0);
+}

@@ -1,0 +1,44 @@
+/** Certificate chains of fixed length up to a pinned root. */
+import { sha256Hex } from "./binary-text.ts";
+import type { Certificate } from "./certificate.ts";
+import { isSignedBy } from "./signature.ts";
+
+/** Lower-case hex of the SHA-256 of the DER of each root that is trusted. */
+export type Anchors = ReadonlySet<string>;
+
+/**
+ * Why `chain` (leaf first, root last and present) is not to be trusted at `now` (milliseconds since 1970), undefined if it is.
+ * `length` is exact: it is what keeps a key of one role from standing in for another.
+ */
+export async function chainFault(
+  chain: readonly Certificate[],
+  length: number,
+  anchors: Anchors,
+  now: number,
+): Promise<string | undefined> {
+  const root = chain.at(-1);
+  if (root === undefined || chain.length !== length) {
+    return `the chain has ${chain.length} certificates, not ${length}`;
+  }
+  if (!anchors.has(await sha256Hex(root.raw))) return `"${root.commonName}" is no trusted root`;
+  for (const [index, certificate] of chain.entries()) {
+    const issuer = chain[index + 1] ?? certificate;
+    const fault = await linkFault(certificate, issuer, now);
+    if (fault !== undefined) return `"${certificate.commonName}" ${fault}`;
+  }
+  if (length > 1 && chain[0]?.isAuthority === true) return "the leaf is an authority";
+  return undefined;
+}
+
+async function linkFault(
+  certificate: Certificate,
+  issuer: Certificate,
+  now: number,
+): Promise<string | undefined> {
+  if (now < certificate.notBefore) return "is not valid yet";
+  if (now > certificate.notAfter) return "has expired";
+  if (certificate.issuer !== issuer.subject) return `was not issued by "${issuer.commonName}"`;
+  if (!issuer.isAuthority) return `was issued by "${issuer.commonName}", which is no authority`;
+  const isSigned = await isSignedBy(certificate.signed, issuer.publicKey);
+  return isSigned ? undefined : `is not signed by "${issuer.commonName}"`;
+}

@@ -1,0 +1,41 @@
+/** What the examination of one kind of evidence hands back, before report data and conclusion. */
+import type { Bytes } from "./binary-text.ts";
+import type { Checklist } from "./checklist.ts";
+import type { VerificationPolicy } from "./policy.ts";
+import type { VerificationReport } from "./report.ts";
+
+/** The facts of a report, without its verdict. */
+export type Findings = Omit<VerificationReport, "verified" | "assurance" | "checks" | "teeType">;
+
+/** Checks that every kind of evidence has. */
+export type CommonCheck = "image_hash" | "platform" | "report_data";
+
+/** The image and the machine against the policy's lists. */
+export function checkLists(
+  checks: Checklist<CommonCheck>,
+  imageHash: string,
+  platform: string | undefined,
+  policy: VerificationPolicy,
+): void {
+  const { imageHashes, platforms } = policy;
+  if (imageHashes === "any") checks.skip("image_hash", "the policy accepts any image");
+  else checks.record("image_hash", isListed(imageHashes, imageHash, "image"));
+  if (platforms === undefined) checks.skip("platform", "the policy accepts any machine");
+  else checks.record("platform", isListed(platforms, platform, "machine"));
+}
+
+function isListed(
+  list: readonly string[],
+  value: string | undefined,
+  what: string,
+): string | undefined {
+  const listed = value !== undefined && list.some((entry) => entry.toLowerCase() === value);
+  return listed ? undefined : `${what} ${value ?? "unknown"} is not in the policy`;
+}
+
+/** Report data as far as the evidence could be read. */
+export interface Inspection<Name extends string> {
+  readonly checks: Checklist<Name>;
+  readonly findings: Findings;
+  readonly reportData: Bytes | undefined;
+}

@@ -1,0 +1,33 @@
+/** What a PCK certificate says of its machine: Intel's SGX extension (Intel SGX PCK Certificate Specification, 1.3.5). */
+import { toHex } from "./binary-text.ts";
+import type { Certificate } from "./certificate.ts";
+import { derObjectId, derTags, readDer } from "./der.ts";
+
+/** Lower-case hex. */
+export interface PckPlatform {
+  /** 16 bytes: the machine. */
+  readonly ppid: string;
+  /** 6 bytes: its family, which the TCB info must be for. */
+  readonly fmspc: string;
+  /** 2 bytes. */
+  readonly pceId: string;
+}
+
+const sgxExtension = "1.2.840.113741.1.13.1";
+
+export function readPckPlatform(certificate: Certificate | undefined): PckPlatform | undefined {
+  const value = certificate?.extensions.get(sgxExtension);
+  const list = value && readDer(value);
+  const fields = new Map<string, string>();
+  for (const { children } of list?.children ?? []) {
+    const id = derObjectId(children[0]);
+    const field = children[1];
+    if (id === undefined || field === undefined || fields.has(id)) return undefined;
+    if (field.tag === derTags.octetString) fields.set(id, toHex(field.content));
+  }
+  const ppid = fields.get(`${sgxExtension}.1`);
+  const pceId = fields.get(`${sgxExtension}.3`);
+  const fmspc = fields.get(`${sgxExtension}.4`);
+  if (ppid?.length !== 32 || pceId?.length !== 4 || fmspc?.length !== 12) return undefined;
+  return { ppid, fmspc, pceId };
+}

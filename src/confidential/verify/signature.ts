@@ -1,0 +1,95 @@
+/** Signatures of certificates, revocation lists and reports, by WebCrypto, which Node and browsers share. */
+import { joinBytes, toHex } from "./binary-text.ts";
+import type { Bytes } from "./binary-text.ts";
+import type { Signed } from "./certificate.ts";
+import { derIntegerHex, derTags, readDer } from "./der.ts";
+
+/** AlgorithmIdentifiers as hex of their DER; whatever differs in a parameter is another algorithm. */
+export const signatureAlgorithms = {
+  /** ecdsa-with-SHA256 (RFC 5758): Intel. */
+  ecdsaSha256: "300a06082a8648ce3d040302",
+  /** RSASSA-PSS, SHA-384, MGF1 with SHA-384, 48 bytes of salt (RFC 4055), as AMD encodes it. */
+  pssSha384:
+    "304606092a864886f70d01010a3039a00f300d06096086480165030402020500" +
+    "a11c301a06092a864886f70d010108300d06096086480165030402020500a203020130a303020101",
+} as const;
+
+/** How a SubjectPublicKeyInfo of each kind starts, as hex: the AlgorithmIdentifier. */
+const keyAlgorithms = {
+  p256: "301306072a8648ce3d020106082a8648ce3d030107",
+  p384: "301006072a8648ce3d020106052b81040022",
+  rsa: "300d06092a864886f70d0101010500",
+} as const;
+
+export type KeyKind = keyof typeof keyAlgorithms;
+
+/** Of a SubjectPublicKeyInfo. */
+export function keyKind(publicKey: Bytes): KeyKind | undefined {
+  const algorithm = readDer(publicKey)?.children[0];
+  const hex = algorithm && toHex(algorithm.raw);
+  if (hex === keyAlgorithms.p256) return "p256";
+  if (hex === keyAlgorithms.p384) return "p384";
+  return hex === keyAlgorithms.rsa ? "rsa" : undefined;
+}
+
+/** `publicKey`: the signer's SubjectPublicKeyInfo. False also for what cannot be read. */
+export async function isSignedBy(signed: Signed, publicKey: Bytes): Promise<boolean> {
+  const kind = keyKind(publicKey);
+  if (signed.algorithm === signatureAlgorithms.ecdsaSha256 && kind === "p256") {
+    const signature = rawSignature(signed.signature, 32);
+    return signature !== undefined && isEcdsa("p256", publicKey, signature, signed.message);
+  }
+  if (signed.algorithm === signatureAlgorithms.pssSha384 && kind === "rsa") {
+    return isPss(publicKey, signed.signature, signed.message);
+  }
+  return false;
+}
+
+/**
+ * ECDSA over SHA-256 (P-256) or SHA-384 (P-384). `publicKey`: SubjectPublicKeyInfo, or the coordinates X and Y; `signature`:
+ * r and s, big endian, each as long as the field.
+ */
+export async function isEcdsa(
+  kind: "p256" | "p384",
+  publicKey: Bytes,
+  signature: Bytes,
+  message: Bytes,
+): Promise<boolean> {
+  const algorithm = { name: "ECDSA", namedCurve: kind === "p256" ? "P-256" : "P-384" };
+  const hash = kind === "p256" ? "SHA-256" : "SHA-384";
+  const isPoint = publicKey.length === (kind === "p256" ? 64 : 96);
+  const encoded = isPoint ? joinBytes(Uint8Array.of(4), publicKey) : publicKey;
+  try {
+    const format = isPoint ? "raw" : "spki";
+    const key = await crypto.subtle.importKey(format, encoded, algorithm, false, ["verify"]);
+    return await crypto.subtle.verify({ name: "ECDSA", hash }, key, signature, message);
+  } catch {
+    // WebCrypto throws for a key that is no point of the curve.
+    return false;
+  }
+}
+
+async function isPss(publicKey: Bytes, signature: Bytes, message: Bytes): Promise<boolean> {
+  try {
+    const algorithm = { name: "RSA-PSS", hash: "SHA-384" };
+    const key = await crypto.subtle.importKey("spki", publicKey, algorithm, false, ["verify"]);
+    return await crypto.subtle.verify({ name: "RSA-PSS", saltLength: 48 }, key, signature, message);
+  } catch {
+    // As above: a modulus that no RSA key has.
+    return false;
+  }
+}
+
+/** From the DER of X.509, SEQUENCE { r, s }, to r and s of `width` bytes each. */
+function rawSignature(der: Bytes, width: number): Bytes | undefined {
+  const sequence = readDer(der);
+  if (sequence?.tag !== derTags.sequence || sequence.children.length !== 2) return undefined;
+  const raw = new Uint8Array(2 * width);
+  for (const [index, node] of sequence.children.entries()) {
+    if (derIntegerHex(node) === undefined || (node.content[0] ?? 0x80) >= 0x80) return undefined;
+    const digits = node.content[0] === 0 ? node.content.subarray(1) : node.content;
+    if (digits.length > width) return undefined;
+    raw.set(digits, (index + 1) * width - digits.length);
+  }
+  return raw;
+}

@@ -1,0 +1,35 @@
+/** How a simulation is told from hardware: the root's name, and a mark in a register of the quote. */
+import { fromBase64, joinBytes, sha256Hex, toHex } from "./binary-text.ts";
+import type { Bytes } from "./binary-text.ts";
+import type { Anchors } from "./chain.ts";
+import { readCertificate } from "./certificate.ts";
+import type { VerificationPolicy } from "./policy.ts";
+
+/** Common name of every test root; no other root is accepted as one. */
+export const simulatedRootName = "SIMULATED - NOT A TEE";
+
+/** RTMR3 of simulated quotes: 48 zero bytes extended once with SHA-384 of the name, as the TDX module extends. */
+export async function simulatedMarker(): Promise<Bytes> {
+  const event = await sha384(new TextEncoder().encode(simulatedRootName));
+  return sha384(joinBytes(new Uint8Array(48), event));
+}
+
+export async function isMarked(rtmr3: string | undefined): Promise<boolean> {
+  return rtmr3 === toHex(await simulatedMarker());
+}
+
+/** The policy's test roots, or why there is none to verify with. */
+export async function simulatedAnchors(policy: VerificationPolicy): Promise<Anchors | string> {
+  if (policy.allowSimulated !== true) return "simulated evidence is not allowed";
+  const anchors = new Set<string>();
+  for (const text of policy.simulatedRoots ?? []) {
+    const der = fromBase64(text);
+    const root = der && readCertificate(der);
+    if (root?.commonName === simulatedRootName) anchors.add(await sha256Hex(root.raw));
+  }
+  return anchors.size > 0 ? anchors : `the policy names no root "${simulatedRootName}"`;
+}
+
+async function sha384(bytes: Bytes): Promise<Bytes> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-384", bytes));
+}

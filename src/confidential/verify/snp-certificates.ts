@@ -1,0 +1,105 @@
+/** The certificates beside a SEV-SNP report: the table that the host hands to the guest, and what a VCEK says of its chip. */
+import { toHex } from "./binary-text.ts";
+import type { Bytes } from "./binary-text.ts";
+import { readCertificate } from "./certificate.ts";
+import type { Certificate } from "./certificate.ts";
+import { derSmallInteger, derTags, readDer } from "./der.ts";
+import type { SnpTcb } from "./policy.ts";
+import type { SnpProduct } from "./snp-report.ts";
+
+/** Entries of the table by GUID (GHCB specification 2.03, 4.1.8.1), in the order in which they are written. */
+export const certificateGuids = {
+  vcek: "63da758de6644564adc5f4b93be8accd",
+  ask: "4ab7b379bbac4fe4a02f05aef327c782",
+  ark: "c0b406a4a803495297433fb6014cd0ae",
+  crl: "92f81bc358114d3d97ffd19f88dc67ea",
+} as const;
+
+export interface SnpCertificates {
+  /** VCEK, ASK, ARK. */
+  readonly chain: readonly Certificate[];
+  /** DER of AMD's revocation list, which hosts rarely add. */
+  readonly crl: Bytes | undefined;
+}
+
+const entryBytes = 24;
+const maxEntries = 16;
+
+/** What is wrong as text, or the certificates. */
+export function readCertificateTable(table: Bytes): SnpCertificates | string {
+  const blobs = readTable(table);
+  if (blobs === undefined) return "the table cannot be read";
+  const chain: Certificate[] = [];
+  for (const name of ["vcek", "ask", "ark"] as const) {
+    const der = blobs.get(certificateGuids[name]);
+    if (der === undefined) return `there is no ${name.toUpperCase()}`;
+    const certificate = readCertificate(der);
+    if (certificate === undefined) return `the ${name.toUpperCase()} cannot be read`;
+    chain.push(certificate);
+  }
+  return { chain, crl: blobs.get(certificateGuids.crl) };
+}
+
+/** Blobs by GUID. Entries of GUID, offset and length (little endian) end with one of zeros. */
+function readTable(table: Bytes): ReadonlyMap<string, Bytes> | undefined {
+  const view = new DataView(table.buffer, table.byteOffset, table.length);
+  const blobs = new Map<string, Bytes>();
+  for (let entry = 0; entry <= maxEntries; entry++) {
+    const at = entry * entryBytes;
+    if (at + entryBytes > table.length) return undefined;
+    const guid = canonicalGuid(table.subarray(at, at + 16));
+    const offset = view.getUint32(at + 16, true);
+    const length = view.getUint32(at + 20, true);
+    if (guid === "0".repeat(32)) return blobs;
+    if (offset + length > table.length || blobs.has(guid)) return undefined;
+    blobs.set(guid, table.subarray(offset, offset + length));
+  }
+  return undefined;
+}
+
+/** Hosts write GUIDs as they are spelt or, as Microsoft does, with the first three groups little endian: both are read. */
+function canonicalGuid(bytes: Bytes): string {
+  const spelt = toHex(bytes);
+  const groups = [bytes.subarray(0, 4), bytes.subarray(4, 6), bytes.subarray(6, 8)];
+  const mixed = groups.map((group) => toHex(group.toReversed())).join("") + spelt.slice(16);
+  const known: readonly string[] = Object.values(certificateGuids);
+  return known.includes(mixed) ? mixed : spelt;
+}
+
+/** What AMD certified about the chip and the firmware that the key was derived for. */
+export interface VcekFacts {
+  readonly product: SnpProduct;
+  readonly tcb: SnpTcb;
+  /** HWID: 64 bytes, for Turin 8. */
+  readonly hardwareId: Bytes;
+}
+
+/** AMD's extensions (VCEK Certificate and KDS Interface Specification 0.52, 3.1). */
+const amd = "1.3.6.1.4.1.3704.1";
+
+export function readVcek(certificate: Certificate): VcekFacts | undefined {
+  const { extensions } = certificate;
+  const level = (id: string): number | undefined => {
+    const value = extensions.get(`${amd}.3.${id}`);
+    const number = value && derSmallInteger(readDer(value));
+    return number !== undefined && number <= 255 ? number : undefined;
+  };
+  const product = readProduct(extensions.get(`${amd}.2`));
+  const hardwareId = extensions.get(`${amd}.4`);
+  const [bootloader, tee, snp, microcode] = [level("1"), level("2"), level("3"), level("8")];
+  const fmc = product === "Turin" ? level("9") : 0;
+  if (product === undefined || hardwareId === undefined || fmc === undefined) return undefined;
+  if (bootloader === undefined || tee === undefined || snp === undefined) return undefined;
+  if (microcode === undefined || hardwareId.length !== (product === "Turin" ? 8 : 64)) {
+    return undefined;
+  }
+  return { product, tcb: { fmc, bootloader, tee, snp, microcode }, hardwareId };
+}
+
+/** An IA5String such as `Milan-B0` or `Turin`. */
+function readProduct(value: Bytes | undefined): SnpProduct | undefined {
+  const node = value && readDer(value);
+  if (node?.tag !== derTags.ia5String) return undefined;
+  const [name] = String.fromCharCode(...node.content.subarray(0, 32)).split("-");
+  return name === "Milan" || name === "Genoa" || name === "Turin" ? name : undefined;
+}

@@ -1,0 +1,48 @@
+/** Which TDX module runs, and whether Intel calls it up to date: its identity in the TCB info. */
+import { sameBytes, toHex } from "./binary-text.ts";
+import type { Bytes } from "./binary-text.ts";
+import type { TcbInfo, TdxModuleIdentity } from "./tdx-collateral.ts";
+import type { TdReport } from "./tdx-quote.ts";
+import type { VerificationPolicy } from "./policy.ts";
+
+/**
+ * Why the module is not accepted. Intel PCS API v4, "TDX module identity": TEE_TCB_SVN byte 1 is the module's major version, for
+ * which there is an identity `TDX_<two hex digits>` (version 0: the unversioned one); byte 0 is what its levels are
+ * compared with.
+ */
+export function moduleFault(
+  report: TdReport,
+  tcbInfo: TcbInfo,
+  policy: VerificationPolicy,
+): string | undefined {
+  const [isvsvn = 0, version = 0] = report.teeTcbSvn;
+  const id = version === 0 ? undefined : `TDX_${toHex(Uint8Array.of(version)).toUpperCase()}`;
+  const identity = tcbInfo.modules.find((module) => module.id?.toUpperCase() === id);
+  if (identity === undefined) return `the TCB info knows no module ${id ?? ""}`;
+  if (!sameBytes(report.mrsignerseam, identity.mrsigner)) return "the module's signer is another";
+  if (!sameBytes(masked(report.seamAttributes, identity), identity.attributes)) {
+    return "the module's attributes are not Intel's";
+  }
+  if (id === undefined) return undefined;
+  const level = identity.levels.find((candidate) => candidate.isvsvn <= isvsvn);
+  if (level === undefined) return `the TCB info knows no level for version ${isvsvn} of ${id}`;
+  return statusFault(level.status, level.advisories, policy);
+}
+
+function masked(attributes: Bytes, { attributesMask }: TdxModuleIdentity): Bytes {
+  return attributes.map((octet, at) => octet & (attributesMask[at] ?? 0));
+}
+
+/** UpToDate, or SWHardeningNeeded for advisories that the policy names, all of them; nothing else will do. */
+export function statusFault(
+  status: string,
+  advisories: readonly string[],
+  policy: VerificationPolicy,
+): string | undefined {
+  if (status === "UpToDate") return undefined;
+  const named = advisories.join(", ") || "no advisory";
+  if (status !== "SWHardeningNeeded") return `${status} (${named})`;
+  const accepted = policy.advisories ?? [];
+  const areAccepted = advisories.length > 0 && advisories.every((id) => accepted.includes(id));
+  return areAccepted ? undefined : `${status} (${named}), which the policy does not name`;
+}

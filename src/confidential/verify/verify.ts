@@ -1,0 +1,98 @@
+/**
+ * Verifies attestation evidence: who vouches for it, what it runs, in what state, and that it binds the report data expected.
+ * Nothing here is Node's alone, and nothing fetches.
+ */
+import { sameBytes, toHex } from "./binary-text.ts";
+import { createChecklist } from "./checklist.ts";
+import { readEvidence } from "./evidence.ts";
+import type { ReadEvidence } from "./evidence.ts";
+import type { Inspection } from "./inspection.ts";
+import type { VerificationPolicy } from "./policy.ts";
+import type { VerificationReport } from "./report.ts";
+import { isMarked, simulatedAnchors } from "./simulation.ts";
+import { amdRoots, inspectSnp } from "./snp.ts";
+import type { SnpRoots } from "./snp.ts";
+import { inspectTdx, intelRoots } from "./tdx.ts";
+
+export interface Expectation {
+  /** The 64 bytes that the quote must carry (confidential-stream.md, 1.4). */
+  readonly reportData: Uint8Array;
+}
+
+/** The vendors' roots; only tests have others. */
+export interface HardwareRoots {
+  readonly tdx: typeof intelRoots;
+  readonly snp: SnpRoots;
+}
+
+const vendorRoots: HardwareRoots = { tdx: intelRoots, snp: amdRoots };
+
+/**
+ * `evidence`: parsed JSON from whoever is verified. `now`: milliseconds since 1970. Never throws for what `evidence` holds:
+ * whatever is wrong is a failed check, and then `assurance` is `none`.
+ */
+export async function verifyEvidence(
+  evidence: unknown,
+  expected: Expectation,
+  policy: VerificationPolicy,
+  now: number,
+  roots: HardwareRoots = vendorRoots,
+): Promise<VerificationReport> {
+  const checks = createChecklist(["evidence", "not_simulated"]);
+  const read = readEvidence(evidence);
+  if (!checks.record("evidence", typeof read === "string" ? read : undefined)) {
+    return { verified: false, assurance: "none", checks: checks.list() };
+  }
+  // The record above returned for every text.
+  const given = read as ReadEvidence;
+  const { teeType } = given;
+  const inspection = await inspect(given, policy, roots, now);
+  if (typeof inspection === "string") {
+    checks.record("not_simulated", inspection);
+    return { verified: false, assurance: "none", teeType, checks: checks.list() };
+  }
+  const fault = reportDataFault(inspection, expected);
+  inspection.checks.record("report_data", fault);
+  const isHardware = teeType !== "simulated";
+  const isMock = !isHardware && !(await isMarked(inspection.findings.measurements?.["rtmr3"]));
+  const isSound = inspection.checks.isSound() && !isMock;
+  if (isHardware) checks.record("not_simulated", undefined);
+  else if (isMock)
+    checks.record("not_simulated", "simulated, and without the mark of a simulation");
+  else if (policy.treatSimulatedAsVerified === true)
+    checks.skip("not_simulated", "simulated, which the caller accepts");
+  else checks.record("not_simulated", "simulated: no hardware vouches for it");
+  const { reportData, findings } = inspection;
+  return {
+    verified: isSound && checks.isSound(),
+    assurance: isSound ? teeType : "none",
+    checks: [...checks.list(), ...inspection.checks.list()],
+    teeType,
+    ...findings,
+    ...(reportData && { reportData: toHex(reportData) }),
+  };
+}
+
+/** Why nothing can be inspected, as text. */
+async function inspect(
+  { teeType, quote, aux, collateral }: ReadEvidence,
+  policy: VerificationPolicy,
+  roots: HardwareRoots,
+  now: number,
+): Promise<Inspection<"report_data"> | string> {
+  if (teeType === "sev-snp") return inspectSnp(quote, aux, policy, roots.snp, now);
+  if (teeType === "tdx") return inspectTdx(quote, collateral, policy, roots.tdx, now);
+  const anchors = await simulatedAnchors(policy);
+  return typeof anchors === "string"
+    ? anchors
+    : inspectTdx(quote, collateral, policy, anchors, now);
+}
+
+function reportDataFault(
+  { reportData }: Inspection<"report_data">,
+  expected: Expectation,
+): string | undefined {
+  if (reportData === undefined) return "there is none";
+  if (expected.reportData.length !== 64) return "the bytes expected are not 64";
+  return sameBytes(reportData, expected.reportData) ? undefined : "it binds something else";
+}
