@@ -3,6 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { printFault } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
 import { readUsage, type UsageRow } from "../metering/read-usage.ts";
+import type { Pricing } from "../services/networks.ts";
 import { explain } from "../store/store-error.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { checkWord, text } from "./option.ts";
@@ -73,6 +74,17 @@ interface UsageJson {
   readonly outcome: string;
   /** Only where the agent gave its name, and not in CSV, whose columns are fixed. */
   readonly agent?: string;
+  /** Only of inference, and not in CSV: what the charge was reckoned with. */
+  readonly pricing?: PricingJson;
+}
+
+interface PricingJson {
+  readonly network: string;
+  readonly coefficient: number;
+  readonly price_per_token_nano: string;
+  /** Null: it was not known, and the charge is 0. */
+  readonly token_usd_rate: string | null;
+  readonly as_of: string;
 }
 
 const columns = [
@@ -107,6 +119,17 @@ function usageJson(row: UsageRow): UsageJson {
     estimated: row.estimated,
     outcome: row.outcome,
     ...(row.agent !== undefined && { agent: row.agent }),
+    ...(row.pricing !== undefined && { pricing: pricingJson(row.pricing) }),
+  };
+}
+
+function pricingJson(pricing: Pricing): PricingJson {
+  return {
+    network: pricing.network,
+    coefficient: pricing.coefficient,
+    price_per_token_nano: pricing.pricePerTokenNano,
+    token_usd_rate: pricing.tokenUsdRate ?? null,
+    as_of: pricing.asOf,
   };
 }
 

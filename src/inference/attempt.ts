@@ -1,30 +1,51 @@
 /**
- * One request to one worker: undici's dispatcher on one side, the reader on the other, no stream object between them
- * unless the worker coded its answer, which it was asked not to.
+ * One request to one worker: undici's dispatcher on one side, the answer as it is understood on the other, no stream
+ * object between them unless the worker coded its answer, which it was asked not to.
  */
 import type { Dispatcher } from "undici";
+import type { TokenUsage, WholeMessage } from "../services/networks.ts";
+import { StreamedAnswer, WholeAnswer, type Answer, type AnswerSink } from "./answer.ts";
 import type { Call } from "./call.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
 import type { Worker } from "./worker.ts";
 
+/** How an attempt failed. `unreachable`: no connection. `refused`: the worker's own status. */
+export type AttemptFailure =
+  | { readonly kind: "unreachable" | "broken" | "timedOut" }
+  | { readonly kind: "refused"; readonly status: number };
+
 /** Given to undici where it wants a reason to abort: nobody sees it. */
 const abandoned = new Error("abandoned");
 
-/** A refusal's body is read up to here, so that the connection can be used again. */
-const refusalBytes = 64 * 1024;
+/** What nobody needs of a body (a refusal's, or after `[DONE]`) is read up to here, so that the connection can be used again. */
+const restBytes = 64 * 1024;
 
-export class Attempt implements Dispatcher.DispatchHandler {
+export class Attempt implements Dispatcher.DispatchHandler, AnswerSink {
   readonly worker: Worker;
   readonly #call: Call;
+  readonly #answer: Answer;
   #controller: Dispatcher.DispatchController | undefined;
   #decoder: BodyDecoder | undefined;
-  /** `refused`: only the rest of a refusal is read. `done`: nothing is told any more. */
-  #state: "connecting" | "sent" | "answering" | "refused" | "done" = "connecting";
-  #refusedBytes = 0;
+  /** `done`: nothing is told any more. */
+  #state: "connecting" | "sent" | "answering" | "done" = "connecting";
+  #restBytes = 0;
 
   constructor(call: Call, worker: Worker) {
     this.#call = call;
     this.worker = worker;
+    const { streamed, promptChars } = call.request;
+    this.#answer = streamed
+      ? new StreamedAnswer(this, promptChars)
+      : new WholeAnswer(this, promptChars);
+  }
+
+  /** Of what has come. */
+  get usage(): TokenUsage {
+    return this.#answer.usage();
+  }
+
+  get finishReason(): string | undefined {
+    return this.#answer.finishReason;
   }
 
   begin(): void {
@@ -72,69 +93,72 @@ export class Attempt implements Dispatcher.DispatchHandler {
     headers: Readonly<Record<string, string | string[] | undefined>>,
   ): void {
     if (this.#state === "done" || status < 200) return;
-    if (status !== 200) return this.#refused(status);
+    if (status !== 200) return this.#fail({ kind: "refused", status });
     const coding = String(headers["content-encoding"] ?? "identity").toLowerCase();
-    if (coding !== "identity") {
-      this.#decoder = createDecoder(coding, {
-        data: (chunk) => this.#data(chunk),
-        ended: () => this.#ended(),
-        broken: () => this.#broken(),
-        full: () => controller.pause(),
-        drained: () => controller.resume(),
-      });
-      if (this.#decoder === undefined) return this.#broken();
-    }
     this.#state = "answering";
-    const type = String(headers["content-type"] ?? "").toLowerCase();
-    this.#call.started(this.worker, type.startsWith("text/event-stream"));
+    if (coding === "identity") return;
+    this.#decoder = createDecoder(coding, {
+      data: (chunk) => this.#answer.write(chunk),
+      ended: () => this.#answer.end(),
+      broken: () => this.broken(),
+      full: () => controller.pause(),
+      drained: () => controller.resume(),
+    });
+    if (this.#decoder === undefined) this.broken();
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#state === "refused") {
-      this.#refusedBytes += chunk.length;
-      if (this.#refusedBytes > refusalBytes) controller.abort(abandoned);
-    } else if (this.#decoder !== undefined) this.#decoder.write(chunk);
-    else this.#data(chunk);
+    if (this.#state === "done") {
+      this.#restBytes += chunk.length;
+      if (this.#restBytes > restBytes) controller.abort(abandoned);
+    } else if (this.#decoder === undefined) this.#answer.write(chunk);
+    else this.#decoder.write(chunk);
   }
 
   onResponseEnd(): void {
-    if (this.#decoder === undefined) this.#ended();
+    if (this.#state === "done") return;
+    if (this.#decoder === undefined) this.#answer.end();
     else this.#decoder.end();
   }
 
   onResponseError(_: Dispatcher.DispatchController | null, error: Error): void {
-    if (this.#state === "done" || this.#state === "refused") return;
     const code = "code" in error ? error.code : undefined;
     const timedOut = code === "UND_ERR_HEADERS_TIMEOUT" || code === "UND_ERR_BODY_TIMEOUT";
-    const kind = this.#state === "connecting" ? "unreachable" : timedOut ? "timedOut" : "broken";
-    this.#end();
-    this.#call.failed(this.worker, { kind });
+    const unreachable = this.#state === "connecting";
+    this.#fail({ kind: unreachable ? "unreachable" : timedOut ? "timedOut" : "broken" });
   }
 
-  #data(chunk: Buffer): void {
-    if (this.#state === "answering") this.#call.data(chunk);
+  // ── what the answer turns out to be ───────────────────────────────────────────────────────────────────────────
+
+  choice(bytes: Buffer, start: number, end: number): void {
+    if (this.#state !== "done") this.#call.choice(bytes, start, end);
   }
 
-  #ended(): void {
-    if (this.#state !== "answering") return;
-    this.#end();
-    this.#call.ended(this.worker);
+  arrived(): void {
+    if (this.#state !== "done") this.#call.arrived();
   }
 
-  #refused(status: number): void {
-    this.#end();
-    this.#state = "refused";
-    this.#call.failed(this.worker, { kind: "refused", status });
-  }
-
-  #broken(): void {
+  complete(message: WholeMessage | undefined): void {
     if (this.#state === "done") return;
-    this.abandon();
-    this.#call.failed(this.worker, { kind: "broken" });
+    this.#end();
+    this.worker.succeeded();
+    this.#call.complete(message);
   }
 
+  broken(): void {
+    this.#fail({ kind: "broken" });
+    this.#controller?.abort(abandoned);
+  }
+
+  #fail(failure: AttemptFailure): void {
+    if (this.#state === "done") return;
+    this.#end();
+    this.#call.failed(this.worker, failure);
+  }
+
+  /** The connection may go on to its answer's end without anybody listening. */
   #end(): void {
-    if (this.#state === "done" || this.#state === "refused") return;
+    if (this.#state === "done") return;
     this.#state = "done";
     this.worker.inFlight--;
     this.#decoder?.close();

@@ -1,14 +1,16 @@
 /**
- * One request on its way to a worker, and on to another where the first fails before its first byte: nothing has been
- * produced then that anybody would owe, and nobody has seen any of it.
+ * One request on its way to a worker, and on to another where the first fails before an answer has begun: nothing has
+ * been produced then that anybody would owe, and nobody has seen any of it.
  */
 import type {
   AnswerReader,
   InferenceCall,
   InferenceFailure,
   InferenceRequest,
+  InferenceResult,
+  WholeMessage,
 } from "../services/networks.ts";
-import { Attempt } from "./attempt.ts";
+import { Attempt, type AttemptFailure } from "./attempt.ts";
 import type { Model } from "./model.ts";
 import type { Network } from "./network.ts";
 import type { Price } from "./price.ts";
@@ -17,19 +19,16 @@ import type { Worker } from "./worker.ts";
 /** The first worker and two more. */
 const mostAttempts = 3;
 
-/** How an attempt failed. `unreachable`: no connection. `refused`: the worker's own status, in `status`. */
-export type AttemptFailure =
-  | { readonly kind: "unreachable" | "broken" | "timedOut" }
-  | { readonly kind: "refused"; readonly status: number };
-
 export class Call implements InferenceCall {
-  readonly network: Network;
   readonly request: InferenceRequest;
+  readonly network: Network;
   readonly #model: Model;
   readonly #reader: AnswerReader;
   readonly #tried: Worker[] = [];
   #attempt: Attempt | undefined;
-  /** The reader has been given a byte: what fails now has failed for good. */
+  /** The price when the worker was chosen: what is polled later is for later answers. */
+  #price: Price | undefined;
+  /** The reader has been told something: what fails now has failed for good. */
   #begun = false;
   #over = false;
   /** What to report when no worker is left. */
@@ -52,72 +51,69 @@ export class Call implements InferenceCall {
     this.#attempt?.resume();
   }
 
-  again(): boolean {
-    const failed = this.#attempt;
-    if (this.#over || failed === undefined) return false;
-    failed.abandon();
-    failed.worker.failed(false);
-    this.#begun = false;
-    this.#attempt = undefined;
-    if (this.#tried.length < mostAttempts && this.#model.choose(this.#tried) !== undefined) {
-      queueMicrotask(() => this.#next());
-      return true;
-    }
-    this.#over = true;
-    return false;
-  }
-
-  abort(): void {
+  abort(): InferenceResult | undefined {
+    if (this.#over) return undefined;
     this.#over = true;
     this.#attempt?.abandon();
+    return this.#begun ? this.#result() : undefined;
   }
 
-  // ── what an attempt reports ───────────────────────────────────────────────────────────────────────────────────
+  // ── what the attempt reports ──────────────────────────────────────────────────────────────────────────────────
 
-  started(worker: Worker, streamed: boolean): void {
-    const price = this.#model.priceOf(worker);
-    this.#countUnpriced(price);
-    this.#reader.started(
-      {
-        network: price.pricing.network,
-        id: worker.id,
-        pricing: price.pricing,
-        costMilli: (tokens) => price.costMilli(tokens),
-      },
-      streamed,
-    );
-  }
-
-  data(chunk: Buffer): void {
+  choice(bytes: Buffer, start: number, end: number): void {
     this.#begun = true;
-    this.#reader.data(chunk);
+    this.#reader.choice(bytes, start, end);
   }
 
-  ended(worker: Worker): void {
-    worker.succeeded();
-    this.#reader.ended();
+  arrived(): void {
+    if (this.#begun && !this.#over) this.#reader.arrived();
+  }
+
+  complete(message: WholeMessage | undefined): void {
+    this.#over = true;
+    const result = this.#result();
+    if (result !== undefined) this.#reader.ended(result, message);
   }
 
   failed(worker: Worker, failure: AttemptFailure): void {
+    if (this.#over) return;
     const final = judge(worker, failure);
-    if (final !== undefined || this.#begun) return this.#fail(final ?? brokenOr(failure));
-    this.#failure = failure.kind === "timedOut" ? "timedOut" : this.#failure;
+    if (this.#begun) return this.#fail(failure.kind === "timedOut" ? "timedOut" : "broken");
+    if (final !== undefined) return this.#fail(final);
+    if (failure.kind === "timedOut") this.#failure = "timedOut";
     this.#next();
   }
 
   #next(): void {
     if (this.#over) return;
-    const worker = this.#tried.length < mostAttempts ? this.#model.choose(this.#tried) : undefined;
+    const more = this.#tried.length < mostAttempts;
+    const worker = more ? this.#model.choose(this.#tried) : undefined;
     if (worker === undefined) return this.#fail(this.#failure);
     this.#tried.push(worker);
+    this.#price = this.#model.priceOf(worker);
     this.#attempt = new Attempt(this, worker);
     this.#attempt.begin();
   }
 
   #fail(failure: InferenceFailure): void {
-    if (this.#over) return;
     this.#over = true;
-    this.#reader.failed(failure);
+    this.#reader.failed(failure, this.#begun ? this.#result() : undefined);
+  }
+
+  /** What the answer has come to. */
+  #result(): InferenceResult | undefined {
+    const attempt = this.#attempt;
+    const price = this.#price;
+    if (attempt === undefined || price === undefined) return undefined;
+    const { usage, finishReason } = attempt;
+    this.#countUnpriced(price);
+    const { pricing } = price;
+    return {
+      worker: { network: pricing.network, id: attempt.worker.id, pricing },
+      usage,
+      costMilli: price.costMilli(usage.promptTokens + usage.completionTokens),
+      finishReason,
+    };
   }
 
   #countUnpriced({ pricing }: Price): void {
@@ -136,11 +132,7 @@ function judge(worker: Worker, failure: AttemptFailure): InferenceFailure | unde
   const { status } = failure;
   if (status === 400 || status === 413 || status === 422) return "rejected";
   if (status === 404) return "notServed";
-  // Too many requests is no fault of a worker's, and passes soon.
+  // Too many requests are no fault of the worker's, and pass soon.
   if (status !== 429) worker.failed(false);
   return undefined;
-}
-
-function brokenOr(failure: AttemptFailure): InferenceFailure {
-  return failure.kind === "timedOut" ? "timedOut" : "broken";
 }

@@ -41,6 +41,7 @@ export class Network implements OpenNetwork {
   #workers = new Map<string, Worker>();
   #models = new Map<string, Model>();
   #overrides: ReadonlyMap<string, ModelOverride> = new Map();
+  #read = false;
   #price: string | undefined;
   #readAt: number;
   readonly #firstListed = new Map<string, number>();
@@ -80,6 +81,10 @@ export class Network implements OpenNetwork {
     return this.#models;
   }
 
+  get read(): boolean {
+    return this.#read;
+  }
+
   get ready(): boolean {
     return this.#workers.values().some((one) => one.listed.state !== "draining" && !one.resting);
   }
@@ -111,6 +116,7 @@ export class Network implements OpenNetwork {
   }
 
   #took(status: Status): void {
+    this.#read = true;
     this.#price = status.pricePerTokenNano ?? this.#price;
     this.#readAt = this.parts.clock.now();
     this.#prices.clear();

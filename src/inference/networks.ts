@@ -6,6 +6,8 @@ export interface OpenNetwork {
   readonly name: string;
   /** By id, in a stable order. */
   readonly models: ReadonlyMap<string, Offer & { readonly entry: ModelEntry }>;
+  /** It has said what it has, once at least. */
+  readonly read: boolean;
   /** Whether a worker could be asked now. */
   readonly ready: boolean;
   /** Resolves when workers, prices and rate have been asked for once. */
@@ -30,6 +32,7 @@ export function createNetworks(networks: readonly OpenNetwork[]): Networks {
       }
       return entries;
     },
+    unread: (name) => among(name).some((network) => !network.read),
     find(modelId, name) {
       let listed: Offer | undefined;
       for (const network of among(name)) {

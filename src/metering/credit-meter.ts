@@ -13,7 +13,7 @@ import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
 import type { Journal } from "./journal.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { periodOf, type Split } from "./periods.ts";
-import { chargeText, closedBy } from "./records.ts";
+import { chargeText, closedBy, withPricing } from "./records.ts";
 import { OpenReservation } from "./reservation.ts";
 
 interface MeterParts {
@@ -147,7 +147,7 @@ export class CreditMeter implements Meter {
       outputTokens: line.outputTokens ?? 0,
       estimated: line.estimated === true,
       intent,
-      text,
+      text: withPricing(text, line.pricing),
     });
     this.#metrics.charged(line.surface).add(line.costMilli);
   }

@@ -1,5 +1,6 @@
 /** Reads settled charges from the journal, also while a gateway writes it: for exports, tests and shipping. */
 import type { DatabaseSync } from "node:sqlite";
+import type { Pricing } from "../services/networks.ts";
 import { number, text } from "../store/row.ts";
 import { explain } from "../store/store-error.ts";
 import { blob } from "./journal-file.ts";
@@ -21,6 +22,8 @@ export interface UsageRow {
   readonly requestId: string;
   /** What the agent called itself; undefined: it did not. */
   readonly agent: string | undefined;
+  /** What an inference was reckoned with. */
+  readonly pricing: Pricing | undefined;
   readonly usedCuMilli: number;
   readonly includedCuMilli: number;
   readonly purchasedCuMilli: number;

@@ -7,6 +7,7 @@
  * surfaces, methods …) are numbers, introduced once by a `name` record. Measured: 128 bytes and 0.2 µs a charge to
  * write, against 5.5 µs for an INSERT with sixteen columns; the commit costs the same for one record and for twenty.
  */
+import type { Pricing } from "../services/networks.ts";
 import type { Split } from "./periods.ts";
 
 export const kind = { padding: 0, charge: 1, intent: 2, closed: 3, name: 4 } as const;
@@ -17,7 +18,7 @@ export const closedBy = { settled: 0, released: 1, expired: 2 } as const;
 const estimatedFlag = 1;
 
 /** Text beyond this many characters is cut: ids and names are shorter, and a record must stay small. */
-const textChars = 256;
+const textChars = 512;
 /** The longest record: the largest fixed part and text of three bytes a character. */
 export const recordBytesMax = 96 + 3 * textChars;
 
@@ -81,18 +82,38 @@ export interface ChargeFields {
   readonly text: string;
 }
 
-/** The text of a charge: the request's id and, after a line feed, the agent's name where it gave one. */
+/** The lines of a charge's text: the request's id, the agent's name, the pricing of an inference. */
+export interface ChargeText {
+  readonly requestId: string;
+  readonly agent: string | undefined;
+  readonly pricing: Pricing | undefined;
+}
+
 export function chargeText(requestId: string, agent: string | undefined): string {
   return agent === undefined ? requestId : `${requestId}\n${agent}`;
 }
 
-export function readChargeText(text: string): {
-  readonly requestId: string;
-  readonly agent: string | undefined;
-} {
-  const end = text.indexOf("\n");
-  if (end === -1) return { requestId: text, agent: undefined };
-  return { requestId: text.slice(0, end), agent: text.slice(end + 1) };
+/** `text`: what `chargeText` made. */
+export function withPricing(text: string, pricing: Pricing | undefined): string {
+  if (pricing === undefined) return text;
+  const { network, coefficient, pricePerTokenNano, tokenUsdRate, asOf } = pricing;
+  const parts = [network, coefficient, pricePerTokenNano, tokenUsdRate ?? null, asOf];
+  const head = text.includes("\n") ? text : `${text}\n`;
+  return `${head}\n${JSON.stringify(parts)}`;
+}
+
+export function readChargeText(text: string): ChargeText {
+  const [requestId = "", agent = "", pricing = ""] = text.split("\n", 3);
+  return { requestId, agent: agent === "" ? undefined : agent, pricing: readPricing(pricing) };
+}
+
+function readPricing(text: string): Pricing | undefined {
+  // A text that was too long has no end.
+  if (!text.endsWith("]")) return undefined;
+  // Written by `withPricing` alone.
+  const parts = JSON.parse(text) as [string, number, string, string | null, string];
+  const [network, coefficient, pricePerTokenNano, rate, asOf] = parts;
+  return { network, coefficient, pricePerTokenNano, tokenUsdRate: rate ?? undefined, asOf };
 }
 
 /** Writes at `start`; returns the record's bytes. So do the three below. */

@@ -55,6 +55,7 @@ function inertServices(): Services {
     openNetwork: ({ name }) => ({
       name,
       models: new Map(),
+      read: false,
       ready: false,
       settled: Promise.resolve(),
       close: () => Promise.resolve(),

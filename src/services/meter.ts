@@ -1,6 +1,7 @@
 /** The service `host.meter` and the account of an exchange: implemented in src/metering and by the step `meter`. */
 import type { Reply } from "../plugin.ts";
 import type { KeyPrincipal } from "./accounts.ts";
+import type { Pricing } from "./networks.ts";
 
 /** One charge as the journal keeps it. `costMilli` is a non-negative safe integer. */
 export interface ChargeLine {
@@ -12,6 +13,8 @@ export interface ChargeLine {
   readonly outputTokens?: number;
   readonly estimated?: boolean;
   readonly outcome?: string;
+  /** What an inference was reckoned with, for whoever recomputes the charge. */
+  readonly pricing?: Pricing;
 }
 
 /** Why a reservation did not fit; `details` of the 429 (decisions.md section 3). */

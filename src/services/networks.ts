@@ -37,52 +37,78 @@ export interface Pricing {
   readonly asOf: string;
 }
 
-/** The worker that answers, with its price as it was when it was chosen. */
+/** The worker that answered, with its price as it was when it was chosen. */
 export interface ServingWorker {
   readonly network: string;
   readonly id: string;
   readonly pricing: Pricing;
-  /** round half up of tokens × price × coefficient / 1000 × rate (decisions.md section 3), milli-CU. */
-  costMilli(tokens: number): number;
 }
 
 /**
- * Why a worker's answer is missing, or its rest. `rejected`: it will not take the request (400, 413, 422). `notServed`:
- * no worker has the model. `unavailable`: none could be reached, or all refused. `broken`: the answer broke off.
+ * Why an answer is missing, or its rest. `rejected`: the worker will not take the request (400, 413, 422). `notServed`:
+ * it does not have the model. `unavailable`: none could be reached, or all refused. `broken`: the answer broke off.
  */
 export type InferenceFailure = "rejected" | "notServed" | "unavailable" | "broken" | "timedOut";
 
-/** Told what a worker answers. One of `ended` and `failed` is called, once, unless the call was aborted. */
+/** Tokens of one answer, inclusive as OpenAI counts: prompt with cached, completion with reasoning. */
+export interface TokenUsage {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cachedTokens: number | undefined;
+  readonly reasoningTokens: number | undefined;
+  /** The worker did not say: counted here (chunks with content, else characters / 4, rounded up). */
+  readonly estimated: boolean;
+}
+
+/** What an answer came to, whole or broken off. */
+export interface InferenceResult {
+  readonly worker: ServingWorker;
+  readonly usage: TokenUsage;
+  /** round half up of tokens × price × coefficient / 1000 × rate (decisions.md section 3), milli-CU. */
+  readonly costMilli: number;
+  /** As the worker says it; undefined where the answer broke off. */
+  readonly finishReason: string | undefined;
+}
+
+/** The answer in one piece. */
+export interface WholeMessage {
+  readonly content: string;
+  readonly reasoningContent: string | undefined;
+}
+
+/**
+ * Told what a worker answers. One of `ended` and `failed` is called, once, unless the call was aborted. Which worker it
+ * is, and that others failed before it, is seen in the result only: nothing is told before an answer has begun.
+ */
 export interface AnswerReader {
-  /** A worker accepts. `streamed`: server-sent events follow, else one JSON document. Again for each other worker. */
-  started(worker: ServingWorker, streamed: boolean): void;
-  /** A borrowed piece of the body, without any content coding. */
-  data(chunk: Buffer): void;
-  ended(): void;
-  failed(failure: InferenceFailure): void;
+  /** Streamed: the choice of one chunk, a JSON object `{ index, delta, finish_reason }` in borrowed bytes. */
+  choice(bytes: Buffer, start: number, end: number): void;
+  /** After all that has arrived at once was told: the moment to pass it on. */
+  arrived(): void;
+  /** `message`: of an answer that was not streamed. */
+  ended(result: InferenceResult, message: WholeMessage | undefined): void;
+  /** `result`: of what had come until then; undefined when nothing had, and nothing is owed. */
+  failed(failure: InferenceFailure, result: InferenceResult | undefined): void;
 }
 
 /** A chat completion as it goes to a worker: OpenAI's chat-completions wire format. */
 export interface InferenceRequest {
-  /** JSON in UTF-8. */
+  /** JSON in UTF-8. A streamed one asks for usage (`stream_options.include_usage`). */
   readonly body: Buffer;
   readonly streamed: boolean;
+  /** Characters of all messages, for when the worker does not count. */
+  readonly promptChars: number;
   /** Sent along, flat name, value …: the trace context. */
   readonly headers?: readonly string[] | undefined;
 }
 
 /** A request on its way. */
 export interface InferenceCall {
-  /** Backpressure: `data` stops soon after `pause`. */
+  /** Backpressure: chunks stop soon after `pause`. */
   pause(): void;
   resume(): void;
-  /**
-   * What this worker sent is worth nothing and the caller has seen none of it: asks another. False when none is left;
-   * then the call is over. Inside `data` or `ended` only.
-   */
-  again(): boolean;
-  /** Ends it here and at the worker. Nothing is told any more. */
-  abort(): void;
+  /** Ends it here and at the worker; nothing is told any more. What had come until then; undefined: nothing. */
+  abort(): InferenceResult | undefined;
 }
 
 /** A model and the workers that serve it at this moment. */
@@ -94,7 +120,7 @@ export interface Offer {
   /** The most that so many tokens cost at any active worker, milli-CU. */
   mostMilli(tokens: number): number;
   /**
-   * Sends a request to the less busy of two workers. A worker that fails before its first byte is replaced by another.
+   * Sends a request to the less busy of two workers. One that fails before its answer has begun is replaced by another.
    * Nothing is told before this returns.
    */
   send(request: InferenceRequest, reader: AnswerReader): InferenceCall;
@@ -115,6 +141,8 @@ export interface Networks {
   readonly names: readonly string[];
   /** What a network lists, or all of them, in a stable order; nothing for a network that is not configured. */
   models(network?: string): readonly ModelEntry[];
+  /** True while that network, or one of them, has never been heard of: what it lists is not known yet. */
+  unread(network?: string): boolean;
   /**
    * What serves a model, in that network or in any: the first in the order of pipeline.yaml with an active worker.
    * Undefined when none lists it.

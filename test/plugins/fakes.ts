@@ -41,7 +41,7 @@ export function fakeHost(more: Partial<Host> = {}): Host {
     },
     seal: createSeal("test"),
     claims: { claim: () => true, has: () => false },
-    networks: { names: [], models: () => [], find: () => undefined },
+    networks: { names: [], models: () => [], unread: () => false, find: () => undefined },
     evidence: undefined,
     version: "1.2.3",
     readJsonRpc: readRequest,

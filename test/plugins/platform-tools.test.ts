@@ -41,6 +41,7 @@ describe("platform_listModels", () => {
     const asked: (string | undefined)[] = [];
     const networks: Networks = {
       names: [],
+      unread: () => false,
       find: () => undefined,
       models(network) {
         asked.push(network);

@@ -1,0 +1,34 @@
+/** One completion: who asks, what for, and how its answer is called. */
+import { randomUUID } from "node:crypto";
+import type { Charge, Exchange, InferenceResult } from "sluice-gateway/plugin";
+import type { ChatRequest } from "./request.ts";
+import { chargeLine } from "./usage.ts";
+
+export interface Completion {
+  readonly x: Exchange;
+  readonly request: ChatRequest;
+  readonly charge: Charge;
+  /** `chatcmpl-` and a UUID. */
+  readonly id: string;
+  /** Unix seconds of the request. */
+  readonly created: number;
+}
+
+export function createCompletion(x: Exchange, request: ChatRequest, charge: Charge): Completion {
+  return {
+    x,
+    request,
+    charge,
+    id: `chatcmpl-${randomUUID()}`,
+    created: Math.floor(x.arrivedAt / 1000),
+  };
+}
+
+/** Charges what an answer came to; `outcome`: why it is not whole. */
+export function settle(
+  { charge, request }: Completion,
+  result: InferenceResult | undefined,
+  outcome?: string,
+): void {
+  if (result !== undefined) charge.settle([chargeLine(request.model, result, outcome)]);
+}

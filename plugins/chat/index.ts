@@ -1,0 +1,62 @@
+/**
+ * Surface `chat`: chat completions in OpenAI's wire format, answered by a worker of the inference networks and charged by
+ * the tokens that the worker counts.
+ */
+import {
+  defineSurface,
+  refuse,
+  type Charge,
+  type Exchange,
+  type Networks,
+  type Reply,
+} from "sluice-gateway/plugin";
+import { createCompletion } from "./completion.ts";
+import { chatError } from "./errors.ts";
+import { readChatRequest } from "./request.ts";
+import { streamCompletion } from "./streamed.ts";
+import { wholeCompletion } from "./whole.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    charge: Charge;
+  }
+}
+
+/** decisions.md section 4. */
+const bodyBytes = 10 * 1024 * 1024;
+
+export default defineSurface({
+  name: "chat",
+  description: "Answers chat completions from the workers of the inference networks.",
+  needs: { charge: "answer" },
+  start: (_, { networks }) => ({
+    body: { bytes: bodyBytes, types: ["application/json"] },
+    answer: (x) => answer(x, networks, x.get("charge")),
+  }),
+});
+
+function answer(
+  x: Exchange,
+  networks: Networks,
+  charge: Charge,
+): Reply | Promise<Reply | undefined> {
+  // The route's path may pin the network: `/{network}/v1/chat/completions`.
+  const { network } = x.request.params;
+  if (network !== undefined && !networks.names.includes(network))
+    return refuse("GATEWAY_NOT_FOUND");
+  const json = x.json();
+  if (!json.ok) return chatError("INVALID_REQUEST", { message: "the body is not JSON" });
+  const reading = readChatRequest(json.value);
+  if (!reading.ok) return chatError("INVALID_REQUEST", { message: reading.message });
+  const { request } = reading;
+  const offer = networks.find(request.model, network);
+  if (offer === undefined && !networks.unread(network)) return chatError("MODEL_NOT_FOUND");
+  if (offer === undefined || offer.activeWorkers === 0) return chatError("MODEL_NOT_AVAILABLE");
+  const tokens = request.promptTokensMost + (request.maxTokens ?? offer.maxOutputTokens);
+  const refusal = charge.reserve(offer.mostMilli(tokens), { streamed: request.stream });
+  if (refusal !== undefined) return refusal;
+  const completion = createCompletion(x, request, charge);
+  return request.stream
+    ? streamCompletion(completion, offer, undefined)
+    : wholeCompletion(completion, offer, undefined);
+}

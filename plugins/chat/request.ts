@@ -1,0 +1,177 @@
+/**
+ * Reads a chat-completions request (gateway.md, "POST /v1/chat/completions") and writes what a worker gets of it. Fields
+ * that this service ignores, and those that nobody knows, are dropped.
+ */
+
+/** What a request asks for. */
+export interface ChatRequest {
+  readonly model: string;
+  readonly stream: boolean;
+  readonly includeUsage: boolean;
+  readonly maxTokens: number | undefined;
+  /** Whether the worker lets the model think aloud. */
+  readonly thinking: boolean;
+  /** For the worker: JSON in UTF-8. */
+  readonly body: Buffer;
+  /** Characters of all messages. */
+  readonly promptChars: number;
+  /** More tokens than the prompt can have: one a byte, and some for each message's frame. */
+  readonly promptTokensMost: number;
+}
+
+export type Reading =
+  | { readonly ok: true; readonly request: ChatRequest }
+  /** `message` tells the caller what is wrong. */
+  | { readonly ok: false; readonly message: string };
+
+type Json = Readonly<Record<string, unknown>>;
+
+interface Message {
+  readonly role: string;
+  readonly content: string | readonly { readonly type: "text"; readonly text: string }[] | null;
+  readonly name?: string;
+}
+
+/** A chat template puts a role and some marks around each message. */
+const frameTokens = 32;
+/** No model writes more in one answer. */
+const mostMaxTokens = 10_000_000;
+
+/** `value`: the parsed body. */
+export function readChatRequest(value: unknown): Reading {
+  if (!isObject(value)) return wrong("the body must be a JSON object");
+  const { extra_body: extra } = value;
+  if (!isAbsent(extra) && !isObject(extra)) return wrong("extra_body must be an object");
+  // A key that stands in both places is the body's own.
+  const body: Json = isAbsent(extra) ? value : { ...extra, ...value };
+  const { model, stream } = body;
+  if (typeof model !== "string" || model === "") return wrong("model must be a model's id");
+  if (!isAbsent(stream) && typeof stream !== "boolean") return wrong("stream must be a boolean");
+  const messages = readMessages(body["messages"]);
+  if (typeof messages === "string") return wrong(messages);
+  const maxTokens = readMaxTokens(body);
+  if (typeof maxTokens === "string") return wrong(maxTokens);
+  const includeUsage = readIncludeUsage(body["stream_options"]);
+  if (typeof includeUsage === "string") return wrong(includeUsage);
+  const template = body["chat_template_kwargs"];
+  if (!isAbsent(template) && !isObject(template)) {
+    return wrong("chat_template_kwargs must be an object");
+  }
+  const kwargs: Json = { enable_thinking: false, ...template };
+  const streamed = stream === true;
+  const { chars, bytes } = measure(messages);
+  const forWorker = {
+    model,
+    messages,
+    ...(maxTokens !== undefined && { max_tokens: maxTokens }),
+    stream: streamed,
+    // The worker counts, whoever asks: nothing else says exactly what an answer costs.
+    ...(streamed && { stream_options: { include_usage: true } }),
+    chat_template_kwargs: kwargs,
+  };
+  return {
+    ok: true,
+    request: {
+      model,
+      stream: streamed,
+      includeUsage,
+      maxTokens,
+      thinking: kwargs["enable_thinking"] === true,
+      body: Buffer.from(JSON.stringify(forWorker)),
+      promptChars: chars,
+      promptTokensMost: bytes + frameTokens * messages.length,
+    },
+  };
+}
+
+/** A text says what is wrong. */
+function readMessages(value: unknown): readonly Message[] | string {
+  if (!Array.isArray(value) || value.length === 0)
+    return "messages must be a list that is not empty";
+  const messages: Message[] = [];
+  for (const [index, one] of value.entries()) {
+    const message = readMessage(one);
+    if (typeof message === "string") return `messages[${index}]${message}`;
+    messages.push(message);
+  }
+  return messages;
+}
+
+function readMessage(value: unknown): Message | string {
+  if (!isObject(value)) return " must be an object";
+  const { role, content, name } = value;
+  if (typeof role !== "string" || role === "") return ".role must be a text";
+  if (!isAbsent(name) && typeof name !== "string") return ".name must be a text";
+  const read = readContent(content);
+  if (read === undefined) return ".content must be a text or a list of parts";
+  return { role, content: read.content, ...(typeof name === "string" && { name }) };
+}
+
+/** Of a list only the parts of type `text` are for the worker. */
+function readContent(value: unknown): Pick<Message, "content"> | undefined {
+  if (isAbsent(value)) return { content: null };
+  if (typeof value === "string") return { content: value };
+  if (!Array.isArray(value)) return undefined;
+  const parts: { readonly type: "text"; readonly text: string }[] = [];
+  for (const part of value) {
+    if (!isObject(part) || typeof part["type"] !== "string") return undefined;
+    const { type, text } = part;
+    if (type !== "text") continue;
+    if (typeof text !== "string") return undefined;
+    parts.push({ type, text });
+  }
+  return { content: parts };
+}
+
+function readMaxTokens(body: Json): number | undefined | string {
+  for (const name of ["max_tokens", "max_completion_tokens"]) {
+    const value = body[name];
+    if (isAbsent(value)) continue;
+    if (
+      typeof value === "number" &&
+      Number.isInteger(value) &&
+      value > 0 &&
+      value <= mostMaxTokens
+    ) {
+      return value;
+    }
+    return `${name} must be a whole number from 1 to ${mostMaxTokens}`;
+  }
+  return undefined;
+}
+
+function readIncludeUsage(options: unknown): boolean | string {
+  if (isAbsent(options)) return false;
+  if (!isObject(options)) return "stream_options must be an object";
+  const { include_usage: wanted } = options;
+  if (isAbsent(wanted)) return false;
+  return typeof wanted === "boolean" ? wanted : "stream_options.include_usage must be a boolean";
+}
+
+function measure(messages: readonly Message[]): { chars: number; bytes: number } {
+  let chars = 0;
+  let bytes = 0;
+  const add = (text: string): void => {
+    chars += text.length;
+    bytes += Buffer.byteLength(text);
+  };
+  for (const { content, name } of messages) {
+    if (name !== undefined) add(name);
+    if (typeof content === "string") add(content);
+    else if (content !== null) for (const { text } of content) add(text);
+  }
+  return { chars, bytes };
+}
+
+function wrong(message: string): Reading {
+  return { ok: false, message };
+}
+
+/** Clients send `null` for what they leave out. */
+function isAbsent(value: unknown): value is null | undefined {
+  return value === undefined || value === null;
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,181 @@
+/**
+ * A streamed completion: each chunk of the worker's goes on as soon as it is there, with its choice as the worker wrote
+ * it in an envelope of ours. The head leaves with the first chunk, so that until then a failure has a status of its own.
+ */
+import type {
+  AnswerReader,
+  InferenceCall,
+  InferenceFailure,
+  InferenceResult,
+  Offer,
+  Reply,
+  Sink,
+} from "sluice-gateway/plugin";
+import { settle, type Completion } from "./completion.ts";
+import { chatError, codeOf, errorJson } from "./errors.ts";
+import { usageOf } from "./usage.ts";
+
+const headers: readonly string[] = [
+  "content-type",
+  "text/event-stream; charset=utf-8",
+  "cache-control",
+  "no-cache",
+  // nginx would hold chunks back to fill its buffers.
+  "x-accel-buffering",
+  "no",
+];
+
+const done = "data: [DONE]\n\n";
+const suffix = Buffer.from("]}\n\n");
+
+/** Resolves to a Reply when nothing was sent, to undefined when the stream has ended, however it did. */
+export function streamCompletion(
+  completion: Completion,
+  offer: Offer,
+  traceHeaders: readonly string[] | undefined,
+): Promise<Reply | undefined> {
+  return new Promise((resolve, reject) => {
+    const stream = new StreamedCompletion(completion, resolve, reject);
+    const { body, promptChars } = completion.request;
+    stream.begin(offer.send({ body, streamed: true, promptChars, headers: traceHeaders }, stream));
+  });
+}
+
+class StreamedCompletion implements AnswerReader {
+  readonly #completion: Completion;
+  readonly #resolve: (reply: Reply | undefined) => void;
+  readonly #reject: (error: unknown) => void;
+  /** Of every chunk: all that stands before its choice. */
+  readonly #prefix: Buffer;
+  #call: InferenceCall | undefined;
+  #sink: Sink | undefined;
+  /** The head is on its way through the steps. */
+  #opening = false;
+  /** Chunks to write together. */
+  #chunks: Buffer[] = [];
+  /** How it ends, once that is known: runs when the sink is there. */
+  #finish: ((sink: Sink) => Promise<void>) | undefined;
+  #left = false;
+
+  constructor(
+    completion: Completion,
+    resolve: (reply: Reply | undefined) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#completion = completion;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#prefix = Buffer.from(`data: ${this.#envelope()},"choices":[`);
+  }
+
+  begin(call: InferenceCall): void {
+    this.#call = call;
+    this.#completion.x.onAbort = this;
+  }
+
+  // ── what the worker's side reports ────────────────────────────────────────────────────────────────────────────
+
+  choice(bytes: Buffer, start: number, end: number): void {
+    const prefix = this.#prefix;
+    const chunk = Buffer.allocUnsafe(prefix.length + end - start + suffix.length);
+    prefix.copy(chunk, 0);
+    bytes.copy(chunk, prefix.length, start, end);
+    suffix.copy(chunk, prefix.length + end - start);
+    this.#chunks.push(chunk);
+  }
+
+  arrived(): void {
+    if (this.#sink !== undefined) this.#pass(this.#sink);
+    else if (!this.#opening) this.#open();
+  }
+
+  ended(result: InferenceResult): void {
+    const { request } = this.#completion;
+    settle(this.#completion, result);
+    const usage = request.includeUsage ? this.#usageChunk(result) : "";
+    this.#finishWith((sink) => sink.end(undefined, Buffer.from(usage + done)));
+  }
+
+  failed(failure: InferenceFailure, result: InferenceResult | undefined): void {
+    const outcome = failure === "timedOut" ? "timedOut" : "upstreamFailed";
+    if (result === undefined) {
+      this.#completion.x.onAbort = undefined;
+      const rejected = codeOf[failure] === "INVALID_REQUEST";
+      return this.#resolve(chatError(codeOf[failure], rejected ? {} : { outcome }));
+    }
+    settle(this.#completion, result, outcome);
+    // Without `[DONE]`: nobody can take the answer for whole.
+    const event = Buffer.from(`data: ${errorJson(codeOf[failure])}\n\n`);
+    this.#finishWith((sink) => sink.end(undefined, event));
+  }
+
+  // ── what the client's side reports ────────────────────────────────────────────────────────────────────────────
+
+  /** The client has left: the worker stops, and what it has produced is paid for. */
+  aborted(): void {
+    this.#left = true;
+    const result = this.#call?.abort();
+    settle(this.#completion, result, "clientLeft");
+    this.#sink?.fail("upstreamFailed");
+    if (!this.#opening) this.#resolve(undefined);
+  }
+
+  #open(): void {
+    this.#opening = true;
+    // What comes meanwhile would pile up here.
+    this.#call?.pause();
+    this.#completion.x.stream(200, headers).then(
+      (sink) => this.#opened(sink),
+      (error: unknown) => {
+        this.#call?.abort();
+        this.#completion.x.onAbort = undefined;
+        this.#reject(error);
+      },
+    );
+  }
+
+  #opened(sink: Sink): void {
+    this.#opening = false;
+    this.#sink = sink;
+    if (this.#left) {
+      sink.fail("upstreamFailed");
+      return this.#resolve(undefined);
+    }
+    sink.onDrain = () => this.#call?.resume();
+    if (this.#pass(sink)) this.#call?.resume();
+    if (this.#finish !== undefined) this.#end(sink, this.#finish);
+  }
+
+  /** True while the client has room for more. */
+  #pass(sink: Sink): boolean {
+    const [first] = this.#chunks;
+    if (first === undefined) return true;
+    const room = sink.write(this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks));
+    this.#chunks = [];
+    if (!room) this.#call?.pause();
+    return room;
+  }
+
+  #finishWith(finish: (sink: Sink) => Promise<void>): void {
+    if (this.#sink !== undefined) return this.#end(this.#sink, finish);
+    this.#finish = finish;
+    if (!this.#opening) this.#open();
+  }
+
+  #end(sink: Sink, finish: (sink: Sink) => Promise<void>): void {
+    this.#completion.x.onAbort = undefined;
+    finish(sink).then(() => this.#resolve(undefined), this.#reject);
+  }
+
+  /** The members before `choices`, without the closing brace. */
+  #envelope(): string {
+    const { id, created, request } = this.#completion;
+    const { model } = request;
+    return JSON.stringify({ id, object: "chat.completion.chunk", created, model }).slice(0, -1);
+  }
+
+  #usageChunk(result: InferenceResult): string {
+    const usage = JSON.stringify(usageOf(result));
+    return `data: ${this.#envelope()},"choices":[],"usage":${usage}}\n\n`;
+  }
+}

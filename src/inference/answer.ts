@@ -1,0 +1,175 @@
+/**
+ * A worker's answer as it is understood while it arrives: server-sent events, or one JSON document. What is no answer
+ * (garbage, an error, an end before the end) is told as `broken`.
+ */
+import type { TokenUsage, WholeMessage } from "../services/networks.ts";
+import { EventStream, type EventReader } from "../stream/sse.ts";
+import { emptyChunk, readChunk } from "./chunk.ts";
+import { isObject } from "./status.ts";
+import { countUsage, readUsage } from "./usage.ts";
+
+/** Told what an answer holds. After `complete` or `broken` nothing follows. */
+export interface AnswerSink {
+  /** A choice in borrowed bytes. */
+  choice(bytes: Buffer, start: number, end: number): void;
+  arrived(): void;
+  complete(message: WholeMessage | undefined): void;
+  broken(): void;
+}
+
+export interface Answer {
+  /** A borrowed piece of the body. */
+  write(chunk: Buffer): void;
+  /** The body has ended. */
+  end(): void;
+  /** Of what has come. */
+  usage(): TokenUsage;
+  readonly finishReason: string | undefined;
+}
+
+/** One event, and what is held of an answer in one piece. */
+const eventBytes = 1024 * 1024;
+const wholeBytes = 16 * 1024 * 1024;
+
+const reasoningSuffix = Buffer.from("_content");
+
+/** An answer in events: `data: <chunk>` … `data: [DONE]`. */
+export class StreamedAnswer implements Answer, EventReader {
+  finishReason: string | undefined = undefined;
+  readonly #sink: AnswerSink;
+  readonly #promptChars: number;
+  readonly #events = new EventStream(this, eventBytes);
+  readonly #chunk = emptyChunk();
+  #contentChunks = 0;
+  #reported: TokenUsage | undefined;
+  #over = false;
+
+  constructor(sink: AnswerSink, promptChars: number) {
+    this.#sink = sink;
+    this.#promptChars = promptChars;
+  }
+
+  write(chunk: Buffer): void {
+    if (this.#over) return;
+    if (!this.#events.write(chunk)) this.#break();
+    else if (!this.#over) this.#sink.arrived();
+  }
+
+  /** Some servers leave `[DONE]` out: one that has said why it finished has finished all the same. */
+  end(): void {
+    if (this.finishReason === undefined) this.#break();
+    else this.#complete();
+  }
+
+  usage(): TokenUsage {
+    return this.#reported ?? countUsage(this.#promptChars, { chunks: this.#contentChunks });
+  }
+
+  event(bytes: Buffer, start: number, end: number): void {
+    if (this.#over) return;
+    if (isDone(bytes, start, end)) return this.#complete();
+    const found = this.#chunk;
+    if (!readChunk(bytes, start, end, found) || found.isError) return this.#break();
+    if (found.usageStart !== -1) this.#report(bytes, found.usageStart, found.usageEnd);
+    if (found.choiceStart === -1) return;
+    if (found.hasContent) this.#contentChunks++;
+    this.finishReason ??= found.finishReason;
+    this.#tell(bytes, found.choiceStart, found.choiceEnd, found.reasoningAt);
+  }
+
+  /** `reasoningAt`: where `reasoning` is to become `reasoning_content`. */
+  #tell(bytes: Buffer, start: number, end: number, reasoningAt: number): void {
+    if (reasoningAt < 0) return this.#sink.choice(bytes, start, end);
+    const before = bytes.subarray(start, reasoningAt);
+    const renamed = Buffer.concat([before, reasoningSuffix, bytes.subarray(reasoningAt, end)]);
+    this.#sink.choice(renamed, 0, renamed.length);
+  }
+
+  /** The last report counts: some servers send one with every chunk. */
+  #report(bytes: Buffer, start: number, end: number): void {
+    const usage = parse(bytes.toString("utf8", start, end));
+    this.#reported = readUsage(usage) ?? this.#reported;
+  }
+
+  #complete(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#sink.arrived();
+    this.#sink.complete(undefined);
+  }
+
+  #break(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#sink.broken();
+  }
+}
+
+/** `[DONE]`, with or without space around it. */
+function isDone(bytes: Buffer, start: number, end: number): boolean {
+  return end - start < 16 && bytes.toString("latin1", start, end).trim() === "[DONE]";
+}
+
+/** An answer in one JSON document, held until it is complete. */
+export class WholeAnswer implements Answer {
+  finishReason: string | undefined = undefined;
+  readonly #sink: AnswerSink;
+  readonly #promptChars: number;
+  #pieces: Buffer[] = [];
+  #bytes = 0;
+  #usage: TokenUsage;
+
+  constructor(sink: AnswerSink, promptChars: number) {
+    this.#sink = sink;
+    this.#promptChars = promptChars;
+    this.#usage = countUsage(promptChars, { chars: 0 });
+  }
+
+  write(chunk: Buffer): void {
+    this.#bytes += chunk.length;
+    if (this.#bytes <= wholeBytes) this.#pieces.push(Buffer.from(chunk));
+    else if (this.#pieces.length > 0) {
+      this.#pieces = [];
+      this.#sink.broken();
+    }
+  }
+
+  end(): void {
+    if (this.#bytes > wholeBytes) return;
+    const document = parse(Buffer.concat(this.#pieces).toString("utf8"));
+    this.#pieces = [];
+    const choices = isObject(document) ? document["choices"] : undefined;
+    const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
+    const message = isObject(choice) ? readMessage(choice["message"]) : undefined;
+    if (!isObject(document) || !isObject(choice) || message === undefined)
+      return this.#sink.broken();
+    const { finish_reason: reason } = choice;
+    this.finishReason = typeof reason === "string" ? reason : "stop";
+    const chars = message.content.length + (message.reasoningContent?.length ?? 0);
+    this.#usage = readUsage(document["usage"]) ?? countUsage(this.#promptChars, { chars });
+    this.#sink.complete(message);
+  }
+
+  usage(): TokenUsage {
+    return this.#usage;
+  }
+}
+
+function readMessage(value: unknown): WholeMessage | undefined {
+  if (!isObject(value)) return undefined;
+  const { content, reasoning_content: reasoningContent, reasoning } = value;
+  if (content !== null && content !== undefined && typeof content !== "string") return undefined;
+  const thought = reasoningContent ?? reasoning;
+  return {
+    content: content ?? "",
+    reasoningContent: typeof thought === "string" ? thought : undefined,
+  };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * Reads one chunk of a streamed answer without making values of it: where its choice stands, whether that carries
+ * content, why it finished, what usage it reports. Everything else in it is passed over.
+ */
+import {
+  closeBrace,
+  closeBracket,
+  comma,
+  malformed,
+  openBrace,
+  openBracket,
+  quote,
+  rangeIs,
+  skipColon,
+  skipSpace,
+  skipString,
+  skipValue,
+} from "../stream/json/scan.ts";
+
+/** What was found. One object serves a whole stream: it is overwritten by each chunk. */
+export interface Chunk {
+  /** The first choice, an object; -1: there is none. */
+  choiceStart: number;
+  choiceEnd: number;
+  /** It carries content, or reasoning, that is not empty. */
+  hasContent: boolean;
+  /** Where `_content` is missing in a delta that says `reasoning` (vLLM, Ollama) for `reasoning_content`; -1: nowhere. */
+  reasoningAt: number;
+  finishReason: string | undefined;
+  /** The usage object; -1: there is none. */
+  usageStart: number;
+  usageEnd: number;
+  /** The worker reports an error instead. */
+  isError: boolean;
+}
+
+export function emptyChunk(): Chunk {
+  return {
+    choiceStart: -1,
+    choiceEnd: -1,
+    hasContent: false,
+    reasoningAt: -1,
+    finishReason: undefined,
+    usageStart: -1,
+    usageEnd: -1,
+    isError: false,
+  };
+}
+
+/** Told a member of an object: its name (with quotes) and its value. */
+type Member<T> = (
+  bytes: Buffer,
+  nameStart: number,
+  nameEnd: number,
+  valueStart: number,
+  valueEnd: number,
+  found: T,
+) => void;
+
+/** Reads the chunk in `bytes` from `start` to `end` into `found`. False when it is no JSON object. */
+export function readChunk(bytes: Buffer, start: number, end: number, found: Chunk): boolean {
+  found.choiceStart = found.usageStart = found.reasoningAt = -1;
+  found.hasContent = found.isError = false;
+  found.finishReason = undefined;
+  const at = skipSpace(bytes, start, end);
+  const after = readMembers(bytes, at, end, ofChunk, found);
+  return after !== malformed && skipSpace(bytes, after, end) === end;
+}
+
+/** Index after the object that starts at `i`, each of its members told. */
+function readMembers<T>(
+  bytes: Buffer,
+  i: number,
+  end: number,
+  member: Member<T>,
+  found: T,
+): number {
+  if (i >= end || bytes[i] !== openBrace) return malformed;
+  let at = skipSpace(bytes, i + 1, end);
+  if (at < end && bytes[at] === closeBrace) return at + 1;
+  for (;;) {
+    if (at >= end || bytes[at] !== quote) return malformed;
+    const nameEnd = skipString(bytes, at, end, "trusted");
+    if (nameEnd === malformed) return malformed;
+    const value = skipColon(bytes, nameEnd, end);
+    if (value === malformed) return malformed;
+    const valueEnd = skipValue(bytes, value, end, 1, "trusted");
+    if (valueEnd === malformed) return malformed;
+    member(bytes, at, nameEnd, value, valueEnd, found);
+    at = skipSpace(bytes, valueEnd, end);
+    if (at >= end) return malformed;
+    if (bytes[at] === closeBrace) return at + 1;
+    if (bytes[at] !== comma) return malformed;
+    at = skipSpace(bytes, at + 1, end);
+  }
+}
+
+const ofChunk: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+  if (rangeIs(bytes, nameStart, nameEnd, '"choices"')) readChoices(bytes, start, end, found);
+  else if (rangeIs(bytes, nameStart, nameEnd, '"usage"')) {
+    if (bytes[start] !== openBrace) return;
+    found.usageStart = start;
+    found.usageEnd = end;
+  } else if (rangeIs(bytes, nameStart, nameEnd, '"error"')) {
+    found.isError = !rangeIs(bytes, start, end, "null");
+  }
+};
+
+/** Only the first choice counts: one is asked for. */
+function readChoices(bytes: Buffer, start: number, end: number, found: Chunk): void {
+  if (bytes[start] !== openBracket) return;
+  const at = skipSpace(bytes, start + 1, end);
+  if (bytes[at] === closeBracket) return;
+  const after = readMembers(bytes, at, end, ofChoice, found);
+  if (after === malformed) return;
+  found.choiceStart = at;
+  found.choiceEnd = after;
+}
+
+const ofChoice: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+  if (rangeIs(bytes, nameStart, nameEnd, '"delta"')) {
+    readMembers(bytes, start, end, ofDelta, found);
+  } else if (rangeIs(bytes, nameStart, nameEnd, '"finish_reason"') && bytes[start] === quote) {
+    found.finishReason = bytes.toString("latin1", start + 1, end - 1);
+  }
+};
+
+const ofDelta: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+  const hasText = bytes[start] === quote && end - start > 2;
+  if (rangeIs(bytes, nameStart, nameEnd, '"content"')) found.hasContent ||= hasText;
+  else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning_content"')) {
+    found.hasContent ||= hasText;
+    found.reasoningAt = -2;
+  } else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning"') && found.reasoningAt === -1) {
+    found.hasContent ||= hasText;
+    found.reasoningAt = nameEnd - 1;
+  }
+};

@@ -1,0 +1,101 @@
+/**
+ * Cuts a stream of server-sent events into events as the bytes arrive (WHATWG HTML, "Interpreting an event stream").
+ * Only `data` matters here; comments and other fields are passed over. Lines end in LF or CRLF.
+ */
+
+/** Told each event's data: borrowed bytes. */
+export interface EventReader {
+  event(bytes: Buffer, start: number, end: number): void;
+}
+
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+const space = 0x20;
+const newline = Buffer.of(lineFeed);
+
+export class EventStream {
+  readonly #reader: EventReader;
+  readonly #mostBytes: number;
+  /** The beginning of a line that is not complete. */
+  #line: Buffer[] = [];
+  /** The data of an event that is not complete: where its first line stands, and further lines. */
+  #data: Buffer | undefined;
+  #start = 0;
+  #end = 0;
+  #further: Buffer[] = [];
+  /** Bytes that wait for the rest of their event. */
+  #waiting = 0;
+
+  /** `mostBytes`: of one event. */
+  constructor(reader: EventReader, mostBytes: number) {
+    this.#reader = reader;
+    this.#mostBytes = mostBytes;
+  }
+
+  /** Tells the events that are complete now. False: one is too long, and the stream is of no use any more. */
+  write(chunk: Buffer): boolean {
+    let begin = 0;
+    for (let feed = chunk.indexOf(lineFeed); feed !== -1; feed = chunk.indexOf(lineFeed, begin)) {
+      this.#lineEnds(chunk, begin, feed);
+      begin = feed + 1;
+    }
+    this.#keep(chunk, begin);
+    return this.#waiting <= this.#mostBytes;
+  }
+
+  #lineEnds(chunk: Buffer, begin: number, feed: number): void {
+    if (this.#line.length === 0) return this.#read(chunk, begin, feed);
+    const line = Buffer.concat([...this.#line, chunk.subarray(begin, feed)]);
+    this.#line = [];
+    this.#read(line, 0, line.length);
+  }
+
+  #read(bytes: Buffer, begin: number, feed: number): void {
+    const end = feed > begin && bytes[feed - 1] === carriageReturn ? feed - 1 : feed;
+    if (end === begin) return this.#dispatch();
+    if (!isData(bytes, begin, end)) return;
+    const value = bytes[begin + 5] === space ? begin + 6 : begin + 5;
+    const start = Math.min(value, end);
+    if (this.#data === undefined) {
+      this.#data = bytes;
+      this.#start = start;
+      this.#end = end;
+    } else this.#further.push(Buffer.from(bytes.subarray(start, end)));
+  }
+
+  #dispatch(): void {
+    const data = this.#data;
+    this.#waiting = 0;
+    if (data === undefined) return;
+    this.#data = undefined;
+    if (this.#further.length === 0) return this.#reader.event(data, this.#start, this.#end);
+    const joined = [data.subarray(this.#start, this.#end)];
+    for (const line of this.#further) joined.push(newline, line);
+    this.#further = [];
+    const whole = Buffer.concat(joined);
+    this.#reader.event(whole, 0, whole.length);
+  }
+
+  /** Copies what is needed of a chunk beyond this call: it is borrowed. */
+  #keep(chunk: Buffer, begin: number): void {
+    if (this.#data === chunk) {
+      this.#data = Buffer.from(chunk.subarray(this.#start, this.#end));
+      this.#start = 0;
+      this.#end = this.#data.length;
+    }
+    if (begin < chunk.length) this.#line.push(Buffer.from(chunk.subarray(begin)));
+    if (this.#data !== undefined || this.#line.length > 0) this.#waiting += chunk.length;
+  }
+}
+
+/** Whether the line is `data` or begins with `data:`. */
+function isData(bytes: Buffer, start: number, end: number): boolean {
+  return (
+    end - start >= 4 &&
+    bytes[start] === 0x64 &&
+    bytes[start + 1] === 0x61 &&
+    bytes[start + 2] === 0x74 &&
+    bytes[start + 3] === 0x61 &&
+    (end - start === 4 || bytes[start + 4] === 0x3a)
+  );
+}
