@@ -30,7 +30,7 @@ export interface VerificationReport {
   readonly validUntil?: number;
 }
 
-/** `status`: Intel's word for the platform, or `UpToDate` for SEV-SNP at or above the policy's minimum. */
+/** `status`: Intel's word for the platform; for SEV-SNP what the policy's minimum makes of it, `Unknown` without one. */
 export interface TcbVerdict {
   readonly status: string;
   readonly advisories: readonly string[];

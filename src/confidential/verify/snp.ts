@@ -78,10 +78,7 @@ export async function inspectSnp(
   if (vcek === undefined || facts === undefined) return { checks, findings: seen, reportData };
   checks.record("report_signature", await signatureFault(report, vcek));
   checkFirmware(checks, report, facts, policy.sevSnp ?? {});
-  const isBehind = checks
-    .list()
-    .some(({ name, result }) => name === "tcb_minimum" && result === "fail");
-  const tcb = { status: isBehind ? "OutOfDate" : "UpToDate", advisories: [] };
+  const tcb = { status: minimumStatus(facts.tcb, policy.sevSnp ?? {}), advisories: [] };
   const validUntil = Math.min(...certificates.chain.map(({ notAfter }) => notAfter));
   return { checks, findings: { ...seen, tcb, validUntil }, reportData };
 }
@@ -142,9 +139,19 @@ function sameTcb(left: SnpTcb, right: SnpTcb): boolean {
   return tcbParts.every((part) => left[part] === right[part]);
 }
 
+/** AMD publishes no verdict on a TCB: it is what the policy's minimum makes of it. */
+function minimumStatus(tcb: SnpTcb, { minTcb }: SnpPolicy): string {
+  if (minTcb === undefined) return "Unknown";
+  return partsBelow(tcb, minTcb).length === 0 ? "UpToDate" : "OutOfDate";
+}
+
+function partsBelow(tcb: SnpTcb, minTcb: Partial<SnpTcb>): readonly string[] {
+  return tcbParts.filter((part) => tcb[part] < (minTcb[part] ?? 0));
+}
+
 function checkMinimum(checks: Checks, tcb: SnpTcb, { minTcb }: SnpPolicy): void {
   if (minTcb === undefined) return checks.skip("tcb_minimum", "the policy names no minimum");
-  const below = tcbParts.filter((part) => tcb[part] < (minTcb[part] ?? 0));
+  const below = partsBelow(tcb, minTcb);
   checks.record("tcb_minimum", below.length === 0 ? undefined : `below it: ${below.join(", ")}`);
 }
 

@@ -1,0 +1,64 @@
+/** Writes the little DER that the certificates and revocation lists of a simulated platform need. */
+import { derTags } from "../verify/der.ts";
+import { joinBytes } from "../verify/binary-text.ts";
+import type { Bytes } from "../verify/binary-text.ts";
+
+/** Any value: identifier octet, length, the parts as content. */
+export function writeDer(tag: number, ...parts: readonly Uint8Array[]): Bytes {
+  const content = joinBytes(...parts);
+  return joinBytes(Uint8Array.of(tag), writeLength(content.length), content);
+}
+
+function writeLength(length: number): Uint8Array {
+  if (length < 0x80) return Uint8Array.of(length);
+  if (length < 0x100) return Uint8Array.of(0x81, length);
+  return length < 0x10000
+    ? Uint8Array.of(0x82, length >> 8, length & 0xff)
+    : Uint8Array.of(0x83, length >> 16, (length >> 8) & 0xff, length & 0xff);
+}
+
+export function sequence(...parts: readonly Uint8Array[]): Bytes {
+  return writeDer(derTags.sequence, ...parts);
+}
+
+/** `magnitude`: big endian, not negative. */
+export function integer(magnitude: Uint8Array): Bytes {
+  let start = 0;
+  while (start < magnitude.length - 1 && magnitude[start] === 0) start++;
+  const digits = magnitude.subarray(start);
+  const sign = (digits[0] ?? 0) >= 0x80 ? Uint8Array.of(0) : new Uint8Array(0);
+  return writeDer(derTags.integer, sign, digits.length === 0 ? Uint8Array.of(0) : digits);
+}
+
+/** Below 2^16. */
+export function smallInteger(value: number): Bytes {
+  return integer(Uint8Array.of(value >> 8, value & 0xff));
+}
+
+/** `text`: dotted decimal. */
+export function objectId(text: string): Bytes {
+  const [first = 0, second = 0, ...rest] = text.split(".").map(Number);
+  const octets = [40 * first + second, ...rest].flatMap((arc) => {
+    const groups = [arc & 0x7f];
+    for (let left = Math.floor(arc / 128); left > 0; left = Math.floor(left / 128)) {
+      groups.unshift((left & 0x7f) | 0x80);
+    }
+    return groups;
+  });
+  return writeDer(derTags.objectId, Uint8Array.from(octets));
+}
+
+export function octetString(bytes: Uint8Array): Bytes {
+  return writeDer(derTags.octetString, bytes);
+}
+
+/** Of whole octets. */
+export function bitString(bytes: Uint8Array): Bytes {
+  return writeDer(derTags.bitString, Uint8Array.of(0), bytes);
+}
+
+/** UTCTime, of milliseconds since 1970, between 1950 and 2049. */
+export function utcTime(time: number): Bytes {
+  const digits = new Date(time).toISOString().replaceAll(/[-:T]|\.\d+/g, "");
+  return writeDer(derTags.utcTime, new TextEncoder().encode(digits.slice(2)));
+}

@@ -1,0 +1,108 @@
+/** The collateral of a simulated TDX platform, in the form in which Intel's travels. */
+import { toHex } from "../verify/binary-text.ts";
+import type { TdxCollateral } from "../verify/tdx-collateral.ts";
+import { revocationList, simulatedMachine, writePem } from "./simulated-pki.ts";
+import type { SimulatedPki } from "./simulated-pki.ts";
+import { simulatedEnclave } from "./simulated-quote.ts";
+
+/** How well the platform is kept, for whoever wants to see a client refuse. */
+export interface SimulatedUpkeep {
+  /** Milliseconds since 1970: when the collateral was issued. */
+  readonly issuedAt: number;
+  readonly lifetimeMs: number;
+  readonly tcbStatus: string;
+  readonly advisories: readonly string[];
+  /** Of the TDX module. */
+  readonly moduleStatus: string;
+  readonly tcbEvaluation: number;
+  readonly revoked: readonly ("authority" | "pck" | "signer")[];
+}
+
+export function writeCollateral(pki: SimulatedPki, upkeep: SimulatedUpkeep): TdxCollateral {
+  const { issuedAt, lifetimeMs, revoked } = upkeep;
+  const tcbInfo = JSON.stringify(writeTcbInfo(upkeep));
+  const identity = JSON.stringify(writeQeIdentity(upkeep));
+  const sign = (text: string): string => toHex(pki.signer.key.sign(new TextEncoder().encode(text)));
+  const byRoot = revoked.filter((role) => role !== "pck").map((role) => pki[role]);
+  const byAuthority = revoked.filter((role) => role === "pck").map((role) => pki[role]);
+  const until = issuedAt + lifetimeMs;
+  const signers = writePem(pki.signer, pki.root);
+  return {
+    pck_crl_issuer_chain: writePem(pki.authority, pki.root),
+    root_ca_crl: toHex(revocationList(pki.root, byRoot, issuedAt, until)),
+    pck_crl: toHex(revocationList(pki.authority, byAuthority, issuedAt, until)),
+    tcb_info_issuer_chain: signers,
+    tcb_info: tcbInfo,
+    tcb_info_signature: sign(tcbInfo),
+    qe_identity_issuer_chain: signers,
+    qe_identity: identity,
+    qe_identity_signature: sign(identity),
+  };
+}
+
+/** Intel PCS API v4, "TCB info": one level that every machine of this kind reaches. */
+function writeTcbInfo(upkeep: SimulatedUpkeep): unknown {
+  const { fmspc, pceId } = simulatedMachine;
+  const components = Array.from({ length: 16 }, () => ({ svn: 0 }));
+  const module = {
+    mrsigner: "00".repeat(48),
+    attributes: "00".repeat(8),
+    attributesMask: "FF".repeat(8),
+  };
+  return {
+    id: "TDX",
+    version: 3,
+    ...dates(upkeep),
+    fmspc,
+    pceId,
+    tcbType: 0,
+    tdxModule: module,
+    tdxModuleIdentities: [
+      {
+        id: "TDX_01",
+        ...module,
+        tcbLevels: [level({ isvsvn: 1 }, upkeep.moduleStatus, upkeep.advisories)],
+      },
+    ],
+    tcbLevels: [
+      level(
+        { sgxtcbcomponents: components, pcesvn: 0, tdxtcbcomponents: components },
+        upkeep.tcbStatus,
+        upkeep.advisories,
+      ),
+    ],
+  };
+}
+
+/** Intel PCS API v4, "enclave identity". */
+function writeQeIdentity(upkeep: SimulatedUpkeep): unknown {
+  const { mrsigner, isvprodid, isvsvn, attributes } = simulatedEnclave;
+  return {
+    id: "TD_QE",
+    version: 2,
+    ...dates(upkeep),
+    miscselect: "00".repeat(4),
+    miscselectMask: "FF".repeat(4),
+    attributes: toHex(attributes),
+    attributesMask: "FF".repeat(16),
+    mrsigner: toHex(mrsigner),
+    isvprodid,
+    tcbLevels: [level({ isvsvn }, "UpToDate", [])],
+  };
+}
+
+function dates({ issuedAt, lifetimeMs, tcbEvaluation }: SimulatedUpkeep): object {
+  return {
+    issueDate: isoSeconds(issuedAt),
+    nextUpdate: isoSeconds(issuedAt + lifetimeMs),
+    tcbEvaluationDataNumber: tcbEvaluation,
+  };
+}
+
+function level(tcb: object, tcbStatus: string, advisoryIDs: readonly string[]): object {
+  return { tcb, tcbDate: "2026-01-01T00:00:00Z", tcbStatus, advisoryIDs };
+}
+
+function isoSeconds(time: number): string {
+  return new Date(time).toISOString().replace(/\.\d+/, "");
+}

@@ -1,0 +1,171 @@
+/** The certificates and revocation lists of a simulated TDX platform: the shape of Intel's, under a root that says what it is. */
+import { joinBytes } from "../verify/binary-text.ts";
+import type { Bytes } from "../verify/binary-text.ts";
+import { derTags } from "../verify/der.ts";
+import { simulatedRootName } from "../verify/simulation.ts";
+import * as der from "./der-writer.ts";
+import { deriveBytes, deriveKey } from "./simulated-keys.ts";
+import type { SigningKey } from "./simulated-keys.ts";
+
+/** A key and the certificate for it. */
+export interface Holder {
+  readonly key: SigningKey;
+  /** DER of the certificate. */
+  readonly certificate: Bytes;
+  /** DER of the name. */
+  readonly name: Bytes;
+  /** Big endian. */
+  readonly serial: Bytes;
+}
+
+export interface SimulatedPki {
+  readonly root: Holder;
+  /** Issues the machine's certificate, under the root. */
+  readonly authority: Holder;
+  /** The machine: certifies the quoting enclave. */
+  readonly pck: Holder;
+  /** Signs TCB info and QE identity, under the root. */
+  readonly signer: Holder;
+  /** Signs quotes; certified by the quoting enclave's report only. */
+  readonly attestation: SigningKey;
+}
+
+/** What the machine's certificate and the TCB info agree on. */
+export const simulatedMachine = {
+  fmspc: "53494d000000",
+  pceId: "0000",
+  pceSvn: 11,
+  cpuSvn: new Uint8Array(16).fill(5),
+} as const;
+
+const validFrom = Date.UTC(2020, 0, 1);
+const validTo = Date.UTC(2049, 11, 31);
+const ecdsaSha256 = der.sequence(der.objectId("1.2.840.10045.4.3.2"));
+const p256 = der.sequence(der.objectId("1.2.840.10045.2.1"), der.objectId("1.2.840.10045.3.1.7"));
+const sgx = "1.2.840.113741.1.13.1";
+
+/** `seed`: 32 bytes. */
+export function createPki(seed: Uint8Array): SimulatedPki {
+  const root = hold(seed, "root", simulatedRootName, authorityExtensions(1));
+  const authority = hold(seed, "authority", "SIMULATED PCK CA", authorityExtensions(0), root);
+  const machine = [...leafExtensions(), extension(sgx, false, sgxValue(seed))];
+  const pck = hold(seed, "pck", "SIMULATED PCK", machine, authority);
+  const signer = hold(seed, "signer", "SIMULATED TCB Signing", leafExtensions(), root);
+  return { root, authority, pck, signer, attestation: deriveKey(seed, "attestation") };
+}
+
+/** `issuer` undefined: signed by itself. */
+function hold(
+  seed: Uint8Array,
+  role: string,
+  commonName: string,
+  extensions: readonly Bytes[],
+  issuer?: Holder,
+): Holder {
+  const key = deriveKey(seed, role);
+  const name = writeName(commonName);
+  // Positive, and never starting with a zero.
+  const serial = deriveBytes(seed, `serial ${role}`, 16);
+  serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40;
+  const body = der.sequence(
+    der.writeDer(0xa0, der.smallInteger(2)),
+    der.integer(serial),
+    ecdsaSha256,
+    issuer?.name ?? name,
+    der.sequence(der.utcTime(validFrom), der.utcTime(validTo)),
+    name,
+    der.sequence(p256, der.bitString(joinBytes(Uint8Array.of(4), key.point))),
+    der.writeDer(0xa3, der.sequence(...extensions)),
+  );
+  return { key, name, serial, certificate: seal(body, issuer?.key ?? key) };
+}
+
+/** A revocation list of `issuer`. Times in milliseconds since 1970. */
+export function revocationList(
+  issuer: Holder,
+  revoked: readonly Holder[],
+  thisUpdate: number,
+  nextUpdate: number,
+): Bytes {
+  const entries = revoked.map(({ serial }) =>
+    der.sequence(der.integer(serial), der.utcTime(thisUpdate)),
+  );
+  const body = der.sequence(
+    der.smallInteger(1),
+    ecdsaSha256,
+    issuer.name,
+    der.utcTime(thisUpdate),
+    der.utcTime(nextUpdate),
+    // RFC 5280, 5.1.2.6: an empty list is left out.
+    ...(entries.length > 0 ? [der.sequence(...entries)] : []),
+  );
+  return seal(body, issuer.key);
+}
+
+function seal(body: Bytes, key: SigningKey): Bytes {
+  const signature = key.sign(body);
+  const pair = der.sequence(
+    der.integer(signature.subarray(0, 32)),
+    der.integer(signature.subarray(32)),
+  );
+  return der.sequence(body, ecdsaSha256, der.bitString(pair));
+}
+
+function writeName(commonName: string): Bytes {
+  const utf8String = 0x0c;
+  const value = der.writeDer(utf8String, new TextEncoder().encode(commonName));
+  return der.sequence(der.writeDer(derTags.set, der.sequence(der.objectId("2.5.4.3"), value)));
+}
+
+function extension(id: string, isCritical: boolean, value: Bytes): Bytes {
+  const flag = isCritical ? der.writeDer(derTags.boolean, Uint8Array.of(0xff)) : new Uint8Array(0);
+  return der.sequence(der.objectId(id), flag, der.octetString(value));
+}
+
+/** Basic constraints with the number of authorities below, and the key usage: signing certificates and lists. */
+function authorityExtensions(pathLength: number): readonly Bytes[] {
+  const isAuthority = der.writeDer(derTags.boolean, Uint8Array.of(0xff));
+  const constraints = der.sequence(isAuthority, der.smallInteger(pathLength));
+  return [
+    extension("2.5.29.19", true, constraints),
+    extension("2.5.29.15", true, der.writeDer(derTags.bitString, Uint8Array.of(1, 0x06))),
+  ];
+}
+
+/** The key usage: digital signatures. */
+function leafExtensions(): readonly Bytes[] {
+  return [extension("2.5.29.15", true, der.writeDer(derTags.bitString, Uint8Array.of(7, 0x80)))];
+}
+
+/** PPID, TCB, PCE id, FMSPC and type, as in a certificate of Intel's. */
+function sgxValue(seed: Uint8Array): Bytes {
+  const { fmspc, pceId, pceSvn, cpuSvn } = simulatedMachine;
+  const field = (id: string, value: Bytes): Bytes =>
+    der.sequence(der.objectId(`${sgx}.${id}`), value);
+  const components = [...cpuSvn].map((svn, at) => field(`2.${at + 1}`, der.smallInteger(svn)));
+  const tcb = der.sequence(
+    ...components,
+    field("2.17", der.smallInteger(pceSvn)),
+    field("2.18", der.octetString(cpuSvn)),
+  );
+  return der.sequence(
+    field("1", der.octetString(deriveBytes(seed, "ppid", 16))),
+    field("2", tcb),
+    field("3", der.octetString(Buffer.from(pceId, "hex"))),
+    field("4", der.octetString(Buffer.from(fmspc, "hex"))),
+    field("5", der.writeDer(derTags.enumerated, Uint8Array.of(0))),
+  );
+}
+
+/** Blocks as OpenSSL writes them. */
+export function writePem(...holders: readonly Holder[]): string {
+  return holders
+    .map(({ certificate }) => {
+      const lines =
+        Buffer.from(certificate)
+          .toString("base64")
+          .match(/.{1,64}/g) ?? [];
+      return `-----BEGIN CERTIFICATE-----\n${lines.join("\n")}\n-----END CERTIFICATE-----\n`;
+    })
+    .join("");
+}
