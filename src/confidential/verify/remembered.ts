@@ -1,0 +1,68 @@
+/** Remembers evidence that passed, since the same keyset comes with the same evidence for up to an hour. Failures are not kept. */
+import { sha256Hex, toHex } from "./binary-text.ts";
+import type { VerificationPolicy } from "./policy.ts";
+import type { VerificationReport } from "./report.ts";
+import { verifyEvidence } from "./verify.ts";
+import type { Expectation, HardwareRoots } from "./verify.ts";
+
+export interface EvidenceVerifier {
+  /** As `verifyEvidence`. */
+  verify(
+    evidence: unknown,
+    expected: Expectation,
+    policy: VerificationPolicy,
+    now: number,
+  ): Promise<VerificationReport>;
+}
+
+interface Remembered {
+  readonly report: VerificationReport;
+  /** Milliseconds since 1970: holds from `from`, and no longer at `until`. */
+  readonly from: number;
+  readonly until: number;
+}
+
+export interface RememberOptions {
+  /** 64 unless given. */
+  readonly entries?: number;
+  /** A report is given again for an hour unless given, and never past what it rests on (`validUntil`). */
+  readonly maxAgeMs?: number;
+  readonly roots?: HardwareRoots;
+}
+
+/** A verifier with a memory of its own, least recently used first out. */
+export function createEvidenceVerifier(options: RememberOptions = {}): EvidenceVerifier {
+  const { entries = 64, maxAgeMs = 3_600_000, roots } = options;
+  const remembered = new Map<string, Remembered>();
+  return {
+    async verify(evidence, expected, policy, now) {
+      const key = await keyOf(evidence, expected, policy);
+      const known = remembered.get(key);
+      remembered.delete(key);
+      if (known !== undefined && known.from <= now && now < known.until) {
+        remembered.set(key, known);
+        return known.report;
+      }
+      const report = await verifyEvidence(evidence, expected, policy, now, roots);
+      if (report.assurance === "none" || report.validUntil === undefined) return report;
+      remembered.set(key, {
+        report,
+        from: now,
+        until: Math.min(now + maxAgeMs, report.validUntil),
+      });
+      const oldest = remembered.keys().next().value;
+      if (remembered.size > entries && oldest !== undefined) remembered.delete(oldest);
+      return report;
+    },
+  };
+}
+
+/** Everything that a report depends on but the time. */
+function keyOf(
+  evidence: unknown,
+  expected: Expectation,
+  policy: VerificationPolicy,
+): Promise<string> {
+  const text = JSON.stringify([evidence, toHex(expected.reportData), policy]);
+  return sha256Hex(new TextEncoder().encode(text));
+}

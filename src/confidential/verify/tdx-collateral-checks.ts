@@ -1,0 +1,99 @@
+/** The checks of Intel's collateral: who signed it, what it revokes, and whether it is recent. */
+import type { Bytes } from "./binary-text.ts";
+import { chainFault } from "./chain.ts";
+import type { Anchors } from "./chain.ts";
+import type { Certificate } from "./certificate.ts";
+import { revocationListFault } from "./crl.ts";
+import type { VerificationPolicy } from "./policy.ts";
+import { isEcdsa } from "./signature.ts";
+import type { TdxChecklist } from "./tdx-checks.ts";
+import type { ReadCollateral } from "./tdx-collateral.ts";
+import type { TdxQuote } from "./tdx-quote.ts";
+
+const maxCollateralAgeMs = 30 * 24 * 3_600_000;
+
+/** Signer of TCB info and QE identity, root. */
+const signerChainLength = 2;
+
+export async function checkSigners(
+  checks: TdxChecklist,
+  read: ReadCollateral,
+  anchors: Anchors,
+  now: number,
+): Promise<void> {
+  const { text, tcbInfoChain, tcbInfoSignature, qeIdentityChain, qeIdentitySignature } = read;
+  const fault = async (
+    chain: readonly Certificate[],
+    signature: Bytes,
+    signedText: string,
+  ): Promise<string | undefined> => {
+    const broken = await chainFault(chain, signerChainLength, anchors, now);
+    const signer = chain[0];
+    if (broken !== undefined || signer === undefined) return broken;
+    const message = new TextEncoder().encode(signedText);
+    const isSigned = await isEcdsa("p256", signer.publicKey, signature, message);
+    return isSigned ? undefined : `"${signer.commonName}" did not sign it`;
+  };
+  const tcbInfoFault = await fault(tcbInfoChain, tcbInfoSignature, text.tcb_info);
+  checks.record("tcb_info_signature", tcbInfoFault);
+  const identityFault = await fault(qeIdentityChain, qeIdentitySignature, text.qe_identity);
+  checks.record("qe_identity_signature", identityFault);
+}
+
+/** The root revokes authorities and signers, the PCK authority revokes machines; both lists must speak. */
+export async function checkRevocation(
+  checks: TdxChecklist,
+  quote: TdxQuote,
+  read: ReadCollateral,
+  now: number,
+): Promise<void> {
+  const [pck, authority, root] = quote.pckChain;
+  const { rootCrl, pckCrl } = read;
+  const byRoot = checks.record("root_crl", await revocationListFault(rootCrl, root, now));
+  const byAuthority = checks.record("pck_crl", await revocationListFault(pckCrl, authority, now));
+  if (!byRoot || !byAuthority) return;
+  const underRoot = [authority, root, ...read.tcbInfoChain, ...read.qeIdentityChain];
+  const isRevoked =
+    underRoot.some((certificate) => certificate && rootCrl?.revoked.has(certificate.serial)) ||
+    (pck !== undefined && pckCrl?.revoked.has(pck.serial) === true);
+  checks.record("revocation", isRevoked ? "a certificate has been revoked" : undefined);
+}
+
+export function checkCollateral(
+  checks: TdxChecklist,
+  { tcbInfo, qeIdentity }: ReadCollateral,
+  policy: VerificationPolicy,
+  now: number,
+): void {
+  const issued = [tcbInfo, qeIdentity];
+  const isFuture = issued.some(({ issueDate }) => now < issueDate);
+  const isPast = issued.some(({ nextUpdate }) => now >= nextUpdate);
+  const dates = isFuture ? "it is from the future" : isPast ? "it has expired" : undefined;
+  checks.record("collateral_dates", dates);
+  const maxAge = policy.maxCollateralAgeMs ?? maxCollateralAgeMs;
+  const isOld = issued.some(({ issueDate }) => now - issueDate > maxAge);
+  checks.record("collateral_age", isOld ? "it was issued too long ago" : undefined);
+  const least = policy.minTcbEvaluation;
+  if (least === undefined) return checks.skip("tcb_evaluation", "the policy names no minimum");
+  const isBehind = issued.some(({ tcbEvaluationDataNumber: number }) => number < least);
+  checks.record("tcb_evaluation", isBehind ? `its number is below ${least}` : undefined);
+}
+
+export function evaluationNumber({ tcbInfo, qeIdentity }: ReadCollateral): number {
+  return Math.min(tcbInfo.tcbEvaluationDataNumber, qeIdentity.tcbEvaluationDataNumber);
+}
+
+export function earliestEnd(
+  quote: TdxQuote,
+  read: ReadCollateral,
+  policy: VerificationPolicy,
+): number {
+  const { tcbInfo, qeIdentity, rootCrl, pckCrl } = read;
+  const maxAge = policy.maxCollateralAgeMs ?? maxCollateralAgeMs;
+  const chains = [quote.pckChain, read.tcbInfoChain, read.qeIdentityChain].flat();
+  return Math.min(
+    ...chains.map(({ notAfter }) => notAfter),
+    ...[tcbInfo, qeIdentity, rootCrl, pckCrl].map((item) => item?.nextUpdate ?? Infinity),
+    ...[tcbInfo, qeIdentity].map(({ issueDate }) => issueDate + maxAge),
+  );
+}
