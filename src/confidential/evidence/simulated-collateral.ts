@@ -28,7 +28,6 @@ export function writeCollateral(pki: SimulatedPki, upkeep: SimulatedUpkeep): Tdx
   const until = issuedAt + lifetimeMs;
   const signers = writePem(pki.signer, pki.root);
   return {
-    pck_crl_issuer_chain: writePem(pki.authority, pki.root),
     root_ca_crl: toHex(revocationList(pki.root, byRoot, issuedAt, until)),
     pck_crl: toHex(revocationList(pki.authority, byAuthority, issuedAt, until)),
     tcb_info_issuer_chain: signers,

@@ -6,9 +6,11 @@ import type { Certificate } from "./certificate.ts";
 import { readRevocationList } from "./crl.ts";
 import type { RevocationList } from "./crl.ts";
 
-/** As it travels: PEM chains, signed JSON texts, and hex of signatures (r and s) and of revocation lists (DER). */
+/**
+ * As it travels: PEM chains, signed JSON texts, and hex of signatures (r and s) and of revocation lists (DER). What others add
+ * (`pck_crl_issuer_chain`) is passed over: the issuer of that list is in the quote.
+ */
 export interface TdxCollateral {
-  readonly pck_crl_issuer_chain: string;
   readonly root_ca_crl: string;
   readonly pck_crl: string;
   readonly tcb_info_issuer_chain: string;
@@ -20,7 +22,6 @@ export interface TdxCollateral {
 }
 
 const collateralFields = [
-  "pck_crl_issuer_chain",
   "root_ca_crl",
   "pck_crl",
   "tcb_info_issuer_chain",
