@@ -1,6 +1,6 @@
 /**
- * The keys of a simulated TDX platform, all derived from one seed: the same seed is the same platform, to the byte. That needs
- * deterministic signatures (RFC 6979), which node:crypto does not make.
+ * The keys of a simulated TDX platform, all derived from one seed: the same seed is the same platform, to the byte.
+ * That needs deterministic signatures (RFC 6979), which node:crypto does not make.
  */
 import { hkdfSync } from "node:crypto";
 import { mapHashToField } from "@noble/curves/abstract/modular.js";

@@ -1,4 +1,7 @@
-/** The certificates and revocation lists of a simulated TDX platform: the shape of Intel's, under a root that says what it is. */
+/**
+ * The certificates and revocation lists of a simulated TDX platform: the shape of Intel's, under a root that says what
+ * it is.
+ */
 import { joinBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { derTags } from "../verify/der.ts";

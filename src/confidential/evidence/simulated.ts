@@ -1,7 +1,7 @@
 /**
- * Evidence without a TEE, for development: a TDX quote and collateral whose every signature holds, under a root of its own that
- * says "SIMULATED - NOT A TEE". It proves nothing, since whoever has the seed can make it; a verifier accepts it only
- * from a caller who allows it and names the root.
+ * Evidence without a TEE, for development: a TDX quote and collateral whose every signature holds, under a root of its
+ * own that says "SIMULATED - NOT A TEE". It proves nothing, since whoever has the seed can make it; a verifier accepts
+ * it only from a caller who allows it and names the root.
  */
 import { toBase64 } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
@@ -35,8 +35,8 @@ const seedBytes = 32;
 const lifetimeMs = 30 * 24 * 3_600_000;
 
 /**
- * `seed`: 32 bytes; the same seed gives the same root. `image`: stands for the measured code, another name is another image
- * hash.
+ * `seed`: 32 bytes; the same seed gives the same root. `image`: stands for the measured code, another name is another
+ * image hash.
  */
 export async function createSimulatedPlatform(
   seed: Uint8Array,

@@ -1,4 +1,6 @@
-/** Hex and base64 without a `Buffer`, so that a browser can read evidence too. Strict: one spelling for the same bytes. */
+/**
+ * Hex and base64 without a `Buffer`, so that a browser can read evidence too. Strict: one spelling for the same bytes.
+ */
 
 /** Bytes that own plain memory, which is what WebCrypto takes. */
 export type Bytes = Uint8Array<ArrayBuffer>;

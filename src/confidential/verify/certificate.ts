@@ -142,8 +142,8 @@ function commonName(name: DerNode): string {
 const pemBlock = /-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=\n]+)\n-----END CERTIFICATE-----\n?/y;
 
 /**
- * The certificates of a PEM text, in its order. Undefined unless the text is nothing but such blocks and a closing NUL, so
- * that no two readers see different chains.
+ * The certificates of a PEM text, in its order. Undefined unless the text is nothing but such blocks and a closing NUL,
+ * so that no two readers see different chains.
  */
 export function readPem(text: string): readonly Certificate[] | undefined {
   const end = text.endsWith("\0") ? text.length - 1 : text.length;

@@ -7,8 +7,8 @@ import { isSignedBy } from "./signature.ts";
 export type Anchors = ReadonlySet<string>;
 
 /**
- * Why `chain` (leaf first, root last and present) is not to be trusted at `now` (milliseconds since 1970), undefined if it is.
- * `length` is exact: it is what keeps a key of one role from standing in for another.
+ * Why `chain` (leaf first, root last and present) is not to be trusted at `now` (milliseconds since 1970), undefined if
+ * it is. `length` is exact: it is what keeps a key of one role from standing in for another.
  */
 export async function chainFault(
   chain: readonly Certificate[],

@@ -18,7 +18,9 @@ export interface RevocationList {
   readonly revoked: ReadonlySet<string>;
 }
 
-/** Undefined for what is not a version 2 list with a next update, or has a critical extension: a list of a part only. */
+/**
+ * Undefined for what is not a version 2 list with a next update, or has a critical extension: a list of a part only.
+ */
 export function readRevocationList(der: Bytes): RevocationList | undefined {
   const outer = readDer(der);
   const signed = outer && readSigned(outer);

@@ -1,7 +1,7 @@
 /**
- * The second opinion: @phala/dcap-qvl, which follows Intel's algorithm from the quote to the platform's TCB status. It is
- * loaded at the first quote, since it brings its own ASN.1 and curves. It ignores revocation lists that it cannot read
- * (0.3.9), which is why `crl.ts` does not leave them to it.
+ * The second opinion: @phala/dcap-qvl, which follows Intel's algorithm from the quote to the platform's TCB status. It
+ * is loaded at the first quote, since it brings its own ASN.1 and curves. It ignores revocation lists that it cannot
+ * read (0.3.9), which is why `crl.ts` does not leave them to it.
  */
 import { toBase64 } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";

@@ -1,4 +1,7 @@
-/** Remembers evidence that passed, since the same keyset comes with the same evidence for up to an hour. Failures are not kept. */
+/**
+ * Remembers evidence that passed, since the same keyset comes with the same evidence for up to an hour. Failures are
+ * not kept.
+ */
 import { sha256Hex, toHex } from "./binary-text.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import type { VerificationReport } from "./report.ts";

@@ -30,7 +30,9 @@ export interface VerificationReport {
   readonly validUntil?: number;
 }
 
-/** `status`: Intel's word for the platform; for SEV-SNP what the policy's minimum makes of it, `Unknown` without one. */
+/**
+ * `status`: Intel's word for the platform; for SEV-SNP what the policy's minimum makes of it, `Unknown` without one.
+ */
 export interface TcbVerdict {
   readonly status: string;
   readonly advisories: readonly string[];

@@ -46,8 +46,8 @@ export async function isSignedBy(signed: Signed, publicKey: Bytes): Promise<bool
 }
 
 /**
- * ECDSA over SHA-256 (P-256) or SHA-384 (P-384). `publicKey`: SubjectPublicKeyInfo, or the coordinates X and Y; `signature`:
- * r and s, big endian, each as long as the field.
+ * ECDSA over SHA-256 (P-256) or SHA-384 (P-384). `publicKey`: SubjectPublicKeyInfo, or the coordinates X and Y;
+ * `signature`: r and s, big endian, each as long as the field.
  */
 export async function isEcdsa(
   kind: "p256" | "p384",

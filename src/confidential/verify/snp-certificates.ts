@@ -1,4 +1,7 @@
-/** The certificates beside a SEV-SNP report: the table that the host hands to the guest, and what a VCEK says of its chip. */
+/**
+ * The certificates beside a SEV-SNP report: the table that the host hands to the guest, and what a VCEK says of its
+ * chip.
+ */
 import { toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { readCertificate } from "./certificate.ts";
@@ -57,7 +60,9 @@ function readTable(table: Bytes): ReadonlyMap<string, Bytes> | undefined {
   return undefined;
 }
 
-/** Hosts write GUIDs as they are spelt or, as Microsoft does, with the first three groups little endian: both are read. */
+/**
+ * Hosts write GUIDs as they are spelt or, as Microsoft does, with the first three groups little endian: both are read.
+ */
 function canonicalGuid(bytes: Bytes): string {
   const spelt = toHex(bytes);
   const groups = [bytes.subarray(0, 4), bytes.subarray(4, 6), bytes.subarray(6, 8)];

@@ -49,7 +49,9 @@ export const amdRoots: SnpRoots = {
 
 const chainLength = 3;
 
-/** `reportBytes` and `table` come from whoever is verified. `now`: milliseconds since 1970. `report_data` is left open. */
+/**
+ * `reportBytes` and `table` come from whoever is verified. `now`: milliseconds since 1970. `report_data` is left open.
+ */
 export async function inspectSnp(
   reportBytes: Bytes,
   table: Bytes | undefined,

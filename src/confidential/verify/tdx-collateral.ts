@@ -7,8 +7,8 @@ import { readRevocationList } from "./crl.ts";
 import type { RevocationList } from "./crl.ts";
 
 /**
- * As it travels: PEM chains, signed JSON texts, and hex of signatures (r and s) and of revocation lists (DER). What others add
- * (`pck_crl_issuer_chain`) is passed over: the issuer of that list is in the quote.
+ * As it travels: PEM chains, signed JSON texts, and hex of signatures (r and s) and of revocation lists (DER). What
+ * others add (`pck_crl_issuer_chain`) is passed over: the issuer of that list is in the quote.
  */
 export interface TdxCollateral {
   readonly root_ca_crl: string;

@@ -6,9 +6,9 @@ import type { TdReport } from "./tdx-quote.ts";
 import type { VerificationPolicy } from "./policy.ts";
 
 /**
- * Why the module is not accepted. Intel PCS API v4, "TDX module identity": TEE_TCB_SVN byte 1 is the module's major version, for
- * which there is an identity `TDX_<two hex digits>` (version 0: the unversioned one); byte 0 is what its levels are
- * compared with.
+ * Why the module is not accepted. Intel PCS API v4, "TDX module identity": TEE_TCB_SVN byte 1 is the module's major
+ * version, for which there is an identity `TDX_<two hex digits>` (version 0: the unversioned one); byte 0 is what its
+ * levels are compared with.
  */
 export function moduleFault(
   report: TdReport,

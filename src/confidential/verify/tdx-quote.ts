@@ -181,8 +181,8 @@ function latin1(bytes: Bytes): string {
 }
 
 /**
- * SHA-256 over MRTD, MRCONFIGID, MROWNER, MROWNERCONFIG, RTMR0 to RTMR3 and 64 zero bytes in place of the report data: 448
- * bytes in all.
+ * SHA-256 over MRTD, MRCONFIGID, MROWNER, MROWNERCONFIG, RTMR0 to RTMR3 and 64 zero bytes in place of the report data:
+ * 448 bytes in all.
  */
 export function tdxImageHash(report: TdReport): Promise<string> {
   const { mrtd, mrconfigid, mrowner, mrownerconfig, rtmr0, rtmr1, rtmr2, rtmr3 } = report;

@@ -40,7 +40,9 @@ const intelQeVendorId = "939a7233f79c4ca9940a0db3957f0607";
 /** The machine's certificate, its authority, the root. */
 const pckChainLength = 3;
 
-/** `quote` and `collateral` come from whoever is verified. `now`: milliseconds since 1970. `report_data` is left open. */
+/**
+ * `quote` and `collateral` come from whoever is verified. `now`: milliseconds since 1970. `report_data` is left open.
+ */
 export async function inspectTdx(
   quoteBytes: Bytes,
   collateralValue: unknown,

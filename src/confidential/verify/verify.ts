@@ -1,6 +1,6 @@
 /**
- * Verifies attestation evidence: who vouches for it, what it runs, in what state, and that it binds the report data expected.
- * Nothing here is Node's alone, and nothing fetches.
+ * Verifies attestation evidence: who vouches for it, what it runs, in what state, and that it binds the report data
+ * expected. Nothing here is Node's alone, and nothing fetches.
  */
 import { sameBytes, toHex } from "./binary-text.ts";
 import { createChecklist } from "./checklist.ts";
@@ -28,8 +28,8 @@ export interface HardwareRoots {
 const vendorRoots: HardwareRoots = { tdx: intelRoots, snp: amdRoots };
 
 /**
- * `evidence`: parsed JSON from whoever is verified. `now`: milliseconds since 1970. Never throws for what `evidence` holds:
- * whatever is wrong is a failed check, and then `assurance` is `none`.
+ * `evidence`: parsed JSON from whoever is verified. `now`: milliseconds since 1970. Never throws for what `evidence`
+ * holds: whatever is wrong is a failed check, and then `assurance` is `none`.
  */
 export async function verifyEvidence(
   evidence: unknown,

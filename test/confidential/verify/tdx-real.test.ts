@@ -152,7 +152,7 @@ describe("a real TDX quote", { skip }, () => {
     assert.deepEqual(failures(report), ["collateral_age"]);
   });
 
-  test("fails without collateral, with another machine's, and with lists that are absent, garbage or foreign", async () => {
+  test("fails without collateral, with another machine's, and with bad revocation lists", async () => {
     const { quote, collateral, now, reportData } = realTdx();
     const verify = (given?: typeof collateral): ReturnType<typeof verifyEvidence> =>
       verifyEvidence(tdxEvidence(quote, given), { reportData }, policy, now);
