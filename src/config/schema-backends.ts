@@ -142,7 +142,8 @@ export const networkSchema: JsonSchema = {
     headers: {
       type: "object",
       default: {},
-      additionalProperties: { type: "string" },
+      propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
+      additionalProperties: { type: "string", pattern: "^[\\t -~\\x80-\\xff]*$" },
       description: "Sent to its servers, such as Authorization.",
     },
     connectMs: integer(2_000, [1, day], "Until a connection stands."),

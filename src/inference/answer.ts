@@ -19,7 +19,7 @@ export interface AnswerSink {
 
 export interface Answer {
   /** A borrowed piece of the body. */
-  write(chunk: Buffer): void;
+  write(bytes: Buffer, start: number, end: number): void;
   /** The body has ended. */
   end(): void;
   /** Of what has come. */
@@ -49,9 +49,9 @@ export class StreamedAnswer implements Answer, EventReader {
     this.#promptChars = promptChars;
   }
 
-  write(chunk: Buffer): void {
+  write(bytes: Buffer, start: number, end: number): void {
     if (this.#over) return;
-    if (!this.#events.write(chunk)) this.#break();
+    if (!this.#events.write(bytes, start, end)) this.#break();
     else if (!this.#over) this.#sink.arrived();
   }
 
@@ -125,9 +125,9 @@ export class WholeAnswer implements Answer {
     this.#usage = countUsage(promptChars, { chars: 0 });
   }
 
-  write(chunk: Buffer): void {
-    this.#bytes += chunk.length;
-    if (this.#bytes <= wholeBytes) this.#pieces.push(Buffer.from(chunk));
+  write(bytes: Buffer, start: number, end: number): void {
+    this.#bytes += end - start;
+    if (this.#bytes <= wholeBytes) this.#pieces.push(Buffer.from(bytes.subarray(start, end)));
     else if (this.#pieces.length > 0) {
       this.#pieces = [];
       this.#sink.broken();

@@ -1,42 +1,49 @@
-/**
- * One request to one worker: undici's dispatcher on one side, the answer as it is understood on the other, no stream
- * object between them unless the worker coded its answer, which it was asked not to.
- */
-import type { Dispatcher } from "undici";
+/** One request to one worker: HTTP on one side, the answer as it is understood on the other. */
 import type { TokenUsage, WholeMessage } from "../services/networks.ts";
+import type { ResponseHead } from "../stream/http1/response-head.ts";
 import { StreamedAnswer, WholeAnswer, type Answer, type AnswerSink } from "./answer.ts";
 import type { Call } from "./call.ts";
+import type { HttpExchange, TransportFailure, WorkerConnection } from "./connection.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
 import type { Worker } from "./worker.ts";
 
-/** How an attempt failed. `unreachable`: no connection. `refused`: the worker's own status. */
+/** How an attempt failed. `refused`: the worker's own status. */
 export type AttemptFailure =
-  | { readonly kind: "unreachable" | "broken" | "timedOut" }
+  | { readonly kind: TransportFailure }
   | { readonly kind: "refused"; readonly status: number };
 
-/** Given to undici where it wants a reason to abort: nobody sees it. */
-const abandoned = new Error("abandoned");
-
-/** What nobody needs of a body (a refusal's, or after `[DONE]`) is read up to here, so that the connection can be used again. */
+/** What nobody needs of a body (a refusal's, or after `[DONE]`) is read up to here, to use the connection again. */
 const restBytes = 64 * 1024;
 
-export class Attempt implements Dispatcher.DispatchHandler, AnswerSink {
+export class Attempt implements HttpExchange, AnswerSink {
   readonly worker: Worker;
+  readonly head: string;
+  readonly requestBody: Buffer;
+  readonly firstMs: number;
   readonly #call: Call;
   readonly #answer: Answer;
-  #controller: Dispatcher.DispatchController | undefined;
+  #connection: WorkerConnection | undefined;
   #decoder: BodyDecoder | undefined;
-  /** `done`: nothing is told any more. */
-  #state: "connecting" | "sent" | "answering" | "done" = "connecting";
+  /** Nothing is told any more. */
+  #over = false;
   #restBytes = 0;
 
   constructor(call: Call, worker: Worker) {
+    const { request, network } = call;
+    const { config } = network;
     this.#call = call;
     this.worker = worker;
-    const { streamed, promptChars } = call.request;
-    this.#answer = streamed
-      ? new StreamedAnswer(this, promptChars)
-      : new WholeAnswer(this, promptChars);
+    this.head = network.headOf(worker) + fields(request.headers);
+    this.requestBody = request.body;
+    this.firstMs = request.streamed ? config.idleMs : config.answerMs;
+    this.#answer = request.streamed
+      ? new StreamedAnswer(this, request.promptChars)
+      : new WholeAnswer(this, request.promptChars);
+  }
+
+  begin(): void {
+    this.worker.inFlight++;
+    this.worker.server.send(this);
   }
 
   /** Of what has come. */
@@ -48,139 +55,100 @@ export class Attempt implements Dispatcher.DispatchHandler, AnswerSink {
     return this.#answer.finishReason;
   }
 
-  begin(): void {
-    const { request, network } = this.#call;
-    const { config } = network;
-    this.worker.inFlight++;
-    this.worker.pool.dispatch(
-      {
-        method: "POST",
-        path: `${this.worker.basePath}/v1/chat/completions`,
-        headers: headersOf(config.headers, request.headers),
-        body: request.body,
-        headersTimeout: request.streamed ? config.idleMs : config.answerMs,
-        bodyTimeout: config.idleMs,
-      },
-      this,
-    );
-  }
-
   pause(): void {
-    this.#controller?.pause();
+    if (!this.#over) this.#connection?.pause();
   }
 
   resume(): void {
-    this.#controller?.resume();
+    if (!this.#over) this.#connection?.resume();
   }
 
   /** Cuts the connection. */
   abandon(): void {
+    if (this.#over) return;
     this.#end();
-    this.#controller?.abort(abandoned);
+    this.#connection?.cut();
   }
 
-  // ── what undici reports ───────────────────────────────────────────────────────────────────────────────────────
+  // ── what the connection reports ───────────────────────────────────────────────────────────────────────────────
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller;
-    if (this.#state === "done") controller.abort(abandoned);
-    else this.#state = "sent";
+  carriedBy(connection: WorkerConnection): void {
+    this.#connection = connection;
   }
 
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Readonly<Record<string, string | string[] | undefined>>,
-  ): void {
-    if (this.#state === "done" || status < 200) return;
+  answers({ status, coding }: ResponseHead): void {
     if (status !== 200) return this.#fail({ kind: "refused", status });
-    const coding = String(headers["content-encoding"] ?? "identity").toLowerCase();
-    this.#state = "answering";
-    if (coding === "identity") return;
+    if (coding === undefined || coding === "identity") return;
     this.#decoder = createDecoder(coding, {
-      data: (chunk) => this.#answer.write(chunk),
+      data: (chunk) => this.#answer.write(chunk, 0, chunk.length),
       ended: () => this.#answer.end(),
       broken: () => this.broken(),
-      full: () => controller.pause(),
-      drained: () => controller.resume(),
+      full: () => this.pause(),
+      drained: () => this.resume(),
     });
     if (this.#decoder === undefined) this.broken();
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#state === "done") {
-      this.#restBytes += chunk.length;
-      if (this.#restBytes > restBytes) controller.abort(abandoned);
-    } else if (this.#decoder === undefined) this.#answer.write(chunk);
-    else this.#decoder.write(chunk);
+  body(bytes: Buffer, start: number, end: number): void {
+    if (this.#over) {
+      this.#restBytes += end - start;
+      if (this.#restBytes > restBytes) this.#connection?.cut();
+    } else if (this.#decoder === undefined) this.#answer.write(bytes, start, end);
+    // The decoder works in a thread of its own, and the bytes are borrowed.
+    else this.#decoder.write(Buffer.from(bytes.subarray(start, end)));
   }
 
-  onResponseEnd(): void {
-    if (this.#state === "done") return;
+  done(): void {
+    if (this.#over) return;
     if (this.#decoder === undefined) this.#answer.end();
     else this.#decoder.end();
   }
 
-  onResponseError(_: Dispatcher.DispatchController | null, error: Error): void {
-    const code = "code" in error ? error.code : undefined;
-    const timedOut = code === "UND_ERR_HEADERS_TIMEOUT" || code === "UND_ERR_BODY_TIMEOUT";
-    const unreachable = this.#state === "connecting";
-    this.#fail({ kind: unreachable ? "unreachable" : timedOut ? "timedOut" : "broken" });
+  failed(kind: TransportFailure): void {
+    this.#fail({ kind });
   }
 
   // ── what the answer turns out to be ───────────────────────────────────────────────────────────────────────────
 
   choice(bytes: Buffer, start: number, end: number): void {
-    if (this.#state !== "done") this.#call.choice(bytes, start, end);
+    if (!this.#over) this.#call.choice(bytes, start, end);
   }
 
   arrived(): void {
-    if (this.#state !== "done") this.#call.arrived();
+    if (!this.#over) this.#call.arrived();
   }
 
   complete(message: WholeMessage | undefined): void {
-    if (this.#state === "done") return;
+    if (this.#over) return;
     this.#end();
     this.worker.succeeded();
     this.#call.complete(message);
   }
 
   broken(): void {
+    if (this.#over) return;
     this.#fail({ kind: "broken" });
-    this.#controller?.abort(abandoned);
+    this.#connection?.cut();
   }
 
   #fail(failure: AttemptFailure): void {
-    if (this.#state === "done") return;
+    if (this.#over) return;
     this.#end();
     this.#call.failed(this.worker, failure);
   }
 
   /** The connection may go on to its answer's end without anybody listening. */
   #end(): void {
-    if (this.#state === "done") return;
-    this.#state = "done";
+    this.#over = true;
     this.worker.inFlight--;
     this.#decoder?.close();
   }
 }
 
-const fixedHeaders: readonly string[] = [
-  "content-type",
-  "application/json",
-  "accept",
-  "text/event-stream, application/json",
-  // Coded tokens would have to wait for each other.
-  "accept-encoding",
-  "identity",
-];
-
-function headersOf(
-  configured: Readonly<Record<string, string>>,
-  further: readonly string[] | undefined,
-): string[] {
-  const headers = [...fixedHeaders];
-  for (const [name, value] of Object.entries(configured)) headers.push(name, value);
-  if (further !== undefined) headers.push(...further);
-  return headers;
+/** Flat name, value … as lines. The values have been checked where they came from. */
+function fields(flat: readonly string[] | undefined): string {
+  if (flat === undefined) return "";
+  let lines = "";
+  for (let at = 0; at + 1 < flat.length; at += 2) lines += `${flat[at]}: ${flat[at + 1]}\r\n`;
+  return lines;
 }

@@ -2,7 +2,7 @@
  * One inference network: its workers and prices, polled, and the catalogue of models that follows from them. What was
  * read last holds until it is read again.
  */
-import { Pool, request } from "undici";
+import { request } from "undici";
 import type { NetworkConfig } from "../config/config.ts";
 import type { Clock } from "../services/clock.ts";
 import type { Log } from "../services/log.ts";
@@ -13,6 +13,7 @@ import { Model } from "./model.ts";
 import type { OpenNetwork } from "./networks.ts";
 import { createPrice, type Price } from "./price.ts";
 import { openRate, type Rate } from "./rate.ts";
+import { WorkerServer } from "./server.ts";
 import { readModels, readStatus, type ListedWorker, type Status } from "./status.ts";
 import { Worker } from "./worker.ts";
 
@@ -37,7 +38,9 @@ export class Network implements OpenNetwork {
   readonly unpriced: { readonly price: Counter; readonly rate: Counter };
   readonly #status: PolledDocument<Status>;
   readonly #rate: Rate;
-  readonly #pools = new Map<string, Pool>();
+  readonly #servers = new Map<string, WorkerServer>();
+  /** The lines that every request to a worker has. */
+  readonly #fields: string;
   #workers = new Map<string, Worker>();
   #models = new Map<string, Model>();
   #overrides: ReadonlyMap<string, ModelOverride> = new Map();
@@ -54,6 +57,7 @@ export class Network implements OpenNetwork {
     this.parts = parts;
     this.#readAt = clock.now();
     this.unpriced = unpricedCounters(config.name, metrics);
+    this.#fields = requestFields(config.headers);
     const shared = { name: config.name, clock, log, metrics };
     this.#rate = openRate(config.rate, shared);
     this.#status = new PolledDocument<Status>({
@@ -108,11 +112,16 @@ export class Network implements OpenNetwork {
     return price;
   }
 
+  /** Of a request to a worker: the request line and all fields but host, length and the request's own. */
+  headOf(worker: Worker): string {
+    return `POST ${worker.basePath}/v1/chat/completions HTTP/1.1\r\n${this.#fields}`;
+  }
+
   async close(): Promise<void> {
     this.#status.close();
     this.#rate.close();
     for (const worker of this.#workers.values()) worker.close();
-    await Promise.all(this.#pools.values().map((pool) => pool.close()));
+    await Promise.all(this.#servers.values().map((server) => server.close()));
   }
 
   #took(status: Status): void {
@@ -136,32 +145,30 @@ export class Network implements OpenNetwork {
       return known;
     }
     const { origin, pathname } = new URL(baseOf(listed.url ?? this.config.url));
-    const server = { pool: this.#pool(origin), basePath: pathname === "/" ? "" : pathname };
+    const at = { server: this.#server(origin), basePath: pathname === "/" ? "" : pathname };
     const { clock } = this.parts;
-    return new Worker(listed, server, {
+    return new Worker(listed, at, {
       clock,
       probe: (worker) => this.#probe(worker),
       noticed: (worker) => this.#noticed(worker),
     });
   }
 
-  /** As many connections as there are requests: each holds one as long as it streams. */
-  #pool(origin: string): Pool {
-    const known = this.#pools.get(origin);
+  #server(origin: string): WorkerServer {
+    const known = this.#servers.get(origin);
     if (known !== undefined) return known;
-    const { connectMs } = this.config;
-    const pool = new Pool(origin, { connectTimeout: connectMs, pipelining: 1, allowH2: false });
-    this.#pools.set(origin, pool);
-    return pool;
+    const server = new WorkerServer(origin, this.config, this.parts.clock);
+    this.#servers.set(origin, server);
+    return server;
   }
 
   #closeUnused(): void {
-    const used = new Set(this.#workers.values().map((worker) => worker.pool));
-    for (const [origin, pool] of this.#pools) {
-      if (used.has(pool)) continue;
-      this.#pools.delete(origin);
-      // Resolves when its last answer has ended; nobody waits for that.
-      pool.close().catch(() => {});
+    const used = new Set(this.#workers.values().map((worker) => worker.server));
+    for (const [origin, server] of this.#servers) {
+      if (used.has(server)) continue;
+      this.#servers.delete(origin);
+      // When its last answer has ended; nobody waits for that.
+      void server.close();
     }
   }
 
@@ -223,4 +230,17 @@ function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"
     price: family.with({ network, missing: "price" }),
     rate: family.with({ network, missing: "rate" }),
   };
+}
+
+function requestFields(configured: Readonly<Record<string, string>>): string {
+  const fields: Readonly<Record<string, string>> = {
+    "Content-Type": "application/json",
+    Accept: "text/event-stream, application/json",
+    // Coded tokens would have to wait for each other.
+    "Accept-Encoding": "identity",
+    ...configured,
+  };
+  return Object.entries(fields)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join("");
 }

@@ -2,8 +2,8 @@
  * A worker of a network and how it has been doing. One that fails is left out for a while, then asked a cheap question,
  * and comes back when it answers; the time it is left out doubles until it has served a request again.
  */
-import type { Pool } from "undici";
 import type { Clock } from "../services/clock.ts";
+import type { WorkerServer } from "./server.ts";
 import type { ListedWorker } from "./status.ts";
 
 /** An answer that fails may be the request's fault; as many in a row are the worker's. */
@@ -23,8 +23,9 @@ export class Worker {
   readonly id: string;
   /** As its network lists it now. */
   listed: ListedWorker;
-  /** Connections to its server, shared with other workers there, and the path before `/v1/…`. */
-  readonly pool: Pool;
+  /** Shared with other workers there. */
+  readonly server: WorkerServer;
+  /** Before `/v1/…`. */
   readonly basePath: string;
   /** Requests that it is answering. */
   inFlight = 0;
@@ -36,13 +37,13 @@ export class Worker {
 
   constructor(
     listed: ListedWorker,
-    server: { readonly pool: Pool; readonly basePath: string },
+    at: { readonly server: WorkerServer; readonly basePath: string },
     parts: WorkerParts,
   ) {
     this.id = listed.id;
     this.listed = listed;
-    this.pool = server.pool;
-    this.basePath = server.basePath;
+    this.server = at.server;
+    this.basePath = at.basePath;
     this.#parts = parts;
   }
 

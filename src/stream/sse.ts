@@ -32,14 +32,19 @@ export class EventStream {
     this.#mostBytes = mostBytes;
   }
 
-  /** Tells the events that are complete now. False: one is too long, and the stream is of no use any more. */
-  write(chunk: Buffer): boolean {
-    let begin = 0;
-    for (let feed = chunk.indexOf(lineFeed); feed !== -1; feed = chunk.indexOf(lineFeed, begin)) {
-      this.#lineEnds(chunk, begin, feed);
+  /**
+   * Tells the events that are complete now, of `bytes[start, end)`, which is borrowed. False: one is too long, and the
+   * stream is of no use any more.
+   */
+  write(bytes: Buffer, start: number, end: number): boolean {
+    let begin = start;
+    for (;;) {
+      const feed = bytes.indexOf(lineFeed, begin);
+      if (feed === -1 || feed >= end) break;
+      this.#lineEnds(bytes, begin, feed);
       begin = feed + 1;
     }
-    this.#keep(chunk, begin);
+    this.#keep(bytes, begin, end);
     return this.#waiting <= this.#mostBytes;
   }
 
@@ -60,7 +65,10 @@ export class EventStream {
       this.#data = bytes;
       this.#start = start;
       this.#end = end;
-    } else this.#further.push(Buffer.from(bytes.subarray(start, end)));
+    } else {
+      this.#further.push(Buffer.from(bytes.subarray(start, end)));
+      this.#waiting += end - start;
+    }
   }
 
   #dispatch(): void {
@@ -76,15 +84,17 @@ export class EventStream {
     this.#reader.event(whole, 0, whole.length);
   }
 
-  /** Copies what is needed of a chunk beyond this call: it is borrowed. */
-  #keep(chunk: Buffer, begin: number): void {
-    if (this.#data === chunk) {
-      this.#data = Buffer.from(chunk.subarray(this.#start, this.#end));
+  /** Copies what is needed beyond this call. */
+  #keep(bytes: Buffer, begin: number, end: number): void {
+    if (this.#data === bytes) {
+      this.#data = Buffer.from(bytes.subarray(this.#start, this.#end));
       this.#start = 0;
       this.#end = this.#data.length;
+      this.#waiting += this.#end;
     }
-    if (begin < chunk.length) this.#line.push(Buffer.from(chunk.subarray(begin)));
-    if (this.#data !== undefined || this.#line.length > 0) this.#waiting += chunk.length;
+    if (begin === end) return;
+    this.#line.push(Buffer.from(bytes.subarray(begin, end)));
+    this.#waiting += end - begin;
   }
 }
 

@@ -11,7 +11,7 @@ import type { Call, Job, NodeClient } from "./call.ts";
 import { FAILURES } from "./failure.ts";
 import { HttpConnection, type ConnectionOwner } from "./http-connection.ts";
 import { httpTarget, type HttpTarget } from "./http-target.ts";
-import { startTicker, type Ticker } from "./ticker.ts";
+import { startTicker, type Ticker } from "../../stream/ticker.ts";
 
 export interface ClientOptions {
   readonly url: URL;

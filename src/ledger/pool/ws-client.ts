@@ -13,7 +13,7 @@ import type { Call, NodeClient } from "./call.ts";
 import { FAILURES, type Failure } from "./failure.ts";
 import type { ClientOptions } from "./http-client.ts";
 import { basicCredentials } from "./http-target.ts";
-import { startTicker, type Ticker } from "./ticker.ts";
+import { startTicker, type Ticker } from "../../stream/ticker.ts";
 
 /** Calls at a time; a node works on the calls of one connection side by side. */
 const CALLS = 1024;

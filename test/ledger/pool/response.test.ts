@@ -3,7 +3,8 @@ import http from "node:http";
 import { Duplex } from "node:stream";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { ResponseParser, type ResponseState } from "../../../src/ledger/pool/response.ts";
+import { ResponseParser } from "../../../src/ledger/pool/response.ts";
+import type { ResponseState } from "../../../src/stream/http1/response-reader.ts";
 
 interface Read {
   readonly state: ResponseState | "cut";

@@ -1,5 +1,5 @@
 /** The head of an HTTP/1.1 response, line by line: status, and how its body is framed (RFC 9112 sections 4 to 6). */
-import { rangeIs } from "../../stream/json/scan.ts";
+import { rangeIs } from "../json/scan.ts";
 import { COLON, decimal, HT, isFieldValue, isWord, skipBlanks, skipToken, SPACE } from "./line.ts";
 
 const NO_LENGTH = -1;
@@ -11,6 +11,8 @@ export class ResponseHead {
   status = 0;
   /** False when the connection must not be used again. */
   persistent = true;
+  /** Content-Encoding in lower case; undefined: none. */
+  coding: string | undefined;
   /** Content-Length; -1 without one. */
   length = NO_LENGTH;
   #http10 = false;
@@ -20,6 +22,7 @@ export class ResponseHead {
     this.status = 0;
     this.persistent = true;
     this.length = NO_LENGTH;
+    this.coding = undefined;
     this.#http10 = false;
     this.#chunked = false;
   }
@@ -50,6 +53,9 @@ export class ResponseHead {
         return true;
       case 14:
         return !isWord(line, from, colon, "content-length") || this.#setLength(line, colon, until);
+      case 16:
+        if (isWord(line, from, colon, "content-encoding")) this.#encode(line, colon + 1, until);
+        return true;
       case 17:
         return !isWord(line, from, colon, "transfer-encoding") || this.#code(line, colon, until);
       default:
@@ -69,6 +75,12 @@ export class ResponseHead {
     if (hasLength) return "length";
     this.persistent = false;
     return "untilClose";
+  }
+
+  /** Several fields are one list (RFC 9110 section 5.2). */
+  #encode(line: Buffer, colonEnd: number, until: number): void {
+    const value = line.toString("latin1", colonEnd, until).trim().toLowerCase();
+    this.coding = this.coding === undefined ? value : `${this.coding}, ${value}`;
   }
 
   #setLength(line: Buffer, colon: number, until: number): boolean {

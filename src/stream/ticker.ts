@@ -2,7 +2,7 @@
  * A coarse clock for deadlines: one timer for all connections of a client, and a deadline is a number to compare. A
  * request then costs neither a timer nor a look at the clock.
  */
-import type { Clock } from "../../services/clock.ts";
+import type { Clock } from "../services/clock.ts";
 
 export interface Ticker extends Disposable {
   /** Ticks so far. */
