@@ -7,11 +7,12 @@
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { load, type LoadResult } from "./client.ts";
+import { issueKey } from "./key.ts";
+import { freePort, listening } from "./ports.ts";
 import { startPeer, type Peer } from "./process.ts";
 import { connections, requestBodies } from "./workload.ts";
 
@@ -117,23 +118,6 @@ function pipeline({ upstream, metering = {}, meter = "meter" }: Variant, folder:
       },
     ],
   });
-}
-
-function issueKey(file: string, env: Readonly<Record<string, string>>): string {
-  const run = (...args: string[]): { id: string; key: string } => {
-    const result = spawnSync(
-      node,
-      [join(root, "src/main.ts"), ...args, "--json", "--config", file],
-      {
-        env: { ...process.env, ...env },
-        encoding: "utf8",
-      },
-    );
-    if (result.status !== 0) throw new Error(result.stderr);
-    return JSON.parse(result.stdout) as { id: string; key: string };
-  };
-  const { id } = run("workspaces", "create", "--name", "bench", "--plan", "enterprise");
-  return run("keys", "create", "--workspace", id).key;
 }
 
 const nginx: Target = {
@@ -283,25 +267,4 @@ function print(results: ReadonlyMap<string, readonly Figures[]>): void {
   console.log(
     `\nmedian of ${values.rounds} rounds of ${seconds} s, ${connections} connections; latency at ${values.rate}/s`,
   );
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (typeof address !== "object" || address === null) throw new Error("no port");
-  return address.port;
-}
-
-async function listening(port: number): Promise<void> {
-  for (let attempt = 0; attempt < 100; attempt++) {
-    const up = await fetch(nodeUrl(port)).then(
-      () => true,
-      () => false,
-    );
-    if (up) return;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  throw new Error("nginx did not start");
 }

@@ -1,11 +1,16 @@
-/** The comparison: a bare fastify with @fastify/http-proxy, nothing else on. Prints its port. */
+/**
+ * The comparison: a bare fastify with @fastify/http-proxy, nothing else on. Prints its port. Arguments: the upstream, the path
+ * that it serves, and how many connections it may open (its own default: 128).
+ */
 import fastify from "fastify";
 import httpProxy from "@fastify/http-proxy";
 
 const app = fastify({ logger: false });
+const [upstream = "", prefix = "/v1/ledger/rpc", connections = "128"] = process.argv.slice(2);
 await app.register(httpProxy, {
-  upstream: process.argv[2] ?? "",
-  prefix: "/v1/ledger/rpc",
+  upstream,
+  prefix,
+  undici: { connections: Number(connections) },
   rewritePrefix: "/",
 });
 await app.listen({ port: 0, host: "127.0.0.1" });

@@ -1,8 +1,12 @@
-/** The comparison: node:http in, undici out, the least that a streaming proxy in Node can be. Prints its port. */
+/**
+ * The comparison: node:http in, undici out, the least that a streaming proxy in Node can be. Prints its port. Arguments: the
+ * upstream, and how many connections it may open.
+ */
 import { createServer } from "node:http";
 import { Pool } from "undici";
 
-const upstream = new Pool(process.argv[2] ?? "", { connections: 64 });
+const [url = "", connections = "64"] = process.argv.slice(2);
+const upstream = new Pool(url, { connections: Number(connections) });
 const server = createServer((req, res) => {
   upstream.stream(
     {

@@ -1,0 +1,153 @@
+/** What stands between the client and the model in bench/load/chat.ts: nothing, four proxies, and Sluice. */
+import { spawnSync } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { issueKey } from "./key.ts";
+import { freePort, listening } from "./ports.ts";
+import { startPeer, type Peer } from "./process.ts";
+
+export interface ChatTarget {
+  readonly name: string;
+  /** Why it cannot run here; undefined: it can. */
+  readonly missing?: string | undefined;
+  /** `folder` is the run's own. Disposing the peer ends it. */
+  start(model: Peer, folder: string): Promise<{ peer: Peer; headers: readonly string[] }>;
+}
+
+export const chatPath = "/v1/chat/completions";
+/** The row that others are compared with. */
+export const yardstick = "bare fastify + @fastify/http-proxy";
+
+const proxyCore = 0;
+const here = import.meta.dirname;
+const root = join(here, "../..");
+const node = process.execPath;
+/** Connections that a proxy may open: every stream needs its own. */
+const connections = 2048;
+const portkeyEntry = join(root, "node_modules/@portkey-ai/gateway/build/start-server.js");
+const chatPlugin = join(root, "plugins/chat/index.ts");
+
+const urlOf = ({ port }: Peer): string => `http://127.0.0.1:${port}`;
+
+const direct: ChatTarget = {
+  name: "the mock model itself",
+  // It goes on living when this target ends.
+  start: (model) =>
+    Promise.resolve({
+      peer: { ...model, [Symbol.asyncDispose]: () => Promise.resolve() },
+      headers: [],
+    }),
+};
+
+const nginx: ChatTarget = {
+  name: "nginx, proxy_buffering off",
+  missing: spawnSync("nginx", ["-v"]).error === undefined ? undefined : "nginx is not installed",
+  async start(model, folder) {
+    const port = await freePort();
+    const file = join(folder, "nginx.conf");
+    writeFileSync(
+      file,
+      `daemon off; worker_processes 1; worker_rlimit_nofile 8192; pid ${folder}/nginx.pid; error_log ${folder}/nginx.err;
+      events { worker_connections 8192; }
+      http {
+        access_log ${folder}/nginx.log; keepalive_requests 1000000;
+        client_body_temp_path ${folder}; proxy_temp_path ${folder}; fastcgi_temp_path ${folder};
+        uwsgi_temp_path ${folder}; scgi_temp_path ${folder};
+        upstream model { server 127.0.0.1:${model.port}; keepalive ${connections}; keepalive_requests 1000000; }
+        server { listen 127.0.0.1:${port} backlog=4096;
+          location /v1/ {
+            proxy_pass http://model; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;
+          }
+        }
+      }`,
+    );
+    const peer = await startPeer(["nginx", "-c", file], { core: proxyCore, port });
+    await listening(port);
+    return { peer, headers: [] };
+  },
+};
+
+function script(name: string, file: string, ...args: readonly string[]): ChatTarget {
+  return {
+    name,
+    start: async (model) => ({
+      peer: await startPeer([node, join(here, "peers", file), urlOf(model), ...args], {
+        core: proxyCore,
+      }),
+      headers: [],
+    }),
+  };
+}
+
+/** It is told by headers where the model is. It keeps nothing, and checks no key. */
+const portkey: ChatTarget = {
+  name: "@portkey-ai/gateway",
+  missing: existsSync(portkeyEntry) ? undefined : "@portkey-ai/gateway is not installed",
+  async start(model) {
+    const port = await freePort();
+    const command = [node, portkeyEntry, `--port=${port}`, "--headless"];
+    const peer = await startPeer(command, { core: proxyCore, port });
+    await listening(port);
+    return {
+      peer,
+      headers: [
+        "x-portkey-provider: openai",
+        `x-portkey-custom-host: ${urlOf(model)}/v1`,
+        "authorization: Bearer bench",
+      ],
+    };
+  },
+};
+
+/** Everything on: key, limits, metering with fsync, access log to a file. */
+const sluice: ChatTarget = {
+  name: "sluice",
+  missing: existsSync(chatPlugin) ? undefined : "plugins/chat does not exist yet",
+  async start(model, folder) {
+    const file = join(folder, "pipeline.yaml");
+    writeFileSync(file, pipeline(urlOf(model), folder));
+    const env = { PORT: "0", ADMIN_PORT: "0" };
+    const key = issueKey(file, env);
+    const entry = ["--max-semi-space-size=8", join(root, "src/main.ts")];
+    const command = [node, ...entry, "start", "--json", "--config", file];
+    const peer = await startPeer(command, { core: proxyCore, env });
+    return { peer, headers: [`authorization: Bearer ${key}`] };
+  },
+};
+
+function pipeline(model: string, folder: string): string {
+  const edge = [
+    "request-id",
+    { "access-log": { file: join(folder, "access.log") } },
+    "authenticate",
+    "rate-limit",
+  ];
+  return JSON.stringify({
+    version: 1,
+    server: { host: "127.0.0.1", port: "${PORT:-0}" },
+    admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
+    store: { data: join(folder, "data") },
+    plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
+    networks: { bench: { kind: "openai", url: model, status: { url: `${model}/status` } } },
+    rate: "0.05",
+    lists: { edge },
+    unmatched: ["request-id"],
+    routes: [
+      {
+        path: chatPath,
+        methods: ["POST"],
+        run: [{ use: "edge" }, { authorize: { require: "inference" } }, "meter"],
+        to: "chat",
+      },
+    ],
+  });
+}
+
+export const chatTargets: readonly ChatTarget[] = [
+  direct,
+  nginx,
+  script("raw node:http + undici", "raw-proxy.ts", String(connections)),
+  script(yardstick, "fastify-proxy.ts", chatPath, String(connections)),
+  portkey,
+  sluice,
+];

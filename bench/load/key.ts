@@ -1,0 +1,20 @@
+/** A workspace and a key for a gateway that is to be measured, made by its own commands before it starts. */
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+
+const main = join(import.meta.dirname, "../../src/main.ts");
+
+/** The text of a key of an enterprise workspace. `file` is the pipeline.yaml of the gateway, `env` what it reads. */
+export function issueKey(file: string, env: Readonly<Record<string, string>>): string {
+  const run = (...args: string[]): { id: string; key: string } => {
+    const result = spawnSync(process.execPath, [main, ...args, "--json", "--config", file], {
+      env: { ...process.env, ...env },
+      encoding: "utf8",
+    });
+    if (result.status !== 0) throw new Error(result.stderr);
+    // What both commands print with --json.
+    return JSON.parse(result.stdout) as { id: string; key: string };
+  };
+  const { id } = run("workspaces", "create", "--name", "bench", "--plan", "enterprise");
+  return run("keys", "create", "--workspace", id).key;
+}

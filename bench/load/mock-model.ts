@@ -1,0 +1,113 @@
+/**
+ * A model that costs little: it speaks HTTP on raw sockets, and one timer writes the next token to all streams that are due.
+ * Every stream has its own place in the 20 ms between two tokens. The first token leaves with the head, so that the time
+ * to it is the path's alone. Prints its port.
+ */
+import { createServer, type AddressInfo, type Socket } from "node:net";
+
+interface Stream {
+  readonly socket: Socket;
+  /** Tokens still to come. */
+  left: number;
+  readonly end: string;
+}
+
+/** 50 tokens a second. */
+const tokenMs = 20;
+const model = "Bench/Echo-1";
+const shared = `"id":"chatcmpl-0b7c1d5e-6a55-4b3e-9d0c-0d7a3f1c9e42","object":"chat.completion.chunk","created":1767225600,"model":"${model}"`;
+const head = Buffer.from(
+  "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
+);
+const token = Buffer.from(
+  framed(`{${shared},"choices":[{"index":0,"delta":{"content":" token"},"finish_reason":null}]}`),
+);
+const firstToken = Buffer.concat([head, token]);
+const documents = new Map([
+  [
+    "/v1/models",
+    `{"object":"list","data":[{"id":"${model}","object":"model","created":1,"owned_by":"bench"}]}`,
+  ],
+  [
+    "/status",
+    `{"price_per_token_nano":"12","workers":[{"id":"w1","model":"${model}","coefficient":1000,"state":"active"}]}`,
+  ],
+]);
+
+/** One event as one chunk of HTTP. */
+function framed(data: string): string {
+  const event = `data: ${data}\n\n`;
+  return `${event.length.toString(16)}\r\n${event}\r\n`;
+}
+
+/** The streams by the millisecond at which they are due, modulo `tokenMs`. */
+const wheel: Stream[][] = Array.from({ length: tokenMs }, () => []);
+const started = performance.now();
+let turns = 0;
+setInterval(() => {
+  const due = Math.floor(performance.now() - started);
+  for (; turns < due; turns++) speak(wheel[turns % tokenMs]!);
+}, 1);
+
+function speak(streams: Stream[]): void {
+  let kept = 0;
+  for (const stream of streams) {
+    if (stream.socket.destroyed) continue;
+    if (stream.left > 0) {
+      stream.left--;
+      stream.socket.write(token);
+      streams[kept++] = stream;
+    } else stream.socket.write(stream.end);
+  }
+  streams.length = kept;
+}
+
+function answer(socket: Socket, requestHead: string, body: string): void {
+  if (requestHead.startsWith("GET ")) {
+    const document = documents.get(requestHead.split(" ", 2)[1] ?? "");
+    const text = document ?? "{}";
+    const status = document === undefined ? "404 Not Found" : "200 OK";
+    socket.write(
+      `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+    );
+    return;
+  }
+  const tokens = Number(/"max_tokens":\s*(\d+)/.exec(body)?.[1] ?? 16);
+  const usage = `{"prompt_tokens":12,"completion_tokens":${tokens},"total_tokens":${tokens + 12}}`;
+  const end =
+    framed(`{${shared},"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`) +
+    (/"include_usage":\s*true/.test(body)
+      ? framed(`{${shared},"choices":[],"usage":${usage}}`)
+      : "") +
+    framed("[DONE]") +
+    "0\r\n\r\n";
+  socket.write(firstToken);
+  wheel[(turns + tokenMs - 1) % tokenMs]!.push({ socket, left: tokens - 1, end });
+}
+
+/** Requests come one at a time on a connection; a body has a length, or chunks that end with the empty one. */
+function take(socket: Socket): (chunk: Buffer) => void {
+  let pending = "";
+  return (chunk) => {
+    pending += chunk.toString("latin1");
+    const end = pending.indexOf("\r\n\r\n");
+    if (end === -1) return;
+    const requestHead = pending.slice(0, end);
+    const body = pending.slice(end + 4);
+    const isChunked = /\r\ntransfer-encoding: *chunked/i.test(requestHead);
+    const length = Number(/\r\ncontent-length: *(\d+)/i.exec(requestHead)?.[1] ?? 0);
+    if (isChunked ? !body.endsWith("0\r\n\r\n") : body.length < length) return;
+    pending = "";
+    answer(socket, requestHead, body);
+  };
+}
+
+const server = createServer({ noDelay: true }, (socket) => {
+  // A proxy that goes away ends its streams; `speak` finds them.
+  socket.on("error", () => {});
+  socket.on("data", take(socket));
+});
+server.listen({ port: 0, host: "127.0.0.1", backlog: 4096 }, () => {
+  // A server that listens on a port has an AddressInfo.
+  console.log((server.address() as AddressInfo).port);
+});
