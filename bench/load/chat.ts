@@ -144,10 +144,10 @@ function print(streams: number, results: ReadonlyMap<string, readonly Figures[]>
       (((peak - idle) * 1024) / streams).toFixed(1),
     ];
     console.log(`| ${cells.join(" | ")} |`);
-    for (const { result } of list) {
-      if (result.completed < result.started)
-        console.log(`${name}: ${JSON.stringify(result.faults)}`);
-    }
+  }
+  for (const [name, list] of results) {
+    const faulty = list.filter(({ result }) => result.completed < result.started);
+    for (const { result } of faulty) console.log(`\n${name}: ${JSON.stringify(result.faults)}`);
   }
   console.log(
     `\nmedian of ${values.rounds} rounds of ${seconds} s; every stream ${tokens} tokens at 50 a second`,
