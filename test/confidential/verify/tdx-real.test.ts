@@ -204,5 +204,6 @@ describe("other real TDX quotes", { skip }, () => {
     );
     assert.deepEqual(failures(report), ["not_simulated"]);
     assert.equal(report.assurance, "none");
+    assert.equal(report.imageHash, undefined, "it was not even read");
   });
 });
