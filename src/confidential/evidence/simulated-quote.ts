@@ -79,7 +79,7 @@ function header(version: number): Bytes {
   return joinBytes(u16(version), u16(2), u32(0x81), new Uint8Array(4), vendor, new Uint8Array(20));
 }
 
-/** An enclave report of 384 bytes (Intel SDM 3D, 38.15). `bound`: 32 bytes. */
+/** An enclave report of 384 bytes (Intel SDM 3D, REPORT). `bound`: 32 bytes. */
 function writeQeReport(bound: Uint8Array): Bytes {
   const { mrsigner, isvprodid, isvsvn, attributes } = simulatedEnclave;
   const report = new Uint8Array(384);

@@ -129,11 +129,17 @@ function isAuthority(extensions: ReadonlyMap<string, Extension>): boolean {
   return bits?.tag === derTags.bitString && ((bits.content[1] ?? 0) & keyCertSign) !== 0;
 }
 
+/** RFC 5280, ub-common-name. */
+const maxNameBytes = 64;
+
+/** Printable ASCII; empty when there is none. */
 function commonName(name: DerNode): string {
   for (const set of name.children) {
     const [id, value] = set.children[0]?.children ?? [];
     if (derObjectId(id) === objectIds.commonName && value !== undefined) {
-      return new TextDecoder().decode(value.content);
+      const text = new TextDecoder().decode(value.content.subarray(0, maxNameBytes));
+      // It ends up in reports and so in terminals, and a stranger chose it.
+      return text.replaceAll(/[^\x20-\x7e]/g, "?");
     }
   }
   return "";

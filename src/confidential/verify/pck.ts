@@ -1,5 +1,5 @@
 /**
- * What a PCK certificate says of its machine: Intel's SGX extension (Intel SGX PCK Certificate Specification, 1.3.5).
+ * What a PCK certificate says of its machine: Intel's SGX extension (Intel SGX PCK Certificate and CRL Profile).
  */
 import { toHex } from "./binary-text.ts";
 import type { Certificate } from "./certificate.ts";

@@ -10,7 +10,10 @@ import { derSmallInteger, derTags, readDer } from "./der.ts";
 import type { SnpTcb } from "./policy.ts";
 import type { SnpProduct } from "./snp-report.ts";
 
-/** Entries of the table by GUID (GHCB specification 2.03, 4.1.8.1), in the order in which they are written. */
+/**
+ * Entries of the table by GUID (GHCB specification, SNP extended guest request), in the order in which they are
+ * written.
+ */
 export const certificateGuids = {
   vcek: "63da758de6644564adc5f4b93be8accd",
   ask: "4ab7b379bbac4fe4a02f05aef327c782",
@@ -79,7 +82,7 @@ export interface VcekFacts {
   readonly hardwareId: Bytes;
 }
 
-/** AMD's extensions (VCEK Certificate and KDS Interface Specification 0.52, 3.1). */
+/** AMD's extensions (VCEK Certificate and KDS Interface Specification). */
 const amd = "1.3.6.1.4.1.3704.1";
 
 export function readVcek(certificate: Certificate): VcekFacts | undefined {

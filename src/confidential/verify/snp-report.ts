@@ -1,4 +1,4 @@
-/** AMD SEV-SNP attestation reports (SEV-SNP Firmware ABI 1.58, table 23). */
+/** AMD SEV-SNP attestation reports (SEV-SNP Firmware ABI, ATTESTATION_REPORT). */
 import { isZero, joinBytes, sha256Hex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import type { SnpTcb } from "./policy.ts";
@@ -86,7 +86,7 @@ export function readTcb(product: SnpProduct, bytes: Bytes): SnpTcb {
     : { fmc: 0, bootloader: b0, tee: b1, snp: b6, microcode };
 }
 
-/** Bits of the guest policy (table 9) that decide whether the host can look inside. */
+/** Bits of the guest policy (SEV-SNP Firmware ABI, guest policy) that decide whether the host can look inside. */
 const mustBeOne = 1n << 17n;
 const migrationAgent = 1n << 18n;
 const debug = 1n << 19n;

@@ -34,7 +34,7 @@ export const intelRoots: Anchors = new Set([
   "44a0196b2b99f889b8e149e95b807a350e7424964399e885a7cbb8ccfab674d3",
 ]);
 
-/** Intel's quoting enclaves (Intel TDX DCAP Quoting Library API, A.3). */
+/** Intel's quoting enclaves (Intel TDX DCAP Quoting Library API, appendix A). */
 const intelQeVendorId = "939a7233f79c4ca9940a0db3957f0607";
 
 /** The machine's certificate, its authority, the root. */

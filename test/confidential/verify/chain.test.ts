@@ -145,6 +145,13 @@ describe("a certificate", () => {
     assert.equal(readCertificate(write({ ...good.leaf, inner: ecdsaSha384 })), undefined);
   });
 
+  test("cannot bring control characters or a long text into a report", () => {
+    const subject = `\u001b[2J\n${"é".repeat(500)}`;
+    const { commonName } = read({ ...good.leaf, subject });
+    assert.match(commonName, /^\?\[2J\?[?]+$/);
+    assert.ok(commonName.length <= 64);
+  });
+
   test("in PEM has nothing around it but a closing NUL", () => {
     const body = toBase64(write(good.leaf));
     const pem = `-----BEGIN CERTIFICATE-----\n${body}\n-----END CERTIFICATE-----\n`;
