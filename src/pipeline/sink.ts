@@ -1,4 +1,5 @@
 /** The streamed answer: chunks go to the client's socket as they come, the last byte waits for `responseEnd`. */
+import type { Socket } from "node:net";
 import type { Sink } from "../plugin.ts";
 import { closeIfUnread, crash, filterChunk, responseHeaders } from "./answer.ts";
 import type { LiveExchange } from "./exchange.ts";
@@ -22,6 +23,9 @@ export async function openSink(
   }
 }
 
+/** Up to here it costs less to copy a chunk than to write it in pieces. */
+const framedBytes = 8 * 1024;
+
 class ResponseSink implements Sink {
   onDrain: (() => void) | undefined = undefined;
   readonly #x: LiveExchange;
@@ -30,6 +34,11 @@ class ResponseSink implements Sink {
   /** The chunk with the last byte, kept back until the exchange may end. */
   #held: Uint8Array | undefined;
   #ended = false;
+  /**
+   * Chunks go to the socket in one piece with their frame: node:http would hand the kernel size, chunk and line ends one
+   * by one, which costs a third of the write (measured with tokens of 200 bytes). Not before the head is on its way.
+   */
+  #isDirect = false;
 
   constructor(x: LiveExchange, head: LiveResponseHead) {
     this.#x = x;
@@ -47,13 +56,14 @@ class ResponseSink implements Sink {
     res.writeHead(head.status, head.fields);
     x.sent.status = head.status;
     x.sent.code = head.code;
-    res.on("drain", () => {
-      x.unwatchReader();
-      this.onDrain?.();
-    });
+    res.on("drain", () => this.#drained());
+    const isChunked = hasBody && req.httpVersionMinor === 1 && length === undefined;
     // The head leaves with the first chunk where one follows at once, else on its own.
     setImmediate(() => {
-      if (x.sent.bodyBytes === 0 && !this.#ended && !x.closed) res.flushHeaders();
+      if (this.#ended || x.closed) return;
+      if (x.sent.bodyBytes === 0) res.flushHeaders();
+      // A pipelined answer has no socket before its turn: node:http keeps what is written until then.
+      this.#isDirect = isChunked && res.socket !== null;
     });
   }
 
@@ -69,10 +79,26 @@ class ResponseSink implements Sink {
         return true;
       }
     }
+    const room = this.#send(bytes);
     x.sent.bodyBytes += bytes.length;
-    const room = x.arrival.res.write(bytes);
     if (!room) x.watchReader();
     return room;
+  }
+
+  /** False asks to stop until there is room. */
+  #send(bytes: Uint8Array): boolean {
+    const { res } = this.#x.arrival;
+    const { socket } = res;
+    if (!this.#isDirect || socket === null) return res.write(bytes);
+    const room = writeFramed(socket, bytes);
+    if (!room) socket.once("drain", () => this.#drained());
+    return room;
+  }
+
+  #drained(): void {
+    if (this.#ended) return;
+    this.#x.unwatchReader();
+    this.onDrain?.();
   }
 
   /** Passes the hooks and waits for the end. */
@@ -142,4 +168,23 @@ function pairs(flat: readonly string[]): [string, string][] {
   const list: [string, string][] = [];
   for (let at = 0; at + 1 < flat.length; at += 2) list.push([flat[at] ?? "", flat[at + 1] ?? ""]);
   return list;
+}
+
+/** Writes a chunk as it travels (RFC 9112 section 7.1): its size in hexadecimal, the bytes, each with a line's end. */
+function writeFramed(socket: Socket, bytes: Uint8Array): boolean {
+  const size = `${bytes.length.toString(16)}\r\n`;
+  if (bytes.length > framedBytes) {
+    socket.cork();
+    socket.write(size, "latin1");
+    socket.write(bytes);
+    const room = socket.write("\r\n", "latin1");
+    socket.uncork();
+    return room;
+  }
+  const frame = Buffer.allocUnsafe(size.length + bytes.length + 2);
+  frame.write(size, 0, "latin1");
+  frame.set(bytes, size.length);
+  frame[frame.length - 2] = 0x0d;
+  frame[frame.length - 1] = 0x0a;
+  return socket.write(frame);
 }
