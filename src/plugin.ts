@@ -30,6 +30,7 @@ export type * from "./tool.ts";
 export type * from "./prompt.ts";
 export { toolFailure } from "./tool.ts";
 export { addressKey } from "./address.ts";
+export { modelList } from "./model-list.ts";
 export { refuse, type GatewayCode } from "./errors.ts";
 export { redact } from "./redact.ts";
 

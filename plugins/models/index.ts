@@ -1,9 +1,9 @@
 /** Surface `models`: the models of the inference networks, in the shape that chat clients read. */
 import {
   defineSurface,
+  modelList,
   refuse,
   type Exchange,
-  type ModelEntry,
   type Networks,
   type Reply,
 } from "sluice-gateway/plugin";
@@ -36,24 +36,5 @@ function answer(x: Exchange, networks: Networks): Reply {
     return refuse("GATEWAY_NOT_FOUND");
   const models = networks.models(network);
   if (models.length === 0 && networks.unread(network)) return unavailable;
-  const body = JSON.stringify({ object: "list", data: models.map(shown) });
-  return { status: 200, headers: json, body };
-}
-
-/** decisions.md section 8. */
-function shown(model: ModelEntry): object {
-  return {
-    id: model.modelId,
-    object: "model",
-    created: Math.floor(model.createdAt / 1000),
-    owned_by: model.ownedBy,
-    network: model.network,
-    active_workers: model.activeWorkers,
-    pricing: {
-      prompt_cu_milli: model.promptPriceCUMilli,
-      completion_cu_milli: model.completionPriceCUMilli,
-      cached_cu_milli: model.cachedPriceCUMilli,
-    },
-    evidence: model.evidence,
-  };
+  return { status: 200, headers: json, body: modelList(models) };
 }

@@ -18,6 +18,8 @@ export interface AccountsReader {
   find(hash: string): StoredKey | undefined;
   /** Keys touched, themselves or through their workspace, since the last call; empty without a read when nothing was. */
   changed(): StoredKey[];
+  /** The number of the newest change that `changed` has seen. */
+  readonly seen: number;
   /** Writes when keys were last used, in one transaction. */
   saveUse(entries: readonly Entry[]): void;
 }
@@ -62,6 +64,9 @@ export function accountsReader(db: DatabaseSync): AccountsReader {
       seenVersion = version;
       seenChange = newest;
       return keys;
+    },
+    get seen() {
+      return seenChange;
     },
     saveUse(entries) {
       transaction(db, () => {

@@ -1,11 +1,20 @@
 /** Accounts in a running gateway: who is calling, answered from memory, true to the database within a second. */
 import { hash } from "node:crypto";
 import type { DatabaseSync } from "node:sqlite";
-import type { Accounts, Anonymous, Clock, Environment, Log, Principal } from "../plugin.ts";
+import type {
+  Accounts,
+  Anonymous,
+  Clock,
+  Environment,
+  Log,
+  ModelOverride,
+  Principal,
+} from "../plugin.ts";
 import { explain, StoreError } from "../store/store-error.ts";
 import { accountsReader, type AccountsReader } from "./accounts-reader.ts";
 import { keyEnvironment } from "./key-text.ts";
 import type { Entry, Plans } from "./principal.ts";
+import { readOverrides, type Overrides } from "./model-overrides.ts";
 import { RememberedKeys, type RememberLimits } from "./remembered-keys.ts";
 import { openAccountsDatabase } from "./schema.ts";
 
@@ -33,6 +42,13 @@ export interface AccountsService extends Accounts {
   stats(): AccountsStats;
   /** Takes the database's changes in now; by itself this happens every 250 ms. */
   refresh(): void;
+  /** What was changed in a network's catalogue; the same map while nothing was. */
+  overrides(network: string): ReadonlyMap<string, ModelOverride>;
+  /**
+   * Runs `work` on a connection whose commits are on disk when it returns; what it changed is known at once. Throws
+   * StoreError when the database cannot be written.
+   */
+  write<T>(work: (db: DatabaseSync) => T): T;
   /** The plans of a reloaded pipeline.yaml: where they differ, every principal is made anew. */
   setPlans(plans: Plans): void;
   /** Writes the last uses and closes the database. What is in memory keeps answering. */
@@ -45,8 +61,11 @@ const saveUseMs = 60_000;
 const saveUseRows = 1_000;
 /** How long a look-up waits for a lock. In WAL mode readers hardly ever have to. */
 const lockWaitMs = 50;
+/** How long a change waits for another process that writes: the event loop waits too. */
+const writeWaitMs = 250;
 const bearer = "Bearer ";
 
+const noOverrides: ReadonlyMap<string, ModelOverride> = new Map();
 const missing = anonymous("missing authorization header");
 const malformed = anonymous("invalid authorization format");
 const unauthorized = anonymous("unauthorized");
@@ -73,11 +92,18 @@ class StoredAccounts implements AccountsService {
   readonly #timers: readonly Disposable[];
   /** All of the header but the 32 hex digits. */
   readonly #head: string;
+  readonly #dataDir: string;
+  /** For `write`; opened when it is first needed. */
+  #writer: DatabaseSync | undefined;
+  #overrides: Overrides;
+  /** The change up to which `#overrides` is read. */
+  #overridesAt: number;
   #healthy = true;
   #lookups = 0;
 
   constructor(db: DatabaseSync, options: AccountsOptions) {
     this.#db = db;
+    this.#dataDir = options.dataDir;
     this.#clock = options.clock;
     this.#log = options.log;
     this.#head = `${bearer}gateway_${options.environment}_`;
@@ -86,6 +112,8 @@ class StoredAccounts implements AccountsService {
     // This connection writes nothing but last uses, which may be lost: no fsync on the event loop.
     db.exec(`PRAGMA busy_timeout = ${lockWaitMs}; PRAGMA synchronous = NORMAL`);
     this.#reader = accountsReader(db);
+    this.#overridesAt = this.#reader.seen;
+    this.#overrides = readOverrides(db);
     this.#timers = [
       this.#clock.every(pollMs, () => this.refresh()),
       this.#clock.every(saveUseMs, () => this.#saveUse(saveUseRows)),
@@ -116,10 +144,26 @@ class StoredAccounts implements AccountsService {
   refresh(): void {
     try {
       for (const stored of this.#reader.changed()) this.#keys.update(stored, this.#clock.now());
+      if (this.#reader.seen !== this.#overridesAt) this.#readOverrides();
       if (!this.#healthy) this.#log.info({}, "accounts can be read again");
       this.#healthy = true;
     } catch (error) {
       this.#unreadable(error);
+    }
+  }
+
+  overrides(network: string): ReadonlyMap<string, ModelOverride> {
+    return this.#overrides.get(network) ?? noOverrides;
+  }
+
+  write<T>(work: (db: DatabaseSync) => T): T {
+    try {
+      this.#writer ??= openWriter(this.#dataDir);
+      return work(this.#writer);
+    } catch (error) {
+      throw explain(error, `accounts.db in ${this.#dataDir}`);
+    } finally {
+      this.refresh();
     }
   }
 
@@ -131,6 +175,7 @@ class StoredAccounts implements AccountsService {
     if (!this.#db.isOpen) return;
     for (const timer of this.#timers) timer[Symbol.dispose]();
     this.#saveUse(Infinity);
+    this.#writer?.close();
     this.#db.close();
   }
 
@@ -145,6 +190,11 @@ class StoredAccounts implements AccountsService {
       this.#unreadable(error);
       return undefined;
     }
+  }
+
+  #readOverrides(): void {
+    this.#overridesAt = this.#reader.seen;
+    this.#overrides = readOverrides(this.#db);
   }
 
   #saveUse(most: number): void {
@@ -165,6 +215,13 @@ class StoredAccounts implements AccountsService {
     }
     this.#healthy = false;
   }
+}
+
+/** Commits with fsync, unlike the connection that saves last uses. */
+function openWriter(dataDir: string): DatabaseSync {
+  const db = openAccountsDatabase(dataDir);
+  db.exec(`PRAGMA busy_timeout = ${writeWaitMs}`);
+  return db;
 }
 
 function anonymous(reason: Anonymous["reason"]): Anonymous {

@@ -2,10 +2,11 @@
 import type { DatabaseSync } from "node:sqlite";
 import { number, optionalText, text } from "../store/row.ts";
 
-/** Who does something, and when (milliseconds since 1970). `cli:<user>`, or the id of a key. */
+/** Who does something, and when (milliseconds since 1970). `cli:<user>`, or the id of a key with its request's id. */
 export interface By {
   readonly actor: string;
   readonly at: number;
+  readonly requestId?: string | undefined;
 }
 
 export type Action =
@@ -15,12 +16,14 @@ export type Action =
   | "workspace.purchase"
   | "key.create"
   | "key.revoke"
-  | "key.rotate";
+  | "key.rotate"
+  | "network.models";
 
 export interface Change extends By {
   /** Ascending in the order of commits. */
   readonly id: number;
   readonly action: string;
+  /** Empty: a change of the deployment's own. */
   readonly workspaceId: string;
   readonly keyId: string | undefined;
   /** What was set, as it was given; never a secret. */
@@ -31,17 +34,18 @@ export interface Change extends By {
 export function recordChange(
   db: DatabaseSync,
   by: By,
-  change: { action: Action; workspaceId: string; keyId?: string; details?: object },
+  change: { action: Action; workspaceId?: string; keyId?: string; details?: object },
 ): void {
   db.prepare(
-    "INSERT INTO changes (at, actor, action, workspace_id, key_id, details) VALUES (?, ?, ?, ?, ?, ?)",
+    "INSERT INTO changes (at, actor, action, workspace_id, key_id, details, request_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
   ).run(
     by.at,
     by.actor,
     change.action,
-    change.workspaceId,
+    change.workspaceId ?? "",
     change.keyId ?? null,
     JSON.stringify(change.details ?? {}),
+    by.requestId ?? null,
   );
 }
 
@@ -56,5 +60,6 @@ export function listChanges(db: DatabaseSync, after = 0): Change[] {
     workspaceId: text(row, "workspace_id"),
     keyId: optionalText(row, "key_id"),
     details: JSON.parse(text(row, "details")) as unknown,
+    requestId: optionalText(row, "request_id"),
   }));
 }

@@ -65,6 +65,20 @@ const migrations: readonly string[] = [
   CREATE TRIGGER changes_are_not_deleted BEFORE DELETE ON changes
     BEGIN SELECT RAISE(ABORT, 'the change log is append-only'); END;
   `,
+  // A change of the deployment's own has no workspace: its `workspace_id` is empty.
+  `
+  ALTER TABLE changes ADD COLUMN request_id TEXT;
+
+  CREATE TABLE model_overrides (
+    network TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    enabled INTEGER NOT NULL CHECK (enabled IN (0, 1)),
+    owned_by TEXT,
+    price_coefficient INTEGER CHECK (price_coefficient >= 0),
+    PRIMARY KEY (network, id)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 /** Opens, and makes if needed, the accounts of a data folder. Any number of processes may. Throws StoreError. */

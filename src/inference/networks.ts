@@ -16,7 +16,11 @@ export interface OpenNetwork {
   close(): Promise<void>;
 }
 
-export function createNetworks(networks: readonly OpenNetwork[]): Networks {
+/** `override`: stores what `Networks.override` is given. */
+export function createNetworks(
+  networks: readonly OpenNetwork[],
+  override: Networks["override"],
+): Networks {
   const named = new Map(networks.map((network) => [network.name, network]));
   const among = (name: string | undefined): readonly OpenNetwork[] => {
     if (name === undefined) return networks;
@@ -32,6 +36,7 @@ export function createNetworks(networks: readonly OpenNetwork[]): Networks {
       }
       return entries;
     },
+    override,
     unread: (name) => among(name).some((network) => !network.read),
     find(modelId, name) {
       let listed: Offer | undefined;

@@ -11,6 +11,7 @@ import type {
   Log,
   Meter,
   Metrics,
+  Networks,
   Seal,
 } from "../plugin.ts";
 
@@ -31,6 +32,7 @@ export interface Services {
     close(): Promise<void>;
   };
   openNetwork(config: NetworkConfig): OpenNetwork;
+  readonly overrideModels: Networks["override"];
   /** Holds nothing that must be closed. */
   openDecoder(ledger: Ledger): Decoder;
 }

@@ -135,7 +135,7 @@ export class Supply {
         return { value, stop: () => value.close() };
       }),
     );
-    this.#networks = createNetworks(this.networksInUse);
+    this.#networks = createNetworks(this.networksInUse, this.#services.overrideModels);
     return this.#networks;
   }
 

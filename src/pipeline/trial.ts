@@ -60,6 +60,7 @@ function inertServices(): Services {
       settled: Promise.resolve(),
       close: () => Promise.resolve(),
     }),
+    overrideModels: () => false,
     openDecoder: (ledger) =>
       createDecoder({
         ledger,

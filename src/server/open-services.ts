@@ -1,6 +1,7 @@
 /** Opens what outlives every generation: the data folder, accounts, meter, claims, the compute pool. */
 import { mkdirSync } from "node:fs";
 import { openAccounts, type AccountsService } from "../accounts/accounts.ts";
+import { replaceOverrides } from "../accounts/model-overrides.ts";
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
 import { Network } from "../inference/network.ts";
@@ -10,12 +11,10 @@ import { openPool } from "../ledger/pool/pool.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
 import { openMeter, type MeterService } from "../metering/meter.ts";
 import type { Services } from "../pipeline/services.ts";
-import type { Clock, Log, ModelOverride } from "../plugin.ts";
+import type { Clock, Log, Networks } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import { createSeal, keptSecret } from "../store/seal.ts";
-
-const none: ReadonlyMap<string, ModelOverride> = new Map();
 
 export interface OpenServices extends Services {
   readonly metrics: RenderedMetrics;
@@ -46,6 +45,7 @@ export async function openServices(
   stack.defer(() => claims.close());
   const compute = openComputePool({ clock, metrics });
   stack.defer(() => compute.close());
+  const overrides = (network: string) => accounts.overrides(network);
   return {
     log,
     clock,
@@ -58,7 +58,21 @@ export async function openServices(
       const shared = { upstream, clock, log, metrics };
       return openLedger({ ...shared, pool: openPool(shared) });
     },
-    openNetwork: (config) => new Network(config, { clock, log, metrics, overrides: () => none }),
+    openNetwork: (network) => new Network(network, { clock, log, metrics, overrides }),
+    overrideModels: modelOverrider(accounts, clock, log),
     openDecoder: (ledger) => createDecoder({ ledger, compute, clock }),
+  };
+}
+
+function modelOverrider(accounts: AccountsService, clock: Clock, log: Log): Networks["override"] {
+  return (network, models, { actor, requestId }) => {
+    try {
+      const by = { actor, requestId, at: clock.now() };
+      accounts.write((db) => replaceOverrides(db, network, models, by));
+      return true;
+    } catch (error) {
+      log.error({ err: error, network }, "the models of a network could not be changed");
+      return false;
+    }
   };
 }

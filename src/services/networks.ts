@@ -136,11 +136,23 @@ export interface ModelOverride {
   readonly priceCoefficient: number | undefined;
 }
 
+/** Who makes a change, for the record of changes. */
+export interface ChangedBy {
+  /** The id of a key. */
+  readonly actor: string;
+  readonly requestId: string;
+}
+
 export interface Networks {
   /** Configured networks, in the order of pipeline.yaml. */
   readonly names: readonly string[];
   /** What a network lists, or all of them, in a stable order; nothing for a network that is not configured. */
   models(network?: string): readonly ModelEntry[];
+  /**
+   * Puts these in the place of all that was changed in a network's catalogue; no two have the same id. On disk when it
+   * returns; false: it could not be written, and nothing has changed. Every gateway on the same store follows within 1 s.
+   */
+  override(network: string, models: readonly ModelOverride[], by: ChangedBy): boolean;
   /** True while that network, or one of them, has never been heard of: what it lists is not known yet. */
   unread(network?: string): boolean;
   /**

@@ -133,6 +133,7 @@ function testServices(log: Log): Services {
     openNetwork: () => {
       throw new Error("no network in this test");
     },
+    overrideModels: () => false,
     openDecoder: () => {
       throw new Error("no node in this test");
     },

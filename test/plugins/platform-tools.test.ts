@@ -42,6 +42,7 @@ describe("platform_listModels", () => {
     const networks: Networks = {
       names: [],
       unread: () => false,
+      override: () => false,
       find: () => undefined,
       models(network) {
         asked.push(network);

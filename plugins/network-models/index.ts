@@ -1,0 +1,49 @@
+/**
+ * Surface `network-models`: an operator hides models of a network, lists others, names their owner or sets their price
+ * (decisions.md section 8). A request replaces all that was changed before.
+ */
+import {
+  defineSurface,
+  modelList,
+  refuse,
+  type Exchange,
+  type Networks,
+  type Principal,
+  type Reply,
+} from "sluice-gateway/plugin";
+import { readOverrides } from "./body.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    principal: Principal;
+    requestId: string;
+  }
+}
+
+/** decisions.md section 4. */
+const bodyBytes = 1024 * 1024;
+
+export default defineSurface({
+  name: "network-models",
+  description: "Replaces what operators changed in a network's catalogue of models.",
+  needs: { principal: "answer" },
+  wants: { requestId: "answer" },
+  start: (_, { networks }) => ({
+    body: { bytes: bodyBytes, types: ["application/json"] },
+    answer: (x) => answer(x, networks),
+  }),
+});
+
+function answer(x: Exchange, networks: Networks): Reply {
+  const principal = x.get("principal");
+  if (principal.kind === "anonymous") return refuse("GATEWAY_UNAUTHORIZED");
+  const { network = "" } = x.request.params;
+  if (!networks.names.includes(network)) return refuse("GATEWAY_NOT_FOUND");
+  const json = x.json();
+  const reading = json.ok ? readOverrides(json.value) : { wrong: "the body is not JSON" };
+  if ("wrong" in reading) return refuse("GATEWAY_INVALID_PARAMS", { message: reading.wrong });
+  const by = { actor: principal.key.id, requestId: x.peek("requestId") ?? "" };
+  if (!networks.override(network, reading.models, by)) return refuse("GATEWAY_SERVICE_UNAVAILABLE");
+  const headers = ["content-type", "application/json"];
+  return { status: 200, headers, body: modelList(networks.models(network)) };
+}
