@@ -25,6 +25,7 @@ export type * from "./services/meter.ts";
 export type * from "./services/metrics.ts";
 export type * from "./services/networks.ts";
 export type * from "./services/store.ts";
+export type * from "./services/trace.ts";
 export type * from "./services/upstream.ts";
 export type * from "./tool.ts";
 export type * from "./prompt.ts";

@@ -1,0 +1,29 @@
+/** The slot `trace` of the step of that name: the spans of one exchange. Not set while nothing is exported. */
+
+/**
+ * Attributes by their names in OpenTelemetry's semantic conventions; undefined is left out. What a client wrote is bounded
+ * before it gets here, and nothing secret does: no prompt, no header, no input of a tool.
+ */
+export type SpanAttributes = Readonly<
+  Record<string, string | number | boolean | readonly string[] | undefined>
+>;
+
+/** The exchange's own span, or one below it. */
+export interface TraceSpan {
+  /**
+   * What a request made within this span carries, flat name, value …: `traceparent`, and `tracestate` where the client sent
+   * one (W3C Trace Context).
+   */
+  readonly headers: readonly string[];
+  set(attributes: SpanAttributes): void;
+  /** Begins a span below this one: `client` where it is a request to somebody else. */
+  child(name: string, kind: "client" | "internal", attributes?: SpanAttributes): ChildSpan;
+}
+
+export interface ChildSpan extends TraceSpan {
+  /**
+   * Ends it, once; one that is never ended is never exported. `error`: what went wrong, a word of a short list
+   * (`error.type`); absent: nothing did.
+   */
+  end(error?: string): void;
+}
