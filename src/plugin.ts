@@ -27,11 +27,13 @@ export type * from "./services/networks.ts";
 export type * from "./services/store.ts";
 export type * from "./services/trace.ts";
 export type * from "./services/upstream.ts";
+export type * from "./services/workspaces.ts";
 export type * from "./tool.ts";
 export type * from "./prompt.ts";
 export { toolFailure } from "./tool.ts";
 export { addressKey } from "./address.ts";
 export { modelList } from "./model-list.ts";
+export { parseTime } from "./rfc3339.ts";
 export { refuse, type GatewayCode } from "./errors.ts";
 export { redact } from "./redact.ts";
 

@@ -14,6 +14,7 @@ import type { Metrics } from "./services/metrics.ts";
 import type { Networks } from "./services/networks.ts";
 import type { Claims, Seal } from "./services/store.ts";
 import type { ForwardOptions, Forwarder, Upstream } from "./services/upstream.ts";
+import type { Workspaces } from "./services/workspaces.ts";
 import type { Tools } from "./tool.ts";
 
 /** What a plugin instance gets beside its options. One instance per distinct options; it may serve many routes. */
@@ -25,6 +26,7 @@ export interface Host {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly accounts: Accounts;
+  readonly workspaces: Workspaces;
   readonly meter: Meter;
   /** The catalogue of this generation. While a `tools` plugin starts it is not complete yet. */
   readonly tools: Tools;

@@ -50,7 +50,7 @@ export default defineStep<Options>({
     if (failures === 0) {
       return {
         requestHeaders(x) {
-          x.set("principal", accounts.identify(x.request.headers.authorization));
+          x.set("principal", accounts.identify(x.request.headers.authorization, x.request.address));
         },
       };
     }
@@ -63,7 +63,7 @@ export default defineStep<Options>({
     const blocked = blockedReply(failures, windowSeconds);
     return {
       requestHeaders(x) {
-        const principal = accounts.identify(x.request.headers.authorization);
+        const principal = accounts.identify(x.request.headers.authorization, x.request.address);
         x.set("principal", principal);
         if (isGuess(principal) && failedKeys.blocks(x.request.address)) return blocked;
         return undefined;

@@ -45,11 +45,18 @@ export default defineStep<Options>({
   needs: { principal: "requestHeaders" },
   start({ require }) {
     const denied = refuse("GATEWAY_PERMISSION_DENIED");
+    const outOfPlace = refuse("GATEWAY_PERMISSION_DENIED", {
+      message: "api key not allowed from this address",
+    });
     const accepted = acceptedCapabilities(require);
     return {
       requestHeaders(x) {
         const principal = x.get("principal");
-        if (principal.kind === "anonymous") return unauthorized(principal.reason);
+        if (principal.kind === "anonymous") {
+          return principal.reason === "api key not allowed from this address"
+            ? outOfPlace
+            : unauthorized(principal.reason);
+        }
         if (accepted === undefined) return undefined;
         const held = principal.key.capabilities;
         return accepted.some((capability) => held.has(capability)) ? undefined : denied;

@@ -45,10 +45,12 @@ export interface AccountsService extends Accounts {
   /** What was changed in a network's catalogue; the same map while nothing was. */
   overrides(network: string): ReadonlyMap<string, ModelOverride>;
   /**
-   * Runs `work` on a connection whose commits are on disk when it returns; what it changed is known at once. Throws
-   * StoreError when the database cannot be written.
+   * Runs `work` on a connection whose commits are on disk when it returns; what it changed is known at once. Inside
+   * another `write` it joins whatever transaction is open there. Throws StoreError when the database cannot be written.
    */
   write<T>(work: (db: DatabaseSync) => T): T;
+  /** Runs `work` on a connection that only reads. Throws StoreError. */
+  read<T>(work: (db: DatabaseSync) => T): T;
   /** The plans of a reloaded pipeline.yaml: where they differ, every principal is made anew. */
   setPlans(plans: Plans): void;
   /** Writes the last uses and closes the database. What is in memory keeps answering. */
@@ -57,7 +59,7 @@ export interface AccountsService extends Accounts {
 
 const pollMs = 250;
 const saveUseMs = 60_000;
-/** Rows in one write of last uses, about 3 µs each: the event loop waits for it. */
+/** Rows in one write of last uses, about 3 µs each: the event loop waits for it. What is left follows at the next poll. */
 const saveUseRows = 1_000;
 /** How long a look-up waits for a lock. In WAL mode readers hardly ever have to. */
 const lockWaitMs = 50;
@@ -70,6 +72,7 @@ const missing = anonymous("missing authorization header");
 const malformed = anonymous("invalid authorization format");
 const unauthorized = anonymous("unauthorized");
 const expired = anonymous("api key has expired");
+const outOfPlace = anonymous("api key not allowed from this address");
 
 /** Opens the accounts of a data folder. Throws StoreError when they cannot be used. */
 export function openAccounts(options: AccountsOptions): AccountsService {
@@ -99,6 +102,8 @@ class StoredAccounts implements AccountsService {
   /** The change up to which `#overrides` is read. */
   #overridesAt: number;
   #healthy = true;
+  /** Last uses that one write could not hold. */
+  #useLeft = false;
   #lookups = 0;
 
   constructor(db: DatabaseSync, options: AccountsOptions) {
@@ -115,12 +120,15 @@ class StoredAccounts implements AccountsService {
     this.#overridesAt = this.#reader.seen;
     this.#overrides = readOverrides(db);
     this.#timers = [
-      this.#clock.every(pollMs, () => this.refresh()),
+      this.#clock.every(pollMs, () => {
+        this.refresh();
+        if (this.#useLeft) this.#saveUse(saveUseRows);
+      }),
       this.#clock.every(saveUseMs, () => this.#saveUse(saveUseRows)),
     ];
   }
 
-  identify(authorization: string | undefined): Principal {
+  identify(authorization: string | undefined, address = ""): Principal {
     if (authorization === undefined) return missing;
     const head = this.#head;
     if (authorization.length !== head.length + 32 || !authorization.startsWith(head)) {
@@ -132,6 +140,7 @@ class StoredAccounts implements AccountsService {
 
     const now = this.#clock.now();
     if (now >= entry.expiresAt) return expired;
+    if (entry.allows !== undefined && !entry.allows(address)) return outOfPlace;
     if (now >= entry.planUntil || now < entry.planFrom) this.#keys.renew(entry, now);
     entry.usedAt = now;
     return entry.principal;
@@ -167,6 +176,14 @@ class StoredAccounts implements AccountsService {
     }
   }
 
+  read<T>(work: (db: DatabaseSync) => T): T {
+    try {
+      return work(this.#db);
+    } catch (error) {
+      throw explain(error, `accounts.db in ${this.#dataDir}`);
+    }
+  }
+
   setPlans(plans: Plans): void {
     this.#keys.setPlans(plans, this.#clock.now());
   }
@@ -199,10 +216,12 @@ class StoredAccounts implements AccountsService {
 
   #saveUse(most: number): void {
     const entries = this.#keys.unsaved(most);
+    this.#useLeft = false;
     if (entries.length === 0) return;
     try {
       this.#reader.saveUse(entries);
       this.#keys.saved(entries);
+      this.#useLeft = entries.length === most;
     } catch (error) {
       this.#log.warn({ err: error }, "the last use of keys was not saved; it is tried again");
     }

@@ -12,7 +12,9 @@ export interface By {
 export type Action =
   | "workspace.create"
   | "workspace.set"
-  | "workspace.schedule-plan"
+  | "workspace.upgrade"
+  | "workspace.downgrade"
+  | "workspace.cancel-downgrade"
   | "workspace.purchase"
   | "key.create"
   | "key.revoke"
@@ -49,9 +51,24 @@ export function recordChange(
   );
 }
 
-/** All changes after the one with id `after`, in order. */
-export function listChanges(db: DatabaseSync, after = 0): Change[] {
-  const rows = db.prepare("SELECT * FROM changes WHERE id > ? ORDER BY id").all(after);
+export interface ChangePage {
+  /** Undefined: all workspaces, and the deployment's own changes. */
+  readonly workspaceId?: string | undefined;
+  /** Only changes with a higher id. */
+  readonly after?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
+/** In the order of commits. */
+export function listChanges(db: DatabaseSync, page: ChangePage = {}): Change[] {
+  const { workspaceId, after = 0, limit = -1 } = page;
+  const order = "ORDER BY id LIMIT ?";
+  const rows =
+    workspaceId === undefined
+      ? db.prepare(`SELECT * FROM changes WHERE id > ? ${order}`).all(after, limit)
+      : db
+          .prepare(`SELECT * FROM changes WHERE id > ? AND workspace_id = ? ${order}`)
+          .all(after, workspaceId, limit);
   return rows.map((row) => ({
     id: number(row, "id"),
     at: number(row, "at"),

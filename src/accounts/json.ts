@@ -1,21 +1,10 @@
 /** Workspaces and keys as clients and `--json` see them (decisions.md, section 1): snake_case, RFC 3339, no absent members. */
-import type { Capability, Environment, PlanName, Workspace } from "../plugin.ts";
+import type { Capability, ChangeJson, Environment, Workspace, WorkspaceJson } from "../plugin.ts";
+import type { Change } from "./change-log.ts";
 import { keyState, type KeyRecord } from "./keys.ts";
 import { inForce } from "./terms.ts";
 
-// Type aliases, not interfaces: only those fit where any flat record is taken.
-export type WorkspaceJson = {
-  readonly id: string;
-  readonly name: string;
-  readonly plan: PlanName;
-  readonly pending_plan?: PlanName;
-  readonly pending_plan_at?: string;
-  /** What is left of all purchases. */
-  readonly purchased_cu_milli: number;
-  readonly overage_limit_cu_milli?: number;
-  readonly created_at: string;
-};
-
+// A type alias, not an interface: only that fits where any flat record is taken.
 export type KeyJson = {
   readonly id: string;
   readonly workspace_id: string;
@@ -25,6 +14,7 @@ export type KeyJson = {
   readonly rps_limit?: number;
   readonly cu_limit_24h_milli?: number;
   readonly cu_limit_30d_milli?: number;
+  readonly allowed_addresses?: readonly string[];
   readonly state: "active" | "revoked" | "expired";
   readonly created_at: string;
   readonly expires_at?: string;
@@ -62,12 +52,38 @@ export function keyJson(key: KeyRecord, now: number): KeyJson {
     rps_limit: key.rpsLimit,
     cu_limit_24h_milli: key.cuLimit24hMilli,
     cu_limit_30d_milli: key.cuLimit30dMilli,
+    allowed_addresses: key.allowedAddresses,
     state: keyState(key, now),
     created_at: new Date(key.createdAt).toISOString(),
     expires_at: time(key.expiresAt),
     revoked_at: time(key.revokedAt),
     last_used_at: time(key.lastUsedAt),
   });
+}
+
+export function changeJson(change: Change): ChangeJson {
+  return present({
+    id: change.id,
+    time: new Date(change.at).toISOString(),
+    actor: change.actor,
+    request_id: change.requestId,
+    workspace_id: change.workspaceId === "" ? undefined : change.workspaceId,
+    key_id: change.keyId,
+    action: change.action,
+    details: wireForm(change.details),
+  });
+}
+
+/** Details are kept as this code names things; on the wire they have the names and times of everything else. */
+function wireForm(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(wireForm);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]: [string, unknown]) => [
+      name.replace(/[A-Z]|\d+(?=[a-z])/g, (part) => `_${part.toLowerCase()}`),
+      name.endsWith("At") && typeof member === "number" ? time(member) : wireForm(member),
+    ]),
+  );
 }
 
 function time(ms: number | undefined): string | undefined {

@@ -26,6 +26,8 @@ export interface NewKey {
   readonly rpsLimit?: number | undefined;
   readonly cuLimit24hMilli?: number | undefined;
   readonly cuLimit30dMilli?: number | undefined;
+  /** Each an address or a CIDR block, at least one. */
+  readonly allowedAddresses?: readonly string[] | undefined;
   readonly expiresAt?: number | undefined;
 }
 
@@ -131,7 +133,7 @@ function insertKey(db: DatabaseSync, wanted: NewKey, by: By): IssuedKey {
   const id = newId("key");
   db.prepare(
     `INSERT INTO keys (id, workspace_id, name, hash, environment, capabilities, rps_limit, cu_limit_24h_milli,
-       cu_limit_30d_milli, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       cu_limit_30d_milli, allowed_addresses, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ).run(
     id,
     wanted.workspaceId,
@@ -142,6 +144,7 @@ function insertKey(db: DatabaseSync, wanted: NewKey, by: By): IssuedKey {
     wanted.rpsLimit ?? null,
     wanted.cuLimit24hMilli ?? null,
     wanted.cuLimit30dMilli ?? null,
+    wanted.allowedAddresses?.join(" ") ?? null,
     by.at,
     wanted.expiresAt ?? null,
   );
@@ -154,6 +157,7 @@ function insertKey(db: DatabaseSync, wanted: NewKey, by: By): IssuedKey {
     rpsLimit: wanted.rpsLimit,
     cuLimit24hMilli: wanted.cuLimit24hMilli,
     cuLimit30dMilli: wanted.cuLimit30dMilli,
+    allowedAddresses: wanted.allowedAddresses,
     createdAt: by.at,
     expiresAt: wanted.expiresAt,
     revokedAt: undefined,
@@ -175,6 +179,7 @@ export function keyFromRow(row: Row): ApiKey {
     rpsLimit: optionalNumber(row, "rps_limit"),
     cuLimit24hMilli: optionalNumber(row, "cu_limit_24h_milli"),
     cuLimit30dMilli: optionalNumber(row, "cu_limit_30d_milli"),
+    allowedAddresses: optionalText(row, "allowed_addresses")?.split(" "),
     createdAt: number(row, "created_at"),
     expiresAt: optionalNumber(row, "expires_at"),
     revokedAt: optionalNumber(row, "revoked_at"),

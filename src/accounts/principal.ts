@@ -1,5 +1,6 @@
 /** From a key and its workspace as stored to the principal that the plugins see, and how long it holds. */
 import type { ApiKey, KeyPrincipal, Plan, PlanName, Workspace } from "../plugin.ts";
+import { addressList } from "../address-list.ts";
 import { inForce } from "./terms.ts";
 
 /** The terms of each plan as pipeline.yaml gives them. */
@@ -11,6 +12,8 @@ export interface Entry {
   /** As stored, with a pending plan that may be due. */
   readonly workspace: Workspace;
   readonly expiresAt: number;
+  /** Whether the key may be used from an address; undefined: from anywhere. */
+  readonly allows: ((address: string) => boolean) | undefined;
   principal: KeyPrincipal;
   planFrom: number;
   planUntil: number;
@@ -25,6 +28,7 @@ export function makeEntry(key: ApiKey, workspace: Workspace, plans: Plans, now: 
     key,
     workspace,
     expiresAt: key.expiresAt ?? Infinity,
+    allows: key.allowedAddresses && addressList(key.allowedAddresses),
     ...principalAt(key, workspace, plans, now),
     usedAt: 0,
     savedUsedAt: 0,

@@ -79,6 +79,15 @@ const migrations: readonly string[] = [
     PRIMARY KEY (network, id)
   ) STRICT, WITHOUT ROWID;
   `,
+  // REPLACE deletes without running the triggers that forbid it, so it is stopped where it inserts.
+  `
+  ALTER TABLE keys ADD COLUMN allowed_addresses TEXT;
+
+  CREATE INDEX changes_of_workspace ON changes (workspace_id, id);
+  CREATE TRIGGER changes_are_not_replaced BEFORE INSERT ON changes
+    WHEN EXISTS (SELECT 1 FROM changes WHERE id = NEW.id)
+    BEGIN SELECT RAISE(ABORT, 'the change log is append-only'); END;
+  `,
 ];
 
 /** Opens, and makes if needed, the accounts of a data folder. Any number of processes may. Throws StoreError. */

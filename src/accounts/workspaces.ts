@@ -6,7 +6,7 @@ import { transaction } from "../store/sqlite.ts";
 import { recordChange, type By } from "./change-log.ts";
 import { conflict, notFound, type Failed } from "./failed.ts";
 import { newId } from "./key-text.ts";
-import { inForce, planNames } from "./terms.ts";
+import { planNames } from "./terms.ts";
 
 export interface NewWorkspace {
   readonly name: string;
@@ -72,7 +72,9 @@ export function setWorkspace(
   return transaction(db, () => {
     const stored = findWorkspace(db, id);
     if (stored === undefined) return notFound("workspace", id);
-    if (settings.plan !== undefined) writePlan(db, id, settings.plan, undefined, undefined);
+    if (settings.plan !== undefined) {
+      writePlan(db, { id, plan: settings.plan, pendingPlan: undefined, pendingPlanAt: undefined });
+    }
     if (settings.overageLimitCuMilli !== undefined) {
       db.prepare("UPDATE workspaces SET overage_limit_cu_milli = ? WHERE id = ?").run(
         settings.overageLimitCuMilli,
@@ -84,36 +86,14 @@ export function setWorkspace(
   });
 }
 
-/** From `at` on the workspace has `plan`; `undefined` calls a pending change off. A change that is due stays done. */
-export function schedulePlan(
-  db: DatabaseSync,
-  id: string,
-  pending: { readonly plan: PlanName; readonly at: number } | undefined,
-  by: By,
-): Workspace | Failed {
-  return transaction(db, () => {
-    const stored = findWorkspace(db, id);
-    if (stored === undefined) return notFound("workspace", id);
-    writePlan(db, id, inForce(stored, by.at).plan, pending?.plan, pending?.at);
-    recordChange(db, by, {
-      action: "workspace.schedule-plan",
-      workspaceId: id,
-      details: { pending: pending ?? null },
-    });
-    return findWorkspace(db, id) ?? notFound("workspace", id);
-  });
-}
-
-/** Adds bought credit: a positive integer, else RangeError. The total stays a safe integer or the purchase fails. */
+/** Adds bought credit, a positive safe integer. The total stays one, too, or the purchase fails. */
 export function purchase(
   db: DatabaseSync,
   id: string,
   amountCuMilli: number,
   by: By,
 ): { readonly purchaseId: string; readonly workspace: Workspace } | Failed {
-  if (!Number.isSafeInteger(amountCuMilli) || amountCuMilli <= 0) {
-    throw new RangeError(`an amount of ${amountCuMilli} milli-CU cannot be bought`);
-  }
+  checkAmount(amountCuMilli);
   return transaction(db, () => {
     const stored = findWorkspace(db, id);
     if (stored === undefined) return notFound("workspace", id);
@@ -137,13 +117,18 @@ export function purchase(
   });
 }
 
-function writePlan(
+/** Throws RangeError for what is no positive safe integer: a caller's bug. */
+export function checkAmount(cuMilli: number): void {
+  if (Number.isSafeInteger(cuMilli) && cuMilli > 0) return;
+  throw new RangeError(`an amount of ${cuMilli} milli-CU cannot be bought`);
+}
+
+/** Stores the plan and the pending plan of `workspace`. */
+export function writePlan(
   db: DatabaseSync,
-  id: string,
-  plan: PlanName,
-  pendingPlan: PlanName | undefined,
-  pendingPlanAt: number | undefined,
+  workspace: Pick<Workspace, "id" | "plan" | "pendingPlan" | "pendingPlanAt">,
 ): void {
+  const { id, plan, pendingPlan, pendingPlanAt } = workspace;
   db.prepare(
     "UPDATE workspaces SET plan = ?, pending_plan = ?, pending_plan_at = ? WHERE id = ?",
   ).run(plan, pendingPlan ?? null, pendingPlanAt ?? null, id);

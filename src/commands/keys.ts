@@ -6,13 +6,23 @@ import { findWorkspace } from "../accounts/workspaces.ts";
 import { notFound } from "../accounts/failed.ts";
 import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
 import { UsageError, type Command, type CommandContext } from "./command.ts";
-import { checkName, checkWord, duration, milliCu, rate, required, text, texts } from "./option.ts";
+import {
+  addresses,
+  checkName,
+  checkWord,
+  duration,
+  milliCu,
+  rate,
+  required,
+  text,
+  texts,
+} from "./option.ts";
 import { runSubcommand, type Subcommand } from "./subcommand.ts";
 
 const defaultOverlapMs = 24 * 3_600_000;
 
 const create: Subcommand = {
-  options: ["workspace", "name", "capability", "rps", "cu-24h", "cu-30d", "expires-in"],
+  options: ["workspace", "name", "capability", "rps", "cu-24h", "cu-30d", "expires-in", "allow-ip"],
   arguments: [],
   async run(context, values) {
     const name = text(values, "name");
@@ -28,6 +38,7 @@ const create: Subcommand = {
       rpsLimit: rate(values, "rps"),
       cuLimit24hMilli: milliCu(values, "cu-24h"),
       cuLimit30dMilli: milliCu(values, "cu-30d"),
+      allowedAddresses: addresses(values, "allow-ip"),
     };
     return withAccounts(context, ({ db, config, by }) => {
       const expiresAt = expiresIn === undefined ? undefined : by.at + expiresIn;
@@ -103,6 +114,7 @@ export const keys: Command = {
   summary: "create, list, revoke and rotate API keys",
   help: `usage: sluice keys create --workspace ID [--name NAME] [--capability C]… [--rps N]
                           [--cu-24h MILLI] [--cu-30d MILLI] [--expires-in DURATION]
+                          [--allow-ip CIDR]…
        sluice keys list [--workspace ID]
        sluice keys revoke KEY_ID
        sluice keys rotate KEY_ID [--overlap DURATION]
@@ -117,6 +129,8 @@ rotate   issues a key with the same rights and limits; the old one lives for the
                    (default: ${defaultCapabilities.join(", ")})
 --rps N            requests per second, where that is less than the plan's
 --cu-24h MILLI     limit of any 24 hours, in milli-CU; --cu-30d the same for 30 days
+--allow-ip CIDR    an address or a block such as 10.0.0.0/8 from which the key may be used; may be given several
+                   times (default: from anywhere)
 --expires-in D     such as 45s, 15m, 12h, 30d (default: never)
 --json             one JSON document instead of text
 --config FILE      the pipeline.yaml that names the data folder and the environment`,
@@ -128,6 +142,7 @@ rotate   issues a key with the same rights and limits; the old one lives for the
     "cu-24h": { type: "string" },
     "cu-30d": { type: "string" },
     "expires-in": { type: "string" },
+    "allow-ip": { type: "string", multiple: true },
     overlap: { type: "string" },
   },
   async run(context, values, positionals) {

@@ -1,4 +1,5 @@
 /** Reads the values of options; what is wrong with one is a UsageError that names it. */
+import { isAddressBlock } from "../address-list.ts";
 import { parseDuration, UsageError, type OptionValues } from "./command.ts";
 import { unknown } from "./subcommand.ts";
 
@@ -62,6 +63,18 @@ export function rate(values: OptionValues, option: string): number | undefined {
     throw new UsageError(`--${option}: "${given}" is not a number of requests per second above 0`);
   }
   return rps;
+}
+
+/** Addresses and CIDR blocks, each once; undefined: none was given. */
+export function addresses(values: OptionValues, option: string): string[] | undefined {
+  const given = texts(values, option);
+  for (const each of given ?? []) {
+    if (isAddressBlock(each)) continue;
+    throw new UsageError(
+      `--${option}: "${each}" is not an IP address or a block such as 10.0.0.0/8 or fd00::/8`,
+    );
+  }
+  return given && [...new Set(given)];
 }
 
 /** Milliseconds, up to a century. */

@@ -3,6 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { printFault } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
 import { readUsage, type UsageRow } from "../metering/read-usage.ts";
+import { parseTime } from "../rfc3339.ts";
 import type { Pricing } from "../services/networks.ts";
 import { explain } from "../store/store-error.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
@@ -146,18 +147,12 @@ function csvField(value: string): string {
   return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
 }
 
-/** RFC 3339 section 5.6, or a date alone for its first instant in UTC. */
-const rfc3339 =
-  /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d))?$/;
-
 /** Milliseconds since 1970. */
 function instant(values: OptionValues, option: string): number | undefined {
   const given = text(values, option);
   if (given === undefined) return undefined;
-  const time = rfc3339.test(given) ? Date.parse(given.toUpperCase()) : NaN;
-  // Date.parse lets the 31st of a shorter month run over into the next.
-  const date = new Date(`${given.slice(0, 10)}T00:00:00Z`);
-  if (Number.isNaN(time) || date.toISOString().slice(0, 10) !== given.slice(0, 10)) {
+  const time = parseTime(given);
+  if (time === undefined) {
     throw new UsageError(
       `--${option}: "${given}" is not a time such as 2026-01-31T12:00:00Z or 2026-01-31`,
     );

@@ -1,7 +1,7 @@
 /** `sluice workspaces`: creates, lists, shows and changes workspaces, also while a gateway runs on the same store. */
-import type { Workspace } from "../plugin.ts";
+import type { Workspace, WorkspaceJson } from "../plugin.ts";
 import { notFound } from "../accounts/failed.ts";
-import { workspaceJson, type WorkspaceJson } from "../accounts/json.ts";
+import { workspaceJson } from "../accounts/json.ts";
 import { planNames } from "../accounts/terms.ts";
 import {
   createWorkspace,

@@ -3,6 +3,7 @@
  * in its options schema as `format: "…"`; the published schema carries the pattern, for editors that know no such format.
  */
 import { isIP } from "node:net";
+import { isAddressBlock } from "../address-list.ts";
 
 export interface Format {
   /** Completes "must be …". */
@@ -41,14 +42,6 @@ export function splitUrls(text: string): string[] {
 function isUrl(text: string, schemes: readonly string[]): boolean {
   const url = URL.parse(text);
   return url !== null && url.hostname !== "" && schemes.includes(url.protocol);
-}
-
-function isAddressBlock(text: string): boolean {
-  const [address = "", bits, rest] = text.split("/");
-  const family = isIP(address);
-  if (family === 0 || rest !== undefined || address.includes("%")) return false;
-  if (bits === undefined) return true;
-  return /^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128);
 }
 
 function isListenHost(text: string): boolean {

@@ -1,9 +1,8 @@
 /** Reads settled charges from the journal, also while a gateway writes it: for exports, tests and shipping. */
-import type { DatabaseSync } from "node:sqlite";
 import type { Pricing } from "../services/networks.ts";
-import { number, text } from "../store/row.ts";
+import { text } from "../store/row.ts";
 import { explain } from "../store/store-error.ts";
-import { blob } from "./journal-file.ts";
+import { commitsWithin, NameReader } from "./commits.ts";
 import { one, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, readChargeText, RecordCursor } from "./records.ts";
@@ -41,9 +40,6 @@ export interface UsageRange {
   readonly to?: number | undefined;
 }
 
-/** Commits read at once. Between two reads no transaction is open, so that a long export does not hold back the WAL. */
-const commitsPerRead = 200;
-
 /**
  * The charges of `dataDir` in the order of the journal, those that were settled when it was called. Holds a few hundred
  * commits in memory, never more. Throws StoreError: no journal, unreadable, or of a newer release.
@@ -54,41 +50,15 @@ export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<U
   try {
     const { from = -Infinity, to = Infinity } = range;
     const uid = text(one(db, "SELECT uid FROM journal"), "uid");
-    const last = number(one(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
     const names = new NameReader(db);
-    const page = db.prepare(
-      "SELECT seq, first_at, records FROM commits WHERE seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
-    );
-    for (let next = firstCommit(db, from, last); next <= last;) {
-      const commits = page.all(next, last, commitsPerRead);
-      for (const row of commits) {
-        // Times in the journal never go back.
-        if (number(row, "first_at") >= to) return;
-        const seq = number(row, "seq");
-        next = seq + 1;
-        yield* chargesOf(blob(row["records"]), `chg_${uid}_${seq}`, names, from, to);
-      }
-      if (commits.length === 0) return;
+    for (const { seq, records } of commitsWithin(db, from, to)) {
+      yield* chargesOf(records, `chg_${uid}_${seq}`, names, from, to);
     }
   } catch (error) {
     throw explain(error, file);
   } finally {
     db.close();
   }
-}
-
-/** The first commit that can hold a charge at `from` or later: times ascend with the numbers, so it is bisected. */
-function firstCommit(db: DatabaseSync, from: number, last: number): number {
-  const lastAt = db.prepare("SELECT seq, last_at FROM commits WHERE seq >= ? ORDER BY seq LIMIT 1");
-  let low = 1;
-  let high = last + 1;
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2);
-    const row = lastAt.get(middle);
-    if (row === undefined || number(row, "last_at") >= from) high = middle;
-    else low = number(row, "seq") + 1;
-  }
-  return low;
 }
 
 /** Charges of one commit within [from, to). */
@@ -126,25 +96,5 @@ function* chargesOf(
       estimated: cursor.estimated,
       outcome: outcome === 0 ? "complete" : names.get(outcome),
     };
-  }
-}
-
-/** Names by number; those that a running gateway adds are found when they are first needed. */
-class NameReader {
-  readonly #known = new Map<number, string>();
-  readonly #find: ReturnType<DatabaseSync["prepare"]>;
-
-  constructor(db: DatabaseSync) {
-    this.#find = db.prepare("SELECT name FROM names WHERE id = ?");
-  }
-
-  get(id: number): string {
-    const known = this.#known.get(id);
-    if (known !== undefined) return known;
-    const row = this.#find.get(id);
-    if (row === undefined) throw new Error(`the journal has no name ${id}`);
-    const name = text(row, "name");
-    this.#known.set(id, name);
-    return name;
   }
 }

@@ -13,6 +13,7 @@ import type {
   Metrics,
   Networks,
   Seal,
+  Workspaces,
 } from "../plugin.ts";
 
 export interface Services {
@@ -20,6 +21,7 @@ export interface Services {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly accounts: Accounts;
+  readonly workspaces: Workspaces;
   readonly meter: Meter;
   readonly seal: Seal;
   readonly claims: Claims;

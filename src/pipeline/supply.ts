@@ -51,7 +51,8 @@ export class Supply {
 
   /** A host for one plugin instance; `needs` fills as the plugin asks. */
   hostFor(plugin: string, mode: Host["mode"]): { host: Host; needs: Needs } {
-    const { log, clock, metrics, accounts, meter, seal, claims, evidence } = this.#services;
+    const { log, clock, metrics, accounts, workspaces, meter, seal, claims, evidence } =
+      this.#services;
     const { environment, upstreams, file } = this.#config;
     const needs: Map<string, string> = new Map();
     const note = (need: string): void => void needs.set(need, this.#state(need));
@@ -70,6 +71,7 @@ export class Supply {
       clock,
       metrics,
       accounts,
+      workspaces,
       meter,
       seal,
       claims,

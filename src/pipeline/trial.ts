@@ -10,6 +10,7 @@ import { createDecoder } from "../ledger/decode/decoder.ts";
 import { createWhitelist } from "../ledger/whitelist.ts";
 import { createLog } from "../log.ts";
 import { createMetrics } from "../metrics.ts";
+import type { Workspaces } from "../plugin.ts";
 import { nextGeneration, type Checked, type Judged } from "./load-generation.ts";
 import { createSeal } from "../store/seal.ts";
 import type { Services } from "./services.ts";
@@ -33,6 +34,17 @@ async function trialFaults(sound: Checked): Promise<readonly Fault[]> {
   return [...faults, ...(await fastifyFaults(fastify))];
 }
 
+const unavailable = { kind: "unavailable" } as const;
+const inertWorkspaces: Workspaces = {
+  find: () => unavailable,
+  upgrade: () => unavailable,
+  downgrade: () => unavailable,
+  cancelDowngrade: () => unavailable,
+  purchase: () => unavailable,
+  changes: () => unavailable,
+  usage: () => Promise.resolve(unavailable),
+};
+
 /** No request reaches a trial, so that what these answer never matters. */
 function inertServices(): Services {
   const metrics = createMetrics();
@@ -41,6 +53,7 @@ function inertServices(): Services {
     clock: systemClock,
     metrics,
     accounts: { identify: () => ({ kind: "anonymous", reason: "unauthorized" }) },
+    workspaces: inertWorkspaces,
     meter: { reserve: () => ({ kind: "unavailable" }) },
     seal: createSeal("trial"),
     claims: { claim: () => false, has: () => false },

@@ -1,6 +1,7 @@
 /** The client's address: the socket's, or what trusted proxies say of it. */
-import { BlockList, isIP } from "node:net";
+import { isIP } from "node:net";
 import type { IncomingMessage } from "node:http";
+import { addressList } from "../address-list.ts";
 
 /**
  * Returns a function from a request to its client's address. `X-Forwarded-For` is read from the right, and only as far
@@ -8,18 +9,18 @@ import type { IncomingMessage } from "node:http";
  */
 export function addressReader(trusted: readonly string[]): (request: IncomingMessage) => string {
   if (trusted.length === 0) return socketAddress;
-  const list = blockList(trusted);
+  const isTrusted = addressList(trusted);
   return (request) => {
     const peer = socketAddress(request);
     const header = request.headers["x-forwarded-for"];
-    if (header === undefined || !contains(list, peer)) return peer;
+    if (header === undefined || !isTrusted(peer)) return peer;
     const hops = (Array.isArray(header) ? header.join(",") : header).split(",");
     let client = peer;
     for (const hop of hops.toReversed()) {
       const address = plain(hop.trim());
       if (isIP(address) === 0) break;
       client = address;
-      if (!contains(list, address)) break;
+      if (!isTrusted(address)) break;
     }
     return client;
   };
@@ -29,10 +30,10 @@ export function addressReader(trusted: readonly string[]): (request: IncomingMes
 export function peerReader(
   trusted: readonly string[],
 ): (request: IncomingMessage) => { readonly address: string; readonly trusted: boolean } {
-  const list = blockList(trusted);
+  const isTrusted = addressList(trusted);
   return (request) => {
     const address = socketAddress(request);
-    return { address, trusted: trusted.length > 0 && contains(list, address) };
+    return { address, trusted: trusted.length > 0 && isTrusted(address) };
   };
 }
 
@@ -43,20 +44,4 @@ function socketAddress(request: IncomingMessage): string {
 /** An IPv4 client of a dual-stack socket appears as `::ffff:a.b.c.d`. */
 function plain(address: string): string {
   return address.startsWith("::ffff:") && address.includes(".") ? address.slice(7) : address;
-}
-
-function blockList(entries: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const entry of entries) {
-    const [address = "", prefix] = entry.split("/");
-    const family = isIP(address) === 6 ? "ipv6" : "ipv4";
-    if (prefix === undefined) list.addAddress(address, family);
-    else list.addSubnet(address, Number(prefix), family);
-  }
-  return list;
-}
-
-function contains(list: BlockList, address: string): boolean {
-  const version = isIP(address);
-  return version !== 0 && list.check(address, version === 6 ? "ipv6" : "ipv4");
 }

@@ -2,6 +2,7 @@
 import { mkdirSync } from "node:fs";
 import { openAccounts, type AccountsService } from "../accounts/accounts.ts";
 import { replaceOverrides } from "../accounts/model-overrides.ts";
+import { createWorkspaces } from "../accounts/workspaces-service.ts";
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
 import { Network } from "../inference/network.ts";
@@ -11,7 +12,7 @@ import { openPool } from "../ledger/pool/pool.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
 import { openMeter, type MeterService } from "../metering/meter.ts";
 import type { Services } from "../pipeline/services.ts";
-import type { Clock, Log, Networks } from "../plugin.ts";
+import type { Clock, Log, Networks, Workspace } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import { createSeal, keptSecret } from "../store/seal.ts";
@@ -45,12 +46,18 @@ export async function openServices(
   stack.defer(() => claims.close());
   const compute = openComputePool({ clock, metrics });
   stack.defer(() => compute.close());
+  // Of its own, for one report at a time: decoding must not wait for the sum of a month.
+  const reports = openComputePool({ clock, metrics, threads: 1, queue: 8, timeoutMs: 30_000 });
+  stack.defer(() => reports.close());
+  const purchasedLeft = (workspace: Workspace): number => meter.purchasedLeft(workspace);
+  const workspaces = { dataDir, accounts, purchasedLeft, reports, clock, log };
   const overrides = (network: string) => accounts.overrides(network);
   return {
     log,
     clock,
     metrics,
     accounts,
+    workspaces: createWorkspaces(workspaces),
     meter,
     claims,
     seal: createSeal(secret ?? keptSecret(dataDir)),

@@ -43,6 +43,8 @@ export interface ApiKey {
   readonly rpsLimit: number | undefined;
   readonly cuLimit24hMilli: number | undefined;
   readonly cuLimit30dMilli: number | undefined;
+  /** Addresses and CIDR blocks from which it may be used; undefined: from anywhere. */
+  readonly allowedAddresses: readonly string[] | undefined;
   readonly createdAt: number;
   readonly expiresAt: number | undefined;
   readonly revokedAt: number | undefined;
@@ -61,12 +63,13 @@ export interface KeyPrincipal {
 }
 export interface Anonymous {
   readonly kind: "anonymous";
-  /** The message of the 401 that a protected route answers with. */
+  /** The message of the refusal of a protected route: 403 for the last, which is a valid key out of place, else 401. */
   readonly reason:
     | "missing authorization header"
     | "invalid authorization format"
     | "unauthorized"
-    | "api key has expired";
+    | "api key has expired"
+    | "api key not allowed from this address";
 }
 
 /** Who the agent behind a request says it is (the X-Agent-* headers): bounded text, proves nothing. */
@@ -79,6 +82,9 @@ export interface Agent {
 }
 
 export interface Accounts {
-  /** Who sent this `Authorization` header. Synchronous; never throws; changes are seen within 1 s. */
-  identify(authorization: string | undefined): Principal;
+  /**
+   * Who sent this `Authorization` header, from which address. Synchronous; never throws; changes are seen within 1 s.
+   * Without an address, a key that is bound to some is nobody's.
+   */
+  identify(authorization: string | undefined, address?: string): Principal;
 }

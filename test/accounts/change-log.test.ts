@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { listChanges } from "../../src/accounts/change-log.ts";
 import { revokeKey, rotateKey } from "../../src/accounts/keys.ts";
-import { purchase, schedulePlan, setWorkspace } from "../../src/accounts/workspaces.ts";
+import { downgrade } from "../../src/accounts/plan-changes.ts";
+import { purchase, setWorkspace } from "../../src/accounts/workspaces.ts";
 import { accountsFixture, hour } from "./fixture.ts";
 
 test("every change says who did what to what, and when, and never a key's text", (t) => {
@@ -11,7 +12,7 @@ test("every change says who did what to what, and when, and never a key's text",
   const alice = (): { actor: string; at: number } => ({ actor: "cli:alice", at: clock.now() });
   clock.advance(1_000);
   setWorkspace(db, workspace.id, { plan: "startup" }, alice());
-  schedulePlan(db, workspace.id, { plan: "free", at: start + hour }, alice());
+  downgrade(db, workspace.id, { plan: "free", at: start + hour }, alice());
   const bought = purchase(db, workspace.id, 250, alice());
   const issued = issue();
   const rotated = rotateKey(db, issued.key.id, hour, alice());
@@ -24,7 +25,7 @@ test("every change says who did what to what, and when, and never a key's text",
     [
       ["test", "workspace.create", undefined],
       ["cli:alice", "workspace.set", undefined],
-      ["cli:alice", "workspace.schedule-plan", undefined],
+      ["cli:alice", "workspace.downgrade", undefined],
       ["cli:alice", "workspace.purchase", undefined],
       ["test", "key.create", issued.key.id],
       ["cli:alice", "key.create", rotated.key.id],
@@ -43,7 +44,7 @@ test("every change says who did what to what, and when, and never a key's text",
   assert.deepEqual(changes[3]?.details, { purchaseId: bought.purchaseId, amountCuMilli: 250 });
   const written = JSON.stringify(changes);
   for (const text of [issued.text, rotated.text]) assert.ok(!written.includes(text.slice(-32)));
-  assert.deepEqual(listChanges(db, 7), changes.slice(7));
+  assert.deepEqual(listChanges(db, { after: 7 }), changes.slice(7));
 });
 
 test("the log is append-only", (t) => {

@@ -4,7 +4,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { AccountsService } from "../../src/accounts/accounts.ts";
 import { newKeyText } from "../../src/accounts/key-text.ts";
 import { findKey, listKeys, revokeKey, rotateKey } from "../../src/accounts/keys.ts";
-import { purchase, schedulePlan, setWorkspace } from "../../src/accounts/workspaces.ts";
+import { downgrade } from "../../src/accounts/plan-changes.ts";
+import { purchase, setWorkspace } from "../../src/accounts/workspaces.ts";
 import { systemClock } from "../../src/clock.ts";
 import { runModule, sourceUrl } from "../store/run-module.ts";
 import { accountsFixture, day, hour, known, refusal } from "./fixture.ts";
@@ -76,7 +77,7 @@ test("a workspace's changes reach all its keys: plan, limit, purchase, pending p
   }
   purchase(db, workspace.id, 77, by());
   for (const { workspace: now } of seen()) assert.equal(now.purchasedTotalCuMilli, 77);
-  schedulePlan(db, workspace.id, { plan: "free", at: clock.now() + day }, by());
+  downgrade(db, workspace.id, { plan: "free", at: clock.now() + day }, by());
   for (const { workspace: now } of seen()) assert.equal(now.pendingPlan, "free");
   clock.jump(day);
   for (const principal of seen()) assert.equal(principal.plan.name, "free");

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import * as fc from "fast-check";
 import { newKeyText } from "../../src/accounts/key-text.ts";
 import { revokeKey, rotateKey } from "../../src/accounts/keys.ts";
-import { schedulePlan } from "../../src/accounts/workspaces.ts";
+import { downgrade } from "../../src/accounts/plan-changes.ts";
 import { accountsFixture, day, hour, known, plans, refusal } from "./fixture.ts";
 
 test("a key's header names the key, its workspace, its plan and its rate", (t) => {
@@ -163,7 +163,7 @@ test("the clock decides: when it is set back, an expired key lives again", (t) =
 test("a pending plan is in force from its instant on, without a look at the database", (t) => {
   const { db, by, clock, workspace, issue, open } = accountsFixture(t);
   const at = clock.now() + day;
-  schedulePlan(db, workspace.id, { plan: "free", at }, by());
+  downgrade(db, workspace.id, { plan: "free", at }, by());
   const header = `Bearer ${issue().text}`;
   const accounts = open();
   const before = known(accounts.identify(header));

@@ -24,6 +24,7 @@ const key: KeyRecord = {
   rpsLimit: undefined,
   cuLimit24hMilli: undefined,
   cuLimit30dMilli: undefined,
+  allowedAddresses: undefined,
   createdAt: Date.UTC(2026, 0, 15),
   expiresAt: undefined,
   revokedAt: undefined,

@@ -7,9 +7,9 @@ import {
   findWorkspace,
   listWorkspaces,
   purchase,
-  schedulePlan,
   setWorkspace,
 } from "../../src/accounts/workspaces.ts";
+import { downgrade } from "../../src/accounts/plan-changes.ts";
 import { accountsFixture, day } from "./fixture.ts";
 
 const unknownWorkspace = { failed: "notFound", message: "there is no workspace ws_none" };
@@ -55,26 +55,16 @@ test("an operator sets plan and overage limit separately, and takes the limit aw
 test("a pending plan holds from its time on, not before", (t) => {
   const { db, by, workspace, clock } = accountsFixture(t);
   const at = clock.now() + day;
-  const pending = schedulePlan(db, workspace.id, { plan: "free", at }, by());
+  const pending = downgrade(db, workspace.id, { plan: "free", at }, by());
   assert.deepEqual(pending, { ...workspace, pendingPlan: "free", pendingPlanAt: at });
   assert.ok(!("failed" in pending));
   assert.equal(inForce(pending, at - 1), pending);
   assert.deepEqual(inForce(pending, at), { ...workspace, plan: "free" });
 });
 
-test("calling a pending change off keeps the plan, and keeps a change that is already due", (t) => {
-  const { db, by, workspace, clock } = accountsFixture(t);
-  const at = clock.now() + day;
-  schedulePlan(db, workspace.id, { plan: "free", at }, by());
-  assert.deepEqual(schedulePlan(db, workspace.id, undefined, by()), workspace);
-  schedulePlan(db, workspace.id, { plan: "free", at }, by());
-  clock.advance(day);
-  assert.deepEqual(schedulePlan(db, workspace.id, undefined, by()), { ...workspace, plan: "free" });
-});
-
 test("an operator's plan calls a pending one off", (t) => {
   const { db, by, workspace, clock } = accountsFixture(t);
-  schedulePlan(db, workspace.id, { plan: "free", at: clock.now() + day }, by());
+  downgrade(db, workspace.id, { plan: "free", at: clock.now() + day }, by());
   const set = setWorkspace(db, workspace.id, { plan: "startup" }, by());
   assert.deepEqual(set, { ...workspace, plan: "startup" });
 });
@@ -113,7 +103,7 @@ test("an unknown workspace is said to be unknown, and nothing is recorded", (t) 
   const before = listChanges(db).length;
   assert.equal(findWorkspace(db, "ws_none"), undefined);
   assert.deepEqual(setWorkspace(db, "ws_none", { plan: "free" }, by()), unknownWorkspace);
-  assert.deepEqual(schedulePlan(db, "ws_none", undefined, by()), unknownWorkspace);
+  assert.deepEqual(downgrade(db, "ws_none", { plan: "free", at: 0 }, by()), unknownWorkspace);
   assert.deepEqual(purchase(db, "ws_none", 1, by()), unknownWorkspace);
   assert.equal(listChanges(db).length, before);
 });

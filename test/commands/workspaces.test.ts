@@ -3,7 +3,8 @@ import { statSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { listChanges } from "../../src/accounts/change-log.ts";
 import { openAccountsDatabase } from "../../src/accounts/schema.ts";
-import { findWorkspace, schedulePlan } from "../../src/accounts/workspaces.ts";
+import { downgrade } from "../../src/accounts/plan-changes.ts";
+import { findWorkspace } from "../../src/accounts/workspaces.ts";
 import { UsageError } from "../../src/commands/command.ts";
 import { workspaces } from "../../src/commands/workspaces.ts";
 import { commandLine } from "./command-line.ts";
@@ -78,7 +79,7 @@ test("set changes what is named, at once, and calls a pending plan off", async (
   const id = String(made["id"]);
   using db = openAccountsDatabase(data);
   const at = Date.UTC(2100, 0, 1);
-  schedulePlan(db, id, { plan: "free", at }, { actor: "test", at: Date.now() });
+  downgrade(db, id, { plan: "free", at }, { actor: "test", at: Date.now() });
   const pending = { ...made, pending_plan: "free", pending_plan_at: "2100-01-01T00:00:00.000Z" };
   assert.deepEqual(await json(workspaces, "show", id), pending);
 

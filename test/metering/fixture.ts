@@ -49,6 +49,7 @@ export function principalOf({ key, workspace, plan }: Wanted = {}): KeyPrincipal
       rpsLimit: undefined,
       cuLimit24hMilli: undefined,
       cuLimit30dMilli: undefined,
+      allowedAddresses: undefined,
       createdAt: 0,
       expiresAt: undefined,
       revokedAt: undefined,

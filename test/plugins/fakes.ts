@@ -31,6 +31,15 @@ export function fakeHost(more: Partial<Host> = {}): Host {
     clock: manualClock(),
     metrics: createMetrics(),
     accounts: { identify: () => missing },
+    workspaces: {
+      find: () => ({ kind: "unavailable" }),
+      upgrade: () => ({ kind: "unavailable" }),
+      downgrade: () => ({ kind: "unavailable" }),
+      cancelDowngrade: () => ({ kind: "unavailable" }),
+      purchase: () => ({ kind: "unavailable" }),
+      changes: () => ({ kind: "unavailable" }),
+      usage: () => Promise.resolve({ kind: "unavailable" }),
+    },
     meter: { reserve: () => ({ kind: "unavailable" }) },
     tools: {
       list: [],
@@ -74,6 +83,7 @@ export function keyPrincipal(
     rpsLimit: undefined,
     cuLimit24hMilli: undefined,
     cuLimit30dMilli: undefined,
+    allowedAddresses: undefined,
     createdAt: 0,
     expiresAt: undefined,
     revokedAt: undefined,
