@@ -4,6 +4,7 @@
  * The flag above: 8 MiB for new objects instead of 16 to 32. Measured under load: 35 MiB less memory at the same CPU.
  */
 import { existsSync } from "node:fs";
+import { enableCompileCache } from "node:module";
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs, type ParseArgsConfig } from "node:util";
@@ -28,6 +29,12 @@ const commonOptions = {
 
 const shippedPipeline = fileURLToPath(new URL("../pipeline.yaml", import.meta.url));
 
+// What was compiled once is there at the next start, which then takes a fifth less.
+enableCompileCache();
+// Whoever reads our output may have seen enough (`sluice check | head`).
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+});
 process.exitCode = await main(process.argv.slice(2));
 
 async function main(argv: readonly string[]): Promise<0 | 1 | 2> {

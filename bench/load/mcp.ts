@@ -9,6 +9,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { builtEntry } from "./built.ts";
 import { load, type LoadResult } from "./client.ts";
 import { startPeer, type Peer } from "./process.ts";
 
@@ -138,7 +139,15 @@ async function sluice(
   writeFileSync(file, JSON.stringify(pipeline));
   const { id } = command(file, "workspaces", "create", "--name", "bench", "--plan", "enterprise");
   const { key } = command(file, "keys", "create", "--workspace", id ?? "");
-  const start = [node, join(root, "src/main.ts"), "start", "--json", "--config", file];
+  const start = [
+    node,
+    "--max-semi-space-size=8",
+    builtEntry(),
+    "start",
+    "--json",
+    "--config",
+    file,
+  ];
   const env = { PORT: "0", ADMIN_PORT: "0" };
   const started = await startPeer(start, { core: 0, env });
   const authorization = `authorization: Bearer ${key}`;

@@ -10,6 +10,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { builtEntry } from "./built.ts";
 import { load, type LoadResult } from "./client.ts";
 import { issueKey } from "./key.ts";
 import { freePort, listening } from "./ports.ts";
@@ -30,7 +31,6 @@ const seconds = Number(values.seconds);
 const gatewayCore = 0;
 const loadCore = 1;
 const here = import.meta.dirname;
-const root = join(here, "../..");
 
 interface Target {
   readonly name: string;
@@ -80,7 +80,7 @@ function sluice(name: string, variant: Variant): Target {
       writeFileSync(file, pipeline(variant, folder));
       const env = { DATA_DIR: data, PORT: "0", ADMIN_PORT: "0", LEDGER_RPC_URL: nodeUrl(nodePort) };
       const key = issueKey(file, env);
-      const entry = ["--max-semi-space-size=8", join(root, "src/main.ts")];
+      const entry = ["--max-semi-space-size=8", builtEntry()];
       const command = [node, ...entry, "start", "--json", "--config", file];
       const peer = await startPeer(command, { core: gatewayCore, env });
       return { peer, headers: [`authorization: Bearer ${key}`] };
