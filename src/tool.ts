@@ -7,6 +7,7 @@ import type { Content, Dialogue, Prompt, Questions, ResourceTemplate } from "./p
 import type { Capability, KeyPrincipal } from "./services/accounts.ts";
 import type { JsonSchema } from "./services/json.ts";
 import type { Charge } from "./services/meter.ts";
+import type { TraceSpan } from "./services/trace.ts";
 
 /** Hints for agents, as the Model Context Protocol defines them. `write` tools may not claim `readOnlyHint`. */
 export interface ToolAnnotations {
@@ -151,6 +152,8 @@ export interface ToolCaller {
    */
   readonly confirmationToken?: string | undefined;
   readonly dialogue?: Dialogue | undefined;
+  /** Where the call's own span goes, while its exchange is traced. */
+  readonly trace?: TraceSpan | undefined;
 }
 
 /** How one call ended. */

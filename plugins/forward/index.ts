@@ -2,9 +2,15 @@
  * Surface `forward`: sends the request on to an upstream as it came and streams the answer back as it comes. Bodies are
  * held in neither direction.
  */
-import { defineSurface, refuse, type FieldChanges } from "sluice-gateway/plugin";
+import { defineSurface, refuse, type FieldChanges, type TraceSpan } from "sluice-gateway/plugin";
 import { fieldFaults, urlFault } from "./faults.ts";
 import { mapTarget } from "./target.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    trace: TraceSpan;
+  }
+}
 
 interface Options {
   readonly upstream: string;
@@ -68,6 +74,8 @@ export default defineSurface<Options>({
     },
   },
 
+  wants: { trace: "answer" },
+
   check(options, host) {
     const upstream = host.upstream(options.upstream);
     if (upstream === undefined) {
@@ -94,7 +102,7 @@ export default defineSurface<Options>({
     return {
       answer(x) {
         const mapped = mapTarget(x.request, options);
-        if (mapped.kind === "target") return forwarder.forward(x, mapped.target);
+        if (mapped.kind === "target") return forwarder.forward(x, mapped.target, x.peek("trace"));
         return mapped.kind === "outside"
           ? refuse("GATEWAY_NOT_FOUND")
           : refuse("GATEWAY_INVALID_PARAMS", { message: "the path has dot segments" });

@@ -68,6 +68,7 @@ export function runTool(call: Call, wanted: ToolCall): Promise<ToolOutcome> {
     signal: wanted.abortsWithClient === true ? x.signal : never,
     confirmationToken: wanted.confirmationToken,
     dialogue: wanted.dialogue,
+    trace: x.peek("trace"),
     ...(events !== undefined && {
       progress: (done: number, total?: number, message?: string) =>
         events.progress(done, total, message),

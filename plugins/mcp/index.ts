@@ -10,6 +10,7 @@ import {
   type Host,
   type Principal,
   type Reply,
+  type TraceSpan,
 } from "sluice-gateway/plugin";
 import type { Call, Server } from "./call.ts";
 import { createDialogues } from "./dialogue.ts";
@@ -27,6 +28,7 @@ declare module "sluice-gateway/plugin" {
     principal: Principal;
     charge: Charge;
     requestId: string;
+    trace: TraceSpan;
   }
 }
 
@@ -83,7 +85,7 @@ export default defineSurface<Options>({
     additionalProperties: false,
   },
   needs: { principal: "answer", charge: "answer" },
-  wants: { requestId: "answer" },
+  wants: { requestId: "answer", trace: "answer" },
   start(options, host) {
     const server = createServer(options, host);
     const guard = createGuard(options);

@@ -13,6 +13,7 @@ import {
   type Principal,
   type Reply,
   type ToolCaller,
+  type TraceSpan,
 } from "sluice-gateway/plugin";
 import { codes } from "./codes.ts";
 import { createRequests, type Answer, type Requests } from "./requests.ts";
@@ -22,6 +23,7 @@ declare module "sluice-gateway/plugin" {
     charge: Charge;
     principal: Principal;
     requestId: string;
+    trace: TraceSpan;
   }
 }
 
@@ -49,7 +51,7 @@ export default defineSurface({
   name: "tool-rpc",
   description: "Answers tools.list and tools.call as JSON-RPC 2.0, single calls and arrays.",
   needs: { principal: "answer", charge: "answer" },
-  wants: { requestId: "answer" },
+  wants: { requestId: "answer", trace: "answer" },
   start(_, host) {
     const requests = createRequests(host.tools);
     return {
@@ -68,6 +70,7 @@ function answer(host: Host, requests: Requests, x: Exchange): Reply | Promise<Re
     requestId: x.peek("requestId") ?? "",
     charge: x.get("charge"),
     signal: x.signal,
+    trace: x.peek("trace"),
   };
   const body = host.readJsonRpc(x.body ?? noBody, mostItems);
   if (body.kind === "single") return single(requests, body.item, caller);

@@ -1,5 +1,6 @@
 /** The services `host.upstream` and `host.forwarder`: implemented in src/stream. */
 import type { Exchange, Reply } from "../plugin.ts";
+import type { TraceSpan } from "./trace.ts";
 
 /** What changes on the way through a forwarder. Header names in any case. */
 export interface ForwardOptions {
@@ -21,9 +22,10 @@ export interface Forwarder {
   /**
    * Sends the request on, with `target` (path and query, `/…`) in place of its own, and streams the answer back.
    * Resolves to a Reply when nothing reached the client (503 of a failed upstream, 413), to undefined when the
-   * answer has ended, however it did. Rejects only for bugs.
+   * answer has ended, however it did. Rejects only for bugs. With `trace` the request has a span below it, whose context
+   * the upstream gets in place of the client's, unless the options set or remove `traceparent` or `tracestate`.
    */
-  forward(x: Exchange, target?: string): Promise<Reply | undefined>;
+  forward(x: Exchange, target?: string, trace?: TraceSpan): Promise<Reply | undefined>;
 }
 
 /** An upstream of pipeline.yaml as written there, defaults filled in. */

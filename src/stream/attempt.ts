@@ -11,7 +11,7 @@
  */
 import type { Dispatcher } from "undici";
 import { refuse } from "../errors.ts";
-import type { Counter, Exchange, Reply, Sink } from "../plugin.ts";
+import type { ChildSpan, Counter, Exchange, Reply, Sink } from "../plugin.ts";
 import { responseFields, trailerFields, type FieldRules } from "./headers.ts";
 import { UploadError, type Upload } from "./upload.ts";
 import type { Member, UpstreamPools, Waiting } from "./upstream.ts";
@@ -32,6 +32,8 @@ export interface Outgoing {
   readonly target: string;
   readonly headers: string[];
   readonly body: Buffer | Upload | null;
+  /** Covers all attempts; ended here. */
+  readonly span: ChildSpan | undefined;
 }
 
 type Resolve = (reply: Reply | undefined) => void;
@@ -67,6 +69,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   #phase: "connecting" | "sent" | "answering" | "done" = "connecting";
   #member: Member | undefined;
   #controller: Dispatcher.DispatchController | undefined;
+  #status = 0;
   /** The first byte of an answer has arrived. */
   #answered = false;
   #sink: Sink | undefined;
@@ -130,10 +133,12 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     const raw = controller.rawHeaders as Buffer[];
     const fields = responseFields(raw, { method, status, headers }, this.#plan.answerRules);
     if (status < 200) return fields && this.#x.informational(status, fields);
+    this.#outgoing.span?.set({ "http.response.status_code": status });
     if (fields === undefined) {
       this.#refuse("broken");
       return controller.abort(abandoned);
     }
+    this.#status = status;
     this.#phase = "answering";
     this.#opening = true;
     this.#x.stream(status, fields).then(
@@ -170,6 +175,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
       else this.#refuse(timedOut ? "timedOut" : "broken");
     } else if (code === "UND_ERR_INVALID_ARG" || code === "UND_ERR_NOT_SUPPORTED") {
       this.#finish(
+        "invalid",
         refuse("GATEWAY_INVALID_PARAMS", { message: "the request cannot be forwarded" }),
       );
     } else this.#unreachable();
@@ -199,7 +205,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   }
 
   #notOpened(error: unknown, controller: Dispatcher.DispatchController): void {
-    this.#finish();
+    this.#finish("internal");
     controller.abort(abandoned);
     this.#reject(error);
   }
@@ -207,13 +213,15 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   #end(sink: Sink): void {
     this.#phase = "done";
     this.#x.onAbort = undefined;
+    // For a client every status from 400 on is an error (OpenTelemetry's conventions for HTTP).
+    this.#outgoing.span?.end(this.#status < 400 ? undefined : String(this.#status));
     sink.end(this.#trailers).then(() => this.#resolve(undefined), this.#reject);
   }
 
   /** The client has left. */
   aborted(): void {
     this.#sink?.fail("upstreamFailed");
-    this.#finish();
+    this.#finish("clientLeft");
     this.#controller?.abort(abandoned);
   }
 
@@ -251,6 +259,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     if (this.#phase === "answering") return this.#cut("broken");
     const tooLarge = error.reason === "tooLarge";
     this.#finish(
+      tooLarge ? "tooLarge" : "clientLeft",
       refuse("GATEWAY_INVALID_PARAMS", {
         status: tooLarge ? 413 : 400,
         message: tooLarge ? "the body is too large" : "the body broke off",
@@ -260,7 +269,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
 
   #refuse(reason: FailureReason): void {
     this.#plan.failures[reason].add(1);
-    this.#finish(refuse("GATEWAY_SERVICE_UNAVAILABLE"));
+    this.#finish(reason, refuse("GATEWAY_SERVICE_UNAVAILABLE"));
   }
 
   /** The head has gone, or is about to: only a cut connection tells the client that the rest is missing. */
@@ -268,11 +277,13 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     this.#plan.failures[reason].add(1);
     if (reason === "timedOut") this.#failure = "timedOut";
     this.#sink?.fail(this.#failure);
-    this.#finish();
+    this.#finish(reason);
   }
 
-  #finish(reply?: Reply): void {
+  /** Ends it without an answer, or in the middle of one. `error`: why, for the span. */
+  #finish(error: string, reply?: Reply): void {
     this.#phase = "done";
+    this.#outgoing.span?.end(error);
     this.#plan.upstream.done(this);
     this.#x.onAbort = undefined;
     const { body } = this.#outgoing;

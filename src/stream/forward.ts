@@ -1,8 +1,16 @@
 /** Forwards whole exchanges to an upstream: what is sent, and with what limits. How it travels is attempt.ts. */
 import { refuse } from "../errors.ts";
-import type { Exchange, ForwardOptions, Forwarder, Metrics, Reply } from "../plugin.ts";
+import type {
+  ChildSpan,
+  Exchange,
+  ForwardOptions,
+  Forwarder,
+  Metrics,
+  Reply,
+  RequestHead,
+} from "../plugin.ts";
 import { send, type FailureReason, type ForwardPlan, type Outgoing } from "./attempt.ts";
-import { requestFields, requestRules, responseRules } from "./headers.ts";
+import { requestFields, requestRules, responseRules, tracedRules } from "./headers.ts";
 import { Upload } from "./upload.ts";
 import type { UpstreamPools } from "./upstream.ts";
 
@@ -13,6 +21,7 @@ export function createForwarder(
   metrics: Metrics,
 ): Forwarder {
   const rules = requestRules(options.request, options.passAuthorization);
+  const traced = tracedRules(rules);
   const mostBytes = options.bodyBytes ?? Infinity;
   const plan: ForwardPlan = {
     upstream,
@@ -20,22 +29,32 @@ export function createForwarder(
     failures: failureCounters(upstream.name, metrics),
   };
   return {
-    forward(x, target = x.request.target) {
+    forward(x, target = x.request.target, trace) {
       const { request } = x;
       const bytes = announcedBytes(x);
       if (bytes > mostBytes) return Promise.resolve(tooLarge());
       const { method } = request;
-      const headers = requestFields(request, rules);
-      if (x.body !== undefined) return send(x, plan, { method, target, headers, body: x.body });
-      if (!request.hasBody) return send(x, plan, { method, target, headers, body: null });
+      const span = trace?.child(method, "client", {
+        "http.request.method": method,
+        "sluice.upstream": upstream.name,
+      });
+      const headers = fieldsWith(span, request);
+      const head = { method, target, headers, span };
+      if (x.body !== undefined) return send(x, plan, { ...head, body: x.body });
+      if (!request.hasBody) return send(x, plan, { ...head, body: null });
       const mayBeHere = bytes > 0 && bytes <= oneRead && request.headers["expect"] === undefined;
-      if (mayBeHere) return sendArrived(x, plan, { method, target, headers }, bytes);
+      if (mayBeHere) return sendArrived(x, plan, head, bytes);
       // undici frames the body: by this length, whose bytes it counts, or chunked.
       if (bytes > 0) headers.push("content-length", String(bytes));
       const body = new Upload(() => x.bodyStream(), mostBytes);
-      return send(x, plan, { method, target, headers, body });
+      return send(x, plan, { ...head, body });
     },
   };
+
+  function fieldsWith(span: ChildSpan | undefined, request: RequestHead): string[] {
+    if (span === undefined || traced === undefined) return requestFields(request, rules);
+    return [...requestFields(request, traced), ...span.headers];
+  }
 }
 
 /** What one read from a socket brings at most: a body of that size often comes with its head. */
@@ -53,7 +72,10 @@ async function sendArrived(
 ): Promise<Reply | undefined> {
   const source = x.bodyStream();
   await Promise.resolve();
-  if (x.clientLeft) return undefined;
+  if (x.clientLeft) {
+    head.span?.end("clientLeft");
+    return undefined;
+  }
   if (source.readableLength === bytes) {
     // A byte stream without an encoding reads Buffers; all of it was there.
     const body = source.read() as Buffer;

@@ -53,6 +53,20 @@ export function requestRules(changes: FieldChanges = {}, passAuthorization = fal
   return compile(dropped, changes);
 }
 
+/**
+ * The same for requests that carry a trace context of ours: the client's makes room for it. Undefined where the operator
+ * has said what an upstream sees of traces.
+ */
+export function tracedRules(rules: FieldRules): FieldRules | undefined {
+  const names = ["traceparent", "tracestate"];
+  if (names.some((name) => rules.dropped.has(name))) return undefined;
+  return {
+    dropped: new Set([...rules.dropped, ...names]),
+    lengths: names.reduce((lengths, { length }) => lengths | lengthBit(length), rules.lengths),
+    added: rules.added,
+  };
+}
+
 export function responseRules(changes: FieldChanges = {}): FieldRules {
   return compile(hopByHop, changes);
 }

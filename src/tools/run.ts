@@ -2,6 +2,7 @@
 import { gatewayErrors } from "../errors.ts";
 import type { Clock } from "../services/clock.ts";
 import type { Log } from "../services/log.ts";
+import type { ChildSpan } from "../services/trace.ts";
 import {
   toolFailure,
   type ToolCaller,
@@ -43,6 +44,7 @@ export class ToolRun {
   readonly #depth: number;
   readonly #parts: RunParts;
   readonly #startedAt: number;
+  readonly #span: ChildSpan | undefined;
   #aborter: AbortController | undefined;
   #ended = false;
   /** What the calls that this one made have cost, milli-CU. */
@@ -54,6 +56,11 @@ export class ToolRun {
     this.#depth = depth;
     this.#parts = parts;
     this.#startedAt = parts.clock.monotonic();
+    const { name } = catalogued.tool;
+    this.#span = caller.trace?.child(`execute_tool ${name}`, "internal", {
+      "gen_ai.operation.name": "execute_tool",
+      "gen_ai.tool.name": name,
+    });
   }
 
   /** Never rejects: whatever throws on the way is a bug, told as GATEWAY_INTERNAL_ERROR. */
@@ -192,7 +199,7 @@ export class ToolRun {
   ): Promise<ToolOutcome> {
     const { principal, requestId, charge } = this.#caller;
     const signal = earlier === undefined ? own : AbortSignal.any([own, earlier]);
-    const caller: ToolCaller = { principal, requestId, charge, signal };
+    const caller: ToolCaller = { principal, requestId, charge, signal, trace: this.#span };
     const outcome = await this.#parts.tools.callAt(this.#depth + 1, tool, input, caller);
     if (outcome.ok) this.#nestedMilli += outcome.usedCUMilli;
     return outcome;
@@ -208,12 +215,15 @@ export class ToolRun {
     metrics.succeeded.add(1);
     metrics.seconds.observe(latencyMs / 1000);
     const usedCUMilli = costMilli + this.#nestedMilli;
+    this.#span?.set({ "sluice.cu.used_milli": usedCUMilli });
+    this.#span?.end();
     return { ok: true, tool: tool.name, json, usedCUMilli, latencyMs, usage, links, content };
   }
 
   #failed(failure: ToolFailure): ToolOutcome {
     const { tool, metrics } = this.#catalogued;
     metrics.failed(failure.code);
+    this.#span?.end(failure.code);
     return { ...failure, tool: tool.name, latencyMs: this.#latency() };
   }
 

@@ -1,0 +1,100 @@
+/**
+ * What the span of an exchange says: the conventions for HTTP servers (https://opentelemetry.io/docs/specs/semconv/http/http-spans/),
+ * those for agents, and under `sluice.` what only a gateway knows. No header and no query: they may hold secrets.
+ */
+import {
+  redact,
+  type Agent,
+  type Exchange,
+  type Outcome,
+  type RequestHead,
+  type SpanAttributes,
+} from "sluice-gateway/plugin";
+
+/** Others are `_OTHER`: a name that clients choose must stay one of few. */
+const methods: ReadonlySet<string> = new Set([
+  "CONNECT",
+  "DELETE",
+  "GET",
+  "HEAD",
+  "OPTIONS",
+  "PATCH",
+  "POST",
+  "PUT",
+  "QUERY",
+  "TRACE",
+]);
+
+export function nameOf(x: Exchange): string {
+  const { method } = x.request;
+  const route = routeOf(x);
+  const name = methods.has(method) ? method : "HTTP";
+  return route === undefined ? name : `${name} ${route}`;
+}
+
+/** What is known at once. The address is the socket's, which is forgotten once the client has left. */
+export function arrivalOf(x: Exchange): Record<string, string> {
+  const { method, path, address } = x.request;
+  const known = methods.has(method);
+  const route = routeOf(x);
+  return {
+    "http.request.method": known ? method : "_OTHER",
+    ...(!known && { "http.request.method_original": method }),
+    ...(route !== undefined && { "http.route": route }),
+    "url.scheme": schemeOf(x.request),
+    // The path is the client's word; a key pasted there must not stay.
+    "url.path": path.includes("gateway_") ? redact(path) : path,
+    "client.address": address,
+  };
+}
+
+/** `failed` follows the convention for servers: what the client did wrong is no error of ours. */
+export function endOf(
+  x: Exchange,
+  outcome: Outcome,
+): { readonly attributes: SpanAttributes; readonly failed: boolean } {
+  const { status, bodyBytes, code } = x.sent;
+  const principal = x.peek("principal");
+  const key = principal?.kind === "key" ? principal.key : undefined;
+  const requestId = x.peek("requestId");
+  const broken = outcome === "upstreamFailed" || outcome === "timedOut";
+  const failed = status >= 500 || broken;
+  const failure = failed ? (broken ? outcome : String(status)) : undefined;
+  return {
+    failed,
+    attributes: {
+      "http.response.status_code": status === 0 ? undefined : status,
+      "http.response.body.size": bodyBytes,
+      "error.type": code ?? failure,
+      "sluice.outcome": outcome,
+      "sluice.request.id": requestId?.includes("gateway_") === true ? redact(requestId) : requestId,
+      "sluice.key.id": key?.id,
+      "sluice.workspace.id": key?.workspaceId,
+      "sluice.cu.used_milli": x.peek("charge")?.usedMilli,
+      ...agentAttributes(x.peek("agent")),
+    },
+  };
+}
+
+function agentAttributes(agent: Agent | undefined): SpanAttributes | undefined {
+  return (
+    agent && {
+      "gen_ai.agent.name": agent.name,
+      "gen_ai.agent.version": agent.version,
+      "gen_ai.conversation.id": agent.sessionId,
+      "sluice.agent.provider": agent.provider,
+      "sluice.agent.capabilities": agent.capabilities,
+    }
+  );
+}
+
+/** Undefined for what no route matched. */
+function routeOf(x: Exchange): string | undefined {
+  const { path } = x.route;
+  return path.startsWith("/") ? path : undefined;
+}
+
+/** The client's own, where a trusted proxy tells it. */
+function schemeOf({ peer, headers }: RequestHead): string {
+  return peer.trusted && headers["x-forwarded-proto"] === "https" ? "https" : "http";
+}

@@ -1,0 +1,39 @@
+/** The hooks of the step where traces are wanted. Loads OpenTelemetry's SDK: imported only then. */
+import { SpanKind } from "@opentelemetry/api";
+import type { Exchange, Host, StepHooks } from "sluice-gateway/plugin";
+import type { TraceSettings } from "./environment.ts";
+import { openExport } from "./export.ts";
+import { arrivalOf, endOf, nameOf } from "./http-attributes.ts";
+import { LiveSpan } from "./live-span.ts";
+import { parentOf } from "./trace-context.ts";
+
+export function startTracing(settings: TraceSettings, host: Host): StepHooks {
+  const { clock, version } = host;
+  const spans = openExport(settings, host);
+  const tracer = spans.provider.getTracer("sluice-gateway", version);
+  return {
+    requestHeaders(x) {
+      const begun = tracer.startSpan(
+        nameOf(x),
+        { kind: SpanKind.SERVER, startTime: x.arrivedAt, attributes: arrivalOf(x) },
+        parentOf(x.request.headers),
+      );
+      const offsetMs = x.arrivedAt - x.arrivedMonotonic;
+      x.set("trace", new LiveSpan(begun, { tracer, clock, offsetMs }));
+    },
+    settled(x, outcome) {
+      const span = spanOf(x);
+      if (!span.recorded) return;
+      const { attributes, failed } = endOf(x, outcome);
+      span.set(attributes);
+      if (failed) span.fail();
+      span.end();
+    },
+    stop: () => spans.close(),
+  };
+}
+
+function spanOf(x: Exchange): LiveSpan {
+  // A slot has one provider, and this step puts nothing else into it.
+  return x.get("trace") as LiveSpan;
+}
