@@ -17,6 +17,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   check: async () => (await import("./commands/check.ts")).check,
   keys: async () => (await import("./commands/keys.ts")).keys,
   workspaces: async () => (await import("./commands/workspaces.ts")).workspaces,
+  audit: async () => (await import("./commands/audit.ts")).audit,
   usage: async () => (await import("./commands/usage.ts")).usage,
   docs: async () => (await import("./commands/docs.ts")).docs,
 };

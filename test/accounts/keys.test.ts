@@ -24,6 +24,7 @@ test("a key is found as it was made, and its text is its own", (t) => {
     rpsLimit: 0.5,
     cuLimit24hMilli: 0,
     cuLimit30dMilli: 9_000,
+    allowedAddresses: ["192.0.2.0/24", "fd00::1"],
     expiresAt: clock.now() + day,
   });
   assert.match(text, /^gateway_stage_[0-9a-f]{32}$/);
@@ -38,6 +39,7 @@ test("a key is found as it was made, and its text is its own", (t) => {
     rpsLimit: 0.5,
     cuLimit24hMilli: 0,
     cuLimit30dMilli: 9_000,
+    allowedAddresses: ["192.0.2.0/24", "fd00::1"],
     createdAt: clock.now(),
     expiresAt: clock.now() + day,
     revokedAt: undefined,

@@ -1,0 +1,20 @@
+/** From what the service says to what the client gets. */
+import { refuse, type Reply, type WorkspaceAnswer } from "sluice-gateway/plugin";
+
+const notFound = refuse("GATEWAY_NOT_FOUND");
+const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
+
+/** `body` turns what was done into the body of the 200. */
+export function replyTo<T>(
+  answer: WorkspaceAnswer<T>,
+  body: (value: T) => string | Uint8Array = (value) => JSON.stringify(value),
+): Reply {
+  if (answer.kind === "done") {
+    const headers = ["content-type", "application/json"];
+    return { status: 200, headers, body: body(answer.value) };
+  }
+  if (answer.kind === "notFound") return notFound;
+  if (answer.kind === "unavailable") return unavailable;
+  const code = answer.kind === "conflict" ? "GATEWAY_CONFLICT" : "GATEWAY_INVALID_PARAMS";
+  return refuse(code, { message: answer.message });
+}

@@ -1,0 +1,82 @@
+/** What may be done with a workspace, each with the JSON Schema of its body. */
+import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
+import {
+  refuse,
+  type ChangedBy,
+  type Exchange,
+  type PlanName,
+  type Reply,
+  type Workspaces,
+} from "sluice-gateway/plugin";
+import { replyTo } from "./answer.ts";
+
+export type ChangeName = "upgrade" | "downgrade" | "cancel-downgrade" | "purchase";
+
+export interface Change {
+  /** The body is `{}`, and may as well be left out. */
+  readonly takesNothing: boolean;
+  run(workspaces: Workspaces, id: string, x: Exchange, by: ChangedBy): Reply;
+}
+
+/** A small body must not ask for a large answer. */
+const mostViolations = 20;
+
+const ajv = new Ajv2020({ allErrors: true });
+
+const isPlan = ajv.compile<{ readonly plan: PlanName }>({
+  type: "object",
+  properties: { plan: { enum: ["free", "developer", "startup", "enterprise"] } },
+  required: ["plan"],
+  additionalProperties: false,
+});
+const isAmount = ajv.compile<{ readonly amount_cu_milli: number }>({
+  type: "object",
+  properties: {
+    amount_cu_milli: { type: "integer", minimum: 1, maximum: Number.MAX_SAFE_INTEGER },
+  },
+  required: ["amount_cu_milli"],
+  additionalProperties: false,
+});
+const isNothing = ajv.compile<object>({ type: "object", additionalProperties: false });
+
+export const changes: Readonly<Record<ChangeName, Change>> = {
+  upgrade: change(isPlan, (workspaces, id, body, by) =>
+    replyTo(workspaces.upgrade(id, body.plan, by)),
+  ),
+  downgrade: change(isPlan, (workspaces, id, body, by) =>
+    replyTo(workspaces.downgrade(id, body.plan, by)),
+  ),
+  "cancel-downgrade": change(isNothing, (workspaces, id, _, by) =>
+    replyTo(workspaces.cancelDowngrade(id, by)),
+  ),
+  purchase: change(isAmount, (workspaces, id, body, by) =>
+    replyTo(workspaces.purchase(id, body.amount_cu_milli, by)),
+  ),
+};
+
+function change<T extends object>(
+  isBody: ValidateFunction<T>,
+  run: (workspaces: Workspaces, id: string, body: T, by: ChangedBy) => Reply,
+): Change {
+  const takesNothing = isBody({});
+  return {
+    takesNothing,
+    run(workspaces, id, x, by) {
+      const isLeftOut = takesNothing && (x.body === undefined || x.body.length === 0);
+      const json = isLeftOut ? { ok: true as const, value: {} } : x.json();
+      if (!json.ok) {
+        return refuse("GATEWAY_INVALID_PARAMS", { message: "the body is not valid JSON" });
+      }
+      const { value } = json;
+      return isBody(value) ? run(workspaces, id, value, by) : violated(isBody.errors ?? []);
+    },
+  };
+}
+
+function violated(errors: readonly ErrorObject[]): Reply {
+  const violations = errors.slice(0, mostViolations).map(({ instancePath, message }) => ({
+    path: `/body${instancePath}`,
+    reason: message ?? "is not allowed",
+  }));
+  return refuse("GATEWAY_SCHEMA_VIOLATION", { details: { violations } });
+}

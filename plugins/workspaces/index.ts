@@ -1,0 +1,83 @@
+/** Surface `workspaces`: one thing that may be seen of a workspace, or done with it (decisions.md section 10). */
+import {
+  defineSurface,
+  type Exchange,
+  type Host,
+  type Principal,
+  type Reply,
+  type SurfaceHooks,
+} from "sluice-gateway/plugin";
+import { changes, type ChangeName } from "./changes.ts";
+import { caller } from "./permission.ts";
+import { isView, views, type ViewName } from "./views.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    principal: Principal;
+    requestId: string;
+  }
+}
+
+interface Options {
+  readonly do: ViewName | ChangeName;
+}
+
+/** decisions.md section 4. */
+const bodyBytes = 1024 * 1024;
+
+export default defineSurface<Options>({
+  name: "workspaces",
+  description: "Shows a workspace, its usage and its changes; changes its plan; sells it credit.",
+  options: {
+    type: "object",
+    properties: {
+      do: {
+        description: "What the route is for; its path has the workspace as `{id}`.",
+        enum: [
+          "show",
+          "usage",
+          "audit",
+          "upgrade",
+          "downgrade",
+          "cancel-downgrade",
+          "purchase",
+        ] satisfies Options["do"][],
+      },
+    },
+    required: ["do"],
+    additionalProperties: false,
+  },
+  needs: { principal: "answer" },
+  wants: { requestId: "answer" },
+  start: ({ do: wanted }, host) =>
+    isView(wanted) ? showing(wanted, host) : changing(wanted, host),
+});
+
+function showing(wanted: ViewName, { workspaces }: Host): SurfaceHooks {
+  const view = views[wanted];
+  return {
+    answer(x) {
+      const { id = "" } = x.request.params;
+      const { refused } = caller(x.get("principal"), id);
+      return refused ?? view(workspaces, id, x);
+    },
+  };
+}
+
+/**
+ * Everything from the body to the reply is one synchronous step, so that a transaction around it holds the change and
+ * the reply, or neither.
+ */
+function changing(wanted: ChangeName, { workspaces }: Host): SurfaceHooks {
+  const change = changes[wanted];
+  return {
+    body: { bytes: bodyBytes, ...(!change.takesNothing && { types: ["application/json"] }) },
+    answer(x: Exchange): Reply {
+      const { id = "" } = x.request.params;
+      const { refused, key } = caller(x.get("principal"), id);
+      if (refused !== undefined) return refused;
+      const by = { actor: key.id, requestId: x.peek("requestId") ?? "" };
+      return change.run(workspaces, id, x, by);
+    },
+  };
+}

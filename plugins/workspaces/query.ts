@@ -1,0 +1,50 @@
+/** Reads the query of a request: known names only, each once. */
+import { parseTime } from "sluice-gateway/plugin";
+
+/** What a parameter says, or what is wrong with it, completing "must be …". */
+export type Read<T> = { readonly value: T } | { readonly mustBe: string };
+
+type Readers = Readonly<Record<string, (text: string) => Read<unknown>>>;
+type Values<R extends Readers> = {
+  readonly [N in keyof R]?: R[N] extends (text: string) => Read<infer T> ? T : never;
+};
+
+export function queryOf<R extends Readers>(
+  query: string,
+  readers: R,
+): { readonly values: Values<R> } | { readonly wrong: string } {
+  const values: Record<string, unknown> = {};
+  for (const [name, text] of new URLSearchParams(query)) {
+    const reader = Object.hasOwn(readers, name) ? readers[name] : undefined;
+    if (reader === undefined) {
+      return { wrong: `unknown parameter; there are ${Object.keys(readers).join(", ")}` };
+    }
+    if (Object.hasOwn(values, name)) return { wrong: `${name} stands twice` };
+    const read = reader(text);
+    if ("mustBe" in read) return { wrong: `${name} must be ${read.mustBe}` };
+    values[name] = read.value;
+  }
+  // Each name's value is what its own reader gave.
+  return { values: values as Values<R> };
+}
+
+/** Milliseconds since 1970. */
+export function instant(text: string): Read<number> {
+  const value = parseTime(text);
+  const mustBe = "a time such as 2026-01-31T12:00:00Z or 2026-01-31";
+  return value === undefined ? { mustBe } : { value };
+}
+
+export function wholeNumber(text: string, least: number, most: number): Read<number> {
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : NaN;
+  const fits = value >= least && value <= most;
+  return fits ? { value } : { mustBe: `a whole number from ${least} to ${most}` };
+}
+
+/** A comma-separated list of `allowed` words, each at most once; an empty text is an empty list. */
+export function words<T extends string>(text: string, allowed: readonly T[]): Read<readonly T[]> {
+  const given = text === "" ? [] : text.split(",");
+  const value = allowed.filter((word) => given.includes(word));
+  if (value.length === given.length) return { value };
+  return { mustBe: `a comma-separated list of ${allowed.join(", ")}, each once` };
+}

@@ -1,0 +1,55 @@
+/** What may be seen of a workspace. */
+import {
+  refuse,
+  type Exchange,
+  type Reply,
+  type UsageMember,
+  type Workspaces,
+} from "sluice-gateway/plugin";
+import { replyTo } from "./answer.ts";
+import { instant, queryOf, wholeNumber, words } from "./query.ts";
+
+export type ViewName = "show" | "usage" | "audit";
+
+type View = (workspaces: Workspaces, id: string, x: Exchange) => Reply | Promise<Reply>;
+
+const groupMembers: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];
+const defaultChanges = 100;
+const mostChanges = 1_000;
+
+export const views: Readonly<Record<ViewName, View>> = {
+  show: (workspaces, id) => replyTo(workspaces.find(id)),
+  usage,
+  audit,
+};
+
+export function isView(name: string): name is ViewName {
+  return Object.hasOwn(views, name);
+}
+
+async function usage(workspaces: Workspaces, id: string, x: Exchange): Promise<Reply> {
+  const query = queryOf(x.request.query, {
+    from: instant,
+    to: instant,
+    group_by: (text) => words(text, groupMembers),
+  });
+  if ("wrong" in query) return refuse("GATEWAY_INVALID_PARAMS", { message: query.wrong });
+  const { from, to, group_by: groupBy = [] } = query.values;
+  const report = await workspaces.usage(id, { from, to, groupBy }, x.signal);
+  return replyTo(report, (json) => json);
+}
+
+/** `next_after` is there when there may be more. */
+function audit(workspaces: Workspaces, id: string, x: Exchange): Reply {
+  const query = queryOf(x.request.query, {
+    after: (text) => wholeNumber(text, 0, Number.MAX_SAFE_INTEGER),
+    limit: (text) => wholeNumber(text, 1, mostChanges),
+  });
+  if ("wrong" in query) return refuse("GATEWAY_INVALID_PARAMS", { message: query.wrong });
+  const { after = 0, limit = defaultChanges } = query.values;
+  return replyTo(workspaces.changes(id, { after, limit }), (changes) => {
+    const last = changes.length === limit ? changes.at(-1) : undefined;
+    const more = last === undefined ? {} : { next_after: last.id };
+    return JSON.stringify({ workspace_id: id, changes, ...more });
+  });
+}
