@@ -77,10 +77,13 @@ const outOfPlace = anonymous("api key not allowed from this address");
 /** Opens the accounts of a data folder. Throws StoreError when they cannot be used. */
 export function openAccounts(options: AccountsOptions): AccountsService {
   const db = openAccountsDatabase(options.dataDir);
+  let writer: DatabaseSync | undefined;
   try {
     refuseDamaged(db);
-    return new StoredAccounts(db, options);
+    writer = openWriter(options.dataDir);
+    return new StoredAccounts(db, writer, options);
   } catch (error) {
+    writer?.close();
     db.close();
     throw explain(error, `accounts.db in ${options.dataDir}`);
   }
@@ -96,8 +99,8 @@ class StoredAccounts implements AccountsService {
   /** All of the header but the 32 hex digits. */
   readonly #head: string;
   readonly #dataDir: string;
-  /** For `write`; opened when it is first needed. */
-  #writer: DatabaseSync | undefined;
+  /** For `write`. Opened at the start: opening waits longer for a lock than the event loop may. */
+  readonly #writer: DatabaseSync;
   #overrides: Overrides;
   /** The change up to which `#overrides` is read. */
   #overridesAt: number;
@@ -106,8 +109,9 @@ class StoredAccounts implements AccountsService {
   #useLeft = false;
   #lookups = 0;
 
-  constructor(db: DatabaseSync, options: AccountsOptions) {
+  constructor(db: DatabaseSync, writer: DatabaseSync, options: AccountsOptions) {
     this.#db = db;
+    this.#writer = writer;
     this.#dataDir = options.dataDir;
     this.#clock = options.clock;
     this.#log = options.log;
@@ -167,7 +171,6 @@ class StoredAccounts implements AccountsService {
 
   write<T>(work: (db: DatabaseSync) => T): T {
     try {
-      this.#writer ??= openWriter(this.#dataDir);
       return work(this.#writer);
     } catch (error) {
       throw explain(error, `accounts.db in ${this.#dataDir}`);
@@ -192,7 +195,7 @@ class StoredAccounts implements AccountsService {
     if (!this.#db.isOpen) return;
     for (const timer of this.#timers) timer[Symbol.dispose]();
     this.#saveUse(Infinity);
-    this.#writer?.close();
+    this.#writer.close();
     this.#db.close();
   }
 

@@ -61,6 +61,7 @@ export function keyJson(key: KeyRecord, now: number): KeyJson {
   });
 }
 
+/** A change with the names and times that everything has on the wire. */
 export function changeJson(change: Change): ChangeJson {
   return present({
     id: change.id,

@@ -45,11 +45,19 @@ test("every change says who did what to what, and when, and never a key's text",
   const written = JSON.stringify(changes);
   for (const text of [issued.text, rotated.text]) assert.ok(!written.includes(text.slice(-32)));
   assert.deepEqual(listChanges(db, { after: 7 }), changes.slice(7));
+  assert.deepEqual(listChanges(db, { after: 2, limit: 3 }), changes.slice(2, 5));
+  assert.deepEqual(listChanges(db, { workspaceId: "ws_other" }), []);
 });
 
 test("the log is append-only", (t) => {
   const { db } = accountsFixture(t);
   assert.throws(() => db.exec("UPDATE changes SET actor = 'nobody'"), /append-only/);
   assert.throws(() => db.exec("DELETE FROM changes"), /append-only/);
+  // Deletes the old row without asking the trigger that forbids it.
+  const replace = "INSERT OR REPLACE INTO changes SELECT id, at, 'nobody', action, workspace_id,";
+  assert.throws(
+    () => db.exec(`${replace} key_id, details, request_id FROM changes`),
+    /append-only/,
+  );
   assert.equal(listChanges(db)[0]?.actor, "test");
 });

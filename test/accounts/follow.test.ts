@@ -175,6 +175,20 @@ test("the last use of a key is on disk within a minute, and when the gateway sto
   assert.equal(findKey(db, used.key.id)?.lastUsedAt, second);
 });
 
+test("the last uses of more keys than one write holds are on disk 250 ms later, without a stop", (t) => {
+  const { db, clock, issue, open } = accountsFixture(t);
+  db.exec("BEGIN");
+  const texts = Array.from({ length: 1_001 }, () => issue().text);
+  db.exec("COMMIT");
+  const accounts = open();
+  for (const text of texts) accounts.identify(`Bearer ${text}`);
+  const saved = (): unknown => db.prepare("SELECT count(*) AS n FROM key_use").get()?.["n"];
+  clock.advance(60_000);
+  assert.equal(saved(), 1_000);
+  clock.advance(pollMs);
+  assert.equal(saved(), 1_001);
+});
+
 test("a refused key was not used, and a last use never goes back", (t) => {
   const { db, clock, issue, open } = accountsFixture(t);
   const { key, text } = issue({ expiresAt: clock.now() + hour });

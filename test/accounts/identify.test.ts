@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { newKeyText } from "../../src/accounts/key-text.ts";
-import { revokeKey, rotateKey } from "../../src/accounts/keys.ts";
+import { findKey, revokeKey, rotateKey } from "../../src/accounts/keys.ts";
 import { downgrade } from "../../src/accounts/plan-changes.ts";
 import { accountsFixture, day, hour, known, plans, refusal } from "./fixture.ts";
 
@@ -228,4 +228,42 @@ test("more keys than are remembered are read again, and all of them work", (t) =
     }
   }
   assert.deepEqual(accounts.stats(), { healthy: true, keys: 2, unknown: 0, lookups: 10 });
+});
+
+test("a key that is bound to addresses is nobody's elsewhere, and was not used there", (t) => {
+  const { db, clock, issue, open } = accountsFixture(t);
+  const { key, text } = issue({ allowedAddresses: ["192.0.2.0/25", "2001:db8::/32", "10.0.0.1"] });
+  const header = `Bearer ${text}`;
+  const accounts = open();
+  const outOfPlace = "api key not allowed from this address";
+  for (const address of ["192.0.2.128", "10.0.0.2", "2001:db9::1", "unknown", "", undefined]) {
+    assert.equal(refusal(accounts.identify(header, address)), outOfPlace, String(address));
+  }
+  clock.advance(60_000);
+  assert.equal(findKey(db, key.id)?.lastUsedAt, undefined);
+  for (const address of ["192.0.2.127", "10.0.0.1", "2001:db8:ffff::1"]) {
+    assert.equal(known(accounts.identify(header, address)).key.id, key.id, address);
+  }
+});
+
+test("a key that is bound to addresses says nothing of that once it is revoked or expired", (t) => {
+  const { db, by, clock, issue, open } = accountsFixture(t);
+  const bound = { allowedAddresses: ["10.0.0.1"], expiresAt: clock.now() + hour };
+  const [expiring, revoked] = [issue(bound), issue(bound)];
+  revokeKey(db, revoked.key.id, by());
+  const accounts = open();
+  assert.equal(refusal(accounts.identify(`Bearer ${revoked.text}`, "10.0.0.2")), "unauthorized");
+  clock.jump(hour);
+  const late = accounts.identify(`Bearer ${expiring.text}`, "10.0.0.2");
+  assert.equal(refusal(late), "api key has expired");
+});
+
+test("a successor is bound to the same addresses", (t) => {
+  const { db, by, issue, open } = accountsFixture(t);
+  const { key } = issue({ allowedAddresses: ["10.0.0.1"] });
+  const next = rotateKey(db, key.id, hour, by());
+  assert.ok(!("failed" in next));
+  const accounts = open();
+  assert.equal(accounts.identify(`Bearer ${next.text}`, "10.0.0.2").kind, "anonymous");
+  assert.equal(accounts.identify(`Bearer ${next.text}`, "10.0.0.1").kind, "key");
 });
