@@ -32,6 +32,16 @@ for (const require of ["key", "ledger:read"] as const) {
   }
 }
 
+test("a valid key from an address that it is not bound to gets 403, with the reason", async () => {
+  const reason = "api key not allowed from this address";
+  for (const require of ["key", "ledger:read"] as const) {
+    const reply = await ask(require, { kind: "anonymous", reason });
+    assert.equal(reply?.status, 403);
+    const { error, error_code: code } = bodyOf(reply);
+    assert.deepEqual([error, code], [reason, "GATEWAY_PERMISSION_DENIED"]);
+  }
+});
+
 test("any valid key passes where a key is required", async () => {
   assert.equal(await ask("key", keyPrincipal()), undefined);
 });
