@@ -16,7 +16,7 @@ const mostCapabilityChars = 64;
 
 export default defineStep({
   name: "agent-headers",
-  description: "Reads the X-Agent-* headers, bounded and sanitised, for the access log.",
+  description: "Reads the X-Agent-* headers, bounded and sanitised, for log, records and traces.",
   provides: { agent: "requestHeaders" },
   start: () => ({
     requestHeaders(x) {
