@@ -31,6 +31,7 @@ export interface WantedKey {
   readonly rpsLimit?: number;
   readonly cuLimit24hMilli?: number;
   readonly cuLimit30dMilli?: number;
+  readonly allowedAddresses?: readonly string[];
   /** Milliseconds since 1970. */
   readonly expiresAt?: number;
   readonly createdAt?: number;

@@ -80,6 +80,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   check: async () => (await import("../../src/commands/check.ts")).check,
   keys: async () => (await import("../../src/commands/keys.ts")).keys,
   workspaces: async () => (await import("../../src/commands/workspaces.ts")).workspaces,
+  audit: async () => (await import("../../src/commands/audit.ts")).audit,
   usage: async () => (await import("../../src/commands/usage.ts")).usage,
   docs: async () => (await import("../../src/commands/docs.ts")).docs,
 };

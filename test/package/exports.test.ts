@@ -13,6 +13,8 @@ test("the package exports what is promised, and nothing else", async () => {
     "defineStep",
     "defineSurface",
     "defineTools",
+    "modelList",
+    "parseTime",
     "redact",
     "refuse",
     "toolFailure",
