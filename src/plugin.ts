@@ -131,11 +131,43 @@ export interface Sink {
   onDrain: (() => void) | undefined;
   /**
    * Sends the last byte, after every `responseEnd` hook; resolves when it has been handed to the socket. `last` is the
-   * chunk that tells a client that all is well (`data: [DONE]`): it waits for the hooks too.
+   * chunk that tells a client that all is well (`data: [DONE]`): it waits for the hooks too. `outcome`: the answer itself
+   * says that it is not whole (an error as the last event of a stream).
    */
-  end(trailers?: readonly string[], last?: Uint8Array): Promise<void>;
+  end(
+    trailers?: readonly string[],
+    last?: Uint8Array,
+    outcome?: "upstreamFailed" | "timedOut",
+  ): Promise<void>;
   /** The answer cannot be completed: the connection is cut so that the client cannot take it for whole. */
   fail(outcome: "upstreamFailed" | "timedOut"): void;
+}
+
+/** What a surface accepts an upgrade with. */
+export interface AcceptOptions {
+  /** The subprotocol to select, one of those that the client offers; undefined: none. */
+  readonly protocol: string | undefined;
+  /** The largest message taken, bytes; a larger one closes the connection with 1009. */
+  readonly messageBytes: number;
+}
+
+/** A WebSocket that a surface has accepted (RFC 6455). It ends when either side has closed it, and so does the exchange. */
+export interface Connection {
+  /** Sends a message, text or binary. False asks to stop until `onDrain` runs (backpressure from the client). */
+  send(message: string | Uint8Array): boolean;
+  /** Called each time the client has room again after `send` returned false. */
+  onDrain: (() => void) | undefined;
+  /** Told each message; what comes before it is set is kept. */
+  onMessage: ((data: Buffer, isText: boolean) => void) | undefined;
+  /** Told once when the connection has ended, with the client's close code (1006: without one). */
+  onClose: ((code: number) => void) | undefined;
+  /** The gateway is stopping: finish what runs, then `close`. Called at most once. */
+  onGoAway: (() => void) | undefined;
+  /** Messages wait with the client until `resume`. */
+  pause(): void;
+  resume(): void;
+  /** Starts the closing handshake; the connection is cut if the client does not answer it soon. `reason`: at most 123 bytes. */
+  close(code: number, reason: string): void;
 }
 
 /** One request and its answer. Valid until `settled` returns. */
@@ -175,6 +207,11 @@ export interface Exchange {
   readonly clientLeft: boolean;
   /** Opens a streamed answer: runs `responseHeaders` and sends the head. Only for surfaces, at most once. */
   stream(status: number, headers: readonly string[]): Promise<Sink>;
+  /**
+   * Accepts the upgrade on a route with `websocket: true`: runs `responseHeaders`, answers 101. Only for surfaces that
+   * declare `websocket`, at most once; instead of it a Reply refuses. `answer` resolves when the surface is done with it.
+   */
+  accept(options: AcceptOptions): Promise<Connection>;
   /** Sends a 1xx (103 Early Hints) before the answer. */
   informational(status: number, headers: readonly string[]): void;
 
@@ -244,6 +281,8 @@ export interface SurfaceHooks {
 
 export interface Surface<Options = Record<string, never>> extends Manifest<Options> {
   readonly kind: "surface";
+  /** It answers upgrades (`Exchange.accept`), and nothing else: its routes have `websocket: true`. */
+  readonly websocket?: boolean;
   start(options: Options, host: Host): Awaitable<SurfaceHooks>;
 }
 

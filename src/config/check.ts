@@ -52,7 +52,8 @@ export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin
   const tools = config.tools.map((use) => complete(use, "tools"));
   const whole: Config = { ...config, routes, tools, unmatched: steps(config.unmatched) };
   for (const line of linesOf(whole)) faults.push(...proveOrder(line, plugins));
-  faults.push(...routeFaults(whole), ...unknownUpstreams(whole, plugins));
+  faults.push(...routeFaults(whole), ...webSocketFaults(whole, plugins));
+  faults.push(...unknownUpstreams(whole, plugins));
   if (whole.routes.length > 0) faults.push(...unusedPlugins(whole), ...unusedUpstreams(whole));
   return { config: whole, sound: soundPart(whole, (use) => !unsound.has(use)), faults };
 }
@@ -126,6 +127,18 @@ function checkOptions(
       faults: [fault("SLUICE_PLUGIN_SCHEMA", message, { at: use.at })],
     };
   }
+}
+
+/** A surface answers either requests or upgrades, and its routes say which. */
+function webSocketFaults(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
+  return config.routes.flatMap(({ websocket, to, at }) => {
+    const surface = plugins.get(to.name);
+    if (surface?.kind !== "surface" || (surface.websocket ?? false) === websocket) return [];
+    const [message, remedy] = websocket
+      ? [`"${to.name}" answers no upgrades`, "Remove `websocket: true`, or name another surface."]
+      : [`"${to.name}" answers upgrades only`, "Write `websocket: true` instead of `methods:`."];
+    return [fault("SLUICE_ROUTE_WEBSOCKET", message, { at, remedy })];
+  });
 }
 
 /** Every plugin at every place, those that are off included. */

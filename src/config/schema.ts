@@ -179,7 +179,7 @@ function route(entries: EntrySchemas): JsonSchema {
       websocket: {
         type: "boolean",
         default: false,
-        description: "The route takes upgrades. Not in this release.",
+        description: "The route takes WebSocket upgrades.",
       },
       run: {
         type: "array",

@@ -12,11 +12,9 @@ export interface UnsupportedShape {
   readonly networks: Readonly<
     Record<string, { readonly kind?: string; readonly url?: string } | null>
   >;
-  readonly routes?: readonly ({ readonly websocket: boolean } | null)[];
 }
 
 const oneReplica = "Remove it, and run one replica: its store is its own.";
-const noUpgrades = "Remove it: upgrades are not routed yet.";
 
 /** A fault for each that is set; what the environment leaves empty is not. `found`: the faults of the shape. */
 export function unsupportedFaults(
@@ -24,7 +22,7 @@ export function unsupportedFaults(
   root: LocatedMap,
   found: readonly Fault[],
 ): Fault[] {
-  const { store, networks, routes = [] } = shape;
+  const { store, networks } = shape;
   const faults: Fault[] = [];
   const refuse = (pointer: string, what: string, remedy?: string): void => {
     const at = keyPositionOf(root, pointer);
@@ -38,10 +36,6 @@ export function unsupportedFaults(
     // Without a url a network is not configured: decisions.md section 8.
     if (network?.url === undefined || network.kind !== "enclave") continue;
     refuse(`/networks/${pointerKey(name)}`, `networks.${name}, a network of enclaves,`);
-  }
-  for (const [index, route] of routes.entries()) {
-    if (route?.websocket !== true) continue;
-    refuse(`/routes/${index}/websocket`, "a websocket route", noUpgrades);
   }
   return faults;
 }

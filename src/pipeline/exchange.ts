@@ -2,7 +2,9 @@
 import type { IncomingMessage } from "node:http";
 import type { Readable } from "node:stream";
 import type {
+  AcceptOptions,
   Clock,
+  Connection,
   Exchange,
   Log,
   Outcome,
@@ -49,6 +51,13 @@ export interface Arrival {
   readonly expectsContinue: boolean;
   /** Value of `Allow` when the path exists and the method does not. */
   readonly allow: string | undefined;
+  /** The client asks for a WebSocket, on a route that has one. */
+  readonly upgrade?: Upgrade | undefined;
+}
+
+/** A WebSocket that a client asks for (src/server/upgrade.ts). */
+export interface Upgrade {
+  accept(x: LiveExchange, options: AcceptOptions): Promise<Connection>;
 }
 
 type Json = { readonly ok: true; readonly value: unknown } | { readonly ok: false };
@@ -140,6 +149,8 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   /** What the connection had received when the body watch last looked, bytes, and when that last grew, monotonic. */
   bodySeenBytes = 0;
   bodyActiveAt = 0;
+  /** The WebSocket, once it is accepted. */
+  connection: { terminate(): void } | undefined = undefined;
   /** Neighbours on the body watch's list. */
   before: LiveExchange | undefined = undefined;
   behind: LiveExchange | undefined = undefined;
@@ -225,12 +236,20 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
     this.forcedOutcome = outcome;
     this.cut = true;
     this.arrival.res.destroy();
+    this.connection?.terminate();
   }
 
   /** Tells whoever asked for `signal` or set `onAbort` that the client has gone. */
   abort(): void {
     this.onAbort?.aborted();
     this.#abort?.abort();
+  }
+
+  accept(options: AcceptOptions): Promise<Connection> {
+    const { upgrade } = this.arrival;
+    if (upgrade === undefined || this.streaming) throw new Error("there is no upgrade to accept");
+    this.streaming = true;
+    return upgrade.accept(this, options);
   }
 
   stream(status: number, headers: readonly string[]): Promise<Sink> {

@@ -25,11 +25,12 @@ const members = [
   "check",
   "start",
 ];
+const surfaceMembers = [...members, "websocket"];
 
 /** What keeps `value` from being a plugin, one sentence each; empty when it is one. */
 export function pluginProblems(value: unknown): string[] {
   if (!isRecord(value)) return ["its default export is no object"];
-  const { kind, name, description, start, check, options } = value;
+  const { kind, name, description, start, check, options, websocket } = value;
   const problems: string[] = [];
   if (kind !== "step" && kind !== "surface" && kind !== "tools") {
     return [
@@ -44,11 +45,14 @@ export function pluginProblems(value: unknown): string[] {
   if (typeof start !== "function") problems.push("it has no `start` function");
   if (check !== undefined && typeof check !== "function")
     problems.push("its `check` is no function");
+  if (websocket !== undefined && typeof websocket !== "boolean")
+    problems.push("its `websocket` is no boolean");
   problems.push(...optionsProblems(options));
   for (const member of ["needs", "wants", "provides"]) {
     problems.push(...slotProblems(member, value[member], phasesOf[kind]));
   }
-  const unknown = Object.keys(value).filter((key) => !members.includes(key));
+  const known = kind === "surface" ? surfaceMembers : members;
+  const unknown = Object.keys(value).filter((key) => !known.includes(key));
   if (unknown.length > 0) problems.push(`its manifest has unknown members: ${unknown.join(", ")}`);
   return problems;
 }

@@ -30,9 +30,14 @@ export function run(x: LiveExchange): void {
 function onClose(this: ExchangeResponse): void {
   const x = this.exchange;
   if (x === undefined) return;
+  ended(x, this.writableFinished);
+}
+
+/** Nothing more is sent. `whole`: all of the answer was. */
+export function ended(x: LiveExchange, whole: boolean): void {
   x.closed = true;
   x.runtime.bodyWatch.remove(x);
-  if (!x.arrival.res.writableFinished) {
+  if (!whole) {
     x.clientLeft = !x.cut;
     x.abort();
   }
@@ -171,7 +176,17 @@ function accepts(types: readonly string[], header: string | undefined): boolean 
   return types.includes(type);
 }
 
+const upgradeRequired = refuse("GATEWAY_INVALID_PARAMS", {
+  status: 426,
+  message: "this route takes WebSocket connections only",
+  headers: ["upgrade", "websocket", "sec-websocket-version", "13"],
+});
+
 function enterSurface(x: LiveExchange): void {
+  if (x.compiled.config.websocket && x.arrival.upgrade === undefined) {
+    x.repliedByStep = true;
+    return answer(x, upgradeRequired, "step");
+  }
   x.surfaceBusy = true;
   let result: Reply | undefined | Promise<Reply | undefined>;
   try {

@@ -122,9 +122,14 @@ class ResponseSink implements Sink {
     }
   }
 
-  async end(trailers?: readonly string[], last?: Uint8Array): Promise<void> {
+  async end(
+    trailers?: readonly string[],
+    last?: Uint8Array,
+    outcome?: "upstreamFailed" | "timedOut",
+  ): Promise<void> {
     const x = this.#x;
     if (this.#ended) return;
+    if (outcome !== undefined) x.forcedOutcome = outcome;
     if (last !== undefined && !x.closed) this.#hold(last);
     if (!(await this.#mayEnd())) return this.fail("upstreamFailed");
     if (this.#ended || x.closed) return;

@@ -27,6 +27,7 @@ export interface TestStep extends StepHooks {
 export interface TestRoute {
   readonly path: string;
   readonly methods?: readonly string[];
+  readonly websocket?: boolean;
   readonly steps?: readonly TestStep[];
   readonly surface: SurfaceHooks;
 }
@@ -179,8 +180,8 @@ function describe(
     plugins.set(name, defineSurface<never>({ name, description: "", start: () => route.surface }));
     return {
       path: route.path,
-      methods: route.methods ?? ["GET", "POST"],
-      websocket: false,
+      methods: route.websocket === true ? ["GET"] : (route.methods ?? ["GET", "POST"]),
+      websocket: route.websocket ?? false,
       run: uses(route.steps ?? []),
       to: { name, options: {}, at, positionOf: () => at },
       at,

@@ -158,6 +158,7 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
     onAbort: undefined,
     clientLeft: false,
     stream: unused,
+    accept: unused,
     informational: unused,
     sent: { status: 200, bodyBytes: 0, code: undefined, ...sent },
   };

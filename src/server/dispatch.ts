@@ -1,0 +1,185 @@
+/**
+ * What the listener does with a request: finds its route in the current generation and runs it. Health, and messages
+ * whose end is in doubt, are answered here without a route.
+ */
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { refuse } from "../errors.ts";
+import { LiveExchange, type Arrival, type Runtime, type Upgrade } from "../pipeline/exchange.ts";
+import type { Generation } from "../pipeline/generation.ts";
+import { ExchangeResponse } from "../pipeline/response.ts";
+import { run } from "../pipeline/run.ts";
+import type { Clock } from "../plugin.ts";
+import { framingFault, type FramingFault } from "../stream/framing.ts";
+import type { Readiness } from "./readiness.ts";
+import { asksForWebSocket, WebSockets } from "./websocket.ts";
+
+export type Handler = (req: IncomingMessage, res: ServerResponse) => void;
+
+export interface DispatchOptions {
+  readonly generation: Generation;
+  readonly clock: Clock;
+  readonly readiness: () => Readiness;
+}
+
+/** Which generation serves, and whether we are draining. */
+export class Dispatch {
+  running = 0;
+  draining = false;
+  onIdle: (() => void) | undefined;
+  readonly webSockets: WebSockets;
+  #generation: Generation;
+  #leave: (x: LiveExchange) => void;
+  readonly #runtime: Runtime;
+  readonly #readiness: () => Readiness;
+
+  constructor(options: DispatchOptions, runtime: Runtime) {
+    this.#runtime = runtime;
+    this.webSockets = new WebSockets(options.clock);
+    this.#readiness = options.readiness;
+    this.#generation = options.generation;
+    this.#leave = this.#leaver(options.generation);
+  }
+
+  swap(generation: Generation): void {
+    this.#generation = generation;
+    this.#leave = this.#leaver(generation);
+  }
+
+  readonly handle: Handler = (req, res) => {
+    const fault = framingFault(req);
+    if (fault !== undefined) return refuseAndClose(req, res, fault);
+    if (this.draining) res.shouldKeepAlive = false;
+    const place = locate(req);
+    const { path } = place;
+    if (path === "/healthz" || path === "/readyz") return this.#health(req, res, path);
+    // The server makes every response with this class.
+    this.#run(req, res as ExchangeResponse, place, undefined);
+  };
+
+  /** Whether this request becomes a WebSocket, if its route lets it. */
+  takesUpgrade(req: IncomingMessage): boolean {
+    if (!asksForWebSocket(req) || framingFault(req) !== undefined) return false;
+    const match = this.#generation.router.find("GET", locate(req).path);
+    return match.kind === "route" && match.route.config.websocket;
+  }
+
+  /** node:http has let go of the socket: until a surface accepts, what is refused is written by a response of ours. */
+  upgrade(req: IncomingMessage, socket: Socket, head: Buffer): void {
+    // The server's own listener went with its parser; ours comes when the surface accepts.
+    socket.on("error", () => socket.destroy());
+    const res = new ExchangeResponse(req);
+    res.shouldKeepAlive = false;
+    res.assignSocket(socket);
+    res.once("finish", () => socket.destroySoon());
+    this.#run(req, res, locate(req), this.webSockets.upgrade(req, socket, head));
+  }
+
+  #run(
+    req: IncomingMessage,
+    res: ExchangeResponse,
+    { target, path, query }: Place,
+    upgrade: Upgrade | undefined,
+  ): void {
+    const match = this.#generation.router.find(req.method ?? "", path);
+    const arrival: Arrival = {
+      req,
+      res,
+      path,
+      query,
+      target,
+      params: match.kind === "route" ? match.params : {},
+      // Any other expectation was answered with 417; HTTP/1.0 has none.
+      expectsContinue: req.headers.expect !== undefined && req.httpVersionMinor === 1,
+      allow: match.kind === "wrongMethod" ? match.allow : undefined,
+      upgrade,
+    };
+    const compiled = match.kind === "route" ? match.route : this.#generation.unmatched;
+    this.#generation.enter();
+    this.running++;
+    run(new LiveExchange(arrival, compiled, this.#runtime, this.#leave));
+  }
+
+  #leaver(generation: Generation): (x: LiveExchange) => void {
+    return () => {
+      generation.leave();
+      this.running--;
+      if (this.running === 0) this.onIdle?.();
+    };
+  }
+
+  #health(req: IncomingMessage, res: ServerResponse, path: string): void {
+    if (req.method !== "GET" && req.method !== "HEAD") {
+      return sendReply(
+        req,
+        res,
+        refuse("GATEWAY_INVALID_PARAMS", {
+          status: 405,
+          message: "method not allowed",
+          headers: ["allow", "GET, HEAD"],
+        }),
+      );
+    }
+    const { ready, checks } = path === "/healthz" ? { ready: true, checks: {} } : this.#readiness();
+    const body = JSON.stringify({ status: ready ? "ok" : "unavailable", checks });
+    sendReply(req, res, {
+      status: ready ? 200 : 503,
+      headers: ["content-type", "application/json"],
+      body,
+    });
+  }
+}
+
+/** Where a request goes: its target in origin form, and the two parts of that. */
+interface Place {
+  readonly target: string;
+  readonly path: string;
+  readonly query: string;
+}
+
+function locate(req: IncomingMessage): Place {
+  const target = originForm(req.url ?? "/");
+  const mark = target.indexOf("?");
+  return mark === -1
+    ? { target, path: target, query: "" }
+    : { target, path: target.slice(0, mark), query: target.slice(mark + 1) };
+}
+
+/** Proxies send absolute-form targets (RFC 9112 section 3.2.2): the path within is what is routed. */
+function originForm(target: string): string {
+  if (target.startsWith("/")) return target;
+  const scheme = /^https?:\/\/[^/?#]*/i.exec(target);
+  if (scheme === null) return target;
+  const rest = target.slice(scheme[0].length);
+  return rest.startsWith("/") ? rest : `/${rest}`;
+}
+
+/** No step runs for a message whose end is in doubt, and nothing after it on its connection is read. */
+function refuseAndClose(req: IncomingMessage, res: ServerResponse, fault: FramingFault): void {
+  const headers = ["connection", "close"];
+  sendReply(req, res, refuse("GATEWAY_INVALID_PARAMS", { ...fault, headers }));
+}
+
+/** What the listener itself answers: no list of steps runs, so it names the request itself. */
+export function sendReply(
+  req: IncomingMessage,
+  res: ServerResponse,
+  reply: { status: number; headers?: readonly string[]; body?: string | Uint8Array },
+): void {
+  const body = reply.body ?? "";
+  res.writeHead(reply.status, [
+    ...(reply.headers ?? []),
+    "x-request-id",
+    requestId(req),
+    "content-length",
+    String(Buffer.byteLength(body)),
+  ]);
+  res.end(body);
+}
+
+/** decisions.md section 4: echoed when it is 1 to 128 visible ASCII characters. */
+function requestId(req: IncomingMessage): string {
+  const given = req.headers["x-request-id"];
+  return typeof given === "string" && /^[!-~]{1,128}$/.test(given) ? given : randomUUID();
+}
