@@ -1,0 +1,246 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import * as fc from "fast-check";
+import { isFault } from "../../src/confidential/fault.ts";
+import { readHello } from "../../src/confidential/hello.ts";
+import { canonicalBytes } from "../../src/confidential/jcs.ts";
+import { readCore, readKeyset } from "../../src/confidential/keyset.ts";
+import { readReport } from "../../src/confidential/report.ts";
+import { readJsonObject } from "../../src/confidential/strict-json.ts";
+import {
+  readTextFrame,
+  usageOf,
+  writeAttestation,
+  writeReportFrame,
+} from "../../src/confidential/text-frames.ts";
+import type { Bytes } from "../../src/confidential/verify/binary-text.ts";
+import { bytesOf, codeOf, helloWith, keysetWith, shake, sound, textOf } from "./session.ts";
+
+const canonical = (value: unknown): string | undefined => {
+  const bytes = canonicalBytes(value);
+  return bytes === undefined ? undefined : textOf(bytes);
+};
+const strict = (text: string): unknown => readJsonObject(bytesOf(text), 1_000_000);
+
+/** Up to the depth at which both agree. */
+const nested = (depth: number): string => `{"a":${"[".repeat(depth)}${"]".repeat(depth)}}`;
+
+describe("canonical JSON", () => {
+  test("RFC 8785, 3.2.2: numbers, strings and literals", () => {
+    const text = `{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],
+      "string":"\\u20ac$\\u000F\\u000aA'\\u0042\\u0022\\u005c\\\\\\"\\/","literals":[null,true,false]}`;
+    assert.equal(
+      canonical(JSON.parse(text)),
+      '{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],' +
+        '"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}',
+    );
+  });
+
+  test("RFC 8785, 3.2.3: members by their UTF-16 code units", () => {
+    const names = ["\u20ac", "\r", "\ufb33", "1", "\u{1f600}", "\u0080", "\u00f6"];
+    const object = Object.fromEntries(names.map((name, at) => [name, at]));
+    const order = ["\r", "1", "\u0080", "\u00f6", "\u20ac", "\u{1f600}", "\ufb33"];
+    const sorted = order.map((name) => `${JSON.stringify(name)}:${names.indexOf(name)}`);
+    assert.equal(canonical(object), `{${sorted.join(",")}}`);
+  });
+
+  test("what JSON cannot carry has no canonical form", () => {
+    for (const value of [Number.NaN, Infinity, 1n, () => 1, Symbol("s"), undefined]) {
+      assert.equal(canonical(value), undefined);
+      assert.equal(canonical([value]), undefined);
+    }
+    for (const value of ["\ud800", { "\udc00": 1 }, [{ a: "x\udfff" }]]) {
+      assert.equal(canonical(value), undefined);
+    }
+    assert.equal(canonical({ a: undefined, b: -0 }), '{"b":0}');
+    assert.equal(canonical(JSON.parse(nested(63))), nested(63));
+    assert.equal(canonical(JSON.parse(nested(64))), undefined);
+    assert.equal(canonical(JSON.parse(nested(200_000))), undefined);
+  });
+
+  test("is the same for equal values, and the value again when parsed", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
+        const text = canonical(value);
+        if (text === undefined) return assert.equal(JSON.stringify(value).isWellFormed(), false);
+        const again: unknown = JSON.parse(text);
+        assert.equal(canonical(again), text);
+        assert.equal(canonical(JSON.parse(JSON.stringify(value, null, 2))), text);
+        assert.deepEqual(again, JSON.parse(JSON.stringify(value)));
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+/** JSON text whose objects may name a member twice, and whether one does. */
+interface Written {
+  readonly text: string;
+  readonly isTwice: boolean;
+}
+
+const written = fc.letrec<{ value: Written; object: Written }>((tie) => ({
+  value: fc.oneof(
+    { depthSize: "small", withCrossShrink: true },
+    fc
+      .constantFrom("1", "true", "null", '"a"', '"{"', '"\\""', '"a\\\\"', '",\\"a\\":"', "-2.5e3")
+      .map((text) => ({ text, isTwice: false })),
+    fc.array(tie("value"), { maxLength: 3 }).map((items) => ({
+      text: `[ ${items.map(({ text }) => text).join(" , ")} ]`,
+      isTwice: items.some(({ isTwice }) => isTwice),
+    })),
+    tie("object"),
+  ),
+  object: fc
+    .array(fc.tuple(fc.constantFrom("a", "b", "\\u0061", "{", "\\\\", "__proto__"), tie("value")), {
+      maxLength: 4,
+    })
+    .map((members) => {
+      const names = members.map(([name]): unknown => JSON.parse(`"${name}"`));
+      const isTwice = new Set(names).size < names.length;
+      const text = `{${members.map(([name, { text: member }]) => `"${name}" :${member}`).join(",")}}`;
+      return { text, isTwice: isTwice || members.some(([, member]) => member.isTwice) };
+    }),
+}));
+
+describe("strict JSON", () => {
+  test("takes exactly the objects that name nothing twice, as JSON.parse reads them", () => {
+    fc.assert(
+      fc.property(written.object, ({ text, isTwice }) => {
+        const read = strict(text);
+        if (isTwice) assert.equal(read, undefined, text);
+        else assert.deepEqual(read, JSON.parse(text));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  test("takes nothing but an object in plain UTF-8, within its bounds", () => {
+    for (const text of ["[]", '"a"', "1", "null", "", "{", '{"a":1,}', "{'a':1}", '{"a":01}']) {
+      assert.equal(strict(text), undefined, text);
+    }
+    assert.equal(strict("\u{feff}{}"), undefined);
+    assert.equal(readJsonObject(Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x7d), 100), undefined);
+    assert.deepEqual(readJsonObject(bytesOf("{}"), 2), {});
+    assert.equal(readJsonObject(bytesOf("{} "), 2), undefined);
+    assert.notEqual(strict(nested(63)), undefined);
+    assert.equal(strict(nested(64)), undefined);
+    assert.equal(strict(nested(100_000)), undefined);
+  });
+});
+
+describe("text frames", () => {
+  const sig = new Uint8Array(64).fill(5);
+  const report = bytesOf("{}");
+
+  test("an attestation is read as it was written, with evidence or its digest", async () => {
+    const { core, sig: signature } = (await shake()).answer;
+    const evidence = { tee_type: "simulated", quote: "AA==", simulated: true };
+    const full = sound(readTextFrame(bytesOf(writeAttestation(core, signature, { evidence }))));
+    assert.ok(full.kind === "attestation");
+    assert.deepEqual(full.core, Uint8Array.from(core));
+    assert.deepEqual(full.sig, Uint8Array.from(signature));
+    assert.deepEqual(full.evidence, evidence);
+    const digest = `sha256:${"3".repeat(64)}`;
+    const known = writeAttestation(core, signature, { evidence_digest: digest });
+    const short = sound(readTextFrame(bytesOf(known)));
+    assert.ok(short.kind === "attestation");
+    assert.equal(short.evidenceDigest, digest);
+    for (const text of [
+      known.replace(digest, "sha256:3"),
+      known.replace("evidence_digest", "other"),
+      known.replace('"sig":"', '"sig":"A'),
+      known.replace('"core"', '"coal"'),
+    ]) {
+      assert.equal(codeOf(readTextFrame(bytesOf(text))), "BAD_FRAME");
+    }
+  });
+
+  test("a report frame is read as it was written", () => {
+    const frame = sound(readTextFrame(bytesOf(writeReportFrame(3, report, sig))));
+    assert.deepEqual(frame, { kind: "report", rid: 3, report, sig });
+    const text = writeReportFrame(3, report, sig);
+    for (const wrong of [text.replace("3", "-3"), text.replace('"sig"', '"sign"')]) {
+      assert.equal(codeOf(readTextFrame(bytesOf(wrong))), "BAD_FRAME");
+    }
+  });
+
+  test("done is read with its tokens; without report it is done all the same", () => {
+    const tokens = { prompt: 9, completion: 5, cached: 4, reasoning: 2 };
+    const done = { type: "done", rid: 1, usage: usageOf(tokens), usedCUMilli: 12, pricing: {} };
+    const frame = sound(readTextFrame(bytesOf(JSON.stringify(done))));
+    assert.ok(frame.kind === "done");
+    assert.deepEqual(frame.tokens, tokens);
+    assert.equal(frame.totalTokens, 14);
+    assert.equal(frame.usedCuMilli, 12);
+    assert.equal(frame.report, undefined);
+    const plain = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
+    const brief = sound(readTextFrame(bytesOf(JSON.stringify({ ...done, usage: plain }))));
+    assert.ok(brief.kind === "done");
+    assert.deepEqual(brief.tokens, { prompt: 1, completion: 2, cached: 0, reasoning: 0 });
+    for (const members of [{ rid: "1" }, { usage: null }, { usage: {} }, { usedCUMilli: -1 }]) {
+      const text = JSON.stringify({ ...done, ...members });
+      assert.equal(codeOf(readTextFrame(bytesOf(text))), "BAD_FRAME");
+    }
+  });
+
+  test("an error has its code where the code is the protocol's", () => {
+    const read = (members: object): object =>
+      readTextFrame(bytesOf(JSON.stringify({ type: "error", ...members })));
+    assert.deepEqual(read({ code: "REPLAY" }), { kind: "error", code: "REPLAY" });
+    assert.deepEqual(read({ code: "toString" }), { kind: "error", code: undefined });
+    assert.deepEqual(read({}), { kind: "error", code: undefined });
+  });
+
+  test("what is not known is refused", () => {
+    for (const text of [
+      "{}",
+      '{"type":"hello"}',
+      '{"type":1}',
+      "[]",
+      '{"type":"error","type":1}',
+    ]) {
+      assert.equal(codeOf(readTextFrame(bytesOf(text))), "BAD_FRAME");
+    }
+  });
+});
+
+describe("text of a stranger", () => {
+  const models = [{ id: "demo", hash: "sha256:00" }];
+  const samples: readonly Bytes[] = [helloWith(), keysetWith({ models })];
+  const readers = { readHello, readCore, readKeyset, readReport, readTextFrame };
+  const garbled = fc.oneof(
+    fc.uint8Array({ maxLength: 200 }),
+    fc.json({ maxDepth: 4 }).map(bytesOf),
+    fc
+      .tuple(
+        fc.constantFrom(...samples),
+        fc.array(fc.tuple(fc.nat(500), fc.nat(255)), { maxLength: 4 }),
+        fc.nat(600),
+      )
+      .map(([sample, patches, length]) => {
+        const copy = sample.slice(0, length);
+        for (const [at, byte] of patches) if (at < copy.length) copy[at] = byte;
+        return copy;
+      }),
+  );
+
+  for (const [name, read] of Object.entries(readers)) {
+    test(`${name} throws nothing, and takes only what strict JSON takes`, () => {
+      fc.assert(
+        fc.property(garbled, (bytes) => {
+          const value = read(bytes);
+          if (value === undefined || isFault(value)) return;
+          assert.notEqual(readJsonObject(bytes, bytes.length), undefined);
+        }),
+        { numRuns: 2000 },
+      );
+    });
+  }
+
+  test("a string of backslashes and quotes as long as a frame is read in one pass", () => {
+    const text = `{"a":"${"\\\\".repeat(250_000)}","b":"${'\\"'.repeat(200_000)}"}`;
+    assert.notEqual(strict(text), undefined);
+    assert.equal(strict(text.replace('"b"', '"a"')), undefined);
+  });
+});
