@@ -24,7 +24,7 @@ export interface Chunk {
   choiceEnd: number;
   /** It carries content, or reasoning, that is not empty. */
   hasContent: boolean;
-  /** Where `_content` is missing in a delta that says `reasoning` (vLLM, Ollama) for `reasoning_content`; -1: nowhere. */
+  /** Where `_content` is missing in a delta that says `reasoning` (vLLM, Ollama) alone; negative: nowhere. */
   reasoningAt: number;
   finishReason: string | undefined;
   /** The usage object; -1: there is none. */
@@ -33,6 +33,9 @@ export interface Chunk {
   /** The worker reports an error instead. */
   isError: boolean;
 }
+
+/** Of `reasoningAt`: there is a `reasoning_content`, and nothing to be renamed. */
+const saidInFull = -2;
 
 export function emptyChunk(): Chunk {
   return {
@@ -59,9 +62,9 @@ type Member<T> = (
 
 /** Reads the chunk in `bytes` from `start` to `end` into `found`. False when it is no JSON object. */
 export function readChunk(bytes: Buffer, start: number, end: number, found: Chunk): boolean {
-  found.choiceStart = found.usageStart = found.reasoningAt = -1;
-  found.hasContent = found.isError = false;
-  found.finishReason = undefined;
+  forgetChoice(found);
+  found.usageStart = -1;
+  found.isError = false;
   const at = skipSpace(bytes, start, end);
   const after = readMembers(bytes, at, end, ofChunk, found);
   return after !== malformed && skipSpace(bytes, after, end) === end;
@@ -98,16 +101,23 @@ function readMembers<T>(
 const ofChunk: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"choices"')) readChoices(bytes, start, end, found);
   else if (rangeIs(bytes, nameStart, nameEnd, '"usage"')) {
-    if (bytes[start] !== openBrace) return;
-    found.usageStart = start;
+    found.usageStart = bytes[start] === openBrace ? start : -1;
     found.usageEnd = end;
   } else if (rangeIs(bytes, nameStart, nameEnd, '"error"')) {
     found.isError = !rangeIs(bytes, start, end, "null");
   }
 };
 
+function forgetChoice(found: Chunk): void {
+  found.choiceStart = found.reasoningAt = -1;
+  found.hasContent = false;
+  found.finishReason = undefined;
+}
+
 /** Only the first choice counts: one is asked for. */
 function readChoices(bytes: Buffer, start: number, end: number, found: Chunk): void {
+  // Of members with the same name the last counts.
+  forgetChoice(found);
   if (bytes[start] !== openBracket) return;
   const at = skipSpace(bytes, start + 1, end);
   if (bytes[at] === closeBracket) return;
@@ -120,8 +130,10 @@ function readChoices(bytes: Buffer, start: number, end: number, found: Chunk): v
 const ofChoice: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"delta"')) {
     readMembers(bytes, start, end, ofDelta, found);
-  } else if (rangeIs(bytes, nameStart, nameEnd, '"finish_reason"') && bytes[start] === quote) {
-    found.finishReason = bytes.toString("latin1", start + 1, end - 1);
+  } else if (rangeIs(bytes, nameStart, nameEnd, '"finish_reason"')) {
+    // Some servers say `""` until it has finished.
+    const isSaid = bytes[start] === quote && end - start > 2;
+    found.finishReason = isSaid ? bytes.toString("utf8", start + 1, end - 1) : undefined;
   }
 };
 
@@ -130,9 +142,9 @@ const ofDelta: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) =>
   if (rangeIs(bytes, nameStart, nameEnd, '"content"')) found.hasContent ||= hasText;
   else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning_content"')) {
     found.hasContent ||= hasText;
-    found.reasoningAt = -2;
-  } else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning"') && found.reasoningAt === -1) {
+    found.reasoningAt = saidInFull;
+  } else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning"')) {
     found.hasContent ||= hasText;
-    found.reasoningAt = nameEnd - 1;
+    if (found.reasoningAt !== saidInFull) found.reasoningAt = nameEnd - 1;
   }
 };

@@ -29,12 +29,18 @@ const slowestMs = 60_000;
 const timeoutMs = 5_000;
 const mostBytes = 4 * 1024 * 1024;
 
+type Fetched =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly reason: string };
+
 /** A document of another server, polled. `close` ends it. */
 export class PolledDocument<T> {
   /** Resolves after the first reading, successful or not. */
   readonly firstReading: Promise<void>;
   readonly #options: DocumentOptions<T>;
-  readonly #stopping = new AbortController();
+  /** Of the reading that is under way. */
+  #reading = new AbortController();
+  #closed = false;
   readonly #readAt: Gauge;
   readonly #failures: Counter;
   #timer: Disposable | undefined;
@@ -63,14 +69,15 @@ export class PolledDocument<T> {
 
   /** No reading begins or counts any more. */
   close(): void {
-    this.#stopping.abort();
+    this.#closed = true;
+    this.#reading.abort();
     this.#timer?.[Symbol.dispose]();
   }
 
   async #poll(): Promise<void> {
     const { changed, clock, log, name } = this.#options;
     const outcome = await this.#fetch();
-    if (this.#stopping.signal.aborted) return;
+    if (this.#closed) return;
     const value = outcome.ok ? this.#options.read(outcome.value) : undefined;
     if (value === undefined) {
       this.#failures.add(1);
@@ -97,31 +104,44 @@ export class PolledDocument<T> {
     return pause * (1 + jitter * (2 * random() - 1));
   }
 
-  async #fetch(): Promise<{ ok: true; value: unknown } | { ok: false; reason: string }> {
-    const { url, headers = {} } = this.#options;
-    const timeout = AbortSignal.timeout(timeoutMs);
+  async #fetch(): Promise<Fetched> {
+    const reading = new AbortController();
+    this.#reading = reading;
+    let timedOut = false;
+    using _timeout = this.#options.clock.after(timeoutMs, () => {
+      timedOut = true;
+      reading.abort();
+    });
     try {
-      const { statusCode, body } = await request(url, {
-        headers: { accept: "application/json", ...headers },
-        signal: AbortSignal.any([this.#stopping.signal, timeout]),
-      });
-      if (statusCode !== 200) {
-        await body.dump();
-        return { ok: false, reason: `status ${statusCode}` };
-      }
-      const pieces: Buffer[] = [];
-      let bytes = 0;
-      for await (const piece of body) {
-        // A body without an encoding is read as Buffers.
-        const chunk = piece as Buffer;
-        bytes += chunk.length;
-        if (bytes > mostBytes) return { ok: false, reason: `more than ${mostBytes} bytes` };
-        pieces.push(chunk);
-      }
-      return { ok: true, value: JSON.parse(Buffer.concat(pieces).toString("utf8")) };
+      const bytes = await this.#bytes(reading.signal);
+      if (typeof bytes === "string") return { ok: false, reason: bytes };
+      return { ok: true, value: JSON.parse(bytes.toString("utf8")) };
     } catch (error) {
-      return { ok: false, reason: reasonOf(error, timeout.aborted) };
+      return { ok: false, reason: reasonOf(error, timedOut) };
     }
+  }
+
+  /** A text says why there are none. */
+  async #bytes(signal: AbortSignal): Promise<Buffer | string> {
+    const { url, headers } = this.#options;
+    const { statusCode, body } = await request(url, {
+      headers: { accept: "application/json", ...headers },
+      signal,
+    });
+    if (statusCode !== 200) {
+      await body.dump();
+      return `status ${statusCode}`;
+    }
+    const pieces: Buffer[] = [];
+    let bytes = 0;
+    for await (const piece of body) {
+      // A body without an encoding is read as Buffers.
+      const chunk = piece as Buffer;
+      bytes += chunk.length;
+      if (bytes > mostBytes) return `more than ${mostBytes} bytes`;
+      pieces.push(chunk);
+    }
+    return Buffer.concat(pieces);
   }
 }
 

@@ -23,10 +23,11 @@ export class EventStream {
   #start = 0;
   #end = 0;
   #further: Buffer[] = [];
-  /** Bytes that wait for the rest of their event. */
-  #waiting = 0;
+  /** Bytes held of a line, and of an event, that are not complete. */
+  #lineBytes = 0;
+  #dataBytes = 0;
 
-  /** `mostBytes`: of one event. */
+  /** `mostBytes`: held of one event. */
   constructor(reader: EventReader, mostBytes: number) {
     this.#reader = reader;
     this.#mostBytes = mostBytes;
@@ -45,13 +46,14 @@ export class EventStream {
       begin = feed + 1;
     }
     this.#keep(bytes, begin, end);
-    return this.#waiting <= this.#mostBytes;
+    return this.#lineBytes + this.#dataBytes <= this.#mostBytes;
   }
 
   #lineEnds(chunk: Buffer, begin: number, feed: number): void {
     if (this.#line.length === 0) return this.#read(chunk, begin, feed);
     const line = Buffer.concat([...this.#line, chunk.subarray(begin, feed)]);
     this.#line = [];
+    this.#lineBytes = 0;
     this.#read(line, 0, line.length);
   }
 
@@ -67,13 +69,14 @@ export class EventStream {
       this.#end = end;
     } else {
       this.#further.push(Buffer.from(bytes.subarray(start, end)));
-      this.#waiting += end - start;
     }
+    // With the line feed that joins it to the next.
+    this.#dataBytes += end - start + 1;
   }
 
   #dispatch(): void {
     const data = this.#data;
-    this.#waiting = 0;
+    this.#dataBytes = 0;
     if (data === undefined) return;
     this.#data = undefined;
     if (this.#further.length === 0) return this.#reader.event(data, this.#start, this.#end);
@@ -90,11 +93,10 @@ export class EventStream {
       this.#data = Buffer.from(bytes.subarray(this.#start, this.#end));
       this.#start = 0;
       this.#end = this.#data.length;
-      this.#waiting += this.#end;
     }
     if (begin === end) return;
     this.#line.push(Buffer.from(bytes.subarray(begin, end)));
-    this.#waiting += end - begin;
+    this.#lineBytes += end - begin;
   }
 }
 
