@@ -8,12 +8,13 @@ import { fault, isFault } from "../confidential/fault.ts";
 import type { Fault } from "../confidential/fault.ts";
 import {
   headerBytes,
-  padData,
+  paddedLength,
   readHeader,
   tagBytes,
   unpadData,
   writeHeader,
   writeNonce,
+  writePadded,
 } from "../confidential/frames.ts";
 import type { FrameHeader } from "../confidential/frames.ts";
 import { createFrameWatch } from "../confidential/frame-watch.ts";
@@ -57,7 +58,8 @@ export async function createWebChannel(options: ChannelOptions): Promise<WebChan
     const header: FrameHeader = { type, rid, isEnd, seq: watch.nextSeq(outgoing) };
     const tooMuch = sent.check(header, data.length);
     if (tooMuch !== undefined) return watch.fail(tooMuch);
-    const plaintext = padData(data, pad);
+    const plaintext = new Uint8Array(paddedLength(data.length, pad));
+    writePadded(plaintext, data);
     const length = headerBytes + plaintext.length + tagBytes;
     const refused = watch.admit(outgoing, header, length);
     if (refused !== undefined) return refused;

@@ -6,7 +6,6 @@ import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
 import { readU32, writeU32 } from "./layout.ts";
 import { maxFrameDataBytes } from "./limits.ts";
-import type { Bytes } from "./verify/binary-text.ts";
 
 /** Client to server, server to client. */
 export type Direction = "c2s" | "s2c";
@@ -97,12 +96,11 @@ export function paddedLength(dataBytes: number, pad: number): number {
   return pad === 0 ? bytes : Math.ceil(bytes / pad) * pad;
 }
 
-/** `lp(data)` and zeros. */
-export function padData(data: Uint8Array, pad: number): Bytes {
-  const plaintext = new Uint8Array(paddedLength(data.length, pad));
-  writeU32(plaintext, 0, data.length);
-  plaintext.set(data, prefixBytes);
-  return plaintext;
+/** Fills `target`, of `paddedLength` bytes whatever they are, with `lp(data)` and zeros. */
+export function writePadded(target: Uint8Array, data: Uint8Array): void {
+  writeU32(target, 0, data.length);
+  target.set(data, prefixBytes);
+  target.fill(0, prefixBytes + data.length);
 }
 
 /**
