@@ -3,6 +3,7 @@
  * (garbage, an error, an end before the end) is told as `broken`.
  */
 import type { TokenUsage, WholeMessage } from "../services/networks.ts";
+import { skipValue } from "../stream/json/scan.ts";
 import { EventStream, type EventReader } from "../stream/sse.ts";
 import { emptyChunk, readChunk } from "./chunk.ts";
 import { isObject } from "./status.ts";
@@ -74,6 +75,7 @@ export class StreamedAnswer implements Answer, EventReader {
     if (found.choiceStart === -1) return;
     if (found.hasContent) this.#contentChunks++;
     this.finishReason ??= found.finishReason;
+    if (!toOneLine(bytes, found.choiceStart, found.choiceEnd)) return this.#break();
     this.#tell(bytes, found.choiceStart, found.choiceEnd, found.reasoningAt);
   }
 
@@ -108,6 +110,19 @@ export class StreamedAnswer implements Answer, EventReader {
 /** `[DONE]`, with or without space around it. */
 function isDone(bytes: Buffer, start: number, end: number): boolean {
   return end - start < 16 && bytes.toString("latin1", start, end).trim() === "[DONE]";
+}
+
+/**
+ * Makes spaces of the control characters of a choice, which would end a line of the event that it is passed on in. False
+ * where they stand inside a string: that is no JSON.
+ */
+function toOneLine(bytes: Buffer, start: number, end: number): boolean {
+  let at = start;
+  while (at < end && (bytes[at] ?? 0) >= 0x20) at++;
+  if (at === end) return true;
+  if (skipValue(bytes, start, end, 0, "strict") !== end) return false;
+  for (; at < end; at++) if ((bytes[at] ?? 0) < 0x20) bytes[at] = 0x20;
+  return true;
 }
 
 /** An answer in one JSON document, held until it is complete. */

@@ -56,11 +56,16 @@ export class Attempt implements HttpExchange, AnswerSink {
   }
 
   pause(): void {
-    if (!this.#over) this.#connection?.pause();
+    if (this.#over) return;
+    if (this.#decoder === undefined) this.#connection?.pause();
+    // Its own fullness then pauses the connection.
+    else this.#decoder.pause();
   }
 
   resume(): void {
-    if (!this.#over) this.#connection?.resume();
+    if (this.#over) return;
+    if (this.#decoder === undefined) this.#connection?.resume();
+    else this.#decoder.resume();
   }
 
   /** Cuts the connection. */
@@ -83,8 +88,8 @@ export class Attempt implements HttpExchange, AnswerSink {
       data: (chunk) => this.#answer.write(chunk, 0, chunk.length),
       ended: () => this.#answer.end(),
       broken: () => this.broken(),
-      full: () => this.pause(),
-      drained: () => this.resume(),
+      full: () => this.#connection?.pause(),
+      drained: () => this.#connection?.resume(),
     });
     if (this.#decoder === undefined) this.broken();
   }
@@ -99,6 +104,8 @@ export class Attempt implements HttpExchange, AnswerSink {
   }
 
   done(): void {
+    // It may carry another request already.
+    this.#connection = undefined;
     if (this.#over) return;
     if (this.#decoder === undefined) this.#answer.end();
     else this.#decoder.end();
@@ -127,8 +134,9 @@ export class Attempt implements HttpExchange, AnswerSink {
 
   broken(): void {
     if (this.#over) return;
+    const connection = this.#connection;
     this.#fail({ kind: "broken" });
-    this.#connection?.cut();
+    connection?.cut();
   }
 
   #fail(failure: AttemptFailure): void {
@@ -142,6 +150,8 @@ export class Attempt implements HttpExchange, AnswerSink {
     this.#over = true;
     this.worker.inFlight--;
     this.#decoder?.close();
+    // Nobody would resume a connection that was paused in the middle of what nobody reads.
+    this.#connection?.resume();
   }
 }
 

@@ -11,7 +11,6 @@ import type {
   WholeMessage,
 } from "../services/networks.ts";
 import { Attempt, type AttemptFailure } from "./attempt.ts";
-import type { Model } from "./model.ts";
 import type { Network } from "./network.ts";
 import type { Price } from "./price.ts";
 import type { Worker } from "./worker.ts";
@@ -22,7 +21,7 @@ const mostAttempts = 3;
 export class Call implements InferenceCall {
   readonly request: InferenceRequest;
   readonly network: Network;
-  readonly #model: Model;
+  readonly #modelId: string;
   readonly #reader: AnswerReader;
   readonly #tried: Worker[] = [];
   #attempt: Attempt | undefined;
@@ -34,8 +33,8 @@ export class Call implements InferenceCall {
   /** What to report when no worker is left. */
   #failure: InferenceFailure = "unavailable";
 
-  constructor(model: Model, network: Network, request: InferenceRequest, reader: AnswerReader) {
-    this.#model = model;
+  constructor(modelId: string, network: Network, request: InferenceRequest, reader: AnswerReader) {
+    this.#modelId = modelId;
     this.network = network;
     this.request = request;
     this.#reader = reader;
@@ -87,10 +86,12 @@ export class Call implements InferenceCall {
   #next(): void {
     if (this.#over) return;
     const more = this.#tried.length < mostAttempts;
-    const worker = more ? this.#model.choose(this.#tried) : undefined;
-    if (worker === undefined) return this.#fail(this.#failure);
+    // As it is now: a worker of the offer may be gone, and its server closed.
+    const model = more ? this.network.models.get(this.#modelId) : undefined;
+    const worker = model?.choose(this.#tried);
+    if (model === undefined || worker === undefined) return this.#fail(this.#failure);
     this.#tried.push(worker);
-    this.#price = this.#model.priceOf(worker);
+    this.#price = model.priceOf(worker);
     this.#attempt = new Attempt(this, worker);
     this.#attempt.begin();
   }
@@ -118,7 +119,7 @@ export class Call implements InferenceCall {
 
   #countUnpriced({ pricing }: Price): void {
     const { unpriced } = this.network;
-    if (pricing.tokenUsdRate === undefined) unpriced.rate.add(1);
+    if (Number(pricing.tokenUsdRate ?? 0) === 0) unpriced.rate.add(1);
     if (Number(pricing.pricePerTokenNano) === 0) unpriced.price.add(1);
   }
 }

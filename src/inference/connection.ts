@@ -100,14 +100,14 @@ export class WorkerConnection implements ResponseSink {
     if (this.#gone) return;
     this.#gone = true;
     this.#socket.destroy();
-    this.#server.gone(this);
     const exchange = this.#exchange;
     this.#exchange = undefined;
-    if (exchange === undefined) return;
     // RFC 9112 section 9.3.1: the server may close an idle connection while a request is on its way to it.
     const stale = why === "broken" && this.#answers > 0 && !this.#reader.started;
-    if (stale) this.#server.send(exchange);
-    else exchange.failed(why);
+    // Before the server may find that nothing is left to carry.
+    if (stale && exchange !== undefined) this.#server.send(exchange);
+    this.#server.gone(this);
+    if (!stale) exchange?.failed(why);
   }
 
   // ── what the reader reports ───────────────────────────────────────────────────────────────────────────────────

@@ -19,6 +19,9 @@ export interface DecoderSink {
 export interface BodyDecoder {
   write(chunk: Buffer): void;
   end(): void;
+  /** Nothing comes out until `resume`: what is written makes it full. */
+  pause(): void;
+  resume(): void;
   /** Nothing is told any more. */
   close(): void;
 }
@@ -51,7 +54,9 @@ export function createDecoder(coding: string, sink: DecoderSink): BodyDecoder | 
     write(chunk) {
       if (!stream.write(chunk)) sink.full();
     },
-    end: () => stream.end(),
+    end: () => void stream.end(),
+    pause: () => void stream.pause(),
+    resume: () => void stream.resume(),
     close() {
       over = true;
       stream.destroy();

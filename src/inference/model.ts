@@ -69,7 +69,7 @@ export class Model implements Offer {
   }
 
   send(request: InferenceRequest, reader: AnswerReader): InferenceCall {
-    return new Call(this, this.#network, request, reader);
+    return new Call(this.modelId, this.#network, request, reader);
   }
 
   /** A worker that has not been tried; undefined when all have. */

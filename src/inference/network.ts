@@ -89,6 +89,11 @@ export class Network implements OpenNetwork {
     return this.#read;
   }
 
+  /** As it lists them now. */
+  get workers(): Iterable<Worker> {
+    return this.#workers.values();
+  }
+
   get ready(): boolean {
     return this.#workers.values().some((one) => one.listed.state !== "draining" && !one.resting);
   }
@@ -144,8 +149,9 @@ export class Network implements OpenNetwork {
       known.listed = listed;
       return known;
     }
-    const { origin, pathname } = new URL(baseOf(listed.url ?? this.config.url));
-    const at = { server: this.#server(origin), basePath: pathname === "/" ? "" : pathname };
+    const base = baseOf(listed.url ?? this.config.url);
+    const { origin } = new URL(base);
+    const at = { server: this.#server(origin), basePath: base.slice(origin.length) };
     const { clock } = this.parts;
     return new Worker(listed, at, {
       clock,
@@ -215,9 +221,10 @@ export class Network implements OpenNetwork {
   }
 }
 
-/** A base URL without a slash or `/v1` at its end: people write it either way. */
-export function baseOf(url: string): string {
-  return url.replace(/\/+$/, "").replace(/\/v1$/, "");
+/** A base URL without slashes or `/v1` at its end: people write it either way. */
+function baseOf(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return origin + pathname.replace(/\/+$/, "").replace(/\/v1$/, "");
 }
 
 function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"] {
@@ -232,15 +239,17 @@ function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"
   };
 }
 
+/** How a message is framed, and where it goes, is not for the configuration to say. */
+const ownFields = ["host", "content-length", "transfer-encoding", "connection"];
+
 function requestFields(configured: Readonly<Record<string, string>>): string {
-  const fields: Readonly<Record<string, string>> = {
-    "Content-Type": "application/json",
-    Accept: "text/event-stream, application/json",
+  const fields = new Map([
+    ["content-type", "application/json"],
+    ["accept", "text/event-stream, application/json"],
     // Coded tokens would have to wait for each other.
-    "Accept-Encoding": "identity",
-    ...configured,
-  };
-  return Object.entries(fields)
-    .map(([name, value]) => `${name}: ${value}\r\n`)
-    .join("");
+    ["accept-encoding", "identity"],
+  ]);
+  for (const [name, value] of Object.entries(configured)) fields.set(name.toLowerCase(), value);
+  for (const name of ownFields) fields.delete(name);
+  return Array.from(fields, ([name, value]) => `${name}: ${value}\r\n`).join("");
 }

@@ -79,8 +79,10 @@ export class Worker {
   }
 
   async #ask(): Promise<void> {
+    const rest = this.#rest;
     const answers = await this.#parts.probe(this);
-    if (this.#closed || this.#rest === undefined) return;
+    // Meanwhile it may have served a request, and failed another.
+    if (this.#closed || rest === undefined || this.#rest !== rest) return;
     if (answers) return this.#return();
     this.#restMs = Math.min(this.#restMs * 2, longestRestMs);
     this.#rest = this.#parts.clock.after(this.#restMs, () => void this.#ask());
