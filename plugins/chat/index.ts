@@ -6,19 +6,23 @@ import {
   defineSurface,
   refuse,
   type Charge,
+  type Clock,
   type Exchange,
   type Networks,
   type Reply,
+  type TraceSpan,
 } from "sluice-gateway/plugin";
 import { createCompletion } from "./completion.ts";
 import { chatError } from "./errors.ts";
 import { readChatRequest } from "./request.ts";
 import { streamCompletion } from "./streamed.ts";
+import { tracedOffer } from "./traced-offer.ts";
 import { wholeCompletion } from "./whole.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
     charge: Charge;
+    trace: TraceSpan;
   }
 }
 
@@ -29,15 +33,17 @@ export default defineSurface({
   name: "chat",
   description: "Answers chat completions from the workers of the inference networks.",
   needs: { charge: "answer" },
-  start: (_, { networks }) => ({
+  wants: { trace: "answer" },
+  start: (_, { networks, clock }) => ({
     body: { bytes: bodyBytes, types: ["application/json"] },
-    answer: (x) => answer(x, networks, x.get("charge")),
+    answer: (x) => answer(x, networks, clock, x.get("charge")),
   }),
 });
 
 function answer(
   x: Exchange,
   networks: Networks,
+  clock: Clock,
   charge: Charge,
 ): Reply | Promise<Reply | undefined> {
   // The route's path may pin the network: `/{network}/v1/chat/completions`.
@@ -56,7 +62,9 @@ function answer(
   const refusal = charge.reserve(offer.mostMilli(tokens), { streamed: request.stream });
   if (refusal !== undefined) return refusal;
   const completion = createCompletion(x, request, charge);
+  const trace = x.peek("trace");
+  const used = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
   return request.stream
-    ? streamCompletion(completion, offer, undefined)
-    : wholeCompletion(completion, offer, undefined);
+    ? streamCompletion(completion, used, undefined)
+    : wholeCompletion(completion, used, undefined);
 }

@@ -9,13 +9,11 @@ export interface ChatRequest {
   readonly stream: boolean;
   readonly includeUsage: boolean;
   readonly maxTokens: number | undefined;
-  /** Whether the worker lets the model think aloud. */
-  readonly thinking: boolean;
   /** For the worker: JSON in UTF-8. */
   readonly body: Buffer;
   /** Characters of all messages. */
   readonly promptChars: number;
-  /** More tokens than the prompt can have: one a byte, and some for each message's frame. */
+  /** More tokens than the prompt can have: one a byte of all that a chat template reads, and some for each message. */
   readonly promptTokensMost: number;
 }
 
@@ -36,6 +34,8 @@ interface Message {
 const frameTokens = 32;
 /** No model writes more in one answer. */
 const mostMaxTokens = 10_000_000;
+/** Of chat_template_kwargs: what is passed on has to be written again, and a writer has only so much stack. */
+const mostLevels = 64;
 
 /** `value`: the parsed body. */
 export function readChatRequest(value: unknown): Reading {
@@ -57,6 +57,9 @@ export function readChatRequest(value: unknown): Reading {
   if (!isAbsent(template) && !isObject(template)) {
     return wrong("chat_template_kwargs must be an object");
   }
+  if (!isNestedWithin(template, mostLevels)) {
+    return wrong(`chat_template_kwargs must not be nested deeper than ${mostLevels}`);
+  }
   const kwargs: Json = { enable_thinking: false, ...template };
   const streamed = stream === true;
   const { chars, bytes } = measure(messages);
@@ -76,10 +79,10 @@ export function readChatRequest(value: unknown): Reading {
       stream: streamed,
       includeUsage,
       maxTokens,
-      thinking: kwargs["enable_thinking"] === true,
       body: Buffer.from(JSON.stringify(forWorker)),
       promptChars: chars,
-      promptTokensMost: bytes + frameTokens * messages.length,
+      promptTokensMost:
+        bytes + Buffer.byteLength(JSON.stringify(kwargs)) + frameTokens * messages.length,
     },
   };
 }
@@ -148,6 +151,7 @@ function readIncludeUsage(options: unknown): boolean | string {
   return typeof wanted === "boolean" ? wanted : "stream_options.include_usage must be a boolean";
 }
 
+/** `chars` of what is said; `bytes` of that and of the roles. */
 function measure(messages: readonly Message[]): { chars: number; bytes: number } {
   let chars = 0;
   let bytes = 0;
@@ -155,12 +159,18 @@ function measure(messages: readonly Message[]): { chars: number; bytes: number }
     chars += text.length;
     bytes += Buffer.byteLength(text);
   };
-  for (const { content, name } of messages) {
+  for (const { role, content, name } of messages) {
+    bytes += Buffer.byteLength(role);
     if (name !== undefined) add(name);
     if (typeof content === "string") add(content);
     else if (content !== null) for (const { text } of content) add(text);
   }
   return { chars, bytes };
+}
+
+function isNestedWithin(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return levels > 0 && Object.values(value).every((each) => isNestedWithin(each, levels - 1));
 }
 
 function wrong(message: string): Reading {

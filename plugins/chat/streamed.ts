@@ -81,6 +81,7 @@ class StreamedCompletion implements AnswerReader {
     prefix.copy(chunk, 0);
     bytes.copy(chunk, prefix.length, start, end);
     suffix.copy(chunk, prefix.length + end - start);
+    keepOnOneLine(chunk, chunk.length - suffix.length);
     this.#chunks.push(chunk);
   }
 
@@ -106,7 +107,7 @@ class StreamedCompletion implements AnswerReader {
     settle(this.#completion, result, outcome);
     // Without `[DONE]`: nobody can take the answer for whole.
     const event = Buffer.from(`data: ${errorJson(codeOf[failure])}\n\n`);
-    this.#finishWith((sink) => sink.end(undefined, event));
+    this.#finishWith((sink) => sink.end(undefined, event, outcome));
   }
 
   // ── what the client's side reports ────────────────────────────────────────────────────────────────────────────
@@ -124,14 +125,26 @@ class StreamedCompletion implements AnswerReader {
     this.#opening = true;
     // What comes meanwhile would pile up here.
     this.#call?.pause();
-    this.#completion.x.stream(200, headers).then(
-      (sink) => this.#opened(sink),
-      (error: unknown) => {
-        this.#call?.abort();
-        this.#completion.x.onAbort = undefined;
-        this.#reject(error);
-      },
-    );
+    this.#sendHead().catch((error: unknown) => {
+      this.#stop();
+      this.#reject(error);
+    });
+  }
+
+  /** Once a crash can no longer lose what the stream is going to cost. */
+  async #sendHead(): Promise<void> {
+    const { x, charge } = this.#completion;
+    const refusal = await charge.journalled;
+    if (refusal !== undefined) {
+      this.#stop();
+      return this.#resolve(refusal);
+    }
+    this.#opened(await x.stream(200, headers));
+  }
+
+  #stop(): void {
+    this.#completion.x.onAbort = undefined;
+    this.#call?.abort();
   }
 
   #opened(sink: Sink): void {
@@ -177,5 +190,20 @@ class StreamedCompletion implements AnswerReader {
   #usageChunk(result: InferenceResult): string {
     const usage = JSON.stringify(usageOf(result));
     return `data: ${this.#envelope()},"choices":[],"usage":${usage}}\n\n`;
+  }
+}
+
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+const space = 0x20;
+
+/**
+ * A choice that a worker wrote over several lines would end its event in the middle. In JSON they are blanks: no string
+ * holds a line end.
+ */
+function keepOnOneLine(chunk: Buffer, end: number): void {
+  for (const lineEnd of [lineFeed, carriageReturn]) {
+    let at = chunk.indexOf(lineEnd);
+    for (; at !== -1 && at < end; at = chunk.indexOf(lineEnd, at + 1)) chunk[at] = space;
   }
 }

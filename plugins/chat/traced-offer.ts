@@ -1,0 +1,136 @@
+/**
+ * The span of a completion: OpenTelemetry's conventions for calls of a model
+ * (https://github.com/open-telemetry/semantic-conventions-genai, client-inference). One span covers all attempts.
+ */
+import type {
+  AnswerReader,
+  ChildSpan,
+  Clock,
+  InferenceCall,
+  InferenceFailure,
+  InferenceRequest,
+  InferenceResult,
+  Offer,
+  SpanAttributes,
+  TraceSpan,
+  WholeMessage,
+} from "sluice-gateway/plugin";
+import type { Completion } from "./completion.ts";
+
+/** The same offer, but its requests have a span below `trace`, whose context goes along to the worker. */
+export function tracedOffer(
+  offer: Offer,
+  trace: TraceSpan,
+  { id, request: { model, maxTokens } }: Completion,
+  clock: Clock,
+): Offer {
+  const { modelId, activeWorkers, maxOutputTokens } = offer;
+  return {
+    modelId,
+    activeWorkers,
+    maxOutputTokens,
+    mostMilli: (tokens) => offer.mostMilli(tokens),
+    send(request, reader) {
+      const span = trace.child(`chat ${model}`, "client", {
+        "gen_ai.operation.name": "chat",
+        // Of which make the messages are: whoever serves them, they are OpenAI's.
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": model,
+        "gen_ai.request.max_tokens": maxTokens,
+        "gen_ai.request.stream": request.streamed ? true : undefined,
+        "gen_ai.response.id": id,
+      });
+      return new TracedCall(span, clock, reader, model).begin(offer, request);
+    },
+  };
+}
+
+/** Stands between a worker's answer and its reader, and ends the span with it. */
+class TracedCall implements AnswerReader, InferenceCall {
+  readonly #span: ChildSpan;
+  readonly #clock: Clock;
+  readonly #reader: AnswerReader;
+  readonly #model: string;
+  /** Monotonic, milliseconds. */
+  readonly #begun: number;
+  #call: InferenceCall | undefined;
+  #firstSeen = false;
+
+  constructor(span: ChildSpan, clock: Clock, reader: AnswerReader, model: string) {
+    this.#span = span;
+    this.#clock = clock;
+    this.#reader = reader;
+    this.#model = model;
+    this.#begun = clock.monotonic();
+  }
+
+  begin(offer: Offer, request: InferenceRequest): InferenceCall {
+    this.#call = offer.send({ ...request, headers: this.#span.headers }, this);
+    return this;
+  }
+
+  // ── what the worker's side reports ────────────────────────────────────────────────────────────────────────────
+
+  choice(bytes: Buffer, start: number, end: number): void {
+    if (!this.#firstSeen) {
+      this.#firstSeen = true;
+      const seconds = (this.#clock.monotonic() - this.#begun) / 1000;
+      this.#span.set({ "gen_ai.response.time_to_first_chunk": seconds });
+    }
+    this.#reader.choice(bytes, start, end);
+  }
+
+  arrived(): void {
+    this.#reader.arrived();
+  }
+
+  ended(result: InferenceResult, message: WholeMessage | undefined): void {
+    this.#end(result);
+    this.#reader.ended(result, message);
+  }
+
+  failed(failure: InferenceFailure, result: InferenceResult | undefined): void {
+    this.#end(result, failure);
+    this.#reader.failed(failure, result);
+  }
+
+  // ── what the client's side asks for ───────────────────────────────────────────────────────────────────────────
+
+  pause(): void {
+    this.#call?.pause();
+  }
+
+  resume(): void {
+    this.#call?.resume();
+  }
+
+  abort(): InferenceResult | undefined {
+    const result = this.#call?.abort();
+    this.#end(result, "aborted");
+    return result;
+  }
+
+  #end(result: InferenceResult | undefined, error?: string): void {
+    if (result !== undefined) this.#span.set(attributesOf(result, this.#model));
+    this.#span.end(error);
+  }
+}
+
+function attributesOf(
+  { worker, usage, costMilli, finishReason }: InferenceResult,
+  model: string,
+): SpanAttributes {
+  return {
+    "gen_ai.response.model": model,
+    // The convention's word where a reason was to come and did not.
+    "gen_ai.response.finish_reasons": [finishReason ?? "error"],
+    "gen_ai.usage.input_tokens": usage.promptTokens,
+    "gen_ai.usage.output_tokens": usage.completionTokens,
+    "gen_ai.usage.cache_read.input_tokens": usage.cachedTokens,
+    "gen_ai.usage.reasoning.output_tokens": usage.reasoningTokens,
+    "sluice.usage.estimated": usage.estimated ? true : undefined,
+    "sluice.network": worker.network,
+    "sluice.worker": worker.id,
+    "sluice.cu.used_milli": costMilli,
+  };
+}
