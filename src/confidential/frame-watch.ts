@@ -77,6 +77,8 @@ export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
     s2c: { seq: 0, plaintextBytes: 0 },
   };
   const exchanges = new Map<number, Exchange>();
+  /** Ended, and their reports not come yet. */
+  const ended = new Map<number, WatchedExchange>();
   const prefix = new Uint8Array(4);
   let current: Exchange | undefined;
   let newest = 0;
@@ -138,6 +140,10 @@ export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
     writeU32(prefix, 0, frame.length);
     hash.update(prefix);
     hash.update(frame);
+    if (type === "final") {
+      exchanges.delete(rid);
+      ended.set(rid, closeAccount(exchange));
+    }
   }
 
   function fail(reason: Fault): Fault {
@@ -162,8 +168,10 @@ export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
     isOpen: () => current?.hasEnded === false,
     take(rid) {
       const exchange = exchanges.get(rid);
+      const account = ended.get(rid) ?? (exchange && closeAccount(exchange));
       exchanges.delete(rid);
-      return exchange === undefined ? undefined : account(exchange);
+      ended.delete(rid);
+      return account;
     },
   };
 }
@@ -196,7 +204,7 @@ function admitLane(lane: Lane, { seq }: FrameHeader, length: number): Fault | un
     : undefined;
 }
 
-function account(exchange: Exchange): WatchedExchange {
+function closeAccount(exchange: Exchange): WatchedExchange {
   const { rid, requestBytes, responseBytes, hasEnded } = exchange;
   return {
     rid,

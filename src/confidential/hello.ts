@@ -119,8 +119,10 @@ function bad(member: string): Fault {
   return fault("BAD_FRAME", `hello: ${member} is missing or not valid`);
 }
 
+/** Well-formed, since a report must be able to repeat it. */
 function isName(value: unknown): value is string {
-  return typeof value === "string" && value.length > 0 && value.length <= maxNameLength;
+  if (typeof value !== "string" || value.length === 0) return false;
+  return value.length <= maxNameLength && value.isWellFormed();
 }
 
 function isKnown(value: unknown): value is readonly string[] {

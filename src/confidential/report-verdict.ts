@@ -5,7 +5,7 @@
 import type { WatchedExchange } from "./frame-watch.ts";
 import { maxKeysetSeconds, reportSkewSeconds } from "./limits.ts";
 import { readReport, reportMessage } from "./report.ts";
-import type { ReportTokens, UsageReport } from "./report.ts";
+import type { ToldUsage, UsageReport } from "./report.ts";
 import type { Suite } from "./suite.ts";
 import { createChecklist } from "./verify/checklist.ts";
 import type { Checklist } from "./verify/checklist.ts";
@@ -53,7 +53,7 @@ export interface OwnAccount {
   readonly model: string;
   readonly maxOutputTokens: number;
   /** Of the `done` frame, by whoever reads one. */
-  readonly usage?: ReportTokens;
+  readonly usage?: ToldUsage;
   /** Whether the keyset's counter is new; asked last, and only for a report that the keyset signed. */
   claimCounter(keysetDigest: string, ctr: number): boolean;
 }
@@ -153,6 +153,7 @@ function usageFault(report: UsageReport, own: OwnAccount): string | undefined {
   const isSame =
     usage.prompt === prompt &&
     usage.completion === completion &&
+    usage.total === prompt + completion &&
     usage.cached === cached &&
     usage.reasoning === reasoning;
   return isSame ? undefined : "the usage told differs";

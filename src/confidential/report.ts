@@ -15,6 +15,11 @@ export interface ReportTokens {
   readonly reasoning: number;
 }
 
+/** The same, as a `done` frame tells it. */
+export interface ToldUsage extends ReportTokens {
+  readonly total: number;
+}
+
 export interface UsageReport {
   /** 1000 is a factor of 1. */
   readonly coefficient: number;

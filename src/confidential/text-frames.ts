@@ -3,7 +3,7 @@ import { fault, isStreamCode } from "./fault.ts";
 import type { Fault, StreamCode } from "./fault.ts";
 import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./layout.ts";
 import { maxTextBytes } from "./limits.ts";
-import type { ReportTokens } from "./report.ts";
+import type { ReportTokens, ToldUsage } from "./report.ts";
 import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
 import type { JsonObject } from "./strict-json.ts";
 import type { Bytes } from "./verify/binary-text.ts";
@@ -35,8 +35,7 @@ export interface ReportFrame {
 export interface DoneFrame {
   readonly kind: "done";
   readonly rid: number;
-  readonly tokens: ReportTokens;
-  readonly totalTokens: number;
+  readonly usage: ToldUsage;
   readonly usedCuMilli: number;
   /** Undefined where the gateway has none to show. */
   readonly report: Bytes | undefined;
@@ -88,12 +87,11 @@ function readReportFrame(object: JsonObject): ReportFrame | undefined {
 function readDone(object: JsonObject): DoneFrame | undefined {
   const { rid, usage, usedCUMilli: usedCuMilli, pricing } = object;
   if (!isCount(rid) || !isCount(usedCuMilli) || !isJsonObject(usage)) return undefined;
-  const { total_tokens: totalTokens } = usage;
-  const tokens = readUsage(usage);
-  if (tokens === undefined || !isCount(totalTokens)) return undefined;
+  const told = readUsage(usage);
+  if (told === undefined) return undefined;
   const report = object["report"] === undefined ? undefined : readText(object["report"]);
   const sig = readBytes(object["sig"], 64);
-  return { kind: "done", rid, tokens, totalTokens, usedCuMilli, report, sig, pricing };
+  return { kind: "done", rid, usage: told, usedCuMilli, report, sig, pricing };
 }
 
 function readError(object: JsonObject): ErrorFrame {
@@ -102,12 +100,12 @@ function readError(object: JsonObject): ErrorFrame {
 }
 
 /** OpenAI's `usage`; details that are missing are 0. */
-function readUsage(usage: JsonObject): ReportTokens | undefined {
-  const { prompt_tokens: prompt, completion_tokens: completion } = usage;
+function readUsage(usage: JsonObject): ToldUsage | undefined {
+  const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage;
   const cached = readDetail(usage["prompt_tokens_details"], "cached_tokens");
   const reasoning = readDetail(usage["completion_tokens_details"], "reasoning_tokens");
-  if (!isCount(prompt) || !isCount(completion)) return undefined;
-  return { prompt, completion, cached, reasoning };
+  if (!isCount(prompt) || !isCount(completion) || !isCount(total)) return undefined;
+  return { prompt, completion, total, cached, reasoning };
 }
 
 function readDetail(details: unknown, name: string): number {

@@ -140,6 +140,17 @@ describe("a session", () => {
     assert.equal(enclave.seal("final", 1, nothing), reason);
   });
 
+  test("an account waits for its report while the next request runs", () => {
+    const { client, enclave } = asked();
+    sound(client.open(sound(enclave.seal("final", 1, nothing))));
+    sound(client.seal("request", 2, body, true));
+    assert.equal(client.watch.rid(), 2);
+    assert.equal(client.watch.take(1)?.hasEnded, true);
+    assert.equal(client.watch.take(1), undefined);
+    assert.equal(client.watch.take(2)?.hasEnded, false);
+    assert.equal(client.watch.take(3), undefined);
+  });
+
   test("a response that stops before END has no END in its account", () => {
     const { client, enclave } = asked();
     sound(client.open(sound(enclave.seal("chunk", 1, nothing))));

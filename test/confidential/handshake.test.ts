@@ -78,6 +78,7 @@ describe("hello", () => {
     { network: 1 },
     { network: text(257) },
     { model: undefined },
+    { model: "\ud800" },
     { model: text(257) },
     { max_output_tokens: 0 },
     { max_output_tokens: -1 },

@@ -170,14 +170,14 @@ describe("text frames", () => {
     const done = { type: "done", rid: 1, usage: usageOf(tokens), usedCUMilli: 12, pricing: {} };
     const frame = sound(readTextFrame(bytesOf(JSON.stringify(done))));
     assert.ok(frame.kind === "done");
-    assert.deepEqual(frame.tokens, tokens);
-    assert.equal(frame.totalTokens, 14);
+    assert.deepEqual(frame.usage, { ...tokens, total: 14 });
     assert.equal(frame.usedCuMilli, 12);
     assert.equal(frame.report, undefined);
     const plain = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
     const brief = sound(readTextFrame(bytesOf(JSON.stringify({ ...done, usage: plain }))));
     assert.ok(brief.kind === "done");
-    assert.deepEqual(brief.tokens, { prompt: 1, completion: 2, cached: 0, reasoning: 0 });
+    const none = { cached: 0, reasoning: 0 };
+    assert.deepEqual(brief.usage, { prompt: 1, completion: 2, total: 3, ...none });
     for (const members of [{ rid: "1" }, { usage: null }, { usage: {} }, { usedCUMilli: -1 }]) {
       const text = JSON.stringify({ ...done, ...members });
       assert.equal(codeOf(readTextFrame(bytesOf(text))), "BAD_FRAME");

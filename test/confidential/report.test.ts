@@ -31,6 +31,7 @@ const exchange: WatchedExchange = {
   responseBytes: 576,
 };
 const tokens = { prompt: 9, completion: 5, cached: 4, reasoning: 2 };
+const told = { ...tokens, total: 14 };
 const report: UsageReport = {
   coefficient: 1000,
   ctr: 17,
@@ -58,7 +59,7 @@ const own: OwnAccount = {
   net: "confidential-alpha",
   model: "demo",
   maxOutputTokens: 64,
-  usage: tokens,
+  usage: told,
   claimCounter: () => true,
 };
 
@@ -160,8 +161,9 @@ describe("the verdict on a report", () => {
     ["no END", "digest_mismatch", {}, { exchange: { ...exchange, hasEnded: false } }],
     ["another model", "usage_mismatch", { model: "other" }, {}],
     ["another network", "usage_mismatch", { net: "other" }, {}],
-    ["other usage", "usage_mismatch", {}, { usage: { ...tokens, prompt: 8 } }],
-    ["other details", "usage_mismatch", {}, { usage: { ...tokens, reasoning: 0 } }],
+    ["other usage", "usage_mismatch", {}, { usage: { ...told, prompt: 8 } }],
+    ["other details", "usage_mismatch", {}, { usage: { ...told, reasoning: 0 } }],
+    ["another total", "usage_mismatch", {}, { usage: { ...told, total: 15 } }],
     ["more tokens than asked", "usage_mismatch", {}, { maxOutputTokens: 4 }],
     ["more cached than all", "usage_mismatch", { tokens: { ...tokens, cached: 10 } }, {}],
     ["a counter seen before", "replay", {}, { claimCounter: () => false }],
