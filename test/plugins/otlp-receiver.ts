@@ -2,8 +2,10 @@
  * A collector for tests: takes what an OTLP exporter posts to /v1/traces and reads the protobuf, so that a test sees what a
  * real one would. Field numbers: opentelemetry-proto, trace/v1/trace.proto, common/v1/common.proto.
  */
+import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
+import type { TestContext } from "node:test";
 import { gunzipSync } from "node:zlib";
 
 type Value = string | number | boolean | readonly Value[];
@@ -75,6 +77,29 @@ export async function openReceiver(): Promise<Receiver> {
       await once(server, "close");
     },
   };
+}
+
+/** Sets variables of OpenTelemetry for one test; whatever the machine has set is out of the way. */
+export function environment(t: TestContext, env: Readonly<Record<string, string>>): void {
+  const before = Object.entries(process.env).filter(([name]) => name.startsWith("OTEL_"));
+  const clear = (): void => {
+    for (const name of Object.keys(process.env)) {
+      if (name.startsWith("OTEL_")) delete process.env[name];
+    }
+  };
+  clear();
+  Object.assign(process.env, env);
+  t.after(() => {
+    clear();
+    Object.assign(process.env, Object.fromEntries(before));
+  });
+}
+
+/** The one span of that name. */
+export function one(spans: readonly ReceivedSpan[], name: string): ReceivedSpan {
+  const found = spans.filter((span) => span.name === name);
+  assert.equal(found.length, 1, `${name} among ${spans.map((span) => span.name).join(", ")}`);
+  return found[0]!;
 }
 
 async function bodyOf(req: IncomingMessage): Promise<Buffer> {

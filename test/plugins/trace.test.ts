@@ -17,7 +17,13 @@ import {
   type Upstream,
 } from "../stream/through.ts";
 import { fakeExchange, fakeHost } from "./fakes.ts";
-import { openReceiver, type ReceivedSpan, type Receiver } from "./otlp-receiver.ts";
+import {
+  environment,
+  one,
+  openReceiver,
+  type ReceivedSpan,
+  type Receiver,
+} from "./otlp-receiver.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 const spanId = "00f067aa0ba902b7";
@@ -50,22 +56,6 @@ routes:
   - { path: /rpc, methods: [POST], run: [{ use: keyed }, meter], to: tool-rpc }
   - { path: /mcp, methods: [POST], run: [{ use: keyed }, meter], to: mcp }
 `;
-
-/** Sets variables of OpenTelemetry for one test; whatever the machine has set is out of the way. */
-function environment(t: TestContext, env: Readonly<Record<string, string>>): void {
-  const before = Object.entries(process.env).filter(([name]) => name.startsWith("OTEL_"));
-  const clear = (): void => {
-    for (const name of Object.keys(process.env)) {
-      if (name.startsWith("OTEL_")) delete process.env[name];
-    }
-  };
-  clear();
-  Object.assign(process.env, env);
-  t.after(() => {
-    clear();
-    Object.assign(process.env, Object.fromEntries(before));
-  });
-}
 
 interface Scene {
   readonly gateway: TestGateway;
@@ -102,12 +92,6 @@ async function get(url: string, headers: Record<string, string> = {}): Promise<S
   const response = await fetch(url, { headers });
   assert.equal(response.status, 200);
   return (await response.json()) as Seen;
-}
-
-function one(spans: readonly ReceivedSpan[], name: string): ReceivedSpan {
-  const found = spans.filter((span) => span.name === name);
-  assert.equal(found.length, 1, `${name} among ${spans.map((span) => span.name).join(", ")}`);
-  return found[0]!;
 }
 
 test("an exchange goes on with its client's trace, and its upstream with the gateway's", async (t) => {
