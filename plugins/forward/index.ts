@@ -8,6 +8,7 @@ import { mapTarget } from "./target.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
+    requestId: string;
     trace: TraceSpan;
   }
 }
@@ -74,7 +75,7 @@ export default defineSurface<Options>({
     },
   },
 
-  wants: { trace: "answer" },
+  wants: { requestId: "answer", trace: "answer" },
 
   check(options, host) {
     const upstream = host.upstream(options.upstream);
@@ -102,7 +103,14 @@ export default defineSurface<Options>({
     return {
       answer(x) {
         const mapped = mapTarget(x.request, options);
-        if (mapped.kind === "target") return forwarder.forward(x, mapped.target, x.peek("trace"));
+        if (mapped.kind === "target") {
+          const { target } = mapped;
+          return forwarder.forward(x, {
+            target,
+            requestId: x.peek("requestId"),
+            trace: x.peek("trace"),
+          });
+        }
         return mapped.kind === "outside"
           ? refuse("GATEWAY_NOT_FOUND")
           : refuse("GATEWAY_INVALID_PARAMS", { message: "the path has dot segments" });

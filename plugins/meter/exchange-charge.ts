@@ -19,7 +19,6 @@ type Taken = Reservation | CuRefusal | { readonly kind: "unavailable" | "anonymo
 const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
 
 export class ExchangeCharge implements Charge {
-  usedMilli: number | undefined = undefined;
   journalled: Promise<Reply | undefined> | undefined = undefined;
   readonly #till: Till;
   readonly #x: Exchange;
@@ -28,12 +27,19 @@ export class ExchangeCharge implements Charge {
   #more: Reservation[] | undefined;
   #commit: Promise<void> | undefined;
   #earlierCommits: Promise<void>[] | undefined;
+  #usedMilli: number | undefined;
   /** The journal failed in a way that the surface was not told. */
   #failed: Reply | undefined;
 
   constructor(till: Till, x: Exchange) {
     this.#till = till;
     this.#x = x;
+  }
+
+  /** What could not be written is not charged. */
+  get usedMilli(): number | undefined {
+    const isLost = this.#commit !== undefined && this.#till.isLost(this.#commit);
+    return isLost ? undefined : this.#usedMilli;
   }
 
   reserve(costMilli: number, options?: { readonly streamed?: boolean }): Reply | undefined {
@@ -80,7 +86,7 @@ export class ExchangeCharge implements Charge {
   }
 
   settle(lines: readonly Line[]): void {
-    if (this.usedMilli !== undefined) throw new Error("an exchange is settled once");
+    if (this.#usedMilli !== undefined) throw new Error("an exchange is settled once");
     // What nobody reserved is charged all the same: the work is done.
     if (this.#first === undefined) this.#failed = this.reserve(0);
     if (this.#first === undefined) return;
@@ -92,9 +98,9 @@ export class ExchangeCharge implements Charge {
   settlePart(reservation: Reservation, lines: readonly Line[]): void {
     const { surface } = this.#x.route;
     const commit = reservation.settle(lines.map((line) => ({ ...line, surface })));
-    let total = this.usedMilli ?? 0;
+    let total = this.#usedMilli ?? 0;
     for (const line of lines) total += line.costMilli;
-    this.usedMilli = total;
+    this.#usedMilli = total;
     // Awaited by `written`, which does not run when the client has left.
     commit.catch(() => {});
     if (this.#commit !== undefined && this.#commit !== commit) {

@@ -29,6 +29,8 @@ export class Till {
   readonly meter: Meter;
   readonly #host: Host;
   readonly #shadowRefusals = new Map<Scope, Counter>();
+  /** Commits that never came to the disk. */
+  readonly #lost = new WeakSet<Promise<void>>();
   #commit: Promise<void> | undefined;
   #reply: Promise<Reply | undefined> | undefined;
 
@@ -51,6 +53,7 @@ export class Till {
       this.#reply = commit.then(
         () => undefined,
         () => {
+          this.#lost.add(commit);
           if (this.#host.mode === "enforce") return unavailable;
           this.#count("unavailable", x);
           return undefined;
@@ -58,6 +61,11 @@ export class Till {
       );
     }
     return this.#reply;
+  }
+
+  /** Whether it is known that these charges will never be on disk. */
+  isLost(commit: Promise<void>): boolean {
+    return this.#lost.has(commit);
   }
 
   /** The refusal itself; in shadow mode a count, a line in the log, and a reservation that costs nothing. */

@@ -28,6 +28,8 @@ export class Dispatch {
   running = 0;
   draining = false;
   onIdle: (() => void) | undefined;
+  /** Fastify plugins listen for upgrades. */
+  othersTakeUpgrades = false;
   readonly webSockets: WebSockets;
   #generation: Generation;
   #leave: (x: LiveExchange) => void;

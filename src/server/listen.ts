@@ -72,9 +72,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     ),
   );
   http.on("clientError", answerBadRequest);
-  http.on("upgrade", (req: IncomingMessage, socket: Socket, head: Buffer) =>
-    dispatch.upgrade(req, socket, head),
-  );
+  takeUpgrades(http, dispatch);
   await bind(http, config);
   return createListener(http, wrapped, dispatch, { clock, log }, bodyWatch);
 
@@ -83,7 +81,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
       {
         ServerResponse: ExchangeResponse,
         // Any other request with an Upgrade field is served as if it had none (RFC 9110 section 7.8).
-        shouldUpgradeCallback: (req) => dispatch.takesUpgrade(req),
+        shouldUpgradeCallback: (req) => dispatch.takesUpgrade(req) || dispatch.othersTakeUpgrades,
         headersTimeout: config.headersMs,
         // A body may take as long as it keeps moving: the body watch sees to that.
         requestTimeout: 0,
@@ -101,6 +99,23 @@ async function bind(http: Server, config: ServerConfig): Promise<void> {
   http.listen({ host: config.host, port: config.port, backlog: 4096 }, resolve);
   await promise;
   http.off("error", fail);
+}
+
+type OnUpgrade = (req: IncomingMessage, socket: Socket, head: Buffer) => void;
+
+/**
+ * Upgrades of our routes are ours; what Fastify plugins listen for (`@fastify/http-proxy` with `websocket`) gets the others.
+ * One listener instead of two that both take the socket.
+ */
+function takeUpgrades(http: Server, dispatch: Dispatch): void {
+  // What listens for `upgrade` takes what `upgrade` brings.
+  const others = http.listeners("upgrade") as OnUpgrade[];
+  http.removeAllListeners("upgrade");
+  dispatch.othersTakeUpgrades = others.length > 0;
+  http.on("upgrade", (req: IncomingMessage, socket: Socket, head: Buffer) => {
+    if (dispatch.takesUpgrade(req)) return dispatch.upgrade(req, socket, head);
+    for (const listener of others) listener.call(http, req, socket, head);
+  });
 }
 
 /** How often connections that fell idle while draining are closed. */

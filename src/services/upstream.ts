@@ -17,15 +17,26 @@ export interface FieldChanges {
   readonly remove?: readonly string[];
 }
 
+/** What one request is forwarded with. */
+export interface ForwardWith {
+  /** Path and query, `/…`, in place of the request's own. */
+  readonly target?: string;
+  /** Sent as `X-Request-Id` in place of what the client may have sent, unless the options set or remove that field. */
+  readonly requestId?: string | undefined;
+  /**
+   * The request gets a span below it, whose context the upstream gets in place of the client's, unless the options set or
+   * remove `traceparent` or `tracestate`.
+   */
+  readonly trace?: TraceSpan | undefined;
+}
+
 /** The streamed way to an upstream (src/stream): bodies pass in both directions and are held in neither. */
 export interface Forwarder {
   /**
-   * Sends the request on, with `target` (path and query, `/…`) in place of its own, and streams the answer back.
-   * Resolves to a Reply when nothing reached the client (503 of a failed upstream, 413), to undefined when the
-   * answer has ended, however it did. Rejects only for bugs. With `trace` the request has a span below it, whose context
-   * the upstream gets in place of the client's, unless the options set or remove `traceparent` or `tracestate`.
+   * Sends the request on and streams the answer back. Resolves to a Reply when nothing reached the client (503 of a failed
+   * upstream, 413), to undefined when the answer has ended, however it did. Rejects only for bugs.
    */
-  forward(x: Exchange, target?: string, trace?: TraceSpan): Promise<Reply | undefined>;
+  forward(x: Exchange, forwarded?: ForwardWith): Promise<Reply | undefined>;
 }
 
 /** An upstream of pipeline.yaml as written there, defaults filled in. */

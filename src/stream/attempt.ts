@@ -31,7 +31,8 @@ export interface Outgoing {
   /** Path and query; the url's own path comes before it. */
   readonly target: string;
   readonly headers: string[];
-  readonly body: Buffer | Upload | null;
+  /** A streamed one is made for each attempt: undici destroys what it was given, however late. */
+  readonly body: Buffer | (() => Upload) | null;
   /** Covers all attempts; ended here. */
   readonly span: ChildSpan | undefined;
 }
@@ -76,6 +77,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   /** `x.stream` has been called and its hooks may still be running. */
   #opening = false;
   #failure: "upstreamFailed" | "timedOut" = "upstreamFailed";
+  #upload: Upload | undefined;
   #early: Buffer[] | undefined;
   #earlyBytes = 0;
   #ended = false;
@@ -104,8 +106,12 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     this.#member = member;
     this.#x.onAbort = this;
     const { method, target, headers, body } = this.#outgoing;
+    if (typeof body === "function") this.#upload = body();
     const path = member.basePath === "" ? target : member.basePath + target;
-    member.pool.dispatch({ method, path, headers, body }, this);
+    member.pool.dispatch(
+      { method, path, headers, body: typeof body === "function" ? this.#upload : body },
+      this,
+    );
     if (this.#phase === "connecting") upstream.wait(this);
   }
 
@@ -286,8 +292,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     this.#outgoing.span?.end(error);
     this.#plan.upstream.done(this);
     this.#x.onAbort = undefined;
-    const { body } = this.#outgoing;
-    if (body !== null && "destroy" in body) body.destroy();
+    this.#upload?.destroy();
     if (!this.#opening) this.#resolve(reply);
   }
 }

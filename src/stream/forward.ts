@@ -29,7 +29,7 @@ export function createForwarder(
     failures: failureCounters(upstream.name, metrics),
   };
   return {
-    forward(x, target = x.request.target, trace) {
+    forward(x, { target = x.request.target, requestId, trace } = {}) {
       const { request } = x;
       const bytes = announcedBytes(x);
       if (bytes > mostBytes) return Promise.resolve(tooLarge());
@@ -38,7 +38,7 @@ export function createForwarder(
         "http.request.method": method,
         "sluice.upstream": upstream.name,
       });
-      const headers = fieldsWith(span, request);
+      const headers = fieldsWith(span, request, requestId);
       const head = { method, target, headers, span };
       if (x.body !== undefined) return send(x, plan, { ...head, body: x.body });
       if (!request.hasBody) return send(x, plan, { ...head, body: null });
@@ -46,14 +46,18 @@ export function createForwarder(
       if (mayBeHere) return sendArrived(x, plan, head, bytes);
       // undici frames the body: by this length, whose bytes it counts, or chunked.
       if (bytes > 0) headers.push("content-length", String(bytes));
-      const body = new Upload(() => x.bodyStream(), mostBytes);
+      const body = (): Upload => new Upload(() => x.bodyStream(), mostBytes);
       return send(x, plan, { ...head, body });
     },
   };
 
-  function fieldsWith(span: ChildSpan | undefined, request: RequestHead): string[] {
-    if (span === undefined || traced === undefined) return requestFields(request, rules);
-    return [...requestFields(request, traced), ...span.headers];
+  function fieldsWith(
+    span: ChildSpan | undefined,
+    request: RequestHead,
+    requestId: string | undefined,
+  ): string[] {
+    if (span === undefined || traced === undefined) return requestFields(request, rules, requestId);
+    return [...requestFields(request, traced, requestId), ...span.headers];
   }
 }
 
@@ -84,7 +88,7 @@ async function sendArrived(
     return send(x, plan, { ...head, body });
   }
   head.headers.push("content-length", String(bytes));
-  return send(x, plan, { ...head, body: new Upload(() => source, bytes) });
+  return send(x, plan, { ...head, body: () => new Upload(() => source, bytes) });
 }
 
 function failureCounters(upstream: string, metrics: Metrics): ForwardPlan["failures"] {

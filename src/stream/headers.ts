@@ -67,8 +67,11 @@ export function tracedRules(rules: FieldRules): FieldRules | undefined {
   };
 }
 
+/** What the gateway charges is the gateway's to say, whatever an upstream says that it did. */
+const ownResponseFields = ["x-used-cu-milli"];
+
 export function responseRules(changes: FieldChanges = {}): FieldRules {
-  return compile(hopByHop, changes);
+  return compile([...hopByHop, ...ownResponseFields], changes);
 }
 
 function compile(dropped: readonly string[], changes: FieldChanges): FieldRules {
@@ -88,21 +91,35 @@ function lengthBit(length: number): number {
   return 1 << Math.min(length, 31);
 }
 
+const requestIdField = "x-request-id";
+
+function isRequestId(name: string): boolean {
+  return name.length === requestIdField.length && name.toLowerCase() === requestIdField;
+}
+
 /**
  * The fields that an upstream gets: the client's without those that end here, then where the request came from
- * (`X-Forwarded-For`, `-Proto`, `-Host`), `Via`, and the operator's own. `Host` and framing are the sender's.
+ * (`X-Forwarded-For`, `-Proto`, `-Host`), `Via`, and the operator's own. `Host` and framing are the sender's. `requestId`:
+ * the exchange's own, in place of what the client may have sent, so that logs on both sides name it alike.
  */
-export function requestFields(request: RequestHead, rules: FieldRules): string[] {
+export function requestFields(
+  request: RequestHead,
+  rules: FieldRules,
+  requestId?: string,
+): string[] {
   const { rawHeaders, headers } = request;
   const { dropped, lengths } = rules;
   const named = connectionOptions(headers["connection"]);
   const fields: string[] = [];
+  const identifies = requestId !== undefined && !dropped.has(requestIdField);
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? "";
     if ((lengths & lengthBit(name.length)) !== 0 && dropped.has(name.toLowerCase())) continue;
     if (named !== undefined && named.has(name.toLowerCase())) continue;
+    if (identifies && isRequestId(name)) continue;
     fields.push(name, rawHeaders[at + 1] ?? "");
   }
+  if (identifies) fields.push(requestIdField, requestId);
   if (takesTrailers(headers["te"])) fields.push("te", "trailers");
   addProvenance(fields, request);
   for (const part of rules.added) fields.push(part);

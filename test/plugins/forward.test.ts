@@ -220,3 +220,24 @@ async function assertRefused(written: string, said: RegExp): Promise<void> {
     return true;
   });
 }
+
+test("the upstream gets the exchange's own request id, and what it says of charges stays behind", async () => {
+  await using upstream = await httpUpstream((req, res) => {
+    res.setHeader("x-used-cu-milli", "1");
+    res.end(JSON.stringify({ url: req.url, headers: req.headers }));
+  });
+  await using gateway = await start(upstream);
+  for (const sent of ["mine-1", "not visible ä", undefined]) {
+    const headers: Record<string, string> = sent === undefined ? {} : { "X-Request-ID": sent };
+    const response = await fetch(`${gateway.url}/a`, { headers });
+    const { headers: got } = (await response.json()) as Seen;
+    assert.equal(got["x-request-id"], response.headers.get("x-request-id"));
+    assert.equal(got["x-request-id"] === sent, sent === "mine-1");
+    assert.equal(response.headers.get("x-used-cu-milli"), null);
+  }
+  await using own = await start(upstream, ', request: { set: { X-Request-ID: "fixed" } }');
+  assert.equal(
+    (await seen(own, "/a", { "x-request-id": "mine-1" })).headers["x-request-id"],
+    "fixed",
+  );
+});

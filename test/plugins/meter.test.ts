@@ -153,6 +153,8 @@ test("a charge that cannot be written is a 503 instead of the answer", async () 
   const reply = await hooks.responseEnd?.(x);
   assert.equal(reply?.status, 503);
   assert.equal(bodyOf(reply)["error_code"], "GATEWAY_SERVICE_UNAVAILABLE");
+  // Nor does the log say that it was charged.
+  assert.equal(charge.usedMilli, undefined);
 });
 
 test("what was reserved and not charged is released, however the exchange ends", async () => {

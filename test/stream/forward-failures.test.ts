@@ -330,3 +330,43 @@ function closesOnReuse(heads: string[]) {
     socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
   });
 }
+
+test("an upload that moved to another url is not ended by the attempt that it left behind", async () => {
+  const { promise: reached, resolve: taken } = Promise.withResolvers<Socket>();
+  const heads: string[] = [];
+  await using busy = await rawUpstream((socket, head) => {
+    heads.push(head.slice(0, 6));
+    if (heads.length === 1) taken(socket);
+    else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  });
+  const { promise: began, resolve: begin } = Promise.withResolvers<void>();
+  await using free = await httpUpstream((req, res) => {
+    let body = "";
+    req.on("data", (chunk: Buffer) => {
+      body += chunk.toString();
+      begin();
+    });
+    req.on("end", () => res.end(body));
+  });
+  const clock = manualClock();
+  const options = { connections: 1, connectMs: 1_000, clock };
+  await using gateway = await through([busy.port, free.port], options);
+  const first = ask(gateway, "/1");
+  const held = await reached;
+  // The urls take turns: the next request is the free one's, the one after it waits for the busy one.
+  assert.equal((await ask(gateway, "/2", { method: "POST", body: "a" })).body, "a");
+  using client = rawClient(gateway.port);
+  client.send("POST /3 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+  const queued = (): number | undefined => gateway.pools.members[0]?.pool.stats.queued;
+  while (queued() !== 1) await new Promise(setImmediate);
+  clock.advance(1_000);
+  client.send("5\r\nhello\r\n");
+  await began;
+  // Now the busy url has room, and undici comes to what was left behind.
+  held.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  assert.equal((await first).body, "ok");
+  while (queued() !== 0) await new Promise(setImmediate);
+  client.send("6\r\n world\r\n0\r\n\r\n");
+  assert.match(await client.until("hello world"), /^HTTP\/1\.1 200 /);
+  assert.deepEqual(heads, ["GET /1"]);
+});
