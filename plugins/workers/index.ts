@@ -1,16 +1,29 @@
 /** Surface `workers`: how many workers serve each model, and how far their prices lie apart. */
-import { defineSurface, type ModelEntry, type Networks, type Reply } from "sluice-gateway/plugin";
+import {
+  defineSurface,
+  refuse,
+  type Exchange,
+  type ModelEntry,
+  type Networks,
+  type Reply,
+} from "sluice-gateway/plugin";
 
 const headers: readonly string[] = ["content-type", "application/json"];
 
 export default defineSurface({
   name: "workers",
   description: "Lists the active workers of each model with their price coefficients.",
-  start: (_, { networks }) => ({ answer: () => answer(networks) }),
+  start: (_, { networks }) => ({ answer: (x) => answer(x, networks) }),
 });
 
-function answer(networks: Networks): Reply {
-  const body = JSON.stringify({ object: "list", data: networks.models().map(shown) });
+function answer(x: Exchange, networks: Networks): Reply {
+  // The route's path may name the network: `/{network}/v1/confidential/workers`.
+  const { network } = x.request.params;
+  if (network !== undefined && !networks.names.includes(network))
+    return refuse("GATEWAY_NOT_FOUND");
+  const models = networks.models(network);
+  if (models.length === 0 && networks.unread(network)) return refuse("GATEWAY_SERVICE_UNAVAILABLE");
+  const body = JSON.stringify({ object: "list", data: models.map(shown) });
   return { status: 200, headers, body };
 }
 
