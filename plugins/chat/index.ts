@@ -64,7 +64,5 @@ function answer(
   const completion = createCompletion(x, request, charge);
   const trace = x.peek("trace");
   const used = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
-  return request.stream
-    ? streamCompletion(completion, used, undefined)
-    : wholeCompletion(completion, used, undefined);
+  return request.stream ? streamCompletion(completion, used) : wholeCompletion(completion, used);
 }

@@ -29,15 +29,11 @@ const done = "data: [DONE]\n\n";
 const suffix = Buffer.from("]}\n\n");
 
 /** Resolves to a Reply when nothing was sent, to undefined when the stream has ended, however it did. */
-export function streamCompletion(
-  completion: Completion,
-  offer: Offer,
-  traceHeaders: readonly string[] | undefined,
-): Promise<Reply | undefined> {
+export function streamCompletion(completion: Completion, offer: Offer): Promise<Reply | undefined> {
   return new Promise((resolve, reject) => {
     const stream = new StreamedCompletion(completion, resolve, reject);
     const { body, promptChars } = completion.request;
-    stream.begin(offer.send({ body, streamed: true, promptChars, headers: traceHeaders }, stream));
+    stream.begin(offer.send({ body, streamed: true, promptChars }, stream));
   });
 }
 

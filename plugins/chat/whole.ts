@@ -15,15 +15,11 @@ import { usageOf } from "./usage.ts";
 const headers: readonly string[] = ["content-type", "application/json"];
 
 /** Resolves to undefined when the client has left. */
-export function wholeCompletion(
-  completion: Completion,
-  offer: Offer,
-  traceHeaders: readonly string[] | undefined,
-): Promise<Reply | undefined> {
+export function wholeCompletion(completion: Completion, offer: Offer): Promise<Reply | undefined> {
   return new Promise((resolve) => {
     const reader = new WholeCompletion(completion, resolve);
     const { body, promptChars } = completion.request;
-    reader.begin(offer.send({ body, streamed: false, promptChars, headers: traceHeaders }, reader));
+    reader.begin(offer.send({ body, streamed: false, promptChars }, reader));
   });
 }
 

@@ -22,8 +22,8 @@ export interface TraceSpan {
 
 export interface ChildSpan extends TraceSpan {
   /**
-   * Ends it, once; one that is never ended is never exported. `error`: what went wrong, a word of a short list
-   * (`error.type`); absent: nothing did.
+   * Ends it; whatever comes after is passed over, and one that is never ended is never exported. `error`: what went
+   * wrong, a word of a short list (`error.type`); absent: nothing did.
    */
   end(error?: string): void;
 }
