@@ -18,8 +18,28 @@ for (const [text, digits, places] of [
 }
 
 for (const text of [
-  ...["", " ", ".", "1.", ".5", "-1", "-0", "+1", "1e3", "1E-3", "0x10", "1_000", "1,5", "1.2.3"],
-  ...[" 1", "1 ", "1\n", "١", "NaN", "Infinity", "1".repeat(19), `0.${"1".repeat(31)}`],
+  "",
+  " ",
+  ".",
+  "1.",
+  ".5",
+  "-1",
+  "-0",
+  "+1",
+  "1e3",
+  "1E-3",
+  "0x10",
+  "1_000",
+  "1,5",
+  "1.2.3",
+  " 1",
+  "1 ",
+  "1\n",
+  "١",
+  "NaN",
+  "Infinity",
+  "1".repeat(19),
+  `0.${"1".repeat(31)}`,
 ]) {
   test(`${JSON.stringify(text)} is no decimal`, () => {
     assert.equal(parseDecimal(text), undefined);

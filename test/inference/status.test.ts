@@ -27,13 +27,21 @@ for (const [name, price, want] of [
   });
 }
 
+const wrongPrices = ["-1", "1e3", "", "twelve", -1, 1e300, true, [], {}];
+
 for (const document of [
-  ...[undefined, null, true, 1, "workers", [], [worker], {}],
-  ...[{ workers: null }, { workers: {} }, { workers: "w1" }],
-  ...["-1", "1e3", "", "twelve", -1, 1e300, true, [], {}].map((price) => ({
-    price_per_token_nano: price,
-    workers: [worker],
-  })),
+  undefined,
+  null,
+  true,
+  1,
+  "workers",
+  [],
+  [worker],
+  {},
+  { workers: null },
+  { workers: {} },
+  { workers: "w1" },
+  ...wrongPrices.map((price) => ({ price_per_token_nano: price, workers: [worker] })),
 ]) {
   test(`${JSON.stringify(document)} is no status`, () => {
     assert.equal(readStatus(document), undefined);
