@@ -37,7 +37,7 @@ const unavailable = { kind: "unavailable" } as const;
 const notFound = { kind: "notFound" } as const;
 
 const reportModule = new URL(
-  `../metering/usage-report${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`,
+  import.meta.url.endsWith(".ts") ? "../metering/usage-report.ts" : "../metering/usage-report.js",
   import.meta.url,
 ).href;
 

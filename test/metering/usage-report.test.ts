@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { test } from "node:test";
+import { openComputePool } from "../../src/compute/pool.ts";
+import { journalPath } from "../../src/metering/journal-schema.ts";
 import type { MeterService } from "../../src/metering/meter.ts";
 import { readUsage } from "../../src/metering/read-usage.ts";
 import { mostGroups, usageReport, type UsageReportJob } from "../../src/metering/usage-report.ts";
+import { createMetrics } from "../../src/metrics.ts";
 import type { ChargeLine, UsageMember } from "../../src/plugin.ts";
+import { manualClock } from "../../src/testing/clock.ts";
 import { day, meterFixture, noon, principalOf, take } from "./fixture.ts";
 
 interface Report {
@@ -127,6 +132,20 @@ test("a folder without a journal, and a workspace that was never charged, have u
   assert.equal(reportOf(dataDir).used_cu_milli, 0);
   const other = reportOf(await someUsage(t), { workspaceId: "ws_new" });
   assert.deepEqual([other.used_cu_milli, other.groups], [0, []]);
+});
+
+test("as a job of the pool a report is the same, and one that cannot read the journal crashes alone", async (t) => {
+  const dataDir = await someUsage(t);
+  const pool = openComputePool({ clock: manualClock(), metrics: createMetrics(), threads: 1 });
+  t.after(() => pool.close());
+  const { href } = new URL("../../src/metering/usage-report.ts", import.meta.url);
+  const input = { dataDir, workspaceId: "ws_1", ...month, groupBy: ["day"] as const };
+  const run = (): ReturnType<typeof pool.run> => pool.run({ module: href, input, transfer: [] });
+  const done = await run();
+  assert.ok(done.ok && done.bytes !== undefined);
+  assert.equal(Buffer.from(done.bytes).toString(), usageReport(input));
+  writeFileSync(journalPath(dataDir), "not a database".repeat(1_000));
+  assert.deepEqual(await run(), { ok: false, reason: "crashed" });
 });
 
 test("a report of too many groups is none, and the same charges by less are one", async (t) => {
