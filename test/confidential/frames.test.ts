@@ -350,6 +350,11 @@ describe("the channel by WebCrypto", () => {
     const opened = await Promise.all(sealed.map((frame) => enclave.open(sound(frame))));
     const lengths = opened.map((each) => sound(each).data.length);
     assert.deepEqual(lengths, [large.length, body.length, body.length]);
+    const relay = createFrameWatch(nodeSuite.newHash);
+    for (const frame of sealed) sound(relay.observe("c2s", sound(frame)));
+    const account = relay.take(1);
+    assert.deepEqual(client.watch.take(1), account);
+    assert.deepEqual(enclave.watch.take(1), account);
   });
 
   test("refuses what the other one refuses", async () => {

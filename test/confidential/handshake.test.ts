@@ -1,11 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { webSuite } from "../../src/client/web-crypto.ts";
-import { closeCodes, errorFrame, fault, isFault } from "../../src/confidential/fault.ts";
+import {
+  closeCodes,
+  errorFrame,
+  fault,
+  isFault,
+  plainCloseCodes,
+} from "../../src/confidential/fault.ts";
 import { answerHello, clientKeys, readAnswer } from "../../src/confidential/handshake.ts";
-import { readHello } from "../../src/confidential/hello.ts";
+import { clientSubprotocol, readHello, workerSubprotocol } from "../../src/confidential/hello.ts";
 import { readCore, readKeyset, writeCore } from "../../src/confidential/keyset.ts";
 import { fromBase64Url, toBase64Url } from "../../src/confidential/layout.ts";
+import * as limits from "../../src/confidential/limits.ts";
 import { createNodeChannel } from "../../src/confidential/node-channel.ts";
 import { createSigner, nodeSuite } from "../../src/confidential/node-crypto.ts";
 import { evidenceDigest, isReserved, sessionReportData } from "../../src/confidential/statement.ts";
@@ -232,6 +239,16 @@ describe("the handshake", () => {
     assert.equal(codeOf(replayed), "BAD_FRAME");
   });
 
+  test("an agreement on zeros is refused, where the library does not refuse it itself", async () => {
+    const zeros = { publicKey: new Uint8Array(32), agree: () => new Uint8Array(32) };
+    const careless = { ...nodeSuite, createEphemeral: () => zeros };
+    const hello = helloWith();
+    const session = new Uint8Array(16);
+    const enclave = { keyset: keysetWith(), signer: handshakeSigner, session };
+    const answer = await answerHello(careless, hello, sound(readHello(hello)), enclave);
+    assert.equal(codeOf(answer), "BAD_FRAME");
+  });
+
   test("all keys of a session differ", async () => {
     const { keys } = (await shake()).answer;
     const hex = [keys.c2s.key, keys.s2c.key, keys.exporter, keys.c2s.iv, keys.s2c.iv].map((each) =>
@@ -333,12 +350,33 @@ describe("faults", () => {
     });
   });
 
+  test("so do the ends that no error frame goes before", () => {
+    const codes = { ok: 1000, tooBig: 1009, internal: 1011, overloaded: 1013, forbidden: 4403 };
+    assert.deepEqual(plainCloseCodes, codes);
+  });
+
   test("an error frame has type, error and code", () => {
     assert.deepEqual(JSON.parse(errorFrame(fault("REPLAY", "again"))), {
       type: "error",
       error: "again",
       code: "REPLAY",
     });
+  });
+});
+
+describe("the specification's numbers", () => {
+  test("limits of a session", () => {
+    const { maxSessionMs, idleMs, handshakeMs, maxRequests, maxFrames } = limits;
+    assert.deepEqual([maxSessionMs, idleMs, handshakeMs], [3_600_000, 120_000, 10_000]);
+    assert.deepEqual([maxRequests, maxFrames, limits.maxPlaintextBytes], [256, 2 ** 20, 2 ** 32]);
+    assert.deepEqual([limits.maxFrameDataBytes, limits.maxRequestBytes], [2 ** 16, 2 ** 23]);
+    // A producer stays below what a verifier takes.
+    assert.ok(limits.keysetSeconds < limits.maxKeysetSeconds);
+  });
+
+  test("subprotocols", () => {
+    assert.equal(clientSubprotocol, "confidential.v1");
+    assert.equal(workerSubprotocol, "cstream.worker.v1");
   });
 });
 
