@@ -40,6 +40,10 @@ export class Builder {
     return this.#supply.ledgers;
   }
 
+  get upstreams(): Supply["upstreams"] {
+    return this.#supply.upstreams;
+  }
+
   get networks(): Supply["networksInUse"] {
     return this.#supply.networksInUse;
   }

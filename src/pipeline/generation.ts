@@ -25,6 +25,8 @@ export interface Generation {
   readonly routes: readonly CompiledRoute[];
   /** Node pools in use, by upstream name. */
   readonly ledgers: ReadonlyMap<string, Ledger & { readonly ready: boolean }>;
+  /** Plain upstreams in use, by name. */
+  readonly upstreams: ReadonlyMap<string, { readonly ready: boolean }>;
   /** Inference networks in use. */
   readonly networks: readonly OpenNetwork[];
   readonly parts: HandOver;
@@ -80,7 +82,7 @@ function createGeneration(
   config: Config,
   routes: readonly CompiledRoute[],
   unmatched: CompiledRoute,
-  { ledgers, networks }: Pick<Generation, "ledgers" | "networks">,
+  { ledgers, upstreams, networks }: Pick<Generation, "ledgers" | "upstreams" | "networks">,
   parts: HandOver,
 ): Generation {
   let running = 0;
@@ -93,6 +95,7 @@ function createGeneration(
     unmatched,
     routes,
     ledgers,
+    upstreams,
     networks,
     parts,
     enter() {

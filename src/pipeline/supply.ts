@@ -27,6 +27,8 @@ type OpenLedger = ReturnType<Services["openLedger"]>;
 export class Supply {
   /** Node pools in use, by upstream name. */
   readonly ledgers = new Map<string, OpenLedger>();
+  /** Plain upstreams in use, by name. */
+  readonly upstreams = new Map<string, UpstreamPools>();
   /** Networks in use. */
   networksInUse: readonly OpenNetwork[] = [];
   #networks: Networks | undefined;
@@ -159,10 +161,13 @@ export class Supply {
     const upstream = this.#config.upstreams.get(name);
     if (upstream === undefined) return undefined;
     const { clock } = this.#services;
-    return this.#parts.acquireNow(`upstream ${name} ${this.#settings(name)}`, undefined, () => {
+    const key = `upstream ${name} ${this.#settings(name)}`;
+    const pools = this.#parts.acquireNow(key, undefined, () => {
       const value = new UpstreamPools(upstream, clock);
       return { value, stop: () => value.close() };
     });
+    this.upstreams.set(name, pools);
+    return pools;
   }
 
   #ledger(name: string): Ledger | undefined {

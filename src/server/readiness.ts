@@ -9,7 +9,15 @@ export interface Readiness {
   readonly checks: Readonly<Record<string, string>>;
 }
 
-/** The stores usable, at least one node of every upstream in use, and not draining. */
+/** Things of one kind behind the gateway, by name: one of them that can be used is enough. */
+interface Kind {
+  readonly title: string;
+  /** What is the matter with one that cannot be used. */
+  readonly otherwise: string;
+  readonly members: readonly (readonly [name: string, ready: boolean])[];
+}
+
+/** decisions.md section 4: the stores usable, at least one upstream of each kind in use, and not draining. */
 export function readiness(parts: {
   readonly draining: boolean;
   readonly generation: Generation;
@@ -22,8 +30,30 @@ export function readiness(parts: {
     accounts: accounts.stats().healthy ? "ok" : "not readable",
     journal: meter.writable ? "ok" : "not writable",
   };
-  for (const [name, ledger] of generation.ledgers) {
-    checks[`upstream ${name}`] = ledger.ready ? "ok" : "no usable node";
+  let ready = Object.values(checks).every((state) => state === "ok");
+  for (const { title, otherwise, members } of kindsOf(generation)) {
+    for (const [name, isReady] of members) checks[`${title} ${name}`] = isReady ? "ok" : otherwise;
+    if (members.length > 0 && !members.some(([, isReady]) => isReady)) ready = false;
   }
-  return { ready: Object.values(checks).every((state) => state === "ok"), checks };
+  return { ready, checks };
+}
+
+function kindsOf({ ledgers, upstreams, networks }: Generation): Kind[] {
+  return [
+    {
+      title: "upstream",
+      otherwise: "no usable node",
+      members: [...ledgers].map(([name, ledger]) => [name, ledger.ready]),
+    },
+    {
+      title: "upstream",
+      otherwise: "unreachable",
+      members: [...upstreams].map(([name, upstream]) => [name, upstream.ready]),
+    },
+    {
+      title: "network",
+      otherwise: "no usable worker",
+      members: networks.map((network) => [network.name, network.ready]),
+    },
+  ];
 }

@@ -120,6 +120,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     if (this.#phase === "done") return controller.abort(abandoned);
     this.#plan.upstream.done(this);
+    if (this.#member !== undefined) this.#plan.upstream.reached(this.#member);
     this.#phase = "sent";
     this.#controller = controller;
   }

@@ -2,6 +2,7 @@
  * An upstream with its connections: keep-alive pools to each of its urls, taken in turn, those that just failed left out
  * for a while. Requests that wait for a connection are counted and given up after `connectMs`.
  */
+import { connect } from "node:net";
 import { Pool } from "undici";
 import type { Clock, Upstream } from "../plugin.ts";
 import { LinkedList, type Linked } from "./linked-list.ts";
@@ -11,8 +12,11 @@ export interface Member {
   readonly pool: Pool;
   /** Path of the url without a slash at its end; stands before every path that is sent. */
   readonly basePath: string;
+  readonly url: URL;
   /** Monotonic milliseconds until which the others come first. */
   restsUntil: number;
+  /** The last attempt to connect failed. */
+  isUnreachable: boolean;
 }
 
 /** A request that waits for a connection. */
@@ -35,8 +39,10 @@ export class UpstreamPools {
   readonly #connectMs: number;
   readonly #clock: Clock;
   readonly #waiting = new LinkedList<Waiting>();
+  readonly #closing = new AbortController();
   #turn = 0;
   #timer: Disposable | undefined;
+  #probe: Disposable | undefined;
 
   constructor(upstream: Upstream, clock: Clock) {
     this.name = upstream.name;
@@ -57,9 +63,22 @@ export class UpstreamPools {
     return members[this.#turn++ % members.length];
   }
 
+  /** Whether one of its urls could be connected to the last time, or was not tried yet. */
+  get ready(): boolean {
+    return this.members.some((member) => !member.isUnreachable);
+  }
+
   /** No connection to this member could be made: the others come first for a while. */
   rest(member: Member): void {
     member.restsUntil = this.#clock.monotonic() + restMs;
+    member.isUnreachable = true;
+    // Requests would tell when it is back; but who watches readiness may send none until then.
+    this.#probe ??= this.#clock.after(restMs, () => void this.#ask());
+  }
+
+  /** A connection to this member stands. */
+  reached(member: Member): void {
+    member.isUnreachable = false;
   }
 
   get crowded(): boolean {
@@ -80,7 +99,22 @@ export class UpstreamPools {
   /** Closes idle connections at once and the others after their answers. */
   async close(): Promise<void> {
     this.#timer?.[Symbol.dispose]();
+    this.#probe?.[Symbol.dispose]();
+    this.#closing.abort();
     await Promise.all(this.members.map((member) => member.pool.close()));
+  }
+
+  async #ask(): Promise<void> {
+    const gone = this.members.filter((member) => member.isUnreachable);
+    const { signal } = this.#closing;
+    await Promise.all(
+      gone.map(async (member) => {
+        if (await connects(member.url, this.#connectMs, signal)) this.reached(member);
+      }),
+    );
+    this.#probe = undefined;
+    if (signal.aborted || this.members.every((member) => !member.isUnreachable)) return;
+    this.#probe = this.#clock.after(restMs, () => void this.#ask());
   }
 
   /** All wait equally long, so the oldest is always first, and one timer serves them all. */
@@ -113,5 +147,22 @@ function openMember(url: URL, upstream: Upstream): Member {
     pipelining: 1,
     allowH2: false,
   });
-  return { pool, basePath: url.pathname.replace(/\/$/, ""), restsUntil: 0 };
+  const basePath = url.pathname.replace(/\/$/, "");
+  return { pool, basePath, url, restsUntil: 0, isUnreachable: false };
+}
+
+/** Whether something listens there. */
+function connects(url: URL, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+  const port = url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port);
+  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, timeout: timeoutMs, signal });
+    const end = (connected: boolean): void => {
+      socket.destroy();
+      resolve(connected);
+    };
+    socket.once("connect", () => end(true));
+    socket.once("timeout", () => end(false));
+    socket.once("error", () => end(false));
+  });
 }

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
 import type { Socket } from "node:net";
 import { test } from "node:test";
 import { manualClock } from "../../src/testing/clock.ts";
@@ -369,4 +371,26 @@ test("an upload that moved to another url is not ended by the attempt that it le
   client.send("6\r\n world\r\n0\r\n\r\n");
   assert.match(await client.until("hello world"), /^HTTP\/1\.1 200 /);
   assert.deepEqual(heads, ["GET /1"]);
+});
+
+test("an upstream is ready until none of its urls can be connected to, and again when one can", async () => {
+  const first = await httpUpstream((_, res) => void res.end("ok"));
+  const { port } = first;
+  const clock = manualClock();
+  await using gateway = await through([port, await deadPort()], { clock });
+  const { pools } = gateway;
+  assert.equal(pools.ready, true);
+  assert.equal((await ask(gateway, "/")).status, 200);
+  assert.equal((await ask(gateway, "/")).status, 200);
+  assert.equal(pools.ready, true);
+  await first[Symbol.asyncDispose]();
+  await assertUnavailable(gateway.port);
+  assert.equal(pools.ready, false);
+
+  // Nothing is sent meanwhile: the upstream is asked.
+  const again = createServer((_, res) => void res.end("ok")).listen(port, "127.0.0.1");
+  await once(again, "listening");
+  clock.advance(5_000);
+  while (!pools.ready) await new Promise(setImmediate);
+  again.close();
 });
