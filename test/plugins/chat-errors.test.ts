@@ -177,12 +177,13 @@ describe("pinned paths", () => {
 async function assertUnanswered(script: Script, status: number, code: string, other = chat) {
   for (const stream of [false, true]) {
     const earlier = other.charges().length;
-    other.worker.script(script, script, script);
+    // Twice: a connection that was idle and is cut may have been closed before the request, which is sent again then.
+    other.worker.script(script, script);
     const answer = await other.ask({ stream });
     assertChatError(answer, status, code);
     assert.ok(!answer.text.includes(workerSecret));
     assert.equal(other.charges().length, earlier, "nothing is charged");
-    // The next tests' scripts are theirs.
+    // What is left of them.
     while ((await other.ask()).status !== 200);
   }
 }
@@ -239,7 +240,7 @@ describe("a worker that fails before the first byte", inTime, () => {
   it("one that is silent: 503 after the time that the network allows", async () => {
     await using other = await startChat({ network: "idleMs: 50, answerMs: 50" });
     for (const stream of [false, true]) {
-      other.worker.script(silent, silent, silent);
+      other.worker.script(silent);
       assertChatError(await other.ask({ stream }), 503, "UPSTREAM_ERROR");
     }
     assert.deepEqual(other.charges(), []);
@@ -371,10 +372,9 @@ describe("a worker that fails after the first byte", inTime, () => {
       await exchange.push('{"choices":[{"message":{"content":"Hel');
       exchange.cut();
     };
-    chat.worker.script(broken, broken, broken);
+    chat.worker.script(broken);
     assertChatError(await chat.ask(), 503, "UPSTREAM_ERROR");
     assert.equal(chat.charges().length, earlier);
-    while ((await chat.ask()).status !== 200);
   });
 });
 

@@ -1,0 +1,123 @@
+/** Judge of the chat surface: Vercel's `ai` with `@ai-sdk/openai-compatible`. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { APICallError, generateText, streamText, type LanguageModel } from "ai";
+import { failing, streamed } from "../inference/scripts.ts";
+import { tokenMilli } from "../plugins/chat-gateway.ts";
+import { startJudged, type Judged } from "./chat-clients.ts";
+
+const prompt = "Hi";
+
+let judged: Judged;
+before(async () => {
+  judged = await startJudged();
+});
+after(() => judged[Symbol.asyncDispose]());
+
+/** Tells what a chat cost: `usage` as this provider hands it on. */
+interface RawUsage {
+  readonly usedCUMilli?: number;
+}
+
+function modelOf(apiKey: string, id = "Test/Model-1"): LanguageModel {
+  const { baseURL } = judged;
+  return createOpenAICompatible({ name: "sluice", baseURL, apiKey, includeUsage: true })(id);
+}
+
+describe("the ai SDK", { timeout: 20_000 }, () => {
+  it("reads an answer in one piece, its usage and what it cost", async () => {
+    const { text, finishReason, usage } = await generateText({
+      model: modelOf(judged.key),
+      prompt,
+      maxRetries: 0,
+    });
+    assert.equal(text, "Hello world");
+    assert.equal(finishReason, "stop");
+    assert.deepEqual([usage.inputTokens, usage.outputTokens, usage.totalTokens], [5, 2, 7]);
+    assert.equal((usage.raw as RawUsage | undefined)?.usedCUMilli, 7 * tokenMilli);
+  });
+
+  it("reads a stream, reasoning beside text, and the usage at its end", async () => {
+    judged.worker.script(streamed({ reasoning: ["Hm", "m."] }));
+    const result = streamText({ model: modelOf(judged.key), prompt, maxRetries: 0 });
+    let said = "";
+    for await (const piece of result.textStream) said += piece;
+    assert.equal(said, "Hello world");
+    assert.equal(await result.reasoningText, "Hmm.");
+    assert.equal(await result.finishReason, "stop");
+    const usage = await result.usage;
+    assert.deepEqual([usage.inputTokens, usage.outputTokens], [5, 4]);
+    assert.equal((usage.raw as RawUsage | undefined)?.usedCUMilli, 9 * tokenMilli);
+  });
+
+  it("stops a stream: the worker's request ends, what came is charged", async () => {
+    const earlier = judged.charges().length;
+    const held = judged.worker.hold();
+    const leaving = new AbortController();
+    const result = streamText({
+      model: modelOf(judged.key),
+      prompt,
+      maxRetries: 0,
+      abortSignal: leaving.signal,
+    });
+    const reading = (async () => {
+      for await (const piece of result.textStream) if (piece === "Hello") leaving.abort();
+    })();
+    const worker = await held;
+    await streamed({ stop: { after: 2, how: "silence" } })(worker);
+    await worker.left;
+    await reading.catch(() => {});
+    const charge = (await judged.charged(earlier + 1)).at(-1);
+    assert.equal(charge?.outcome, "clientLeft");
+    assert.equal(charge.outputTokens, 1);
+  });
+
+  const failed = async (model: LanguageModel): Promise<APICallError> => {
+    try {
+      await generateText({ model, prompt, maxRetries: 0 });
+    } catch (error) {
+      assert.ok(APICallError.isInstance(error), String(error));
+      return error;
+    }
+    return assert.fail("it was answered");
+  };
+
+  it("knows each refusal by its status, and which are worth another try", async () => {
+    const told: unknown[] = [];
+    for (const model of [
+      modelOf(judged.unknownKey),
+      modelOf(judged.forbiddenKey),
+      modelOf(judged.poorKey),
+      modelOf(judged.key, "No/Model-1"),
+    ]) {
+      const { statusCode, isRetryable } = await failed(model);
+      told.push([statusCode, isRetryable]);
+    }
+    assert.deepEqual(told, [
+      [401, false],
+      [403, false],
+      [429, true],
+      [404, false],
+    ]);
+    judged.worker.script(failing(500));
+    const { statusCode, isRetryable, message } = await failed(modelOf(judged.key));
+    assert.deepEqual([statusCode, isRetryable], [503, true]);
+    assert.equal(message, "the model could not answer");
+  });
+
+  it("reports a stream that breaks", async () => {
+    judged.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
+    const errors: unknown[] = [];
+    const result = streamText({
+      model: modelOf(judged.key),
+      prompt,
+      maxRetries: 0,
+      onError: ({ error }) => void errors.push(error),
+    });
+    let said = "";
+    for await (const part of result.fullStream) if (part.type === "text-delta") said += part.text;
+    assert.equal(said, "Hello");
+    assert.equal(errors.length, 1);
+  });
+});

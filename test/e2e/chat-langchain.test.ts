@@ -1,0 +1,94 @@
+/** Judge of the chat surface: LangChain's `ChatOpenAI`. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { ChatOpenAI } from "@langchain/openai";
+import { failing, streamed } from "../inference/scripts.ts";
+import { startJudged, type Judged } from "./chat-clients.ts";
+
+let judged: Judged;
+before(async () => {
+  judged = await startJudged();
+});
+after(() => judged[Symbol.asyncDispose]());
+
+function modelOf(apiKey: string, model = "Test/Model-1"): ChatOpenAI {
+  const { baseURL } = judged;
+  return new ChatOpenAI({ model, apiKey, maxRetries: 0, configuration: { baseURL } });
+}
+
+describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
+  it("reads an answer in one piece and its usage", async () => {
+    const answer = await modelOf(judged.key).invoke("Hi");
+    assert.equal(answer.text, "Hello world");
+    assert.equal(answer.response_metadata["finish_reason"], "stop");
+    const { input_tokens, output_tokens, total_tokens } = answer.usage_metadata ?? {};
+    assert.deepEqual([input_tokens, output_tokens, total_tokens], [5, 2, 7]);
+  });
+
+  it("reads a stream and the usage at its end", async () => {
+    let said = "";
+    let total: number | undefined;
+    for await (const chunk of await modelOf(judged.key).stream("Hi")) {
+      said += chunk.text;
+      total = chunk.usage_metadata?.total_tokens ?? total;
+    }
+    assert.equal(said, "Hello world");
+    assert.equal(total, 7);
+  });
+
+  it("binds tools, which are ignored", async () => {
+    const parameters = { type: "object", properties: {} };
+    const bound = modelOf(judged.key).bindTools([
+      { type: "function", function: { name: "f", description: "f", parameters } },
+    ]);
+    const answer = await bound.invoke("Hi");
+    assert.equal(answer.text, "Hello world");
+    assert.deepEqual(answer.tool_calls, []);
+    assert.equal(judged.worker.received.at(-1)?.body["tools"], undefined);
+  });
+
+  it("stops a stream: the worker's request ends, what came is charged", async () => {
+    const earlier = judged.charges().length;
+    const held = judged.worker.hold();
+    const leaving = new AbortController();
+    const reading = (async () => {
+      const stream = await modelOf(judged.key).stream("Hi", { signal: leaving.signal });
+      for await (const chunk of stream) if (chunk.text === "Hello") leaving.abort();
+    })();
+    const stopped = assert.rejects(reading);
+    const worker = await held;
+    await streamed({ stop: { after: 2, how: "silence" } })(worker);
+    await worker.left;
+    await stopped;
+    const charge = (await judged.charged(earlier + 1)).at(-1);
+    assert.equal(charge?.outcome, "clientLeft");
+    assert.equal(charge.outputTokens, 1);
+  });
+
+  it("throws the client's error of each status", async () => {
+    const statusOf = async (model: ChatOpenAI): Promise<unknown> => {
+      try {
+        await model.invoke("Hi");
+      } catch (error) {
+        return (error as { status?: unknown }).status;
+      }
+      return "answered";
+    };
+    assert.equal(await statusOf(modelOf(judged.unknownKey)), 401);
+    assert.equal(await statusOf(modelOf(judged.forbiddenKey)), 403);
+    assert.equal(await statusOf(modelOf(judged.poorKey)), 429);
+    assert.equal(await statusOf(modelOf(judged.key, "No/Model-1")), 404);
+    judged.worker.script(failing(500));
+    assert.equal(await statusOf(modelOf(judged.key)), 503);
+  });
+
+  it("throws in the middle of a stream that breaks", async () => {
+    judged.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
+    let said = "";
+    const reading = (async () => {
+      for await (const chunk of await modelOf(judged.key).stream("Hi")) said += chunk.text;
+    })();
+    await assert.rejects(reading);
+    assert.equal(said, "Hello");
+  });
+});

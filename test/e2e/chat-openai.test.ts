@@ -1,0 +1,196 @@
+/** Judge of the chat surface: OpenAI's own client. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import {
+  OpenAI,
+  APIConnectionTimeoutError,
+  APIError,
+  APIUserAbortError,
+  AuthenticationError,
+  BadRequestError,
+  InternalServerError,
+  NotFoundError,
+  PermissionDeniedError,
+  RateLimitError,
+} from "openai";
+import { failing, silent, streamed, usageOf, whole } from "../inference/scripts.ts";
+import { tokenMilli } from "../plugins/chat-gateway.ts";
+import { messages, startJudged, type Judged } from "./chat-clients.ts";
+
+const model = "Test/Model-1";
+const usage = {
+  prompt_tokens: 5,
+  completion_tokens: 2,
+  total_tokens: 7,
+  usedCUMilli: 7 * tokenMilli,
+};
+
+let judged: Judged;
+let client: OpenAI;
+before(async () => {
+  judged = await startJudged();
+  client = clientOf(judged.key);
+});
+after(() => judged[Symbol.asyncDispose]());
+
+function clientOf(apiKey: string, options: { timeout?: number } = {}): OpenAI {
+  return new OpenAI({
+    baseURL: judged.baseURL,
+    apiKey,
+    organization: "org-ignored",
+    maxRetries: 0,
+    ...options,
+  });
+}
+
+describe("the openai client", { timeout: 20_000 }, () => {
+  it("reads an answer in one piece, its usage and what it cost", async () => {
+    const answer = await client.chat.completions.create({ model, messages });
+    assert.equal(answer.choices[0]?.message.content, "Hello world");
+    assert.equal(answer.choices[0].finish_reason, "stop");
+    assert.equal(answer.model, model);
+    assert.deepEqual(answer.usage, usage);
+  });
+
+  it("reads a stream and the usage at its end", async () => {
+    const stream = await client.chat.completions.create({
+      model,
+      messages,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    let said = "";
+    let told: unknown;
+    for await (const chunk of stream) {
+      said += chunk.choices[0]?.delta.content ?? "";
+      told = chunk.usage ?? told;
+    }
+    assert.equal(said, "Hello world");
+    assert.deepEqual(told, usage);
+  });
+
+  it("gathers a stream with its own helper, reasoning beside content", async () => {
+    judged.worker.script(streamed({ reasoning: ["Hm."] }));
+    const runner = client.chat.completions.stream({
+      model,
+      messages,
+      stream_options: { include_usage: true },
+    });
+    const final = await runner.finalChatCompletion();
+    assert.equal(final.choices[0]?.message.content, "Hello world");
+    assert.equal(final.choices[0].finish_reason, "stop");
+    assert.equal(final.usage?.completion_tokens, 3);
+  });
+
+  it("sends tools, formats and samplings, which are ignored", async () => {
+    const answer = await client.chat.completions.create({
+      model,
+      messages,
+      tools: [{ type: "function", function: { name: "f", parameters: { type: "object" } } }],
+      tool_choice: "required",
+      response_format: { type: "json_object" },
+      temperature: 0,
+      n: 2,
+      seed: 1,
+      logprobs: true,
+      max_completion_tokens: 50,
+    });
+    assert.equal(answer.choices.length, 1);
+    assert.equal(answer.choices[0]?.message.tool_calls, undefined);
+    const { body } = judged.worker.received.at(-1) ?? { body: {} };
+    assert.deepEqual(Object.keys(body), [
+      "model",
+      "messages",
+      "max_tokens",
+      "stream",
+      "chat_template_kwargs",
+    ]);
+  });
+
+  it("stops a stream: the worker's request ends, what came is charged", async () => {
+    const earlier = judged.charges().length;
+    const held = judged.worker.hold();
+    const opening = client.chat.completions.create({ model, messages, stream: true });
+    const worker = await held;
+    await streamed({ stop: { after: 2, how: "silence" } })(worker);
+    for await (const chunk of await opening) if (chunk.choices[0]?.delta.content === "Hello") break;
+    await worker.left;
+    const charge = (await judged.charged(earlier + 1)).at(-1);
+    assert.equal(charge?.outcome, "clientLeft");
+    assert.equal(charge.outputTokens, 1);
+  });
+
+  it("aborts before an answer, and times out by itself", async () => {
+    const aborted = new AbortController();
+    const held = judged.worker.hold();
+    const asking = client.chat.completions.create({ model, messages }, { signal: aborted.signal });
+    const { left } = await held;
+    aborted.abort();
+    await assert.rejects(asking, APIUserAbortError);
+    await left;
+    judged.worker.script(silent);
+    const hasty = clientOf(judged.key, { timeout: 50 }).chat.completions.create({
+      model,
+      messages,
+    });
+    await assert.rejects(hasty, APIConnectionTimeoutError);
+    await judged.worker.idle();
+  });
+
+  it("has an exception class for every refusal", async () => {
+    const ask = (key: string, members: { model?: string; messages?: never[] } = {}) =>
+      clientOf(key).chat.completions.create({ model, messages, ...members });
+    const { key } = judged;
+    await assert.rejects(ask(judged.unknownKey), AuthenticationError);
+    await assert.rejects(ask(judged.forbiddenKey), PermissionDeniedError);
+    await assert.rejects(ask(judged.poorKey), RateLimitError);
+    await assert.rejects(ask(key, { messages: [] }), BadRequestError);
+    await assert.rejects(ask(key, { model: "No/Model-1" }), (error) => {
+      assert.ok(error instanceof NotFoundError);
+      assert.equal(error.code, "MODEL_NOT_FOUND");
+      assert.equal(error.type, "invalid_request_error");
+      return true;
+    });
+    judged.worker.script(failing(500));
+    await assert.rejects(ask(key), (error) => {
+      assert.ok(error instanceof InternalServerError);
+      assert.equal(error.status, 503);
+      assert.equal(error.code, "UPSTREAM_ERROR");
+      assert.equal(error.headers?.get("retry-after"), "5");
+      assert.ok(error.requestID, "the request's id is on the error");
+      return true;
+    });
+  });
+
+  it("throws in the middle of a stream that breaks", async () => {
+    judged.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
+    const stream = await client.chat.completions.create({ model, messages, stream: true });
+    let said = "";
+    const reading = (async () => {
+      for await (const chunk of stream) said += chunk.choices[0]?.delta.content ?? "";
+    })();
+    await assert.rejects(reading, APIError);
+    assert.equal(said, "Hello");
+  });
+
+  it("lists the models, and finds one of them by its page", async () => {
+    const listed = [];
+    for await (const each of client.models.list()) listed.push(each);
+    assert.deepEqual(
+      listed.map(({ id, object, owned_by: owner }) => [id, object, owner]),
+      [[model, "model", "classic"]],
+    );
+  });
+
+  it("pins a network by its base URL", async () => {
+    const pinned = new OpenAI({
+      baseURL: `${judged.gateway.url}/classic/v1`,
+      apiKey: judged.key,
+      maxRetries: 0,
+    });
+    judged.worker.script(whole({ usage: usageOf(1, 1) }));
+    const { usage: told } = await pinned.chat.completions.create({ model, messages });
+    assert.equal(told?.total_tokens, 2);
+    assert.equal((await pinned.models.list()).data.length, 1);
+  });
+});
