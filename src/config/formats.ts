@@ -51,6 +51,22 @@ function isListenHost(text: string): boolean {
   );
 }
 
+/** The JSON Pointer that is a URL's fragment (RFC 6901 section 6); undefined: there is none. */
+export function fragmentPointer(url: string): string | undefined {
+  const hash = url.indexOf("#/");
+  if (hash === -1) return undefined;
+  try {
+    const pointer = decodeURIComponent(url.slice(hash + 1));
+    return isPointer(pointer) ? pointer : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isPointer(text: string): boolean {
+  return /^(\/([^~/]|~[01])*)*$/.test(text);
+}
+
 const httpSchemes = ["http:", "https:"];
 const upstreamSchemes = [...httpSchemes, "ws:", "wss:"];
 
@@ -107,13 +123,14 @@ export const formats = {
   "usd-rate": {
     says: "a decimal number, or an http(s) URL with #/json/pointer",
     test: (text) =>
-      /^\d{1,12}(\.\d{1,18})?$/.test(text) || (isUrl(text, httpSchemes) && text.includes("#/")),
+      /^\d{1,12}(\.\d{1,18})?$/.test(text) ||
+      (isUrl(text, httpSchemes) && fragmentPointer(text) !== undefined),
     pattern: "^(\\d{1,12}(\\.\\d{1,18})?|https?://.*#/.*)$",
     numeric: true,
   },
   "json-pointer": {
     says: "a JSON Pointer such as /data/price",
-    test: (text) => /^(\/([^~/]|~[01])*)*$/.test(text),
+    test: isPointer,
     pattern: "^(/([^~/]|~[01])*)*$",
   },
   "condition-path": {

@@ -1,6 +1,6 @@
 /** The networks of pipeline.yaml, with the rate that holds for each. */
 import type { NetworkConfig, RateConfig } from "./config.ts";
-import { durationMs } from "./formats.ts";
+import { durationMs, fragmentPointer } from "./formats.ts";
 
 /** A rate as it may be written: `0.25`, `https://host/doc#/price`, or its parts. */
 export type RateShape =
@@ -53,9 +53,9 @@ export function shapeNetworks(
 function shapeRate(shape: RateShape | undefined): RateConfig | undefined {
   if (shape === undefined) return undefined;
   if (typeof shape === "string") {
-    const hash = shape.indexOf("#/");
-    if (hash === -1) return { kind: "fixed", usd: shape };
-    const [url, pointer] = [shape.slice(0, hash), decodeURIComponent(shape.slice(hash + 1))];
+    const pointer = fragmentPointer(shape);
+    if (pointer === undefined) return { kind: "fixed", usd: shape };
+    const url = shape.slice(0, shape.indexOf("#/"));
     return { kind: "polled", url, pointer, everyMs: everyMinute };
   }
   const { url, pointer, every } = shape;

@@ -32,6 +32,8 @@ interface AskOptions {
   readonly promptChars?: number;
   readonly headers?: readonly string[];
   readonly modelId?: string;
+  /** Pauses whenever something has arrived, before anything else happens. */
+  readonly pauses?: boolean;
 }
 
 /** Disposing asserts that no worker is left with a request in flight. */
@@ -139,6 +141,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
     },
     arrived() {
       assert.ok(!over);
+      if (options.pauses === true) call.pause();
       for (const told of arrivals.splice(0)) told();
     },
     ended: (result, message) => end({ kind: "ended", result, message }),

@@ -85,6 +85,7 @@ test(
     // Its silence is not the worker's.
     opened.seen.clock.advance(60_000);
     asked.call.resume();
+    opened.seen.clock.advance(1_000);
     assert.equal(await pushed, "taken");
     await exchange.push(stream);
     exchange.end();
@@ -142,13 +143,11 @@ test("a stream paused as it ends leaves its connection usable", inTime, async ()
     chunked(200, [stream]),
   ]);
   await using opened = await openNetwork(worker.url);
-  const asked = opened.ask();
-  const arrived = asked.arrived().then(() => asked.call.pause());
-  await Promise.all([resultOf(asked), arrived]);
+  await resultOf(opened.ask({ pauses: true }));
   rest.resolve();
   await quiescent(() => worker.open);
   await resultOf(opened.ask());
-  assert.equal(worker.requests.length, 2);
+  assert.deepEqual(worker.requests, [1, 1]);
 });
 
 test("an answer that is broken does not take a later request down with it", inTime, async () => {
