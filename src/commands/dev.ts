@@ -1,23 +1,28 @@
-/** `sluice dev`: the gateway with a demo node behind it, a key and requests to try. This is `npm start`. */
+/** `sluice dev`: the gateway with a demo node and a demo model behind it, a key and requests to try. This is `npm start`. */
 import type { Config } from "../config/config.ts";
 import { readConfig } from "../config/read.ts";
 import { openDemoAccount, type DemoAccount } from "../demo/account.ts";
-import { startDemoNode } from "../demo/node.ts";
-import { headOf, proposeRequests, type ProposedRequest } from "../demo/requests.ts";
+import { startDemo, type Demo } from "../demo/demo.ts";
+import { headOf, proposeChat, proposeRequests, type ProposedRequest } from "../demo/requests.ts";
 import { createLog } from "../log.ts";
 import type { Gateway } from "../server/gateway.ts";
 import type { Command, CommandContext } from "./command.ts";
 import { runUntilStopped, startOrComplain } from "./start.ts";
 
 export const dev: Command = {
-  summary: "run the gateway with a demo node, a key and requests to try",
+  summary: "run the gateway with a demo node, a demo model, a key and requests to try",
   help: `usage: sluice dev [--config FILE] [--json]
 
 Starts the gateway, makes a workspace named demo and a key of it, and prints requests that work. Behind the gateway
-stands a demo node that replays recorded answers of a real runtime, unless LEDGER_RPC_URL names another node.
+stand a demo node that replays recorded answers of a real runtime, unless LEDGER_RPC_URL names another node, and a
+demo model that says what it is told, unless CONFIDENTIAL_CLASSIC_URL names another server.
 For GATEWAY_ENV=dev only. SIGINT or SIGTERM drains and ends it.
 
 LEDGER_RPC_URL   your own node: http, https, ws or wss
+CONFIDENTIAL_CLASSIC_URL
+                 your own models: any server that speaks OpenAI's chat completions, such as http://127.0.0.1:8000
+TOKEN_USD_RATE, PRICE_PER_TOKEN_NANO
+                 what its tokens cost: USD of one native token, and nano native tokens of one token
 PORT             where clients connect (8080); ADMIN_PORT: metrics and /pipelines (9090)
 DATA_DIR         where accounts and charges are kept (./data beside pipeline.yaml)
 LOG_LEVEL        warn unless set; info logs every request
@@ -26,18 +31,13 @@ LOG_LEVEL        warn unless set; info logs every request
   options: {},
   async run(context) {
     await using started = new AsyncDisposableStack();
-    const env = { ...context.env, LOG_LEVEL: context.env["LOG_LEVEL"] || "warn" };
-    let demoUrl: string | undefined;
-    if (!context.env["LEDGER_RPC_URL"]) {
-      const node = await startDemoNode();
-      started.defer(() => node.close());
-      demoUrl = node.url;
-      Object.assign(env, { LEDGER_RPC_URL: demoUrl });
-    }
+    const demo = await startDemo(context.env, started);
+    const LOG_LEVEL = context.env["LOG_LEVEL"] || "warn";
+    const env = { ...context.env, ...demo.env, LOG_LEVEL };
     const gateway = await startInDevelopment({ ...context, env });
     if (gateway === undefined) return 1;
     try {
-      const setUp = await prepare(gateway, demoUrl);
+      const setUp = await prepare(gateway, demo);
       context.print(context.json ? JSON.stringify(asJson(setUp)) : asText(setUp));
     } catch (error) {
       await gateway.stop();
@@ -76,28 +76,55 @@ interface SetUp {
   readonly nodes: readonly string[] | undefined;
   /** Undefined when no route leads to the node. */
   readonly rpcUrl: string | undefined;
+  /** The hosts of the model servers; undefined: the demo model. */
+  readonly models: readonly string[] | undefined;
+  /** Undefined when no route leads to a model. */
+  readonly chatUrl: string | undefined;
   readonly requests: readonly ProposedRequest[];
 }
 
-async function prepare(gateway: Gateway, demoUrl: string | undefined): Promise<SetUp> {
-  const { config, url } = gateway;
-  const account = openDemoAccount(config.store.data, Date.now());
+async function prepare(gateway: Gateway, demo: Demo): Promise<SetUp> {
+  const account = openDemoAccount(gateway.config.store.data, Date.now());
+  const ledger = await prepareLedger(gateway, account.key, demo.nodeUrl);
+  const chat = prepareChat(gateway, account.key, demo);
+  const requests = [...ledger.requests, ...chat.requests];
+  return { gateway, account, ...ledger, ...chat, requests };
+}
+
+type Ledger = Pick<SetUp, "nodes" | "rpcUrl" | "requests">;
+
+async function prepareLedger(
+  { config, url }: Gateway,
+  key: string,
+  demoUrl: string | undefined,
+): Promise<Ledger> {
   const route = config.routes.find(({ to }) => to.name === "ledger-rpc");
-  if (route === undefined) {
-    return { gateway, account, nodes: [], rpcUrl: undefined, requests: [] };
-  }
+  if (route === undefined) return { nodes: [], rpcUrl: undefined, requests: [] };
   const rpcUrl = url + route.path;
   const urls = upstreamUrls(config, route.to.options["upstream"]);
   // A pipeline need not use LEDGER_RPC_URL: then the demo node stands idle.
   const isDemo = demoUrl !== undefined && urls.some((each) => sameHost(each, demoUrl));
   const head = urls[0] === undefined ? undefined : await headOf(urls[0]);
   return {
-    gateway,
-    account,
     nodes: isDemo ? undefined : urls.map((each) => new URL(each).host),
     rpcUrl,
-    requests: proposeRequests(rpcUrl, account.key, head),
+    requests: proposeRequests(rpcUrl, key, head),
   };
+}
+
+type Chat = Pick<SetUp, "models" | "chatUrl" | "requests">;
+
+function prepareChat({ config, url }: Gateway, key: string, { modelUrl, modelId }: Demo): Chat {
+  const route = config.routes.find(({ to, path }) => to.name === "chat" && !path.includes("{"));
+  const urls = config.networks.map((network) => network.url);
+  if (route === undefined || urls.length === 0) {
+    return { models: [], chatUrl: undefined, requests: [] };
+  }
+  const chatUrl = url + route.path;
+  const isDemo = modelUrl !== undefined && urls.some((each) => sameHost(each, modelUrl));
+  // What another server calls its models is known once it has been asked: GET /v1/models.
+  const requests = isDemo ? [proposeChat(chatUrl, key, modelId)] : [];
+  return { models: isDemo ? undefined : urls.map((each) => new URL(each).host), chatUrl, requests };
 }
 
 function upstreamUrls(config: Config, name: unknown): readonly string[] {
@@ -108,13 +135,15 @@ function sameHost(one: string, other: string): boolean {
   return new URL(one).host === new URL(other).host;
 }
 
-function asJson({ gateway, account, nodes, rpcUrl, requests }: SetUp): object {
+function asJson({ gateway, account, nodes, rpcUrl, models, chatUrl, requests }: SetUp): object {
   return {
     url: gateway.url,
     rpc_url: rpcUrl,
+    chat_url: chatUrl,
     admin_url: gateway.adminUrl,
     pipelines_url: `${gateway.adminUrl}/pipelines`,
     node: nodes === undefined ? "demo" : nodes.join(", "),
+    model: models === undefined ? "demo" : models.join(", "),
     workspace_id: account.workspaceId,
     key: account.key,
     key_expires_at: new Date(account.expiresAt).toISOString(),
@@ -122,15 +151,18 @@ function asJson({ gateway, account, nodes, rpcUrl, requests }: SetUp): object {
   };
 }
 
-function asText({ gateway, account, nodes, rpcUrl, requests }: SetUp): string {
+function asText({ gateway, account, nodes, rpcUrl, models, chatUrl, requests }: SetUp): string {
   const until = new Date(account.expiresAt).toISOString().slice(0, 10);
   const node =
     nodes?.join(", ") ?? "demo node with recorded answers (LEDGER_RPC_URL names another)";
+  const model = models?.join(", ") ?? "demo model (CONFIDENTIAL_CLASSIC_URL names another server)";
   return [
     "Sluice is running.",
     "",
     `  node RPC    ${rpcUrl ?? "no route of pipeline.yaml leads to the node"}`,
     `  node        ${node}`,
+    `  chat        ${chatUrl ?? "no route of pipeline.yaml leads to a model"}`,
+    ...(chatUrl === undefined ? [] : [`  models      ${model}`]),
     `  key         ${account.key} (until ${until})`,
     `  pipeline    ${gateway.adminUrl}/pipelines`,
     `  metrics     ${gateway.adminUrl}/metrics`,

@@ -32,10 +32,23 @@ export function proposeRequests(
   ].map((body) => proposeRequest(url, key, JSON.stringify(body)));
 }
 
-function proposeRequest(url: string, key: string, body: string): ProposedRequest {
+/** A chat that is streamed. `curl -N` shows each token as it comes. */
+export function proposeChat(url: string, key: string, model: string): ProposedRequest {
+  const content = "Say it one word at a time, and keep count.";
+  const messages = [{ role: "user", content }];
+  const options = { stream: true, stream_options: { include_usage: true } };
+  return proposeRequest(url, key, JSON.stringify({ model, messages, ...options }), "curl -N");
+}
+
+function proposeRequest(
+  url: string,
+  key: string,
+  body: string,
+  command = "curl -s",
+): ProposedRequest {
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   const flags = Object.entries(headers).map(([name, value]) => `-H '${name}: ${value}'`);
-  const curl = ["curl -s", url, ...flags, `-d '${body}'`].join(" ");
+  const curl = [command, url, ...flags, `-d '${body}'`].join(" ");
   return { method: "POST", url, headers, body, curl };
 }
 

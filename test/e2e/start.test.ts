@@ -10,7 +10,9 @@ import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { demoModelId, startDemoModel } from "../../src/demo/model.ts";
 import { startDemoNode } from "../../src/demo/node.ts";
+import { dataOf } from "../inference/sse.ts";
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
@@ -21,6 +23,8 @@ after(() => rm(folder, { recursive: true, force: true }));
 /** `sluice dev --json`, the parts used here. */
 interface Printed {
   readonly rpc_url: string;
+  readonly chat_url?: string;
+  readonly model: string;
   readonly pipelines_url: string;
   readonly node: string;
   readonly workspace_id: string;
@@ -37,7 +41,14 @@ interface Printed {
 type Env = Readonly<Record<string, string>>;
 
 function spawnDev(args: readonly string[], env: Env = {}): ChildProcess {
-  const { LEDGER_RPC_URL: _, GATEWAY_ENV: __, SLUICE_CONFIG: ___, ...inherited } = process.env;
+  const {
+    LEDGER_RPC_URL: _,
+    GATEWAY_ENV: __,
+    SLUICE_CONFIG: ___,
+    CONFIDENTIAL_CLASSIC_URL: ____,
+    TOKEN_USD_RATE: _____,
+    ...inherited
+  } = process.env;
   return spawn(process.execPath, [main, "dev", ...args], {
     env: { ...inherited, PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data"), ...env },
     stdio: ["ignore", "pipe", "pipe"],
@@ -73,6 +84,11 @@ async function failedDev(env: Env): Promise<{ readonly code: unknown; readonly e
   return { code, error };
 }
 
+/** The requests to the node; the last one is a chat. */
+function callsOf({ requests }: Printed): Printed["requests"] {
+  return requests.filter(({ curl }) => curl.startsWith("curl -s"));
+}
+
 async function request({ url, method, headers, body }: Printed["requests"][number]) {
   const response = await fetch(url, { method, headers, body });
   assert.equal(response.status, 200);
@@ -86,7 +102,7 @@ test("the requests it prints work, the pipeline is shown, and SIGTERM ends it wi
   const code = await withDev({}, async (printed) => {
     assert.equal(printed.node, "demo");
     assert.match(printed.key, /^gateway_dev_[0-9a-f]{32}$/);
-    const [health, storage, batch] = await Promise.all(printed.requests.map(request));
+    const [health, storage, batch] = await Promise.all(callsOf(printed).map(request));
     assert.deepEqual(health, {
       cost: "100",
       json: {
@@ -119,11 +135,13 @@ test("the lines for a shell do the same as their parts", async (t) => {
     )
   )
     return t.skip("no curl here");
-  await withDev({}, async ({ requests }) => {
-    for (const each of requests) {
+  await withDev({}, async (printed) => {
+    for (const each of callsOf(printed)) {
       const { stdout } = await run("sh", ["-c", each.curl]);
       assert.deepEqual(JSON.parse(stdout), (await request(each)).json);
     }
+    const { stdout } = await run("sh", ["-c", printed.requests.at(-1)!.curl]);
+    assert.match(stdout, /data: \[DONE\]\n\n$/);
   });
 });
 
@@ -141,6 +159,44 @@ test("the next start has the same workspace and another key, and the first key s
   }
   assert.equal(printed[1]!.workspace_id, printed[0]!.workspace_id);
   assert.notEqual(printed[1]!.key, printed[0]!.key);
+});
+
+test("the chat it proposes streams the demo model's tokens, with what they cost", async () => {
+  await withDev({}, async ({ model, requests }) => {
+    assert.equal(model, "demo");
+    const { url, method, headers, body, curl } = requests.at(-1)!;
+    assert.match(curl, /^curl -N http:/);
+    const response = await fetch(url, { method, headers, body });
+    assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
+    const events = dataOf(await response.text());
+    assert.equal(events.at(-1), "[DONE]");
+    const chunks = events.slice(0, -1).map((data) => JSON.parse(data));
+    const said = chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join("");
+    const { messages } = JSON.parse(body);
+    assert.equal(said, messages[0].content);
+    const { usage } = chunks.at(-1);
+    assert.ok(usage.total_tokens > 0);
+    assert.equal(usage.usedCUMilli, 3 * usage.total_tokens);
+  });
+});
+
+test("CONFIDENTIAL_CLASSIC_URL replaces the demo model, of which only the host is printed", async () => {
+  const model = await startDemoModel({ tokenMs: 1 });
+  try {
+    await withDev({ CONFIDENTIAL_CLASSIC_URL: `${model.url}/v1` }, async (printed) => {
+      assert.equal(printed.model, new URL(model.url).host);
+      assert.deepEqual(callsOf(printed), printed.requests, "which models it has is not known");
+      const response = await fetch(printed.chat_url!, {
+        method: "POST",
+        headers: { authorization: `Bearer ${printed.key}`, "content-type": "application/json" },
+        body: JSON.stringify({ model: demoModelId, messages: [{ role: "user", content: "Hi" }] }),
+      });
+      const answer = (await response.json()) as { usage: { usedCUMilli: number } };
+      assert.equal(answer.usage.usedCUMilli, 0, "no price and no rate was set");
+    });
+  } finally {
+    await model.close();
+  }
 });
 
 test("LEDGER_RPC_URL replaces the demo node, of which only the host is printed", async () => {
@@ -195,7 +251,7 @@ test("it hands out no key in another environment than dev", async () => {
   assert.match(error, /GATEWAY_ENV=dev only, not prod/);
 });
 
-test("prose shows the key, the addresses and three lines of curl", async () => {
+test("prose shows the key, the addresses and four lines of curl", async () => {
   const child = spawnDev([]);
   const exited = once(child, "exit");
   const lines: string[] = [];
@@ -205,6 +261,9 @@ test("prose shows the key, the addresses and three lines of curl", async () => {
   }
   assert.deepEqual(await exited, [0, null]);
   assert.equal(lines.filter((line) => line.startsWith("curl -s http://127.0.0.1:")).length, 3);
+  assert.equal(lines.filter((line) => line.startsWith("curl -N http://127.0.0.1:")).length, 1);
+  assert.match(lines.join("\n"), /chat +http:\/\/127\.0\.0\.1:\d+\/v1\/chat\/completions/);
+  assert.match(lines.join("\n"), /models +demo model/);
   assert.match(lines.join("\n"), /key +gateway_dev_[0-9a-f]{32} \(until \d{4}-\d\d-\d\d\)/);
   assert.match(lines.join("\n"), /pipeline +http:\/\/127\.0\.0\.1:\d+\/pipelines/);
 });
