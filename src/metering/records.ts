@@ -17,8 +17,10 @@ export const closedBy = { settled: 0, released: 1, expired: 2 } as const;
 
 const estimatedFlag = 1;
 
-/** Text beyond this many characters is cut: ids and names are shorter, and a record must stay small. */
-const textChars = 512;
+/** Ids and names beyond this many characters are cut: they are shorter, and a record must stay small. */
+const nameChars = 256;
+/** The texts of a charge together: an id, a name, a pricing. */
+const textChars = 3 * nameChars;
 /** The longest record: the largest fixed part and text of three bytes a character. */
 export const recordBytesMax = 96 + 3 * textChars;
 
@@ -90,7 +92,8 @@ export interface ChargeText {
 }
 
 export function chargeText(requestId: string, agent: string | undefined): string {
-  return agent === undefined ? requestId : `${requestId}\n${agent}`;
+  const id = requestId.slice(0, nameChars);
+  return agent === undefined ? id : `${id}\n${agent.slice(0, nameChars)}`;
 }
 
 /** `text`: what `chargeText` made. */
@@ -155,7 +158,7 @@ export function writeIntent(to: Target, start: number, intent: IntentFields): nu
   view.setFloat64(start + at.intent.time, intent.time, true);
   view.setFloat64(start + at.intent.intent, intent.intent, true);
   view.setFloat64(start + at.intent.reserved, intent.reservedMilli, true);
-  return finish(to, start, kind.intent, 0, at.intent.text, intent.requestId);
+  return finish(to, start, kind.intent, 0, at.intent.text, intent.requestId.slice(0, nameChars));
 }
 
 export function writeClosed(
@@ -173,7 +176,7 @@ export function writeClosed(
 export function writeName(to: Target, start: number, id: number, name: string): number {
   to.view.setUint32(start + at.name.id, id, true);
   to.view.setUint32(start + at.name.id + 4, 0, true);
-  return finish(to, start, kind.name, 0, at.name.text, name);
+  return finish(to, start, kind.name, 0, at.name.text, name.slice(0, nameChars));
 }
 
 function finish(

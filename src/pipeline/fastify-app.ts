@@ -19,6 +19,7 @@ import fastify, {
 import type { Fault, PluginUse } from "../config/config.ts";
 import { fault } from "../config/fault.ts";
 import { isReadable } from "../config/sound.ts";
+import type { Log } from "../plugin.ts";
 import { answerFastifyError } from "./fastify-errors.ts";
 import { locatePackage } from "./load.ts";
 
@@ -28,6 +29,7 @@ export interface AppOptions {
   readonly uses: readonly PluginUse[];
   readonly handle: Handler;
   readonly createServer: (handler: Handler) => Server;
+  readonly log: Log;
 }
 
 export type OpenedApp =
@@ -36,18 +38,23 @@ export type OpenedApp =
   | { readonly failed: PluginUse; readonly error: unknown };
 
 /** Registers the plugins in their order and makes the instance ready. */
-export async function openFastify({ uses, handle, createServer }: AppOptions): Promise<OpenedApp> {
+export async function openFastify({
+  uses,
+  handle,
+  createServer,
+  log,
+}: AppOptions): Promise<OpenedApp> {
   const app = fastify({
     logger: false,
     rewriteUrl: (req) => routable(req.url ?? "/"),
-    frameworkErrors: (error, _request, reply) => answerFastifyError(error, reply),
+    frameworkErrors: (error, _request, reply) => answerFastifyError(error, reply, log),
     // The listener answers what is no HTTP.
     clientErrorHandler: () => undefined,
     serverFactory: (handler: Handler) => createServer(handler),
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, _payload, done) => done(null));
-  app.setErrorHandler((error, _request, reply) => answerFastifyError(error, reply));
+  app.setErrorHandler((error, _request, reply) => answerFastifyError(error, reply, log));
   let last: PluginUse | undefined;
   try {
     for (const use of uses) {
@@ -138,13 +145,18 @@ const missingOther = [
 ];
 
 /** Tries each plugin behind those before it that work, on instances that never listen. */
-export async function fastifyFaults(uses: readonly PluginUse[]): Promise<Fault[]> {
+export async function fastifyFaults(uses: readonly PluginUse[], log: Log): Promise<Fault[]> {
   const faults: Fault[] = [];
   const working: PluginUse[] = [];
   const handle = (): void => {};
   for (const use of uses) {
     if (locatePackage(use.name, dirname(use.at.file)) === undefined || !isReadable(use)) continue;
-    const opened = await openFastify({ uses: [...working, use], handle, createServer: httpServer });
+    const opened = await openFastify({
+      uses: [...working, use],
+      handle,
+      createServer: httpServer,
+      log,
+    });
     if ("app" in opened) {
       await opened.app.close();
       working.push(use);

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { FastifyReply } from "fastify";
 import { refuse, type GatewayCode } from "../errors.ts";
+import type { Log } from "../plugin.ts";
 
 const codes: Readonly<Record<number, GatewayCode>> = {
   401: "GATEWAY_UNAUTHORIZED",
@@ -14,8 +15,11 @@ const codes: Readonly<Record<number, GatewayCode>> = {
   504: "GATEWAY_SERVICE_UNAVAILABLE",
 };
 
-/** Answers with the code that fits the status which `error` asks for; headers that a plugin has set are kept. */
-export function answerFastifyError(error: unknown, reply: FastifyReply): void {
+/**
+ * Answers with the code that fits the status which `error` asks for; headers that a plugin has set are kept. What is not the
+ * client's fault is logged, under the request's id: no step has run that would.
+ */
+export function answerFastifyError(error: unknown, reply: FastifyReply, log: Log): void {
   const wanted = statusOf(error);
   const isClients = wanted >= 400 && wanted < 500;
   const code = codes[wanted] ?? (isClients ? "GATEWAY_INVALID_PARAMS" : "GATEWAY_INTERNAL_ERROR");
@@ -25,7 +29,9 @@ export function answerFastifyError(error: unknown, reply: FastifyReply): void {
     // `Retry-After` of a plugin knows better than the catalogue.
     if (name === "content-type" || !reply.hasHeader(name)) void reply.header(name, value);
   }
-  void reply.header("x-request-id", randomUUID()).code(status).send(body);
+  const requestId = randomUUID();
+  if (!isClients) log.error({ err: error, requestId, status }, "a Fastify plugin failed");
+  void reply.header("x-request-id", requestId).code(status).send(body);
 }
 
 function statusOf(error: unknown): number {

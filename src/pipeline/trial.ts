@@ -31,7 +31,7 @@ async function trialFaults(sound: Checked): Promise<readonly Fault[]> {
   const { fastify } = sound.config;
   if (fastify.length === 0) return faults;
   const { fastifyFaults } = await import("./fastify-app.ts");
-  return [...faults, ...(await fastifyFaults(fastify))];
+  return [...faults, ...(await fastifyFaults(fastify, services.log))];
 }
 
 const unavailable = { kind: "unavailable" } as const;

@@ -2,6 +2,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { PluginUse } from "../config/config.ts";
 import { openFastify, registrationFault } from "../pipeline/fastify-app.ts";
+import type { Log } from "../plugin.ts";
 import { StartError } from "./start-error.ts";
 
 type Handler = (req: IncomingMessage, res: ServerResponse) => void;
@@ -21,9 +22,10 @@ export async function behindFastify(
   uses: readonly PluginUse[],
   handle: Handler,
   createServer: (handler: Handler) => Server,
+  log: Log,
 ): Promise<Wrapped> {
   if (uses.length === 0) return { server: createServer(handle), close: async () => {} };
-  const opened = await openFastify({ uses, handle, createServer });
+  const opened = await openFastify({ uses, handle, createServer, log });
   if ("failed" in opened) throw new StartError([registrationFault(opened.failed, opened.error)]);
   const { app } = opened;
   return { server: app.server, close: () => app.close() };

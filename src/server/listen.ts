@@ -60,6 +60,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     options.generation.config.fastify,
     dispatch.handle,
     httpServer,
+    log,
   );
   const http = wrapped.server;
   // Like any other request: `100 Continue` is sent when somebody wants the body.

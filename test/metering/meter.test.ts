@@ -43,6 +43,7 @@ test("a settled charge is in the journal when its promise resolves", async (t) =
     model: "A/b-1",
     requestId: "abc",
     agent: undefined,
+    pricing: undefined,
     usedCuMilli: 320,
     includedCuMilli: 320,
     purchasedCuMilli: 0,

@@ -111,6 +111,34 @@ test("long and foreign texts survive, too long ones are cut", async (t) => {
   assert.equal(row?.method, `m"\n${"ß".repeat(253)}`);
 });
 
+test("what an inference was reckoned with is kept beside the longest ids", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  const pricing = {
+    network: "confidential-classic",
+    coefficient: 1500,
+    pricePerTokenNano: "12.5",
+    tokenUsdRate: undefined,
+    asOf: "2026-11-21T00:00:00.000Z",
+  };
+  const about = { requestId: "x".repeat(300), agent: "a".repeat(300) };
+  const line = { surface: "chat", method: "chat.completions", model: "M", costMilli: 1 };
+  await take(meter, principalOf(), 1, about).settle([{ ...line, pricing }]);
+  await take(meter, principalOf(), 1, { requestId: "y" }).settle([
+    { ...line, pricing: { ...pricing, tokenUsdRate: "0.25" } },
+    line,
+  ]);
+  const rows = [...readUsage(fixture.dataDir)];
+  assert.deepEqual(
+    rows.map(({ requestId, agent, pricing: kept }) => [requestId, agent, kept]),
+    [
+      ["x".repeat(256), "a".repeat(256), pricing],
+      ["y", undefined, { ...pricing, tokenUsdRate: "0.25" }],
+      ["y", undefined, undefined],
+    ],
+  );
+});
+
 test("a folder without a journal, or with something else in its place, is a clear error", (t) => {
   const { dataDir } = meterFixture(t);
   assert.throws(() => [...readUsage(dataDir)], storeError("SLUICE_STORE_FAILED"));

@@ -147,7 +147,15 @@ for (const [what, status, code] of thrown) {
     assert.deepEqual([answer.status, codeOf(answer)], [status, code]);
     assert.doesNotMatch(answer.body, /secret/);
     assert.match(answer.head, /\r\nretry-after: 7\r\n/);
-    assert.match(answer.head, /\r\nx-request-id: /);
+    const [, requestId = ""] = /\r\nx-request-id: (\S+)/.exec(answer.head) ?? [];
+    assert.notEqual(requestId, "");
+    // What is no client's fault stands in the log, under the id that the client got.
+    const lines = gateway.lines.filter((line) => line.startsWith("a Fastify plugin failed"));
+    assert.equal(lines.length, status >= 500 ? 1 : 0);
+    assert.equal(
+      lines.every((line) => line.includes(requestId)),
+      true,
+    );
   });
 }
 
