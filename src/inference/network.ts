@@ -13,6 +13,7 @@ import { Model } from "./model.ts";
 import type { OpenNetwork } from "./networks.ts";
 import { createPrice, type Price } from "./price.ts";
 import { openRate, type Rate } from "./rate.ts";
+import { baseOf, requestFields } from "./request-head.ts";
 import { WorkerServer } from "./server.ts";
 import { readModels, readStatus, type ListedWorker, type Status } from "./status.ts";
 import { Worker } from "./worker.ts";
@@ -221,12 +222,6 @@ export class Network implements OpenNetwork {
   }
 }
 
-/** A base URL without slashes or `/v1` at its end: people write it either way. */
-function baseOf(url: string): string {
-  const { origin, pathname } = new URL(url);
-  return origin + pathname.replace(/\/+$/, "").replace(/\/v1$/, "");
-}
-
 function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"] {
   const family = metrics.counter(
     "sluice_inference_unpriced_total",
@@ -237,19 +232,4 @@ function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"
     price: family.with({ network, missing: "price" }),
     rate: family.with({ network, missing: "rate" }),
   };
-}
-
-/** How a message is framed, and where it goes, is not for the configuration to say. */
-const ownFields = ["host", "content-length", "transfer-encoding", "connection"];
-
-function requestFields(configured: Readonly<Record<string, string>>): string {
-  const fields = new Map([
-    ["content-type", "application/json"],
-    ["accept", "text/event-stream, application/json"],
-    // Coded tokens would have to wait for each other.
-    ["accept-encoding", "identity"],
-  ]);
-  for (const [name, value] of Object.entries(configured)) fields.set(name.toLowerCase(), value);
-  for (const name of ownFields) fields.delete(name);
-  return Array.from(fields, ([name, value]) => `${name}: ${value}\r\n`).join("");
 }
