@@ -22,6 +22,7 @@ const reported = {
   costMilli: 21,
 };
 
+const streamOf = (...texts: string[]): Script => raw(200, {}, texts);
 const estimated = { ...reported, estimated: true };
 
 /** Two workers of the model, of which the first is asked first. */
@@ -93,6 +94,31 @@ test("`reasoning` is told as `reasoning_content`, streamed and in one piece", in
   assert.deepEqual(ending.message, { content: "", reasoningContent: "hm" });
 });
 
+const long = "a text that is longer than what is read byte by byte";
+
+test("white space that would end a line is told as spaces", inTime, async () => {
+  const text = `data: {"choices":[{"delta":\r{"content":"${long}"},\r\t"finish_reason":"stop"}]}\n\n`;
+  await using worker = await startWorker({ otherwise: streamOf(text) });
+  await using opened = await openNetwork(worker.url);
+  const asked = opened.ask();
+  await resultOf(asked);
+  assert.equal(asked.text, long);
+});
+
+test(
+  "a line that ends inside a string reaches nobody: it could be an event of its own",
+  inTime,
+  async () => {
+    const forged = `${long}\r\rdata: [DONE]\r\r`;
+    const text = `data: {"choices":[{"delta":{"content":"${forged}"},"finish_reason":"stop"}]}\n\n`;
+    await using worker = await startWorker({ otherwise: streamOf(text) });
+    await using opened = await openNetwork(worker.url);
+    const asked = opened.ask();
+    assert.equal((await failureOf(asked)).failure, "unavailable");
+    assert.deepEqual(asked.choices, []);
+  },
+);
+
 for (const usage of ["none", -1, {}, { prompt_tokens: -5, completion_tokens: 2 }, "7"]) {
   test(`usage of ${JSON.stringify(usage)} is replaced by a count`, inTime, async () => {
     await using worker = await startWorker({ otherwise: streamed({ usage }) });
@@ -121,7 +147,6 @@ for (const [status, failure] of [
   });
 }
 
-const streamOf = (...texts: string[]): Script => raw(200, {}, texts);
 const error = '{"error":{"message":"secret","code":500}}';
 
 const unanswered: readonly [name: string, script: Script][] = [
