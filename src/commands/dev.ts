@@ -87,7 +87,9 @@ async function prepare(gateway: Gateway, demo: Demo): Promise<SetUp> {
   const account = openDemoAccount(gateway.config.store.data, Date.now());
   const ledger = await prepareLedger(gateway, account.key, demo.nodeUrl);
   const chat = prepareChat(gateway, account.key, demo);
-  const requests = [...ledger.requests, ...chat.requests];
+  // One of each kind first.
+  const [call = [], ...more] = ledger.requests;
+  const requests = [call, chat.requests, more].flat();
   return { gateway, account, ...ledger, ...chat, requests };
 }
 

@@ -34,7 +34,7 @@ export function proposeRequests(
 
 /** A chat that is streamed. `curl -N` shows each token as it comes. */
 export function proposeChat(url: string, key: string, model: string): ProposedRequest {
-  const content = "Say it one word at a time, and keep count.";
+  const content = "One word at a time.";
   const messages = [{ role: "user", content }];
   const options = { stream: true, stream_options: { include_usage: true } };
   return proposeRequest(url, key, JSON.stringify({ model, messages, ...options }), "curl -N");

@@ -84,9 +84,13 @@ async function failedDev(env: Env): Promise<{ readonly code: unknown; readonly e
   return { code, error };
 }
 
-/** The requests to the node; the last one is a chat. */
+/** The requests to the node; `chatOf` is the other one. */
 function callsOf({ requests }: Printed): Printed["requests"] {
   return requests.filter(({ curl }) => curl.startsWith("curl -s"));
+}
+
+function chatOf({ requests }: Printed): Printed["requests"][number] {
+  return requests.find(({ curl }) => curl.startsWith("curl -N"))!;
 }
 
 async function request({ url, method, headers, body }: Printed["requests"][number]) {
@@ -140,7 +144,7 @@ test("the lines for a shell do the same as their parts", async (t) => {
       const { stdout } = await run("sh", ["-c", each.curl]);
       assert.deepEqual(JSON.parse(stdout), (await request(each)).json);
     }
-    const { stdout } = await run("sh", ["-c", printed.requests.at(-1)!.curl]);
+    const { stdout } = await run("sh", ["-c", chatOf(printed).curl]);
     assert.match(stdout, /data: \[DONE\]\n\n$/);
   });
 });
@@ -162,9 +166,10 @@ test("the next start has the same workspace and another key, and the first key s
 });
 
 test("the chat it proposes streams the demo model's tokens, with what they cost", async () => {
-  await withDev({}, async ({ model, requests }) => {
-    assert.equal(model, "demo");
-    const { url, method, headers, body, curl } = requests.at(-1)!;
+  await withDev({}, async (printed) => {
+    assert.equal(printed.model, "demo");
+    assert.equal(printed.requests[1], chatOf(printed));
+    const { url, method, headers, body, curl } = chatOf(printed);
     assert.match(curl, /^curl -N http:/);
     const response = await fetch(url, { method, headers, body });
     assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
@@ -205,7 +210,7 @@ test("LEDGER_RPC_URL replaces the demo node, of which only the host is printed",
     await withDev({ LEDGER_RPC_URL: `${node.url}/secret` }, async (printed) => {
       assert.equal(printed.node, new URL(node.url).host);
       assert.doesNotMatch(JSON.stringify(printed), /secret/);
-      await request(printed.requests[1]!);
+      await request(callsOf(printed)[1]!);
     });
   } finally {
     await node.close();
@@ -215,7 +220,8 @@ test("LEDGER_RPC_URL replaces the demo node, of which only the host is printed",
 test("without a node that answers it starts all the same", async () => {
   const node = await startDemoNode();
   await node.close();
-  await withDev({ LEDGER_RPC_URL: node.url }, async ({ requests }) => {
+  await withDev({ LEDGER_RPC_URL: node.url }, async (printed) => {
+    const requests = callsOf(printed);
     assert.match(requests[1]!.body, /"params":\["0x[0-9a-f]{64}"\]/);
     const { json } = await request(requests[0]!);
     const error = { code: -32603, message: "Internal Error" };
