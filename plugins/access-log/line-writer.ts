@@ -1,5 +1,6 @@
 /** Lines on their way to a file or standard output: gathered here, written by pino's asynchronous destination. */
-import { openSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
+import { stat } from "node:fs/promises";
 import { pino } from "pino";
 import type { Clock } from "sluice-gateway/plugin";
 
@@ -7,8 +8,12 @@ import type { Clock } from "sluice-gateway/plugin";
 const gatherChars = 64 * 1024;
 /** … and at the latest after this, so that whoever follows the file sees the present. */
 const gatherMs = 250;
+/** How often the file is looked for: whoever rotates logs renames it, and expects a new one. */
+const lookMs = 1_000;
 /** Bytes that may wait for a slow disk; what comes on top is dropped and reported. */
 const waitingBytes = 16 * 1024 * 1024;
+
+const fileMode = 0o640;
 
 export interface Trouble {
   /** The disk or pipe refused a write; what is waiting is tried again with the next one. Once per bad spell. */
@@ -24,10 +29,15 @@ export interface LineWriter {
   close(): Promise<void>;
 }
 
-/** Opens `file` for appending (created with mode 0640), or standard output. Throws what `open` throws. */
+/**
+ * Opens `file` for appending (created with mode 0640), or standard output. Throws what `open` throws. A file that was
+ * renamed or removed is made anew within a second; what was written until then is in the old one.
+ */
 export function openLines(file: string | undefined, clock: Clock, trouble: Trouble): LineWriter {
+  if (file !== undefined) closeSync(openSync(file, "a", fileMode));
   const destination = pino.destination({
-    dest: file === undefined ? 1 : openSync(file, "a", 0o640),
+    dest: file ?? 1,
+    mode: fileMode,
     sync: false,
     maxLength: waitingBytes,
     maxWrite: 1024 * 1024,
@@ -35,6 +45,7 @@ export function openLines(file: string | undefined, clock: Clock, trouble: Troub
   let gathered = "";
   let failing = false;
   let gone = false;
+  let closing = false;
   const flush = (): void => {
     if (gathered === "" || gone) return;
     const text = gathered;
@@ -56,13 +67,22 @@ export function openLines(file: string | undefined, clock: Clock, trouble: Troub
   });
   destination.on("drop", (text: string) => trouble.dropped(text.split("\n").length - 1));
   const timer = clock.every(gatherMs, flush);
+  const look =
+    file === undefined
+      ? undefined
+      : clock.every(
+          lookMs,
+          reopener(file, destination, () => gone || closing),
+        );
   return {
     write(line) {
       gathered += `${line}\n`;
       if (gathered.length >= gatherChars) flush();
     },
     async close() {
+      closing = true;
       timer[Symbol.dispose]();
+      look?.[Symbol.dispose]();
       flush();
       if (gone) return;
       const ended = Promise.withResolvers<void>();
@@ -73,5 +93,43 @@ export function openLines(file: string | undefined, clock: Clock, trouble: Troub
       // Closes the file where an error has ended it; a closed one stays as it is.
       destination.destroy();
     },
+  };
+}
+
+/** Opens the file anew where another one, or none, stands in its place. */
+function reopener(
+  file: string,
+  destination: ReturnType<typeof pino.destination>,
+  isOver: () => boolean,
+): () => void {
+  let inode: number | undefined;
+  let looking = false;
+  let reopening = true;
+  const opened = (ino: number | undefined): void => {
+    inode = ino;
+    reopening = false;
+  };
+  destination.on("ready", () => {
+    stat(file).then(
+      ({ ino }) => opened(ino),
+      () => opened(undefined),
+    );
+  });
+  // What could not be opened is tried again.
+  destination.on("error", () => opened(inode));
+  const compare = (found: number | undefined): void => {
+    looking = false;
+    if (found !== undefined && found === inode) return;
+    if (isOver() || reopening) return;
+    reopening = true;
+    destination.reopen(file);
+  };
+  return () => {
+    if (looking) return;
+    looking = true;
+    stat(file).then(
+      ({ ino }) => compare(ino),
+      () => compare(undefined),
+    );
   };
 }

@@ -122,11 +122,11 @@ test("what an inference was reckoned with is kept beside the longest ids", async
     asOf: "2026-11-21T00:00:00.000Z",
   };
   const about = { requestId: "x".repeat(300), agent: "a".repeat(300) };
-  const line = { surface: "chat", method: "chat.completions", model: "M", costMilli: 1 };
-  await take(meter, principalOf(), 1, about).settle([{ ...line, pricing }]);
+  const chat = { surface: "chat", method: "chat.completions", model: "M", costMilli: 1 };
+  await take(meter, principalOf(), 1, about).settle([{ ...chat, pricing }]);
   await take(meter, principalOf(), 1, { requestId: "y" }).settle([
-    { ...line, pricing: { ...pricing, tokenUsdRate: "0.25" } },
-    line,
+    { ...chat, pricing: { ...pricing, tokenUsdRate: "0.25" } },
+    chat,
   ]);
   const rows = [...readUsage(fixture.dataDir)];
   assert.deepEqual(

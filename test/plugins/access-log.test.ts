@@ -1,5 +1,14 @@
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -214,6 +223,44 @@ test("lines come to the file by themselves soon after", async (t) => {
   while (statSync(file).size === 0) await new Promise(setImmediate);
   assert.equal(read(file)[0]?.["path"], "/now");
   await hooks.stop?.();
+});
+
+test("a file that was renamed is made anew: every line is in one of the two, once", async (t) => {
+  const { settle, clock, file, hooks } = await setUp(t);
+  let sent = 0;
+  const burst = (): void => {
+    for (let i = 0; i < 500; i++) settle({ path: `/${sent++}` });
+    clock.advance(250);
+  };
+  burst();
+  while (read(file).length < sent) await new Promise(setImmediate);
+  renameSync(file, `${file}.1`);
+  while (!existsSync(file)) {
+    burst();
+    await new Promise(setImmediate);
+  }
+  assert.equal(statSync(file).mode & 0o007, 0);
+  burst();
+  await hooks.stop?.();
+  const paths = [...read(`${file}.1`), ...read(file)].map((line) => line["path"]);
+  assert.deepEqual(
+    paths,
+    Array.from({ length: sent }, (_, i) => `/${i}`),
+  );
+});
+
+test("the address of a client that has left is still in its line", async (t) => {
+  const { hooks, lines } = await setUp(t);
+  let connected = true;
+  const x = fakeExchange({ path: "/left" });
+  const remembered: { address?: string } = {};
+  Object.defineProperty(x.request, "address", {
+    get: () => (remembered.address ??= connected ? "192.0.2.9" : ""),
+  });
+  await hooks.requestHeaders?.(x);
+  connected = false;
+  hooks.settled?.(x, "clientLeft");
+  assert.equal((await lines())[0]?.["address"], "192.0.2.9");
 });
 
 test("a file that is there is appended to; a new one is not for everybody to read", async (t) => {
