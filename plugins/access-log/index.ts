@@ -7,6 +7,7 @@ import {
   type Agent,
   type Charge,
   type Exchange,
+  type Log,
   type Outcome,
   type Principal,
 } from "sluice-gateway/plugin";
@@ -51,7 +52,7 @@ export default defineStep<Options>({
       },
       level: {
         description:
-          "The least level written: info (all lines, default), warn (4xx, clients that left) or error (5xx, upstreams).",
+          "The least level written: info (all lines), warn (4xx, clients that left) or error (5xx, upstreams); absent: as `log.level`.",
         enum: Object.keys(levels),
       },
       sampling: {
@@ -68,7 +69,7 @@ export default defineStep<Options>({
   check({ file }, { folder }) {
     return file === undefined ? [] : folderFaults(resolve(folder, file));
   },
-  start({ file, level = "info", sampling = 1 }, { clock, folder, log, metrics }) {
+  start({ file, level, sampling = 1 }, { clock, folder, log, metrics }) {
     const lost = metrics
       .counter("sluice_access_log_lost_total", "Access log lines that could not be written.")
       .with({});
@@ -76,7 +77,7 @@ export default defineStep<Options>({
       failed: (error) => log.error({ err: error, file }, "the access log cannot be written"),
       dropped: (count) => lost.add(count),
     });
-    const least = levels[level];
+    const least = levels[level ?? levelOf(log)];
     const sample = sampler(sampling);
     return {
       /** The address is the socket's, which is forgotten once the client has left: the exchange remembers it from here. */
@@ -94,6 +95,12 @@ export default defineStep<Options>({
     };
   },
 });
+
+/** The gateway's own level. */
+function levelOf({ level = "info" }: Log): keyof typeof levels {
+  // One that pino does not have was refused with the configuration.
+  return Object.hasOwn(levels, level) ? (level as keyof typeof levels) : "info";
+}
 
 /**
  * The members of a line, in this order. No header and no query: they may hold secrets. Written with JSON.stringify,

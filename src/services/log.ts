@@ -3,6 +3,8 @@
 type LogLine = (fields: object, message: string) => void;
 /** Structured log (pino). Never pass a secret: `authorization` and key texts are redacted, prompts are not. */
 export interface Log {
+  /** The least level that is written, one of pino's; undefined: not said. */
+  readonly level?: string;
   readonly debug: LogLine;
   readonly info: LogLine;
   readonly warn: LogLine;

@@ -156,6 +156,25 @@ test("level leaves out what is less severe", async (t) => {
   }
 });
 
+test("without a level of its own it has the gateway's", async (t) => {
+  for (const [level, paths] of [
+    ["warn", ["/bad"]],
+    ["info", ["/good", "/bad"]],
+    ["nonsense", ["/good", "/bad"]],
+  ] as const) {
+    const folder = temporaryFolder(t);
+    const log = { ...fakeHost().log, level };
+    const hooks = await accessLog.start({ file: "a.log" }, fakeHost({ folder, log }));
+    hooks.settled?.(fakeExchange({ path: "/good" }), "complete");
+    hooks.settled?.(fakeExchange({ path: "/bad", sent: { status: 400 } }), "replied");
+    await hooks.stop?.();
+    assert.deepEqual(
+      read(join(folder, "a.log")).map((line) => line["path"]),
+      paths,
+    );
+  }
+});
+
 test("sampling thins out successes evenly, and never refusals", async (t) => {
   const { settle, lines } = await setUp(t, { sampling: 0.25 });
   for (let i = 0; i < 100; i++) {
