@@ -5,7 +5,7 @@ import type { By } from "../accounts/change-log.ts";
 import type { Failed } from "../accounts/failed.ts";
 import { openAccountsDatabase } from "../accounts/schema.ts";
 import { systemClock } from "../clock.ts";
-import type { Config } from "../config/config.ts";
+import type { Config, Fault } from "../config/config.ts";
 import { printFault } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
 import { explain } from "../store/store-error.ts";
@@ -20,19 +20,35 @@ export interface OpenAccounts {
   readonly by: By;
 }
 
+/** What of pipeline.yaml these commands read. */
+const sectionsRead: ReadonlySet<string | undefined> = new Set([
+  undefined,
+  "version",
+  "environment",
+  "store",
+  "plans",
+]);
+
+/** Of a file that is no whole YAML, or whose variables are not set, nobody knows what is missing. */
+const beforeSections = /^SLUICE_(FILE|YAML|ENV)_/;
+
+/** Whether a fault leaves open which accounts are meant, or for whom. */
+function concerns(config: Config, { code, at }: Fault): boolean {
+  return at === undefined || beforeSections.test(code) || sectionsRead.has(config.sectionOf(at));
+}
+
 /**
  * Runs `work` on the accounts that pipeline.yaml names; a gateway may run on them at the same time. Says what is wrong
- * and resolves to 1 when the file or the store cannot be used, or when `work` fails.
+ * and resolves to 1 when the file or the store cannot be used, or when `work` fails. What is wrong in other sections is no
+ * hindrance: a key must be revocable while somebody mends a route.
  */
 export async function withAccounts(
   context: CommandContext,
   work: (accounts: OpenAccounts) => Failed | undefined,
 ): Promise<0 | 1> {
   const { config, faults } = await readConfig(context.configFile, context.env);
-  if (config === undefined || faults.length > 0) {
-    for (const fault of faults) context.complain(printFault(fault, process.cwd()));
-    return 1;
-  }
+  for (const fault of faults) context.complain(printFault(fault, process.cwd()));
+  if (config === undefined || faults.some((fault) => concerns(config, fault))) return 1;
   let db: DatabaseSync | undefined;
   try {
     db = openAccountsDatabase(config.store.data);

@@ -154,6 +154,8 @@ export interface Config {
   readonly file: string;
   /** Where a section (`server`) is written; the top of the file for one that is not. */
   sectionAt(name: string): Position;
+  /** The section in which something is written; undefined: before the first one. */
+  sectionOf(at: Position): string | undefined;
   readonly environment: Environment;
   readonly server: ServerConfig;
   readonly admin: { readonly host: string; readonly port: number };

@@ -76,6 +76,11 @@ export function shapeConfig(root: LocatedMap, file: string): { config: Config; f
   const expander = createExpander(find(root, "/lists"));
   const config: Config = {
     file,
+    sectionOf: ({ line, col }) =>
+      // In the order of the file.
+      [...root.entries].findLast(
+        ([, { keyAt }]) => keyAt.line < line || (keyAt.line === line && keyAt.col <= col),
+      )?.[0],
     sectionAt: (name) => root.entries.get(name)?.keyAt ?? { file, line: 1, col: 1 },
     environment: shape.environment,
     server: shape.server,

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -114,6 +115,36 @@ test("revoke ends the key, and a second time changes nothing", async (t) => {
   assert.ok(!Number.isNaN(time(revoked["revoked_at"])));
   assert.equal(identified(line.data, made["key"]), "unauthorized");
   assert.deepEqual(await line.json(keys, "revoke", id), revoked);
+});
+
+test("a key can be revoked while another part of pipeline.yaml is wrong, and what is wrong is said", async (t) => {
+  const line = commandLine(t);
+  const workspace = await workspaceOf(line);
+  const made = await line.json(keys, "create", "--workspace", workspace);
+  const good = readFileSync(line.configFile, "utf8");
+  writeFileSync(line.configFile, good.replace("to: models", "too: models"));
+  const revoked = await line.run(keys, "revoke", String(made["id"]));
+  assert.equal(revoked.code, 0);
+  assert.match(revoked.err.join("\n"), /SLUICE_KEY_UNKNOWN/);
+  assert.equal(identified(line.data, made["key"]), "unauthorized");
+});
+
+test("no command guesses which accounts are meant", async (t) => {
+  const line = commandLine(t);
+  const workspace = await workspaceOf(line);
+  const good = readFileSync(line.configFile, "utf8");
+  const wrong = [
+    good.replace("data: ./data", "date: ./data"),
+    good.replace("environment: ${GATEWAY_ENV}", "environment: nowhere"),
+    good.replace("environment: ${GATEWAY_ENV}", "environment: ${NOT_SET}"),
+    good.replace("routes:", "routes: ["),
+    "",
+  ];
+  for (const text of wrong) {
+    writeFileSync(line.configFile, text);
+    const { code, out } = await line.run(keys, "create", "--workspace", workspace);
+    assert.deepEqual([code, out], [1, []], text);
+  }
 });
 
 test("rotate issues a successor and says until when the old key lives", async (t) => {

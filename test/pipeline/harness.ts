@@ -191,6 +191,7 @@ function describe(
   const config: Config = {
     file: "/pipeline.yaml",
     sectionAt: () => at,
+    sectionOf: () => undefined,
     environment: "dev",
     server: serverConfig,
     admin: { host: "127.0.0.1", port: 0 },
