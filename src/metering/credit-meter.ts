@@ -103,7 +103,8 @@ export class CreditMeter implements Meter {
       reservedMilli: what.costMilli,
       requestId: about.requestId,
     });
-    const written = journal.publish(1, false);
+    // Urgent: a stream's first byte waits for it.
+    const written = journal.publish(1, true);
     return this.#isAsync ? onDiskAtOnce : written;
   }
 
