@@ -105,6 +105,43 @@ test("the example runs as the page says", async (t) => {
   });
 });
 
+test("the plugin with all that agents can use compiles, and answers", async (t) => {
+  const folder = project(t);
+  const almanac = /^```ts\n(\/\/ almanac\.ts\n[^]*?)^```$/m.exec(page)?.[1] ?? "";
+  writeFileSync(join(folder, "almanac.ts"), almanac);
+  await compile(folder, join(folder, "out"));
+  const pipeline = `version: 1
+plugins: { almanac: ${folder}/almanac.ts }
+tools: [almanac]
+lists: { agents: [request-id, authenticate, rate-limit, { authorize: { require: key } }, meter] }
+routes:
+  - { path: /mcp, methods: [POST, DELETE], run: [{ use: agents }], to: mcp }
+${forTests}`;
+  await using gateway = await startTestGateway({ pipeline });
+  const ask = async (body: object): Promise<unknown> => {
+    const headers = {
+      authorization: `Bearer ${gateway.key}`,
+      "content-type": "application/json",
+      // Clients of earlier revisions get one text.
+      "mcp-protocol-version": "2025-11-25",
+    };
+    const request = { method: "POST", headers, body: JSON.stringify(body) };
+    return (await fetch(`${gateway.url}/mcp`, request)).json();
+  };
+  const call = (id: number, method: string, params: object): Promise<unknown> =>
+    ask({ jsonrpc: "2.0", id, method, params });
+  const duty = JSON.stringify(
+    await call(1, "tools/call", { name: "acme_duty", arguments: { day: "monday" } }),
+  );
+  assert.match(duty, /"It is washing\."/);
+  const none = JSON.stringify(await call(2, "tools/call", { name: "acme_duty", arguments: {} }));
+  assert.match(none, /"which day\?"/);
+  const document = JSON.stringify(await call(3, "resources/read", { uri: "almanac://tuesday" }));
+  assert.match(document, /"ironing"/);
+  const prompt = await call(4, "prompts/get", { name: "plan", arguments: { day: "monday" } });
+  assert.match(JSON.stringify(prompt), /"Plan my monday\."/);
+});
+
 test("the example's order is proved: without its step the surface has no tenant", async (t) => {
   const folder = project(t);
   const file = join(folder, "pipeline.yaml");
