@@ -77,7 +77,6 @@ class StreamedCompletion implements AnswerReader {
     prefix.copy(chunk, 0);
     bytes.copy(chunk, prefix.length, start, end);
     suffix.copy(chunk, prefix.length + end - start);
-    keepOnOneLine(chunk, chunk.length - suffix.length);
     this.#chunks.push(chunk);
   }
 
@@ -186,20 +185,5 @@ class StreamedCompletion implements AnswerReader {
   #usageChunk(result: InferenceResult): string {
     const usage = JSON.stringify(usageOf(result));
     return `data: ${this.#envelope()},"choices":[],"usage":${usage}}\n\n`;
-  }
-}
-
-const lineFeed = 0x0a;
-const carriageReturn = 0x0d;
-const space = 0x20;
-
-/**
- * A choice that a worker wrote over several lines would end its event in the middle. In JSON they are blanks: no string
- * holds a line end.
- */
-function keepOnOneLine(chunk: Buffer, end: number): void {
-  for (const lineEnd of [lineFeed, carriageReturn]) {
-    let at = chunk.indexOf(lineEnd);
-    for (; at !== -1 && at < end; at = chunk.indexOf(lineEnd, at + 1)) chunk[at] = space;
   }
 }

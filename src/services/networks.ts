@@ -81,7 +81,7 @@ export interface WholeMessage {
  * is, and that others failed before it, is seen in the result only: nothing is told before an answer has begun.
  */
 export interface AnswerReader {
-  /** Streamed: the choice of one chunk, a JSON object `{ index, delta, finish_reason }` in borrowed bytes. */
+  /** Streamed: the choice of one chunk, a JSON object `{ index, delta, finish_reason }` on one line, in borrowed bytes. */
   choice(bytes: Buffer, start: number, end: number): void;
   /** After all that has arrived at once was told: the moment to pass it on. */
   arrived(): void;
