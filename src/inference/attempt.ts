@@ -5,6 +5,8 @@ import { StreamedAnswer, WholeAnswer, type Answer, type AnswerSink } from "./ans
 import type { Call } from "./call.ts";
 import type { HttpExchange, TransportFailure, WorkerConnection } from "./connection.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
+import type { OpenaiRoute } from "./openai.ts";
+import type { RunningAttempt } from "./route.ts";
 import type { Worker } from "./worker.ts";
 
 /** How an attempt failed. `refused`: the worker's own status. */
@@ -15,12 +17,13 @@ export type AttemptFailure =
 /** What nobody needs of a body (a refusal's, or after `[DONE]`) is read up to here, to use the connection again. */
 const restBytes = 64 * 1024;
 
-export class Attempt implements HttpExchange, AnswerSink {
+export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
   readonly worker: Worker;
   readonly head: string;
   readonly requestBody: Buffer;
   readonly firstMs: number;
   readonly #call: Call;
+  readonly #route: OpenaiRoute;
   readonly #answer: Answer;
   #connection: WorkerConnection | undefined;
   #decoder: BodyDecoder | undefined;
@@ -28,12 +31,13 @@ export class Attempt implements HttpExchange, AnswerSink {
   #over = false;
   #restBytes = 0;
 
-  constructor(call: Call, worker: Worker) {
+  constructor(call: Call, worker: Worker, route: OpenaiRoute) {
     const { request, network } = call;
     const { config } = network;
     this.#call = call;
+    this.#route = route;
     this.worker = worker;
-    this.head = network.headOf(worker) + fields(request.headers);
+    this.head = route.head + fields(request.headers);
     this.requestBody = request.body;
     this.firstMs = request.streamed ? config.idleMs : config.answerMs;
     this.#answer = request.streamed
@@ -43,7 +47,7 @@ export class Attempt implements HttpExchange, AnswerSink {
 
   begin(): void {
     this.worker.inFlight++;
-    this.worker.server.send(this);
+    this.#route.server.send(this);
   }
 
   /** Of what has come. */

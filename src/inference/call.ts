@@ -10,9 +10,10 @@ import type {
   InferenceResult,
   WholeMessage,
 } from "../services/networks.ts";
-import { Attempt, type AttemptFailure } from "./attempt.ts";
+import type { AttemptFailure } from "./attempt.ts";
 import type { Network } from "./network.ts";
 import type { Price } from "./price.ts";
+import type { RunningAttempt } from "./route.ts";
 import type { Worker } from "./worker.ts";
 
 /** The first worker and two more. */
@@ -24,7 +25,7 @@ export class Call implements InferenceCall {
   readonly #modelId: string;
   readonly #reader: AnswerReader;
   readonly #tried: Worker[] = [];
-  #attempt: Attempt | undefined;
+  #attempt: RunningAttempt | undefined;
   /** The price when the worker was chosen: what is polled later is for later answers. */
   #price: Price | undefined;
   /** The reader has been told something: what fails now has failed for good. */
@@ -92,7 +93,7 @@ export class Call implements InferenceCall {
     if (model === undefined || worker === undefined) return this.#fail(this.#failure);
     this.#tried.push(worker);
     this.#price = model.priceOf(worker);
-    this.#attempt = new Attempt(this, worker);
+    this.#attempt = worker.route.attempt(this, worker);
     this.#attempt.begin();
   }
 

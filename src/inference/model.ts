@@ -16,7 +16,7 @@ import type { Worker } from "./worker.ts";
 
 interface ModelParts {
   readonly id: string;
-  /** Active and busy ones. */
+  /** Those that may get requests. */
   readonly workers: readonly Worker[];
   readonly createdAt: number;
   readonly override: ModelOverride | undefined;
@@ -60,7 +60,7 @@ export class Model implements Offer {
       completionPriceCUMilli: perToken,
       cachedPriceCUMilli: perToken,
       coefficients,
-      evidence: "none",
+      evidence: this.#parts.workers[0]?.route.evidence ?? "none",
     };
   }
 

@@ -2,7 +2,6 @@
  * One inference network: its workers and prices, polled, and the catalogue of models that follows from them. What was
  * read last holds until it is read again.
  */
-import { request } from "undici";
 import type { NetworkConfig } from "../config/config.ts";
 import type { Clock } from "../services/clock.ts";
 import type { Log } from "../services/log.ts";
@@ -11,10 +10,11 @@ import type { ModelOverride } from "../services/networks.ts";
 import { PolledDocument } from "./document.ts";
 import { Model } from "./model.ts";
 import type { OpenNetwork } from "./networks.ts";
+import { OpenaiTransport } from "./openai.ts";
 import { createPrice, type Price } from "./price.ts";
 import { openRate, type Rate } from "./rate.ts";
-import { baseOf, requestFields } from "./request-head.ts";
-import { WorkerServer } from "./server.ts";
+import { baseOf } from "./request-head.ts";
+import type { Transport } from "./route.ts";
 import { readModels, readStatus, type ListedWorker, type Status } from "./status.ts";
 import { Worker } from "./worker.ts";
 
@@ -28,9 +28,6 @@ export interface NetworkParts {
   readonly random?: () => number;
 }
 
-/** Asked of a worker that rests. */
-const probeMs = 2_000;
-
 export class Network implements OpenNetwork {
   readonly config: NetworkConfig;
   readonly parts: NetworkParts;
@@ -39,9 +36,7 @@ export class Network implements OpenNetwork {
   readonly unpriced: { readonly price: Counter; readonly rate: Counter };
   readonly #status: PolledDocument<Status>;
   readonly #rate: Rate;
-  readonly #servers = new Map<string, WorkerServer>();
-  /** The lines that every request to a worker has. */
-  readonly #fields: string;
+  readonly #transport: Transport;
   #workers = new Map<string, Worker>();
   #models = new Map<string, Model>();
   #overrides: ReadonlyMap<string, ModelOverride> = new Map();
@@ -58,7 +53,7 @@ export class Network implements OpenNetwork {
     this.parts = parts;
     this.#readAt = clock.now();
     this.unpriced = unpricedCounters(config.name, metrics);
-    this.#fields = requestFields(config.headers);
+    this.#transport = new OpenaiTransport(config, clock);
     const shared = { name: config.name, clock, log, metrics };
     this.#rate = openRate(config.rate, shared);
     this.#status = new PolledDocument<Status>({
@@ -96,7 +91,7 @@ export class Network implements OpenNetwork {
   }
 
   get ready(): boolean {
-    return this.#workers.values().some((one) => one.listed.state !== "draining" && !one.resting);
+    return this.#workers.values().some((one) => one.offered && !one.resting);
   }
 
   /** The price at a coefficient, as it is now. */
@@ -118,16 +113,11 @@ export class Network implements OpenNetwork {
     return price;
   }
 
-  /** Of a request to a worker: the request line and all fields but host, length and the request's own. */
-  headOf(worker: Worker): string {
-    return `POST ${worker.basePath}/v1/chat/completions HTTP/1.1\r\n${this.#fields}`;
-  }
-
   async close(): Promise<void> {
     this.#status.close();
     this.#rate.close();
     for (const worker of this.#workers.values()) worker.close();
-    await Promise.all(this.#servers.values().map((server) => server.close()));
+    await this.#transport.close();
   }
 
   #took(status: Status): void {
@@ -139,7 +129,6 @@ export class Network implements OpenNetwork {
     for (const listed of status.workers) workers.set(listed.id, this.#worker(listed));
     for (const [id, worker] of this.#workers) if (workers.get(id) !== worker) worker.close();
     this.#workers = workers;
-    this.#closeUnused();
     this.#list();
   }
 
@@ -148,42 +137,19 @@ export class Network implements OpenNetwork {
     const known = this.#workers.get(listed.id);
     if (known !== undefined && known.listed.url === listed.url) {
       known.listed = listed;
+      known.route.listedAgain();
       return known;
     }
-    const base = baseOf(listed.url ?? this.config.url);
-    const { origin } = new URL(base);
-    const at = { server: this.#server(origin), basePath: base.slice(origin.length) };
     const { clock } = this.parts;
-    return new Worker(listed, at, {
-      clock,
-      probe: (worker) => this.#probe(worker),
-      noticed: (worker) => this.#noticed(worker),
-    });
-  }
-
-  #server(origin: string): WorkerServer {
-    const known = this.#servers.get(origin);
-    if (known !== undefined) return known;
-    const server = new WorkerServer(origin, this.config, this.parts.clock);
-    this.#servers.set(origin, server);
-    return server;
-  }
-
-  #closeUnused(): void {
-    const used = new Set(this.#workers.values().map((worker) => worker.server));
-    for (const [origin, server] of this.#servers) {
-      if (used.has(server)) continue;
-      this.#servers.delete(origin);
-      // When its last answer has ended; nobody waits for that.
-      void server.close();
-    }
+    const route = this.#transport.routeTo(listed);
+    return new Worker(listed, route, { clock, noticed: (worker) => this.#noticed(worker) });
   }
 
   #list(): void {
     const listed = new Map<string, Worker[]>();
     for (const worker of this.#workers.values()) {
       const workers = listed.get(worker.listed.model) ?? [];
-      if (worker.listed.state !== "draining") workers.push(worker);
+      if (worker.offered) workers.push(worker);
       listed.set(worker.listed.model, workers);
     }
     for (const { id, enabled } of this.#overrides.values()) {
@@ -199,19 +165,6 @@ export class Network implements OpenNetwork {
         return [id, new Model(this, { id, workers, createdAt, override: this.#overrides.get(id) })];
       }),
     );
-  }
-
-  /** Any answer but a server's failure: not every server lists its models for everyone. */
-  async #probe(worker: Worker): Promise<boolean> {
-    const url = `${baseOf(worker.listed.url ?? this.config.url)}/v1/models`;
-    try {
-      const signal = AbortSignal.timeout(probeMs);
-      const { statusCode, body } = await request(url, { signal, headers: this.config.headers });
-      await body.dump();
-      return statusCode < 500;
-    } catch {
-      return false;
-    }
   }
 
   #noticed(worker: Worker): void {

@@ -3,7 +3,7 @@
  * and comes back when it answers; the time it is left out doubles until it has served a request again.
  */
 import type { Clock } from "../services/clock.ts";
-import type { WorkerServer } from "./server.ts";
+import type { WorkerRoute } from "./route.ts";
 import type { ListedWorker } from "./status.ts";
 
 /** An answer that fails may be the request's fault; as many in a row are the worker's. */
@@ -13,8 +13,6 @@ const longestRestMs = 60_000;
 
 export interface WorkerParts {
   readonly clock: Clock;
-  /** Whether the worker answers at all. Never rejects. */
-  readonly probe: (worker: Worker) => Promise<boolean>;
   /** Told when it is left out, and when it is back. */
   readonly noticed: (worker: Worker) => void;
 }
@@ -23,10 +21,7 @@ export class Worker {
   readonly id: string;
   /** As its network lists it now. */
   listed: ListedWorker;
-  /** Shared with other workers there. */
-  readonly server: WorkerServer;
-  /** Before `/v1/…`. */
-  readonly basePath: string;
+  readonly route: WorkerRoute;
   /** Requests that it is answering. */
   inFlight = 0;
   readonly #parts: WorkerParts;
@@ -35,15 +30,11 @@ export class Worker {
   #rest: Disposable | undefined;
   #closed = false;
 
-  constructor(
-    listed: ListedWorker,
-    at: { readonly server: WorkerServer; readonly basePath: string },
-    parts: WorkerParts,
-  ) {
+  /** Closes `route` when it is closed. */
+  constructor(listed: ListedWorker, route: WorkerRoute, parts: WorkerParts) {
     this.id = listed.id;
     this.listed = listed;
-    this.server = at.server;
-    this.basePath = at.basePath;
+    this.route = route;
     this.#parts = parts;
   }
 
@@ -65,10 +56,16 @@ export class Worker {
     if (unreachable || this.#failures >= failuresInRow) this.#leaveOut();
   }
 
-  /** Ends its timer. */
+  /** May get requests. */
+  get offered(): boolean {
+    return this.listed.state !== "draining" && this.route.admitted;
+  }
+
+  /** Ends its timer and its route. */
   close(): void {
     this.#closed = true;
     this.#rest?.[Symbol.dispose]();
+    this.route.close();
   }
 
   #leaveOut(): void {
@@ -80,7 +77,7 @@ export class Worker {
 
   async #ask(): Promise<void> {
     const rest = this.#rest;
-    const answers = await this.#parts.probe(this);
+    const answers = await this.route.probe();
     // Meanwhile it may have served a request, and failed another.
     if (this.#closed || rest === undefined || this.#rest !== rest) return;
     if (answers) return this.#return();

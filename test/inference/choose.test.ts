@@ -2,20 +2,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { chooseWorker } from "../../src/inference/choose.ts";
 import { Worker } from "../../src/inference/worker.ts";
-import { WorkerServer } from "../../src/inference/server.ts";
 import { manualClock } from "../../src/testing/clock.ts";
+import { untakenRoute } from "./routes.ts";
 
 const clock = manualClock();
-const limits = { connectMs: 1_000, idleMs: 1_000, answerMs: 1_000 };
-const server = new WorkerServer("http://127.0.0.1:1", limits, clock);
 
 /** Workers with so many requests in flight, named by their place. */
 function workersWith(...inFlight: readonly number[]): Worker[] {
   return inFlight.map((requests, n) => {
     const listed = { id: `w${n}`, model: "m", coefficient: 1000, url: undefined } as const;
-    const parts = { clock, probe: () => Promise.resolve(false), noticed: () => {} };
-    const at = { server, basePath: "" };
-    const worker = new Worker({ ...listed, state: "active" }, at, parts);
+    const parts = { clock, noticed: () => {} };
+    const worker = new Worker({ ...listed, state: "active" }, untakenRoute(), parts);
     worker.inFlight = requests;
     return worker;
   });

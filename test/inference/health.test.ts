@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { WorkerServer } from "../../src/inference/server.ts";
 import { Worker } from "../../src/inference/worker.ts";
 import { observed } from "./observed.ts";
+import { untakenRoute } from "./routes.ts";
 
 interface Watched {
   readonly worker: Worker;
@@ -21,19 +21,17 @@ function watch(probe?: () => Promise<boolean>): Watched {
   const { clock, timers } = observed();
   const noticed: string[] = [];
   const listed = { id: "w", model: "m", coefficient: 1000, url: undefined } as const;
-  const limits = { connectMs: 1_000, idleMs: 1_000, answerMs: 1_000 };
-  const at = { server: new WorkerServer("http://127.0.0.1:1", limits, clock), basePath: "" };
+  const route = untakenRoute(() => {
+    watched.probes++;
+    return probe?.() ?? Promise.resolve(watched.answers);
+  });
   const watched: Watched = {
     probes: 0,
     answers: false,
     noticed,
     rests: timers,
-    worker: new Worker({ ...listed, state: "active" }, at, {
+    worker: new Worker({ ...listed, state: "active" }, route, {
       clock,
-      probe() {
-        watched.probes++;
-        return probe?.() ?? Promise.resolve(watched.answers);
-      },
       noticed: (worker) => void noticed.push(worker.resting ? "rests" : "is back"),
     }),
     async pass(ms) {

@@ -1,0 +1,15 @@
+/** A way to a worker that nobody goes. */
+import type { WorkerRoute } from "../../src/inference/route.ts";
+
+export function untakenRoute(probe = (): Promise<boolean> => Promise.resolve(false)): WorkerRoute {
+  return {
+    admitted: true,
+    evidence: "none",
+    attempt: () => {
+      throw new Error("nothing is sent here");
+    },
+    probe,
+    listedAgain() {},
+    close() {},
+  };
+}
