@@ -136,6 +136,10 @@ export const sluiceErrors = {
   SLUICE_UPSTREAM_UNUSED: "Name it in a surface's options, or remove it.",
 
   SLUICE_TOOL_INVALID: "Correct the tool, or remove the plugin from `tools:`.",
+  SLUICE_NETWORK_KIND:
+    "Write the http(s) address of the server, or `kind: enclave` for a worker's stream.",
+  SLUICE_NETWORK_EVIDENCE:
+    "Write `image_hashes` with the images that you trust, or for development `kind: simulated` with `roots`.",
   SLUICE_SECRET_MISSING:
     "Set GATEWAY_SECRET (`secret` in pipeline.yaml) to a long random text, the same on every replica.",
   SLUICE_LISTEN_FAILED:

@@ -127,10 +127,32 @@ export type RateConfig =
     };
 
 /** An inference network with a `url`: one without is not configured. */
+/** What a network's enclaves must show before they get a request. */
+export interface EvidencePolicyConfig {
+  /** `simulated`: no hardware vouches; for development. */
+  readonly kind: "hardware" | "simulated";
+  /** Of simulated evidence: the test roots accepted, DER in base64. */
+  readonly roots: readonly string[];
+  /** Lower-case hex of SHA-256. */
+  readonly imageHashes: readonly string[] | "any";
+  /** TDX modules accepted, lower-case hex; empty: those that Intel calls up to date. */
+  readonly mrseam: readonly string[];
+  /** Advisories that a platform in need of hardening may have. */
+  readonly advisories: readonly string[];
+  /** The lowest `tcbEvaluationDataNumber` of TDX collateral. */
+  readonly minTcbEvaluation: number | undefined;
+  /** PPIDs or chip ids accepted, lower-case hex; undefined: any machine. */
+  readonly platforms: readonly string[] | undefined;
+}
+
 export interface NetworkConfig {
   readonly name: string;
-  /** Base URL, with or without `/v1` at its end. */
+  /** What its workers speak. */
+  readonly kind: "openai" | "enclave";
+  /** `openai`: base URL, with or without `/v1` at its end. `enclave`: of the worker's stream, http(s) or ws(s). */
   readonly url: string;
+  /** Of an enclave network. */
+  readonly evidence: EvidencePolicyConfig | undefined;
   /** The document that tells workers and prices; undefined: every model that the network lists is a worker. */
   readonly statusUrl: string | undefined;
   /** Between two readings of it. */
@@ -157,6 +179,8 @@ export interface Config {
   /** The section in which something is written; undefined: before the first one. */
   sectionOf(at: Position): string | undefined;
   readonly environment: Environment;
+  /** Evidence that no hardware vouches for may be used: everywhere but in prod, and there where it is asked for. */
+  readonly simulatedAllowed: boolean;
   readonly server: ServerConfig;
   readonly admin: { readonly host: string; readonly port: number };
   readonly store: {

@@ -81,6 +81,11 @@ export const formats = {
     test: (text) => isUrl(text, httpSchemes),
     pattern: "^https?://",
   },
+  "network-url": {
+    says: "an http, https, ws or wss URL",
+    test: (text) => isUrl(text, upstreamSchemes),
+    pattern: "^(https?|wss?)://",
+  },
   "upstream-urls": {
     says: "one or more http, https, ws or wss URLs, comma-separated",
     test: (text) => {

@@ -34,7 +34,7 @@ export async function readConfig(file: string, env: Environment): Promise<Readin
 export function parseConfig(text: string, file: string, env: Environment): Reading {
   const { root, faults } = readYaml(text, file, env);
   if (root?.kind === "map") {
-    const shaped = shapeConfig(root, file);
+    const shaped = shapeConfig(root, file, env);
     return { config: shaped.config, faults: [...faults, ...shaped.faults] };
   }
   if (faults.length > 0) return { config: undefined, faults };

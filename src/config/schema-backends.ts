@@ -100,6 +100,53 @@ export const rateSchema: JsonSchema = {
   },
 };
 
+const hexDigest = { type: "string", pattern: "^[0-9a-f]{64,96}$" };
+
+function textList(items: JsonSchema, description: string): JsonSchema {
+  return { type: "array", items, default: [], description };
+}
+
+/** What the workers of an enclave network must show: confidential-stream.md section 3.5. */
+const evidenceSchema: JsonSchema = {
+  type: "object",
+  description: "kind enclave: what its workers must show before they get a request.",
+  additionalProperties: false,
+  default: {},
+  properties: {
+    kind: {
+      enum: ["hardware", "simulated"],
+      default: "hardware",
+      description: "simulated: no hardware vouches, for development.",
+    },
+    roots: textList(
+      { type: "string", pattern: "^[A-Za-z0-9+/]+={0,2}$" },
+      "simulated: the test roots accepted, DER in base64, as sluice worker prints them.",
+    ),
+    image_hashes: {
+      type: ["string", "array"],
+      items: hexDigest,
+      minItems: 1,
+      pattern: "^any$",
+      description: "SHA-256 of the images accepted, lower-case hex; any: whatever runs there.",
+    },
+    mrseam: textList(hexDigest, "TDX modules accepted; empty: those that Intel calls up to date."),
+    advisories: textList(
+      { type: "string", minLength: 1 },
+      "Advisories (INTEL-SA-…) that a platform in need of hardening may have.",
+    ),
+    min_tcb_evaluation: {
+      type: "integer",
+      minimum: 0,
+      description: "The lowest tcbEvaluationDataNumber of TDX collateral.",
+    },
+    platforms: {
+      type: "array",
+      items: { type: "string", pattern: "^[0-9a-f]+$" },
+      description: "PPIDs (TDX) or chip ids (SEV-SNP) of the machines accepted; absent: any.",
+    },
+  },
+};
+
 /** One inference network: decisions.md section 8. A network without a `url` is not configured. */
 export const networkSchema: JsonSchema = {
   type: "object",
@@ -110,9 +157,11 @@ export const networkSchema: JsonSchema = {
     kind: { enum: ["openai", "enclave"], description: "What its workers speak." },
     url: {
       type: "string",
-      format: "http-url",
-      description: "Base URL, with or without /v1; absent: not configured.",
+      format: "network-url",
+      description:
+        "openai: base URL, with or without /v1. enclave: where its worker listens. Absent: not configured.",
     },
+    evidence: evidenceSchema,
     status: {
       type: "object",
       additionalProperties: false,

@@ -1,6 +1,8 @@
-/** The networks of pipeline.yaml, with the rate that holds for each. */
-import type { NetworkConfig, RateConfig } from "./config.ts";
+/** The networks of pipeline.yaml, with the rate that holds for each and what their enclaves must show. */
+import type { Config, EvidencePolicyConfig, Fault, NetworkConfig, RateConfig } from "./config.ts";
+import { fault } from "./fault.ts";
 import { durationMs, fragmentPointer } from "./formats.ts";
+import { keyPositionOf, type LocatedMap } from "./located.ts";
 
 /** A rate as it may be written: `0.25`, `https://host/doc#/price`, or its parts. */
 export type RateShape =
@@ -13,11 +15,22 @@ export interface NetworkShape {
   readonly status: { readonly url?: string; readonly every: string };
   readonly price_per_token_nano: string;
   readonly rate?: RateShape;
+  readonly evidence: EvidenceShape;
   readonly headers: Readonly<Record<string, string>>;
   readonly connectMs: number;
   readonly idleMs: number;
   readonly answerMs: number;
   readonly maxOutputTokens: number;
+}
+
+interface EvidenceShape {
+  readonly kind: "hardware" | "simulated";
+  readonly roots: readonly string[];
+  readonly image_hashes?: "any" | readonly string[];
+  readonly mrseam: readonly string[];
+  readonly advisories: readonly string[];
+  readonly min_tcb_evaluation?: number;
+  readonly platforms?: readonly string[];
 }
 
 const everyMinute = 60_000;
@@ -32,9 +45,12 @@ export function shapeNetworks(
     if (network?.url === undefined) continue;
     const { url, status, price_per_token_nano: pricePerTokenNano, headers } = network;
     const { connectMs, idleMs, answerMs, maxOutputTokens } = network;
+    const kind = network.kind ?? "openai";
     configured.push({
       name,
+      kind,
       url,
+      evidence: kind === "enclave" ? shapeEvidence(network.evidence) : undefined,
       statusUrl: status.url,
       statusMs: durationMs(status.every) ?? everyMinute,
       pricePerTokenNano,
@@ -61,4 +77,56 @@ function shapeRate(shape: RateShape | undefined): RateConfig | undefined {
   const { url, pointer, every } = shape;
   if (url === undefined || pointer === undefined) return undefined;
   return { kind: "polled", url, pointer, everyMs: durationMs(every) ?? everyMinute };
+}
+
+/** Of a simulation any image will do: whoever has its seed can make every one. */
+function shapeEvidence(shape: EvidenceShape): EvidencePolicyConfig {
+  const { kind, roots, mrseam, advisories, platforms } = shape;
+  return {
+    kind,
+    roots,
+    imageHashes: shape.image_hashes ?? (kind === "simulated" ? "any" : []),
+    mrseam,
+    advisories,
+    minTcbEvaluation: shape.min_tcb_evaluation,
+    platforms,
+  };
+}
+
+/** What no schema can say of networks. `found`: the faults of the shape; one for each place is enough. */
+export function networkFaults(
+  { networks, simulatedAllowed }: Config,
+  root: LocatedMap,
+  found: readonly Fault[],
+): Fault[] {
+  const faults: Fault[] = [];
+  for (const { name, kind, url, evidence } of networks) {
+    const refuse = (
+      member: string,
+      code: "SLUICE_NETWORK_KIND" | "SLUICE_NETWORK_EVIDENCE",
+      message: string,
+    ): void => {
+      const at = keyPositionOf(root, `/networks/${pointerKey(name)}/${member}`);
+      if (found.some((one) => one.at?.line === at.line && one.at.col === at.col)) return;
+      faults.push(fault(code, `networks.${name} ${message}`, { at }));
+    };
+    if (kind === "openai" && /^wss?:/i.test(url)) {
+      refuse("url", "SLUICE_NETWORK_KIND", "speaks OpenAI's wire format, which needs an http URL");
+    }
+    if (evidence === undefined) continue;
+    const { roots, imageHashes } = evidence;
+    if (evidence.kind === "simulated" && !simulatedAllowed) {
+      refuse("evidence", "SLUICE_NETWORK_EVIDENCE", "has simulated evidence, refused in prod");
+    } else if (evidence.kind === "simulated" && roots.length === 0) {
+      refuse("evidence", "SLUICE_NETWORK_EVIDENCE", "has simulated evidence and names no root");
+    } else if (evidence.kind === "hardware" && imageHashes.length === 0) {
+      refuse("evidence", "SLUICE_NETWORK_EVIDENCE", "does not say which images it accepts");
+    }
+  }
+  return faults;
+}
+
+/** RFC 6901. */
+function pointerKey(name: string): string {
+  return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }

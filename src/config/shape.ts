@@ -11,6 +11,7 @@ import type {
   ServerConfig,
   UpstreamConfig,
 } from "./config.ts";
+import type { Environment } from "./environment.ts";
 import { createExpander, methodFaults, pluginUse, readSurface, type Expander } from "./expand.ts";
 import { fault } from "./fault.ts";
 import { durationMs, splitUrls } from "./formats.ts";
@@ -18,7 +19,12 @@ import { find, type Located, type LocatedEntry, type LocatedMap } from "./locate
 import { pathProblem } from "./paths.ts";
 import { fileSchema } from "./schema.ts";
 import { upstreamSchema } from "./schema-backends.ts";
-import { shapeNetworks, type NetworkShape, type RateShape } from "./shape-networks.ts";
+import {
+  networkFaults,
+  shapeNetworks,
+  type NetworkShape,
+  type RateShape,
+} from "./shape-networks.ts";
 import { unsupportedFaults, type UnsupportedShape } from "./unsupported.ts";
 import { validate } from "./validate.ts";
 
@@ -67,7 +73,11 @@ const readingSchema = fileSchema({
   fastify: looseEntry,
 });
 
-export function shapeConfig(root: LocatedMap, file: string): { config: Config; faults: Fault[] } {
+export function shapeConfig(
+  root: LocatedMap,
+  file: string,
+  env: Environment,
+): { config: Config; faults: Fault[] } {
   fillNulls(root);
   const { faults: found, value } = validate(root, readingSchema);
   const faults = [...found];
@@ -83,6 +93,7 @@ export function shapeConfig(root: LocatedMap, file: string): { config: Config; f
       )?.[0],
     sectionAt: (name) => root.entries.get(name)?.keyAt ?? { file, line: 1, col: 1 },
     environment: shape.environment,
+    simulatedAllowed: shape.environment !== "prod" || env["CONFIDENTIAL_ALLOW_SIMULATED"] === "1",
     server: shape.server,
     admin: shape.admin,
     store: {
@@ -112,6 +123,7 @@ export function shapeConfig(root: LocatedMap, file: string): { config: Config; f
     faults.push(fault("SLUICE_SECRET_MISSING", "the environment prod needs a secret", { at }));
   }
   faults.push(...unsupportedFaults(shape, root, found));
+  faults.push(...networkFaults(config, root, found));
   return { config, faults: [...faults, ...expander.finish(config.routes.length > 0)] };
 }
 

@@ -9,9 +9,6 @@ import { keyPositionOf, type LocatedMap } from "./located.ts";
 /** The members of the validated file that are read here only. */
 export interface UnsupportedShape {
   readonly store: { readonly redis?: string; readonly postgres?: string };
-  readonly networks: Readonly<
-    Record<string, { readonly kind?: string; readonly url?: string } | null>
-  >;
 }
 
 const oneReplica = "Remove it, and run one replica: its store is its own.";
@@ -22,7 +19,7 @@ export function unsupportedFaults(
   root: LocatedMap,
   found: readonly Fault[],
 ): Fault[] {
-  const { store, networks } = shape;
+  const { store } = shape;
   const faults: Fault[] = [];
   const refuse = (pointer: string, what: string, remedy?: string): void => {
     const at = keyPositionOf(root, pointer);
@@ -32,15 +29,5 @@ export function unsupportedFaults(
   };
   if (store.redis !== undefined) refuse("/store/redis", "store.redis", oneReplica);
   if (store.postgres !== undefined) refuse("/store/postgres", "store.postgres", oneReplica);
-  for (const [name, network] of Object.entries(networks)) {
-    // Without a url a network is not configured: decisions.md section 8.
-    if (network?.url === undefined || network.kind !== "enclave") continue;
-    refuse(`/networks/${pointerKey(name)}`, `networks.${name}, a network of enclaves,`);
-  }
   return faults;
-}
-
-/** RFC 6901. */
-function pointerKey(name: string): string {
-  return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }

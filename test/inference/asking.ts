@@ -46,7 +46,9 @@ export async function openNetwork(
   let overrides: ReadonlyMap<string, ModelOverride> = new Map();
   const config: NetworkConfig = {
     name: "net",
+    kind: "openai",
     url,
+    evidence: undefined,
     statusUrl: undefined,
     statusMs: 1_000_000,
     ...price,

@@ -193,6 +193,7 @@ function describe(
     sectionAt: () => at,
     sectionOf: () => undefined,
     environment: "dev",
+    simulatedAllowed: true,
     server: serverConfig,
     admin: { host: "127.0.0.1", port: 0 },
     store: { data: "data", redis: undefined, postgres: undefined },
