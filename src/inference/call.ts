@@ -12,7 +12,7 @@ import type {
 } from "../services/networks.ts";
 import type { AttemptFailure } from "./attempt.ts";
 import type { Network } from "./network.ts";
-import type { Price } from "./price.ts";
+import type { Price } from "../price.ts";
 import type { RunningAttempt } from "./route.ts";
 import type { Worker } from "./worker.ts";
 

@@ -10,7 +10,7 @@ import type {
 } from "../services/networks.ts";
 import { chooseWorker } from "./choose.ts";
 import type { Network } from "./network.ts";
-import type { Price } from "./price.ts";
+import type { Price } from "../price.ts";
 import { Call } from "./call.ts";
 import type { Worker } from "./worker.ts";
 

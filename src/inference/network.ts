@@ -11,7 +11,7 @@ import { PolledDocument } from "./document.ts";
 import { Model } from "./model.ts";
 import type { OpenNetwork } from "./networks.ts";
 import { OpenaiTransport } from "./openai.ts";
-import { createPrice, type Price } from "./price.ts";
+import { createPrice, type Price } from "../price.ts";
 import { openRate, type Rate } from "./rate.ts";
 import { baseOf } from "./request-head.ts";
 import type { Transport } from "./route.ts";

@@ -3,7 +3,7 @@ import type { RateConfig } from "../config/config.ts";
 import type { Clock } from "../services/clock.ts";
 import type { Log } from "../services/log.ts";
 import type { Metrics } from "../services/metrics.ts";
-import { decimalText } from "./decimal.ts";
+import { decimalText } from "../decimal.ts";
 import { PolledDocument } from "./document.ts";
 import { isObject } from "./status.ts";
 

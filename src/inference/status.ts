@@ -2,7 +2,7 @@
  * What a network says of itself: its status document `{ price_per_token_nano, workers: [{ id, model, coefficient,
  * state, url? }] }`, or the models that an OpenAI-compatible server lists (decisions.md section 8).
  */
-import { decimalText } from "./decimal.ts";
+import { decimalText } from "../decimal.ts";
 
 /** `busy` counts as active; a draining worker gets no new requests. */
 export type WorkerState = "active" | "busy" | "draining";

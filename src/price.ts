@@ -2,7 +2,7 @@
  * What tokens cost: tokens × price × coefficient / 1000 × rate (decisions.md section 3). The price is in nano native
  * tokens, the rate in USD of one native token: nano times USD is nano-USD, which is the milli-CU.
  */
-import type { Pricing } from "../services/networks.ts";
+import type { Pricing } from "./services/networks.ts";
 import { parseDecimal, productHalfUp, type Decimal } from "./decimal.ts";
 
 /** A price as it was read at one moment. */
