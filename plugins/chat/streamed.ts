@@ -32,8 +32,8 @@ const suffix = Buffer.from("]}\n\n");
 export function streamCompletion(completion: Completion, offer: Offer): Promise<Reply | undefined> {
   return new Promise((resolve, reject) => {
     const stream = new StreamedCompletion(completion, resolve, reject);
-    const { body, promptChars } = completion.request;
-    stream.begin(offer.send({ body, streamed: true, promptChars }, stream));
+    const { body, promptChars, maxTokens } = completion.request;
+    stream.begin(offer.send({ body, streamed: true, promptChars, maxTokens }, stream));
   });
 }
 

@@ -18,8 +18,8 @@ const headers: readonly string[] = ["content-type", "application/json"];
 export function wholeCompletion(completion: Completion, offer: Offer): Promise<Reply | undefined> {
   return new Promise((resolve) => {
     const reader = new WholeCompletion(completion, resolve);
-    const { body, promptChars } = completion.request;
-    reader.begin(offer.send({ body, streamed: false, promptChars }, reader));
+    const { body, promptChars, maxTokens } = completion.request;
+    reader.begin(offer.send({ body, streamed: false, promptChars, maxTokens }, reader));
   });
 }
 

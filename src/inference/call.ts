@@ -22,7 +22,7 @@ const mostAttempts = 3;
 export class Call implements InferenceCall {
   readonly request: InferenceRequest;
   readonly network: Network;
-  readonly #modelId: string;
+  readonly modelId: string;
   readonly #reader: AnswerReader;
   readonly #tried: Worker[] = [];
   #attempt: RunningAttempt | undefined;
@@ -35,7 +35,7 @@ export class Call implements InferenceCall {
   #failure: InferenceFailure = "unavailable";
 
   constructor(modelId: string, network: Network, request: InferenceRequest, reader: AnswerReader) {
-    this.#modelId = modelId;
+    this.modelId = modelId;
     this.network = network;
     this.request = request;
     this.#reader = reader;
@@ -88,7 +88,7 @@ export class Call implements InferenceCall {
     if (this.#over) return;
     const more = this.#tried.length < mostAttempts;
     // As it is now: a worker of the offer may be gone, and its server closed.
-    const model = more ? this.network.models.get(this.#modelId) : undefined;
+    const model = more ? this.network.models.get(this.modelId) : undefined;
     const worker = model?.choose(this.#tried);
     if (model === undefined || worker === undefined) return this.#fail(this.#failure);
     this.#tried.push(worker);

@@ -6,8 +6,9 @@ import type { NetworkConfig } from "../config/config.ts";
 import type { Clock } from "../services/clock.ts";
 import type { Log } from "../services/log.ts";
 import type { Counter, Metrics } from "../services/metrics.ts";
-import type { ModelOverride } from "../services/networks.ts";
-import { PolledDocument } from "./document.ts";
+import type { ModelEntry, ModelOverride } from "../services/networks.ts";
+import { PolledDocument, type DocumentOptions } from "./document.ts";
+import { EnclaveTransport, type EnclaveRecords } from "./enclave/transport.ts";
 import { Model } from "./model.ts";
 import type { OpenNetwork } from "./networks.ts";
 import { OpenaiTransport } from "./openai.ts";
@@ -24,6 +25,7 @@ export interface NetworkParts {
   readonly metrics: Metrics;
   /** What an operator changed in the network's catalogue; the same map while nothing has changed. */
   readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
+  readonly enclaves: EnclaveRecords;
   /** 0 to 1; for tests. */
   readonly random?: () => number;
 }
@@ -53,19 +55,25 @@ export class Network implements OpenNetwork {
     this.parts = parts;
     this.#readAt = clock.now();
     this.unpriced = unpricedCounters(config.name, metrics);
-    this.#transport = new OpenaiTransport(config, clock);
+    this.#transport =
+      config.kind === "openai"
+        ? new OpenaiTransport(config, clock)
+        : new EnclaveTransport(config, {
+            ...parts.enclaves,
+            clock,
+            log,
+            changed: () => this.#list(),
+          });
     const shared = { name: config.name, clock, log, metrics };
     this.#rate = openRate(config.rate, shared);
     this.#status = new PolledDocument<Status>({
       ...shared,
       name: `${config.name} status`,
-      url: config.statusUrl ?? `${baseOf(config.url)}/v1/models`,
-      headers: config.statusUrl === undefined ? config.headers : undefined,
+      ...statusSource(config),
       everyMs: config.statusMs,
-      read: config.statusUrl === undefined ? readModels : readStatus,
       changed: (status) => this.#took(status),
     });
-    this.settled = this.#status.firstReading.then(() => this.#rate.firstReading);
+    this.settled = this.#settle();
   }
 
   get name(): string {
@@ -76,9 +84,13 @@ export class Network implements OpenNetwork {
     const overrides = this.parts.overrides(this.config.name);
     if (overrides !== this.#overrides) {
       this.#overrides = overrides;
-      this.#list();
+      this.#models = this.#list(overrides);
     }
     return this.#models;
+  }
+
+  entriesWith(overrides: ReadonlyMap<string, ModelOverride>): readonly ModelEntry[] {
+    return Array.from(this.#list(overrides).values(), (model) => model.entry);
   }
 
   get read(): boolean {
@@ -113,6 +125,12 @@ export class Network implements OpenNetwork {
     return price;
   }
 
+  async #settle(): Promise<void> {
+    await this.#status.firstReading;
+    await Promise.all(this.#workers.values().map(({ route }) => route.settled));
+    await this.#rate.firstReading;
+  }
+
   async close(): Promise<void> {
     this.#status.close();
     this.#rate.close();
@@ -129,7 +147,7 @@ export class Network implements OpenNetwork {
     for (const listed of status.workers) workers.set(listed.id, this.#worker(listed));
     for (const [id, worker] of this.#workers) if (workers.get(id) !== worker) worker.close();
     this.#workers = workers;
-    this.#list();
+    this.#models = this.#list(this.#overrides);
   }
 
   /** The worker that was known under this id, with all that is known of it, unless it has moved. */
@@ -145,24 +163,24 @@ export class Network implements OpenNetwork {
     return new Worker(listed, route, { clock, noticed: (worker) => this.#noticed(worker) });
   }
 
-  #list(): void {
+  #list(overrides: ReadonlyMap<string, ModelOverride>): Map<string, Model> {
     const listed = new Map<string, Worker[]>();
     for (const worker of this.#workers.values()) {
       const workers = listed.get(worker.listed.model) ?? [];
       if (worker.offered) workers.push(worker);
       listed.set(worker.listed.model, workers);
     }
-    for (const { id, enabled } of this.#overrides.values()) {
+    for (const { id, enabled } of overrides.values()) {
       if (!enabled) listed.delete(id);
       else if (!listed.has(id)) listed.set(id, []);
     }
     const now = this.parts.clock.now();
     const models = [...listed].toSorted(([one], [other]) => (one < other ? -1 : 1));
-    this.#models = new Map(
+    return new Map(
       models.map(([id, workers]) => {
         const createdAt = this.#firstListed.get(id) ?? now;
         this.#firstListed.set(id, createdAt);
-        return [id, new Model(this, { id, workers, createdAt, override: this.#overrides.get(id) })];
+        return [id, new Model(this, { id, workers, createdAt, override: overrides.get(id) })];
       }),
     );
   }
@@ -185,4 +203,17 @@ function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"
     price: family.with({ network, missing: "price" }),
     rate: family.with({ network, missing: "rate" }),
   };
+}
+
+/** Without a document of its own a network of enclaves is the one worker at its url, which tells its status itself. */
+function statusSource(
+  config: NetworkConfig,
+): Pick<DocumentOptions<Status>, "url" | "headers" | "read"> {
+  const { kind, url, statusUrl, headers } = config;
+  const read = (value: unknown): Status | undefined => readStatus(value, kind);
+  if (statusUrl !== undefined) return { url: statusUrl, read };
+  if (kind === "openai") return { url: `${baseOf(url)}/v1/models`, headers, read: readModels };
+  const status = new URL("/status", url);
+  status.protocol = status.protocol.replace("ws", "http");
+  return { url: status.href, headers, read };
 }

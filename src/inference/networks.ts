@@ -1,11 +1,13 @@
 /** The service `host.networks` of one generation: its networks by name, in the order of pipeline.yaml. */
-import type { ModelEntry, Networks, Offer } from "../services/networks.ts";
+import type { ChangedBy, ModelEntry, ModelOverride, Networks, Offer } from "../services/networks.ts";
 
 /** One network that is open: what `Network` is, and what stands in for it where nothing is asked. */
 export interface OpenNetwork {
   readonly name: string;
   /** By id, in a stable order. */
   readonly models: ReadonlyMap<string, Offer & { readonly entry: ModelEntry }>;
+  /** What it would list with these overrides, by id, in the place of those that are stored. */
+  entriesWith(overrides: ReadonlyMap<string, ModelOverride>): readonly ModelEntry[];
   /** It has said what it has, once at least. */
   readonly read: boolean;
   /** Whether a worker could be asked now. */
@@ -16,10 +18,16 @@ export interface OpenNetwork {
   close(): Promise<void>;
 }
 
-/** `override`: stores what `Networks.override` is given. */
+/** Stores what `Networks.override` is given; false: it could not be written. */
+export type StoreOverrides = (
+  network: string,
+  models: readonly ModelOverride[],
+  by: ChangedBy,
+) => boolean;
+
 export function createNetworks(
   networks: readonly OpenNetwork[],
-  override: Networks["override"],
+  store: StoreOverrides,
 ): Networks {
   const named = new Map(networks.map((network) => [network.name, network]));
   const among = (name: string | undefined): readonly OpenNetwork[] => {
@@ -36,7 +44,12 @@ export function createNetworks(
       }
       return entries;
     },
-    override,
+    override(name, models, by) {
+      const network = named.get(name);
+      if (network === undefined || !store(name, models, by)) return undefined;
+      // The caller's transaction may still be open: what is stored is not read again before it ends.
+      return network.entriesWith(new Map(models.map((one) => [one.id, one])));
+    },
     unread: (name) => among(name).some((network) => !network.read),
     find(modelId, name) {
       let listed: Offer | undefined;

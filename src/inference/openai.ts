@@ -95,6 +95,7 @@ interface RouteParts {
 export class OpenaiRoute implements WorkerRoute {
   readonly admitted = true;
   readonly evidence = "none";
+  readonly settled = Promise.resolve();
   readonly server: WorkerServer;
   readonly head: string;
   readonly #parts: RouteParts;

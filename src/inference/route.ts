@@ -22,6 +22,8 @@ export interface WorkerRoute {
   readonly admitted: boolean;
   /** What vouches for the place where it runs. */
   readonly evidence: EvidenceKind;
+  /** Settles when `admitted` has been found out for the first time. */
+  readonly settled: Promise<void>;
   attempt(call: Call, worker: Worker): RunningAttempt;
   /** Whether the worker answers at all. Never rejects. */
   probe(): Promise<boolean>;

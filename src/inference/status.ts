@@ -29,30 +29,39 @@ const mostIdChars = 256;
 const mostCoefficient = 1_000_000;
 
 /**
- * A status document. Undefined when it is none: no object, no list of workers, or a price that is no decimal. One worker
+ * A status document of a network of that kind. Undefined when it is none: no object, no list of workers, or a price that is no decimal. One worker
  * that is wrong is left out alone.
  */
-export function readStatus(value: unknown): Status | undefined {
+export function readStatus(
+  value: unknown,
+  kind: "openai" | "enclave" = "openai",
+): Status | undefined {
   if (!isObject(value) || !Array.isArray(value["workers"])) return undefined;
   const { price_per_token_nano: price, workers } = value;
   const pricePerTokenNano = price === undefined || price === null ? undefined : decimalText(price);
   if (pricePerTokenNano === undefined && price !== undefined && price !== null) return undefined;
   const listed = new Map<string, ListedWorker>();
   for (const one of workers.slice(0, mostWorkers)) {
-    const worker = readWorker(one);
+    const worker = readWorker(one, schemes[kind]);
     if (worker !== undefined) listed.set(worker.id, worker);
   }
   return { pricePerTokenNano, workers: [...listed.values()] };
 }
 
-function readWorker(value: unknown): ListedWorker | undefined {
+/** Of a worker's address. */
+const schemes = {
+  openai: ["http:", "https:"],
+  enclave: ["http:", "https:", "ws:", "wss:"],
+} as const;
+
+function readWorker(value: unknown, allowed: readonly string[]): ListedWorker | undefined {
   if (!isObject(value)) return undefined;
   const { id, model, coefficient = 1000, state = "active", url } = value;
   if (!isName(id) || !isName(model) || !isState(state)) return undefined;
   if (typeof coefficient !== "number" || !Number.isInteger(coefficient)) return undefined;
   if (coefficient < 0 || coefficient > mostCoefficient) return undefined;
   if (url === undefined || url === null) return { id, model, coefficient, state, url: undefined };
-  return isUrl(url) ? { id, model, coefficient, state, url } : undefined;
+  return isUrl(url, allowed) ? { id, model, coefficient, state, url } : undefined;
 }
 
 /** `GET /v1/models`: each model counts as one active worker with coefficient 1000. */
@@ -79,7 +88,7 @@ function isState(value: unknown): value is WorkerState {
   return value === "active" || value === "busy" || value === "draining";
 }
 
-function isUrl(value: unknown): value is string {
+function isUrl(value: unknown, allowed: readonly string[]): value is string {
   const url = typeof value === "string" ? URL.parse(value) : null;
-  return url !== null && (url.protocol === "http:" || url.protocol === "https:");
+  return url !== null && allowed.includes(url.protocol);
 }

@@ -21,6 +21,7 @@ export class LiveConnection implements Connection {
   #goingAway = false;
   /** It has answered since the last ping. */
   #alive = true;
+  #paused = false;
   #closing: Disposable | undefined;
   #stalled: Disposable | undefined;
   #closedByUs = false;
@@ -77,10 +78,12 @@ export class LiveConnection implements Connection {
   }
 
   pause(): void {
+    this.#paused = true;
     this.#webSocket.pause();
   }
 
   resume(): void {
+    this.#paused = false;
     this.#webSocket.resume();
   }
 
@@ -92,6 +95,8 @@ export class LiveConnection implements Connection {
 
   /** Asks the client for a sign of life; cuts it when it has not answered the last time. */
   ping(): void {
+    // Its pong would wait with everything else.
+    if (this.#paused) return;
     if (!this.#alive) return this.terminate();
     this.#alive = false;
     this.#webSocket.ping();

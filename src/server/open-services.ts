@@ -1,18 +1,21 @@
 /** Opens what outlives every generation: the data folder, accounts, meter, claims, the compute pool. */
 import { mkdirSync } from "node:fs";
 import { openAccounts, type AccountsService } from "../accounts/accounts.ts";
+import { openIdempotency } from "../accounts/idempotency.ts";
 import { replaceOverrides } from "../accounts/model-overrides.ts";
 import { createWorkspaces } from "../accounts/workspaces-service.ts";
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
+import { createEnclaveRecords } from "../inference/enclave/transport.ts";
 import { Network } from "../inference/network.ts";
+import type { StoreOverrides } from "../inference/networks.ts";
 import { createDecoder } from "../ledger/decode/decoder.ts";
 import { openLedger } from "../ledger/ledger.ts";
 import { openPool } from "../ledger/pool/pool.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
 import { openMeter, type MeterService } from "../metering/meter.ts";
 import type { Services } from "../pipeline/services.ts";
-import type { Clock, Log, Networks, Workspace } from "../plugin.ts";
+import type { Clock, Log, Workspace } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import { createSeal, keptSecret } from "../store/seal.ts";
@@ -40,6 +43,8 @@ export async function openServices(
   const metrics = createMetrics();
   const accounts = openAccounts({ dataDir, environment, plans, clock, log });
   stack.defer(() => accounts.close());
+  const idempotency = openIdempotency({ accounts, clock, log });
+  stack.defer(() => idempotency.close());
   const meter = await openMeter({ dataDir, durability, clock, log, metrics });
   stack.defer(() => meter.close());
   const claims = openClaims(dataDir, clock);
@@ -52,12 +57,14 @@ export async function openServices(
   const purchasedLeft = (workspace: Workspace): number => meter.purchasedLeft(workspace);
   const workspaces = { dataDir, accounts, purchasedLeft, reports, clock, log };
   const overrides = (network: string) => accounts.overrides(network);
+  const enclaves = createEnclaveRecords();
   return {
     log,
     clock,
     metrics,
     accounts,
     workspaces: createWorkspaces(workspaces),
+    idempotency,
     meter,
     claims,
     seal: createSeal(secret ?? keptSecret(dataDir)),
@@ -65,13 +72,13 @@ export async function openServices(
       const shared = { upstream, clock, log, metrics };
       return openLedger({ ...shared, pool: openPool(shared) });
     },
-    openNetwork: (network) => new Network(network, { clock, log, metrics, overrides }),
-    overrideModels: modelOverrider(accounts, clock, log),
+    openNetwork: (network) => new Network(network, { clock, log, metrics, overrides, enclaves }),
+    storeOverrides: overridesStore(accounts, clock, log),
     openDecoder: (ledger) => createDecoder({ ledger, compute, clock }),
   };
 }
 
-function modelOverrider(accounts: AccountsService, clock: Clock, log: Log): Networks["override"] {
+function overridesStore(accounts: AccountsService, clock: Clock, log: Log): StoreOverrides {
   return (network, models, { actor, requestId }) => {
     try {
       const by = { actor, requestId, at: clock.now() };

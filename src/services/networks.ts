@@ -98,6 +98,8 @@ export interface InferenceRequest {
   readonly streamed: boolean;
   /** Characters of all messages, for when the worker does not count. */
   readonly promptChars: number;
+  /** As `body` has it; undefined: none of its own. */
+  readonly maxTokens?: number | undefined;
   /** Sent along, flat name, value …: the trace context. */
   readonly headers?: readonly string[] | undefined;
 }
@@ -149,10 +151,15 @@ export interface Networks {
   /** What a network lists, or all of them, in a stable order; nothing for a network that is not configured. */
   models(network?: string): readonly ModelEntry[];
   /**
-   * Puts these in the place of all that was changed in a network's catalogue; no two have the same id. On disk when it
-   * returns; false: it could not be written, and nothing has changed. Every gateway on the same store follows within 1 s.
+   * Puts these in the place of all that was changed in a network's catalogue; no two have the same id. What the network
+   * lists with them; undefined: they could not be written, or there is no such network, and nothing has changed. On disk
+   * when it returns, or when the transaction ends that it joins; every gateway on the same store follows within 1 s.
    */
-  override(network: string, models: readonly ModelOverride[], by: ChangedBy): boolean;
+  override(
+    network: string,
+    models: readonly ModelOverride[],
+    by: ChangedBy,
+  ): readonly ModelEntry[] | undefined;
   /** True while that network, or one of them, has never been heard of: what it lists is not known yet. */
   unread(network?: string): boolean;
   /**

@@ -1,6 +1,7 @@
 /** A network over scripted workers, and readers that keep what they are told. */
 import assert from "node:assert/strict";
 import type { NetworkConfig } from "../../src/config/config.ts";
+import { createEnclaveRecords } from "../../src/inference/enclave/transport.ts";
 import { Network } from "../../src/inference/network.ts";
 import type {
   AnswerReader,
@@ -43,6 +44,7 @@ export async function openNetwork(
   random: () => number = () => 0,
 ): Promise<Opened> {
   const seen = observed();
+  const enclaves = createEnclaveRecords();
   let overrides: ReadonlyMap<string, ModelOverride> = new Map();
   const config: NetworkConfig = {
     name: "net",
@@ -59,7 +61,7 @@ export async function openNetwork(
     maxOutputTokens: 1_000,
     ...over,
   };
-  const network = new Network(config, { ...seen, overrides: () => overrides, random });
+  const network = new Network(config, { ...seen, overrides: () => overrides, enclaves, random });
   await network.settled;
   const isPause = (ms: number): boolean => ms > 800_000;
   return {

@@ -5,6 +5,7 @@ export function untakenRoute(probe = (): Promise<boolean> => Promise.resolve(fal
   return {
     admitted: true,
     evidence: "none",
+    settled: Promise.resolve(),
     attempt: () => {
       throw new Error("nothing is sent here");
     },

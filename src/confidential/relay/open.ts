@@ -1,0 +1,115 @@
+/**
+ * Opens a session with an enclave, for whoever asks: the gateway for itself, or for a client whose `hello` it passes on.
+ * Nothing is told of a session before its signature, its keyset and its evidence have been checked.
+ */
+import type { Clock } from "../../services/clock.ts";
+import { fault, isFault, type Fault } from "../fault.ts";
+import { readAnswer, type Attested } from "../handshake.ts";
+import type { Hello, Role } from "../hello.ts";
+import { handshakeMs } from "../limits.ts";
+import { nodeSuite } from "../node-crypto.ts";
+import { sessionReportData } from "../statement.ts";
+import { readTextFrame, type AttestationFrame } from "../text-frames.ts";
+import type { VerificationPolicy } from "../verify/policy.ts";
+import type { EvidenceVerifier } from "../verify/remembered.ts";
+import type { VerificationReport } from "../verify/report.ts";
+import type { EvidenceMemory } from "./evidence-memory.ts";
+import type { EnclaveLink } from "./link.ts";
+
+export interface OpenEnclave {
+  readonly link: EnclaveLink;
+  /** As it came. */
+  readonly attestation: AttestationFrame;
+  readonly attested: Attested;
+  /** `sha256:<hex>` of its evidence. */
+  readonly evidenceDigest: string;
+  /** What the evidence proves; never `none`. */
+  readonly evidence: VerificationReport;
+}
+
+export interface OpenParts {
+  readonly clock: Clock;
+  readonly role: Role;
+  readonly policy: VerificationPolicy;
+  readonly verifier: EvidenceVerifier;
+  readonly memory: EvidenceMemory;
+}
+
+/** The enclave refused, in its own words' code, or what it showed is not good enough: then with the checks. */
+export interface Unopened extends Fault {
+  readonly evidence?: VerificationReport;
+}
+
+/** `helloBytes` go on as they are. Closes the link unless the session is open. */
+export async function openEnclave(
+  link: EnclaveLink,
+  helloBytes: Uint8Array,
+  hello: Hello,
+  parts: OpenParts,
+): Promise<OpenEnclave | Unopened> {
+  const opened = await shakeHands(link, helloBytes, hello, parts);
+  if (isFault(opened)) link.close();
+  return opened;
+}
+
+async function shakeHands(
+  link: EnclaveLink,
+  helloBytes: Uint8Array,
+  hello: Hello,
+  parts: OpenParts,
+): Promise<OpenEnclave | Unopened> {
+  const { clock, role } = parts;
+  const answer = firstText(link, clock);
+  link.text(helloBytes);
+  const bytes = await answer;
+  if (isFault(bytes)) return bytes;
+  const frame = readTextFrame(bytes);
+  if (isFault(frame)) return frame;
+  if (frame.kind === "error") return fault(frame.code ?? "UPSTREAM_FAILED", "the enclave refused");
+  if (frame.kind !== "attestation") return fault("BAD_FRAME", "expected attestation");
+  const expected = { net: hello.network, role, now: clock.now() / 1000 };
+  const attested = await readAnswer(nodeSuite, helloBytes, frame.core, frame.sig, expected);
+  if (isFault(attested)) return attested;
+  const shown = await examine(frame, hello, attested, parts);
+  return isFault(shown) ? shown : { link, attestation: frame, attested, ...shown };
+}
+
+/** The first text frame; anything else instead is a fault. */
+function firstText(link: EnclaveLink, clock: Clock): Promise<Buffer | Fault> {
+  const { promise, resolve } = Promise.withResolvers<Buffer | Fault>();
+  const deadline = clock.after(handshakeMs, () =>
+    resolve(fault("TIMEOUT", "the enclave did not answer in time")),
+  );
+  const unexpected = (): void => resolve(fault("BAD_FRAME", "expected attestation"));
+  link.listener = {
+    text: (frame) => resolve(frame),
+    binary: unexpected,
+    drained() {},
+    ended: () => resolve(fault("UPSTREAM_FAILED", "the enclave left")),
+  };
+  return promise.finally(() => {
+    deadline[Symbol.dispose]();
+    // What follows waits for whoever uses the session.
+    link.listener = undefined;
+  });
+}
+
+async function examine(
+  { evidence: sent, evidenceDigest: named }: AttestationFrame,
+  hello: Hello,
+  { keysetDigest }: Attested,
+  { clock, role, policy, verifier, memory }: OpenParts,
+): Promise<Pick<OpenEnclave, "evidence" | "evidenceDigest"> | Unopened> {
+  const evidence = sent ?? (named === undefined ? undefined : memory.find(named));
+  const nonce = hello.freshness === "quote" ? hello.nonce : undefined;
+  const reportData = await sessionReportData(nodeSuite, keysetDigest, nonce, role);
+  const report = await verifier.verify(evidence, { reportData }, policy, clock.now());
+  if (report.assurance === "none") {
+    return { ...fault("ATTESTATION_UNAVAILABLE", "the evidence was refused"), evidence: report };
+  }
+  // Evidence that passed has a canonical form.
+  const digest = sent === undefined ? named : await memory.keep(sent);
+  return digest === undefined
+    ? fault("ATTESTATION_UNAVAILABLE", "the evidence has no digest")
+    : { evidence: report, evidenceDigest: digest };
+}

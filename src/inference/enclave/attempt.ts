@@ -1,0 +1,285 @@
+/**
+ * One chat completion by a worker's enclave: a session of its own, in which the gateway is the client. What the worker
+ * counts is what its signed report says.
+ */
+import { clientKeys } from "../../confidential/handshake.ts";
+import { requestPieces, type Channel, type OpenedFrame } from "../../confidential/channel.ts";
+import { isFault, type Fault } from "../../confidential/fault.ts";
+import { createNodeChannel } from "../../confidential/node-channel.ts";
+import { nodeSuite } from "../../confidential/node-crypto.ts";
+import { toBase64Url } from "../../confidential/layout.ts";
+import { judgeReport } from "../../confidential/report-verdict.ts";
+import type { UsageReport } from "../../confidential/report.ts";
+import type { LinkListener } from "../../confidential/relay/link.ts";
+import type { Unopened } from "../../confidential/relay/open.ts";
+import { readTextFrame, type ReportFrame } from "../../confidential/text-frames.ts";
+import type { TokenUsage, WholeMessage } from "../../services/networks.ts";
+import type { AttemptFailure } from "../attempt.ts";
+import type { Call } from "../call.ts";
+import type { RunningAttempt } from "../route.ts";
+import { isObject } from "../status.ts";
+import { countUsage } from "../usage.ts";
+import type { Worker } from "../worker.ts";
+import type { EnclaveRoute, OwnSession } from "./route.ts";
+
+/** The one request of the session. */
+const rid = 1;
+/** Of an answer in one piece. */
+const wholeChars = 16 * 1024 * 1024;
+
+export class EnclaveAttempt implements RunningAttempt, LinkListener {
+  readonly worker: Worker;
+  finishReason: string | undefined = undefined;
+  readonly #call: Call;
+  readonly #route: EnclaveRoute;
+  #session: OwnSession | undefined;
+  #channel: Channel | undefined;
+  /** What waits for room. */
+  #unsent: Uint8Array[] = [];
+  #deadline: Disposable | undefined;
+  #contentChunks = 0;
+  #reported: UsageReport | undefined;
+  #content = "";
+  #reasoning = "";
+  #paused = false;
+  #over = false;
+
+  constructor(call: Call, worker: Worker, route: EnclaveRoute) {
+    this.#call = call;
+    this.worker = worker;
+    this.#route = route;
+  }
+
+  get usage(): TokenUsage {
+    const report = this.#reported;
+    if (report === undefined) {
+      return countUsage(this.#call.request.promptChars, { chunks: this.#contentChunks });
+    }
+    const { prompt, completion, cached, reasoning } = report.tokens;
+    return {
+      promptTokens: prompt,
+      completionTokens: completion,
+      cachedTokens: cached,
+      reasoningTokens: reasoning,
+      estimated: false,
+    };
+  }
+
+  begin(): void {
+    this.worker.inFlight++;
+    this.#open().catch((error: unknown) => {
+      this.#route.parts.log.error({ err: error }, "a session with a worker could not be opened");
+      this.#fail({ kind: "broken" });
+    });
+  }
+
+  pause(): void {
+    this.#paused = true;
+    this.#session?.link.pause();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#session?.link.resume();
+  }
+
+  /** Closing the session stops the worker, too. */
+  abandon(): void {
+    this.#end();
+  }
+
+  async #open(): Promise<void> {
+    const { request, modelId, network } = this.#call;
+    const most = request.maxTokens ?? network.config.maxOutputTokens;
+    const session = await this.#route.openOwn(modelId, most);
+    if (isFault(session)) return this.#fail(failureOf(session));
+    if (this.#over) return session.link.close();
+    const keys = await clientKeys(nodeSuite, session.ephemeral, session.attested);
+    if (isFault(keys)) {
+      session.link.close();
+      return this.#fail({ kind: "broken" });
+    }
+    const { th } = session.attested;
+    const channel = createNodeChannel({ end: "client", keys, th, pad: session.hello.pad });
+    this.#session = session;
+    this.#channel = channel;
+    if (this.#paused) session.link.pause();
+    const pieces = requestPieces(request.body);
+    for (const [index, piece] of pieces.entries()) {
+      const frame = channel.seal("request", rid, piece, index === pieces.length - 1);
+      if (isFault(frame)) return this.#fail({ kind: "refused", status: 413 });
+      this.#unsent.push(frame);
+    }
+    this.#wait();
+    session.link.listener = this;
+    this.drained();
+  }
+
+  // ── what the worker says ──────────────────────────────────────────────────────────────────────────────────────
+
+  drained(): void {
+    const link = this.#session?.link;
+    for (let frame = this.#unsent.shift(); frame !== undefined; frame = this.#unsent.shift()) {
+      if (link?.binary(frame) === false) return;
+    }
+  }
+
+  binary(frame: Buffer): void {
+    const opened = this.#channel?.open(frame);
+    if (opened === undefined || this.#over) return;
+    if (isFault(opened)) return this.#fail({ kind: "broken" });
+    this.#wait();
+    const value = parse(opened.data);
+    if (!isObject(value)) return this.#fail({ kind: "broken" });
+    if (opened.header.type === "chunk") this.#delta(opened, value);
+    else this.#final(value);
+  }
+
+  text(frame: Buffer): void {
+    const read = readTextFrame(frame);
+    if (isFault(read) || read.kind === "attestation" || read.kind === "done") {
+      return this.#fail({ kind: "broken" });
+    }
+    if (read.kind === "error") {
+      return this.#fail({ kind: read.code === "TIMEOUT" ? "timedOut" : "broken" });
+    }
+    this.#judge(read).catch((error: unknown) => {
+      this.#route.parts.log.error({ err: error }, "a usage report could not be judged");
+      this.#fail({ kind: "broken" });
+    });
+  }
+
+  ended(): void {
+    this.#fail({ kind: "broken" });
+  }
+
+  #delta({ data }: OpenedFrame, delta: Readonly<Record<string, unknown>>): void {
+    const { content, reasoning_content: reasoning } = delta;
+    if (typeof content === "string" || typeof reasoning === "string") this.#contentChunks++;
+    if (this.#call.request.streamed) return this.#tell(Buffer.from(data).toString(), null);
+    if (typeof content === "string") this.#content += content;
+    if (typeof reasoning === "string") this.#reasoning += reasoning;
+    if (this.#content.length + this.#reasoning.length > wholeChars) this.#fail({ kind: "broken" });
+  }
+
+  /** `error` is for a client's eyes; the gateway says its own. */
+  #final({ finish_reason: finishReason, error }: Readonly<Record<string, unknown>>): void {
+    if (error !== undefined || typeof finishReason !== "string") {
+      return this.#fail({ kind: "broken" });
+    }
+    this.finishReason = finishReason;
+    if (this.#call.request.streamed) this.#tell("{}", finishReason);
+  }
+
+  #tell(delta: string, finishReason: string | null): void {
+    const finish = JSON.stringify(finishReason);
+    const choice = Buffer.from(`{"index":0,"delta":${delta},"finish_reason":${finish}}`);
+    this.#call.choice(choice, 0, choice.length);
+    if (!this.#over) this.#call.arrived();
+  }
+
+  async #judge({ rid: reported, report, sig }: ReportFrame): Promise<void> {
+    const session = this.#session;
+    if (session === undefined || reported !== rid || this.finishReason === undefined) {
+      return this.#fail({ kind: "broken" });
+    }
+    const { attested, hello, evidence } = session;
+    const { clock, counters, log } = this.#route.parts;
+    const { keyset, keysetDigest, th, core } = attested;
+    const verdict = await judgeReport(
+      nodeSuite,
+      { report, sig },
+      {
+        evidence: evidence.assurance === "simulated" ? "simulated" : "accepted",
+        keysetDigest,
+        reportKey: keyset.ur,
+        notAfter: keyset.notAfter,
+        now: Math.floor(clock.now() / 1000),
+        session: toBase64Url(core.session),
+        th,
+        exchange: this.#channel?.watch.take(rid),
+        net: hello.network,
+        model: hello.model,
+        maxOutputTokens: hello.maxOutputTokens,
+        claimCounter: (digest, ctr) => counters.claim(digest, ctr, keyset.notAfter),
+      },
+    );
+    const { verified, unverifiedReason } = verdict;
+    if (!verified && unverifiedReason !== "simulated") {
+      const about = { network: hello.network, worker: this.worker.id, reason: unverifiedReason };
+      log.warn(about, "a worker's usage report does not hold; the answer counts as broken");
+      return this.#fail({ kind: "broken" });
+    }
+    this.#reported = verdict.report;
+    this.#complete();
+  }
+
+  // ── how it ends ───────────────────────────────────────────────────────────────────────────────────────────────
+
+  #complete(): void {
+    if (this.#over) return;
+    this.#end();
+    this.worker.succeeded();
+    this.#call.complete(this.#call.request.streamed ? undefined : this.#message());
+  }
+
+  #message(): WholeMessage {
+    const reasoning = this.#reasoning;
+    return {
+      content: this.#content,
+      reasoningContent: reasoning === "" ? undefined : reasoning,
+    };
+  }
+
+  #fail(failure: AttemptFailure): void {
+    if (this.#over) return;
+    this.#end();
+    this.#call.failed(this.worker, failure);
+  }
+
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.worker.inFlight--;
+    this.#deadline?.[Symbol.dispose]();
+    this.#session?.link.close();
+  }
+
+  /** For the next frame; a paused answer waits for its reader. */
+  #wait(): void {
+    const { request, network } = this.#call;
+    const { idleMs, answerMs } = network.config;
+    this.#deadline?.[Symbol.dispose]();
+    if (this.#over) return;
+    const ms = request.streamed ? idleMs : answerMs;
+    this.#deadline = this.#route.parts.clock.after(ms, () => {
+      if (this.#paused) this.#wait();
+      else this.#fail({ kind: "timedOut" });
+    });
+  }
+}
+
+function parse(data: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
+  } catch {
+    return undefined;
+  }
+}
+
+/** What the call makes of a session that could not be opened. */
+function failureOf({ code }: Unopened | Fault): AttemptFailure {
+  switch (code) {
+    case "MODEL_NOT_AVAILABLE":
+    case "NETWORK_NOT_AVAILABLE":
+      return { kind: "refused", status: 404 };
+    case "LIMIT_EXCEEDED":
+      return { kind: "refused", status: 413 };
+    case "RATE_LIMITED":
+      return { kind: "refused", status: 429 };
+    case "TIMEOUT":
+      return { kind: "timedOut" };
+    default:
+      return { kind: "unreachable" };
+  }
+}

@@ -1,0 +1,172 @@
+/**
+ * The way to one worker's enclave. It is not offered before a handshake has shown what it runs, and no longer than the
+ * keyset of that handshake holds; every session is checked again by itself.
+ */
+import { randomBytes } from "node:crypto";
+import type { NetworkConfig } from "../../config/config.ts";
+import { fault, isFault } from "../../confidential/fault.ts";
+import { writeHello, type Hello } from "../../confidential/hello.ts";
+import { nodeSuite } from "../../confidential/node-crypto.ts";
+import { openEnclave, type OpenEnclave, type Unopened } from "../../confidential/relay/open.ts";
+import type { Ephemeral } from "../../confidential/suite.ts";
+import type { VerificationPolicy } from "../../confidential/verify/policy.ts";
+import type { EvidenceKind } from "../../services/networks.ts";
+import type { Call } from "../call.ts";
+import type { RunningAttempt, WorkerRoute } from "../route.ts";
+import type { ListedWorker } from "../status.ts";
+import type { Worker } from "../worker.ts";
+import { EnclaveAttempt } from "./attempt.ts";
+import { connectWorker } from "./socket.ts";
+import type { EnclaveParts } from "./transport.ts";
+
+/** A keyset is asked for anew so long before it ends. */
+const renewMs = 300_000;
+
+/** A session of the gateway's own, with the key that its `hello` named. */
+export interface OwnSession extends OpenEnclave {
+  readonly hello: Hello;
+  readonly ephemeral: Ephemeral;
+}
+
+export class EnclaveRoute implements WorkerRoute {
+  readonly config: NetworkConfig;
+  readonly parts: EnclaveParts;
+  /** Settles when it is known for the first time whether the worker may be offered. */
+  readonly settled: Promise<void>;
+  readonly #url: string;
+  readonly #model: string;
+  readonly #policy: VerificationPolicy;
+  #evidence: EvidenceKind = "none";
+  /** Milliseconds since 1970; 0: not admitted. */
+  #admittedUntil = 0;
+  #checking: Promise<void> | undefined;
+  #refusal = "";
+  #closed = false;
+
+  constructor(
+    config: NetworkConfig,
+    listed: ListedWorker,
+    policy: VerificationPolicy,
+    parts: EnclaveParts,
+  ) {
+    this.config = config;
+    this.parts = parts;
+    this.#url = streamUrl(listed.url ?? config.url);
+    this.#model = listed.model;
+    this.#policy = policy;
+    this.settled = this.#check();
+  }
+
+  get admitted(): boolean {
+    return this.parts.clock.now() < this.#admittedUntil;
+  }
+
+  get evidence(): EvidenceKind {
+    return this.#evidence;
+  }
+
+  attempt(call: Call, worker: Worker): RunningAttempt {
+    return new EnclaveAttempt(call, worker, this);
+  }
+
+  async probe(): Promise<boolean> {
+    await this.#check();
+    return this.admitted;
+  }
+
+  listedAgain(): void {
+    if (this.parts.clock.now() > this.#admittedUntil - renewMs) void this.#check();
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** `helloBytes` as they came. What it shows decides whether the worker goes on being offered. */
+  async open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | Unopened> {
+    const { clock } = this.parts;
+    const { headers, connectMs } = this.config;
+    const link = await connectWorker({ url: this.#url, headers, connectMs, clock });
+    if (link === undefined) return fault("UPSTREAM_FAILED", "the worker cannot be reached");
+    const policy = this.#policy;
+    const opened = await openEnclave(link, helloBytes, hello, {
+      ...this.parts,
+      role: "worker",
+      policy,
+    });
+    if (!isFault(opened)) this.#admit(opened);
+    // Whatever else went wrong, it showed no bad evidence.
+    else if (opened.code === "ATTESTATION_UNAVAILABLE") this.#refuse(opened);
+    return opened;
+  }
+
+  /** A session of the gateway's own. */
+  async openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | Unopened> {
+    const ephemeral = await nodeSuite.createEphemeral();
+    const hello: Hello = {
+      network: this.config.name,
+      model,
+      maxOutputTokens,
+      maxCoefficient: undefined,
+      termination: "worker",
+      epk: ephemeral.publicKey,
+      nonce: new Uint8Array(randomBytes(32)),
+      pad: 256,
+      evidence: "full",
+      known: [],
+      freshness: "cached",
+      idempotencyKey: undefined,
+    };
+    const opened = await this.open(writeHello(hello), hello);
+    return isFault(opened) ? opened : { ...opened, hello, ephemeral };
+  }
+
+  /** Never rejects. */
+  #check(): Promise<void> {
+    this.#checking ??= this.#shakeHands().finally(() => {
+      this.#checking = undefined;
+    });
+    return this.#checking;
+  }
+
+  async #shakeHands(): Promise<void> {
+    const opened = await this.openOwn(this.#model, 1);
+    if (!isFault(opened)) opened.link.close();
+    // What cannot be asked cannot be offered.
+    else this.#refuse(opened);
+  }
+
+  #admit({ attested, evidence }: OpenEnclave): void {
+    const until = Math.min(attested.keyset.notAfter * 1000, evidence.validUntil ?? Infinity);
+    const { assurance } = evidence;
+    const isNew = this.#admittedUntil === 0 || assurance !== this.#evidence;
+    this.#admittedUntil = until;
+    this.#evidence = assurance;
+    this.#refusal = "";
+    if (isNew) this.#changed();
+  }
+
+  #refuse(refused: Unopened): void {
+    const failed = refused.evidence?.checks.filter(({ result }) => result === "fail");
+    const about = { network: this.config.name, url: this.#url, code: refused.code, failed };
+    if (this.#refusal !== refused.code && !this.#closed) {
+      this.parts.log.warn(about, `a worker is not offered: ${refused.message}`);
+    }
+    this.#refusal = refused.code;
+    if (this.#admittedUntil === 0) return;
+    this.#admittedUntil = 0;
+    this.#changed();
+  }
+
+  #changed(): void {
+    if (!this.#closed) this.parts.changed();
+  }
+}
+
+/** A worker's address as people write it: with the scheme of its status, with or without the path. */
+function streamUrl(text: string): string {
+  const url = new URL(text);
+  url.protocol = url.protocol.replace("http", "ws");
+  if (url.pathname === "/") url.pathname = "/cstream/1";
+  return url.href;
+}

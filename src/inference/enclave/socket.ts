@@ -1,0 +1,133 @@
+/** A WebSocket to a worker's enclave (confidential-stream.md section 5, "Gateway to worker"). */
+import type { Socket } from "node:net";
+import { WebSocket } from "ws";
+import { workerSubprotocol } from "../../confidential/hello.ts";
+import { maxTextBytes } from "../../confidential/limits.ts";
+import { LinkInbox, type EnclaveLink, type LinkListener } from "../../confidential/relay/link.ts";
+import type { Clock } from "../../services/clock.ts";
+
+/** A worker that has not answered a ping until the next one is gone. */
+const pingMs = 20_000;
+/** How long a worker may take to answer the closing handshake. */
+const closeMs = 5_000;
+
+export interface SocketOptions {
+  readonly url: string;
+  /** Such as `Authorization: Bearer …`. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly connectMs: number;
+  readonly clock: Clock;
+}
+
+/** Undefined when no connection could be made, or the other end is no worker. */
+export function connectWorker(options: SocketOptions): Promise<EnclaveLink | undefined> {
+  const { url, headers, connectMs } = options;
+  const webSocket = new WebSocket(url, [workerSubprotocol], {
+    headers,
+    handshakeTimeout: connectMs,
+    followRedirects: false,
+    // Compressed ciphertext is no shorter.
+    perMessageDeflate: false,
+    maxPayload: maxTextBytes,
+  });
+  const { promise, resolve } = Promise.withResolvers<EnclaveLink | undefined>();
+  let socket: Socket | undefined;
+  webSocket.on("upgrade", (response) => {
+    ({ socket } = response);
+  });
+  webSocket.on("error", () => resolve(undefined));
+  webSocket.on("open", () => {
+    if (socket !== undefined && webSocket.protocol === workerSubprotocol) {
+      return resolve(new WorkerSocket(webSocket, socket, options.clock));
+    }
+    webSocket.terminate();
+    return resolve(undefined);
+  });
+  return promise;
+}
+
+class WorkerSocket implements EnclaveLink {
+  readonly #webSocket: WebSocket;
+  readonly #socket: Socket;
+  readonly #inbox = new LinkInbox();
+  readonly #clock: Clock;
+  readonly #pings: Disposable;
+  #alive = true;
+  #paused = false;
+  #closing: Disposable | undefined;
+
+  constructor(webSocket: WebSocket, socket: Socket, clock: Clock) {
+    this.#webSocket = webSocket;
+    this.#socket = socket;
+    this.#clock = clock;
+    this.#pings = clock.every(pingMs, () => this.#ping());
+    webSocket.on("pong", () => {
+      this.#alive = true;
+    });
+    webSocket.on("message", (data, isBinary) => {
+      // The default `binaryType` gives Buffers.
+      const frame = data as Buffer;
+      if (isBinary) this.#tell((listener) => listener.binary(frame));
+      else this.#tell((listener) => listener.text(frame));
+    });
+    webSocket.on("close", () => {
+      this.#pings[Symbol.dispose]();
+      this.#closing?.[Symbol.dispose]();
+      this.#tell((listener) => listener.ended());
+    });
+    socket.on("drain", () => this.#inbox.listener?.drained());
+  }
+
+  get listener(): LinkListener | undefined {
+    return this.#inbox.listener;
+  }
+
+  set listener(listener: LinkListener | undefined) {
+    this.#inbox.listener = listener;
+  }
+
+  text(frame: Uint8Array): void {
+    if (this.#isOpen()) this.#webSocket.send(frame, { binary: false });
+  }
+
+  binary(frame: Uint8Array): boolean {
+    if (!this.#isOpen()) return true;
+    this.#webSocket.send(frame, { binary: true });
+    return !this.#socket.writableNeedDrain;
+  }
+
+  pause(): void {
+    this.#paused = true;
+    this.#webSocket.pause();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#webSocket.resume();
+  }
+
+  close(): void {
+    if (this.#closing !== undefined) return;
+    this.#closing = this.#clock.after(closeMs, () => this.#webSocket.terminate());
+    this.#pings[Symbol.dispose]();
+    // A paused one would not see the answer to the closing handshake.
+    this.#webSocket.resume();
+    this.#webSocket.close(1000);
+  }
+
+  #tell(what: (listener: LinkListener) => void): void {
+    if (this.#closing === undefined) this.#inbox.tell(what);
+  }
+
+  #isOpen(): boolean {
+    return this.#webSocket.readyState === WebSocket.OPEN;
+  }
+
+  #ping(): void {
+    // Its pong would wait with everything else.
+    if (this.#paused) return;
+    if (!this.#alive) return this.#webSocket.terminate();
+    this.#alive = false;
+    this.#webSocket.ping();
+  }
+}
