@@ -1,9 +1,11 @@
 /** The way back up: response hooks, the head and body of a reply, and the end that runs exactly once. */
 import { refuse } from "../errors.ts";
 import type { Outcome, Reply } from "../plugin.ts";
+import type { PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { LiveResponseHead } from "./response-head.ts";
 import { forgiven, shadowed } from "./shadow.ts";
+import { startTime, stopTime } from "./step-stats.ts";
 
 type Body = string | Uint8Array | undefined;
 
@@ -78,24 +80,26 @@ function endOfReply(x: LiveExchange, head: LiveResponseHead, body: Body, from: n
     if (step === undefined || step.depth >= x.entered || x.skips(step.depth)) continue;
     x.at = step;
     let result: Reply | void | Promise<Reply | void>;
+    const since = startTime(x);
     try {
       result = step.hooks.responseEnd(x);
     } catch (error) {
       if (!forgiven(x, step, error)) throw error;
       continue;
     }
-    if (result === undefined) continue;
     if (!(result instanceof Promise)) {
-      if (shadowed(x, step, result)) continue;
-      return replaced(x, result, i + 1);
+      stopTime(x, step.depth, since);
+      if (result === undefined || shadowed(x, step, result)) continue;
+      return replaced(x, step, result, i + 1);
     }
     const goOn = (): void => endOfReply(x, head, body, i + 1);
     guard(
       x,
       result.then(
         (reply) => {
+          stopTime(x, step.depth, since);
           if (reply === undefined || shadowed(x, step, reply)) goOn();
-          else replaced(x, reply, i + 1);
+          else replaced(x, step, reply, i + 1);
         },
         (error: unknown) => {
           x.at = step;
@@ -110,8 +114,9 @@ function endOfReply(x: LiveExchange, head: LiveResponseHead, body: Body, from: n
 }
 
 /** A `responseEnd` hook refused: its reply goes up through the steps above it, which have not ended yet. */
-function replaced(x: LiveExchange, reply: Reply, end: number): void {
+function replaced(x: LiveExchange, step: PlacedStep, reply: Reply, end: number): void {
   x.repliedByStep = true;
+  x.repliedDepth = step.depth;
   ascend(x, new LiveResponseHead(reply, "step", false), reply.body, end);
 }
 
@@ -225,6 +230,9 @@ export function settle(x: LiveExchange): void {
   }
   const seconds = (x.runtime.clock.monotonic() - x.arrivedMonotonic) / 1000;
   x.compiled.stats.settled(x.sent.status, x.sent.code, outcome, seconds);
+  if (x.sent.code !== undefined) x.compiled.stepStats.refused(x.repliedDepth, x.sent.code);
+  if (x.times !== undefined) x.compiled.stepStats.ended(x.times);
+  x.runtime.activity?.settled(x, seconds * 1000);
   x.finished();
 }
 

@@ -5,6 +5,7 @@
 import type { Condition, RouteConfig } from "../config/config.ts";
 import type { Counter, Exchange, RequestHead, StepHooks, SurfaceHooks } from "../plugin.ts";
 import type { RouteStats } from "./stats.ts";
+import { RouteSteps } from "./step-stats.ts";
 
 /** A started step at its place in a route. */
 export interface PlacedStep {
@@ -22,6 +23,8 @@ type With<K extends keyof StepHooks> = PlacedStep & {
   readonly hooks: StepHooks & { readonly [P in K]-?: NonNullable<StepHooks[P]> };
 };
 
+export type SurroundingStep = With<"around">;
+
 /** Down arrays run from the top of the list to the bottom, up arrays from the bottom to the top. */
 export interface CompiledRoute {
   readonly config: RouteConfig;
@@ -29,12 +32,16 @@ export interface CompiledRoute {
   readonly steps: readonly PlacedStep[];
   readonly surface: SurfaceHooks;
   readonly stats: RouteStats;
+  readonly stepStats: RouteSteps;
   readonly conditional: readonly PlacedStep[];
   /** The cap of the buffered body; undefined: the body is not buffered. */
   readonly bodyBytes: number | undefined;
+  /** The status of the refusal of a larger one. */
+  readonly tooLargeStatus: number;
   readonly mediaTypes: readonly string[] | undefined;
   readonly requestHeaders: readonly With<"requestHeaders">[];
   readonly requestBody: readonly With<"requestBody">[];
+  readonly around: readonly SurroundingStep[];
   readonly responseHeaders: readonly With<"responseHeaders">[];
   readonly responseChunk: readonly With<"responseChunk">[];
   readonly responseEnd: readonly With<"responseEnd">[];
@@ -57,11 +64,14 @@ export function compileRoute(
     steps,
     surface,
     stats,
+    stepStats: new RouteSteps(steps.length),
     conditional: steps.filter((step) => step.when !== undefined),
     bodyBytes: smallestCap(steps, surface),
+    tooLargeStatus: firstTooLargeStatus(steps) ?? 413,
     mediaTypes: surface.body?.types,
     requestHeaders: using(steps, "requestHeaders"),
     requestBody: using(steps, "requestBody"),
+    around: using(steps, "around"),
     responseHeaders: using(upwards, "responseHeaders"),
     responseChunk: using(upwards, "responseChunk"),
     responseEnd: using(upwards, "responseEnd"),
@@ -79,6 +89,11 @@ function smallestCap(steps: readonly PlacedStep[], surface: SurfaceHooks): numbe
     .map((step) => step.hooks.bodyBytes ?? defaultBodyBytes);
   if (surface.body !== undefined) caps.push(surface.body.bytes);
   return caps.length === 0 ? undefined : Math.min(...caps);
+}
+
+function firstTooLargeStatus(steps: readonly PlacedStep[]): number | undefined {
+  const chosen = steps.find((step) => !step.shadow && step.hooks.tooLargeStatus !== undefined);
+  return chosen?.hooks.tooLargeStatus;
 }
 
 /** Whether a step with a `when` runs for this request. */

@@ -32,6 +32,7 @@ export function describeRoute(route: CompiledRoute): RouteDescription {
   const phases = [
     "requestHeaders",
     "requestBody",
+    "around",
     "responseHeaders",
     "responseChunk",
     "responseEnd",

@@ -14,6 +14,7 @@ import type {
   Slots,
 } from "../plugin.ts";
 import type { Linked } from "../stream/linked-list.ts";
+import type { Activity } from "./activity.ts";
 import type { CompiledRoute, PlacedStep } from "./compile.ts";
 import type { ExchangeResponse } from "./response.ts";
 
@@ -28,6 +29,8 @@ export interface Runtime {
   openSink(x: LiveExchange, status: number, headers: readonly string[]): Promise<Sink>;
   /** Cuts uploads that pause for too long while their body is read. */
   readonly bodyWatch: BodyWatch;
+  /** Told every exchange that has ended. */
+  readonly activity?: Activity | undefined;
   /** How long a client may take nothing of an answer that waits for it. */
   readonly stallMs: number;
 }
@@ -129,6 +132,10 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   /** Set where the response's end alone does not tell. */
   forcedOutcome: Outcome | undefined = undefined;
   repliedByStep = false;
+  /** Of the step whose reply is sent; the surface's own is below all of them. */
+  repliedDepth = Infinity;
+  /** Milliseconds spent at each depth; undefined: this exchange is not timed. */
+  readonly times: Float64Array | undefined;
   /** The surface may still be at work after the client has left: `settled` waits for it. */
   surfaceBusy = false;
   closed = false;
@@ -173,6 +180,7 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
     this.arrivedAt = runtime.clock.now();
     this.arrivedMonotonic = runtime.clock.monotonic();
     this.#onSettled = onSettled;
+    this.times = compiled.stepStats.begin();
   }
 
   get route(): Exchange["route"] {

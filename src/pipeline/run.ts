@@ -6,10 +6,12 @@ import { refuse } from "../errors.ts";
 import type { Reply } from "../plugin.ts";
 import { readBody, type BodyResult } from "../stream/body.ts";
 import { answer, crash, guard, settle } from "./answer.ts";
+import { answerOf } from "./around.ts";
 import { holds, type CompiledRoute, type PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import type { ExchangeResponse } from "./response.ts";
 import { forgiven, shadowed } from "./shadow.ts";
+import { startTime, stopTime } from "./step-stats.ts";
 
 /** Starts the exchange. Whatever happens, `settled` hooks run exactly once at its end. */
 export function run(x: LiveExchange): void {
@@ -79,15 +81,16 @@ function descend<P extends PlacedStep>(x: LiveExchange, phase: Descent<P>, from:
     if (step === undefined || x.skips(step.depth)) continue;
     x.at = step;
     let result: Reply | void | Promise<Reply | void>;
+    const since = startTime(x);
     try {
       result = phase.call(step, x);
     } catch (error) {
       if (forgiven(x, step, error)) continue;
       return crash(x, error);
     }
-    if (result === undefined) continue;
-    if (result instanceof Promise) return later(x, phase, step, i + 1, result);
-    if (replied(x, step, result)) return;
+    if (result instanceof Promise) return later(x, phase, step, i + 1, result, since);
+    stopTime(x, step.depth, since);
+    if (result !== undefined && replied(x, step, result)) return;
   }
   x.at = undefined;
   phase.next(x);
@@ -99,11 +102,13 @@ function later<P extends PlacedStep>(
   step: P,
   next: number,
   result: Promise<Reply | void>,
+  since: number,
 ): void {
   guard(
     x,
     result.then(
       (reply) => {
+        stopTime(x, step.depth, since);
         if (!replied(x, step, reply)) descend(x, phase, next);
       },
       (error: unknown) => {
@@ -123,6 +128,7 @@ function replied(x: LiveExchange, step: PlacedStep, reply: Reply | void): boolea
   }
   if (reply === undefined || shadowed(x, step, reply)) return false;
   x.repliedByStep = true;
+  x.repliedDepth = step.depth;
   answer(x, reply, "step");
   return true;
 }
@@ -142,7 +148,8 @@ function bodyRead(x: LiveExchange, result: BodyResult): void {
   // The body watch may have answered meanwhile.
   if (x.closed || x.repliedByStep) return;
   if (result.kind === "tooLarge") {
-    return reject(x, 413, `the body is larger than ${x.compiled.bodyBytes} bytes`);
+    const { bodyBytes, tooLargeStatus } = x.compiled;
+    return reject(x, tooLargeStatus, `the body is larger than ${bodyBytes} bytes`);
   }
   x.body = result.body;
   descend(x, bodyPhase, 0);
@@ -189,23 +196,25 @@ function enterSurface(x: LiveExchange): void {
   }
   x.surfaceBusy = true;
   let result: Reply | undefined | Promise<Reply | undefined>;
+  const since = startTime(x);
   try {
-    result = x.compiled.surface.answer(x);
+    result = answerOf(x);
   } catch (error) {
     return surfaceFailed(x, error);
   }
-  if (!(result instanceof Promise)) return surfaceDone(x, result);
+  if (!(result instanceof Promise)) return surfaceDone(x, result, since);
   result.then(
-    (reply) => surfaceDone(x, reply),
+    (reply) => surfaceDone(x, reply, since),
     (error: unknown) => surfaceFailed(x, error),
   );
 }
 
 /** Throws nothing: `answer` turns whatever fails on the way up into a 500. */
-function surfaceDone(x: LiveExchange, reply: Reply | undefined): void {
+function surfaceDone(x: LiveExchange, reply: Reply | undefined, since: number): void {
+  stopTime(x, x.compiled.steps.length, since);
   x.surfaceBusy = false;
   if (x.closed) settle(x);
-  else if (reply !== undefined) answer(x, reply, "surface");
+  else if (reply !== undefined) answer(x, reply, x.repliedByStep ? "step" : "surface");
   else if (!x.streaming) crash(x, new Error("the surface neither replied nor streamed"));
 }
 

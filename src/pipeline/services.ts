@@ -1,17 +1,17 @@
 /** What outlives a generation and every plugin's `host` draws on. */
 import type { NetworkConfig, UpstreamConfig } from "../config/config.ts";
-import type { OpenNetwork } from "../inference/networks.ts";
+import type { OpenNetwork, StoreOverrides } from "../inference/networks.ts";
 import type {
   Accounts,
   Claims,
   Clock,
   Decoder,
   Evidence,
+  Idempotency,
   Ledger,
   Log,
   Meter,
   Metrics,
-  Networks,
   Seal,
   Workspaces,
 } from "../plugin.ts";
@@ -22,6 +22,7 @@ export interface Services {
   readonly metrics: Metrics;
   readonly accounts: Accounts;
   readonly workspaces: Workspaces;
+  readonly idempotency: Idempotency;
   readonly meter: Meter;
   readonly seal: Seal;
   readonly claims: Claims;
@@ -34,7 +35,7 @@ export interface Services {
     close(): Promise<void>;
   };
   openNetwork(config: NetworkConfig): OpenNetwork;
-  readonly overrideModels: Networks["override"];
+  readonly storeOverrides: StoreOverrides;
   /** Holds nothing that must be closed. */
   openDecoder(ledger: Ledger): Decoder;
 }

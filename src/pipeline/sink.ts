@@ -5,6 +5,7 @@ import { closeIfUnread, crash, filterChunk, responseHeaders } from "./answer.ts"
 import type { LiveExchange } from "./exchange.ts";
 import { LiveResponseHead } from "./response-head.ts";
 import { forgiven, shadowed } from "./shadow.ts";
+import { startTime, stopTime } from "./step-stats.ts";
 
 /** Sends the head through the hooks and hands the surface its sink. */
 export async function openSink(
@@ -156,8 +157,10 @@ class ResponseSink implements Sink {
     const x = this.#x;
     for (const step of x.compiled.responseEnd) {
       if (step.depth >= x.entered || x.skips(step.depth)) continue;
+      const since = startTime(x);
       try {
         const reply = await step.hooks.responseEnd(x);
+        stopTime(x, step.depth, since);
         if (reply !== undefined && !shadowed(x, step, reply)) return false;
       } catch (error) {
         if (forgiven(x, step, error)) continue;

@@ -53,8 +53,8 @@ export class Supply {
 
   /** A host for one plugin instance; `needs` fills as the plugin asks. */
   hostFor(plugin: string, mode: Host["mode"]): { host: Host; needs: Needs } {
-    const { log, clock, metrics, accounts, workspaces, meter, seal, claims, evidence } =
-      this.#services;
+    const { log, clock, metrics, accounts, workspaces, idempotency, meter } = this.#services;
+    const { seal, claims, evidence } = this.#services;
     const { environment, upstreams, file } = this.#config;
     const needs: Map<string, string> = new Map();
     const note = (need: string): void => void needs.set(need, this.#state(need));
@@ -74,6 +74,7 @@ export class Supply {
       metrics,
       accounts,
       workspaces,
+      idempotency,
       meter,
       seal,
       claims,
@@ -139,7 +140,7 @@ export class Supply {
         return { value, stop: () => value.close() };
       }),
     );
-    this.#networks = createNetworks(this.networksInUse, this.#services.overrideModels);
+    this.#networks = createNetworks(this.networksInUse, this.#services.storeOverrides);
     return this.#networks;
   }
 

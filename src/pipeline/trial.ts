@@ -54,6 +54,7 @@ function inertServices(): Services {
     metrics,
     accounts: { identify: () => ({ kind: "anonymous", reason: "unauthorized" }) },
     workspaces: inertWorkspaces,
+    idempotency: { take: () => unavailable, once: () => unavailable },
     meter: { reserve: () => ({ kind: "unavailable" }) },
     seal: createSeal("trial"),
     claims: { claim: () => false, has: () => false },
@@ -68,12 +69,13 @@ function inertServices(): Services {
     openNetwork: ({ name }) => ({
       name,
       models: new Map(),
+      entriesWith: () => [],
       read: false,
       ready: false,
       settled: Promise.resolve(),
       close: () => Promise.resolve(),
     }),
-    overrideModels: () => false,
+    storeOverrides: () => false,
     openDecoder: (ledger) =>
       createDecoder({
         ledger,

@@ -7,6 +7,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { refuse } from "../errors.ts";
+import type { Activity } from "../pipeline/activity.ts";
 import type { Runtime } from "../pipeline/exchange.ts";
 import type { Generation } from "../pipeline/generation.ts";
 import { bodyTimedOut } from "../pipeline/run.ts";
@@ -27,6 +28,7 @@ export interface ListenerOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly readiness: () => Readiness;
+  readonly activity?: Activity;
 }
 
 export interface Listener {
@@ -54,6 +56,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     openSink,
     bodyWatch,
     stallMs: config.bodyIdleMs,
+    activity: options.activity,
   };
   const dispatch = new Dispatch(options, runtime);
   const wrapped = await behindFastify(

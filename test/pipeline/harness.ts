@@ -134,6 +134,10 @@ function testServices(log: Log): Services {
       changes: () => ({ kind: "unavailable" }),
       usage: () => Promise.resolve({ kind: "unavailable" }),
     },
+    idempotency: {
+      take: () => ({ kind: "unavailable" }),
+      once: () => ({ kind: "unavailable" }),
+    },
     meter: { reserve: () => ({ kind: "unavailable" }) },
     seal: createSeal("test"),
     claims: { claim: () => false, has: () => false },
@@ -143,7 +147,7 @@ function testServices(log: Log): Services {
     openNetwork: () => {
       throw new Error("no network in this test");
     },
-    overrideModels: () => false,
+    storeOverrides: () => false,
     openDecoder: () => {
       throw new Error("no node in this test");
     },
