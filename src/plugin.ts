@@ -18,6 +18,7 @@ export type * from "./services/accounts.ts";
 export type * from "./services/clock.ts";
 export type * from "./services/decoder.ts";
 export type * from "./services/evidence.ts";
+export type * from "./services/idempotency.ts";
 export type * from "./services/json.ts";
 export type * from "./services/ledger.ts";
 export type * from "./services/log.ts";
@@ -249,12 +250,27 @@ interface Manifest<Options> {
   ) => readonly { pointer: string; message: string }[];
 }
 
+/** The surface, as a step that stands around it sees it. */
+export interface Surrounded {
+  /** The surface's own `atomic`. */
+  readonly atomic: boolean;
+  /** Asks for the answer, at most once: a Reply, or undefined once the surface has streamed it. Throws what it throws. */
+  answer(): Awaitable<Reply | undefined>;
+}
+
 /** The hooks of a step. A hook that is absent costs nothing. A synchronous hook costs no promise. */
 export interface StepHooks {
   requestHeaders?(x: Exchange): Awaitable<Reply | void>;
   requestBody?(x: Exchange, body: Buffer): Awaitable<Reply | void>;
   /** The most bytes that `requestBody` accepts; above: 413. The smallest cap of a route counts. */
   readonly bodyBytes?: number;
+  /** The status of a body above the route's cap, where it is not 413. */
+  readonly tooLargeStatus?: number;
+  /**
+   * Stands around the surface, for what must begin and end with its answer (a transaction): nothing else of the exchange
+   * runs meanwhile. It asks the surface and returns what that returned; any other Reply is its own.
+   */
+  around?(x: Exchange, surface: Surrounded): Awaitable<Reply | undefined>;
   responseHeaders?(x: Exchange, head: ResponseHead): Awaitable<void>;
   /** Returns a replacement or nothing. The chunk is borrowed: never kept after the call. */
   responseChunk?(x: Exchange, chunk: Uint8Array): Uint8Array | void;
@@ -274,6 +290,11 @@ export interface Step<Options = Record<string, never>> extends Manifest<Options>
 export interface SurfaceHooks {
   /** Present: the core reads the whole body first. `types` are the accepted media types; any other is 415. */
   readonly body?: { readonly bytes: number; readonly types?: readonly string[] };
+  /**
+   * It answers with a Reply and no promise, and all that it changes lies in the accounts (`host.workspaces`,
+   * `host.networks.override`): both can be kept in one transaction.
+   */
+  readonly atomic?: boolean;
   /** Answers with a Reply, or streams through `x.stream` and resolves to undefined when the stream has ended. */
   answer(x: Exchange): Awaitable<Reply | undefined>;
   stop?(): Awaitable<void>;

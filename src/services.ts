@@ -6,6 +6,7 @@ import type { Accounts, Environment } from "./services/accounts.ts";
 import type { Clock } from "./services/clock.ts";
 import type { Decoder } from "./services/decoder.ts";
 import type { Evidence } from "./services/evidence.ts";
+import type { Idempotency } from "./services/idempotency.ts";
 import type { JsonRpcBody } from "./services/json.ts";
 import type { Ledger } from "./services/ledger.ts";
 import type { Log } from "./services/log.ts";
@@ -27,6 +28,7 @@ export interface Host {
   readonly metrics: Metrics;
   readonly accounts: Accounts;
   readonly workspaces: Workspaces;
+  readonly idempotency: Idempotency;
   readonly meter: Meter;
   /** The catalogue of this generation. While a `tools` plugin starts it is not complete yet. */
   readonly tools: Tools;

@@ -30,6 +30,7 @@ export default defineSurface({
   wants: { requestId: "answer" },
   start: (_, { networks }) => ({
     body: { bytes: bodyBytes, types: ["application/json"] },
+    atomic: true,
     answer: (x) => answer(x, networks),
   }),
 });
@@ -43,7 +44,8 @@ function answer(x: Exchange, networks: Networks): Reply {
   const reading = json.ok ? readOverrides(json.value) : { wrong: "the body is not JSON" };
   if ("wrong" in reading) return refuse("GATEWAY_INVALID_PARAMS", { message: reading.wrong });
   const by = { actor: principal.key.id, requestId: x.peek("requestId") ?? "" };
-  if (!networks.override(network, reading.models, by)) return refuse("GATEWAY_SERVICE_UNAVAILABLE");
+  const listed = networks.override(network, reading.models, by);
+  if (listed === undefined) return refuse("GATEWAY_SERVICE_UNAVAILABLE");
   const headers = ["content-type", "application/json"];
-  return { status: 200, headers, body: modelList(networks.models(network)) };
+  return { status: 200, headers, body: modelList(listed) };
 }

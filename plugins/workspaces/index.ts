@@ -64,14 +64,11 @@ function showing(wanted: ViewName, { workspaces }: Host): SurfaceHooks {
   };
 }
 
-/**
- * Everything from the body to the reply is one synchronous step, so that a transaction around it holds the change and
- * the reply, or neither.
- */
 function changing(wanted: ChangeName, { workspaces }: Host): SurfaceHooks {
   const change = changes[wanted];
   return {
     body: { bytes: bodyBytes, ...(!change.takesNothing && { types: ["application/json"] }) },
+    atomic: true,
     answer(x: Exchange): Reply {
       const { id = "" } = x.request.params;
       const { refused, key } = caller(x.get("principal"), id);

@@ -88,6 +88,24 @@ const migrations: readonly string[] = [
     WHEN EXISTS (SELECT 1 FROM changes WHERE id = NEW.id)
     BEGIN SELECT RAISE(ABORT, 'the change log is append-only'); END;
   `,
+  // In flight: `owner` is set, and `until` ends its lease. Cached: `status` is set, and `until` ends the replays.
+  `
+  CREATE TABLE idempotency_slots (
+    api_key_id TEXT NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint TEXT NOT NULL CHECK (length(fingerprint) = 64),
+    owner TEXT,
+    until INTEGER NOT NULL,
+    status INTEGER,
+    content_type TEXT,
+    body BLOB,
+    PRIMARY KEY (api_key_id, key),
+    CHECK ((owner IS NULL) = (status IS NOT NULL)),
+    CHECK ((status IS NULL) = (body IS NULL))
+  ) STRICT;
+  CREATE INDEX idempotency_slots_until ON idempotency_slots (until);
+  CREATE UNIQUE INDEX idempotency_slots_owner ON idempotency_slots (owner) WHERE owner IS NOT NULL;
+  `,
 ];
 
 /** Opens, and makes if needed, the accounts of a data folder. Any number of processes may. Throws StoreError. */

@@ -84,13 +84,13 @@ export class Network implements OpenNetwork {
     const overrides = this.parts.overrides(this.config.name);
     if (overrides !== this.#overrides) {
       this.#overrides = overrides;
-      this.#models = this.#list(overrides);
+      this.#list();
     }
     return this.#models;
   }
 
   entriesWith(overrides: ReadonlyMap<string, ModelOverride>): readonly ModelEntry[] {
-    return Array.from(this.#list(overrides).values(), (model) => model.entry);
+    return Array.from(this.#modelsWith(overrides).values(), (model) => model.entry);
   }
 
   get read(): boolean {
@@ -147,7 +147,7 @@ export class Network implements OpenNetwork {
     for (const listed of status.workers) workers.set(listed.id, this.#worker(listed));
     for (const [id, worker] of this.#workers) if (workers.get(id) !== worker) worker.close();
     this.#workers = workers;
-    this.#models = this.#list(this.#overrides);
+    this.#list();
   }
 
   /** The worker that was known under this id, with all that is known of it, unless it has moved. */
@@ -163,7 +163,11 @@ export class Network implements OpenNetwork {
     return new Worker(listed, route, { clock, noticed: (worker) => this.#noticed(worker) });
   }
 
-  #list(overrides: ReadonlyMap<string, ModelOverride>): Map<string, Model> {
+  #list(): void {
+    this.#models = this.#modelsWith(this.#overrides);
+  }
+
+  #modelsWith(overrides: ReadonlyMap<string, ModelOverride>): Map<string, Model> {
     const listed = new Map<string, Worker[]>();
     for (const worker of this.#workers.values()) {
       const workers = listed.get(worker.listed.model) ?? [];

@@ -1,5 +1,11 @@
 /** The service `host.networks` of one generation: its networks by name, in the order of pipeline.yaml. */
-import type { ChangedBy, ModelEntry, ModelOverride, Networks, Offer } from "../services/networks.ts";
+import type {
+  ChangedBy,
+  ModelEntry,
+  ModelOverride,
+  Networks,
+  Offer,
+} from "../services/networks.ts";
 
 /** One network that is open: what `Network` is, and what stands in for it where nothing is asked. */
 export interface OpenNetwork {
@@ -25,10 +31,7 @@ export type StoreOverrides = (
   by: ChangedBy,
 ) => boolean;
 
-export function createNetworks(
-  networks: readonly OpenNetwork[],
-  store: StoreOverrides,
-): Networks {
+export function createNetworks(networks: readonly OpenNetwork[], store: StoreOverrides): Networks {
   const named = new Map(networks.map((network) => [network.name, network]));
   const among = (name: string | undefined): readonly OpenNetwork[] => {
     if (name === undefined) return networks;

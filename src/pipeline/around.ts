@@ -32,6 +32,7 @@ function noted(
   if (reply === undefined || reply === below.reply) return reply;
   x.at = step;
   x.repliedByStep = true;
+  x.repliedDepth = step.depth;
   return reply;
 }
 

@@ -15,6 +15,12 @@ export function number(row: Row, column: string): number {
   return value;
 }
 
+export function blob(row: Row, column: string): Uint8Array {
+  const value = row[column];
+  if (!(value instanceof Uint8Array)) throw wrongType(column, "bytes", value);
+  return value;
+}
+
 /** NULL is undefined. */
 export function optionalNumber(row: Row, column: string): number | undefined {
   return row[column] === null ? undefined : number(row, column);

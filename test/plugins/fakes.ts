@@ -40,6 +40,10 @@ export function fakeHost(more: Partial<Host> = {}): Host {
       changes: () => ({ kind: "unavailable" }),
       usage: () => Promise.resolve({ kind: "unavailable" }),
     },
+    idempotency: {
+      take: () => ({ kind: "unavailable" }),
+      once: () => ({ kind: "unavailable" }),
+    },
     meter: { reserve: () => ({ kind: "unavailable" }) },
     tools: {
       list: [],
@@ -54,7 +58,7 @@ export function fakeHost(more: Partial<Host> = {}): Host {
       names: [],
       models: () => [],
       unread: () => false,
-      override: () => false,
+      override: () => undefined,
       find: () => undefined,
     },
     evidence: undefined,

@@ -42,7 +42,7 @@ describe("platform_listModels", () => {
     const networks: Networks = {
       names: [],
       unread: () => false,
-      override: () => false,
+      override: () => undefined,
       find: () => undefined,
       models(network) {
         asked.push(network);

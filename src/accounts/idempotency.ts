@@ -1,0 +1,214 @@
+/** The service `host.idempotency`: slots in the accounts database, so that what is changed there can be one with its slot. */
+import { randomUUID } from "node:crypto";
+import type { DatabaseSync } from "node:sqlite";
+import type {
+  Clock,
+  Idempotency,
+  IdempotencySlot,
+  IdempotentRequest,
+  Log,
+  NotRun,
+  StoredResponse,
+  WorkEnd,
+} from "../plugin.ts";
+import { blob, number, optionalNumber, optionalText, text } from "../store/row.ts";
+import { transaction } from "../store/sqlite.ts";
+import type { AccountsService } from "./accounts.ts";
+
+export interface IdempotencyParts {
+  readonly accounts: Pick<AccountsService, "write">;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export interface IdempotencyService extends Idempotency {
+  /** Ends the timers. Slots that are still held end with their lease. */
+  close(): void;
+}
+
+/** gateway.md, "Idempotency": the replay window. */
+const keptMs = 24 * 3_600_000;
+/** decisions.md section 11. */
+const leaseMs = 60_000;
+/** Two renewals may fail before a lease ends. */
+const renewMs = 20_000;
+const sweepMs = 60_000;
+/** Slots forgotten in one write: the event loop waits for it. */
+const sweepRows = 200;
+
+const ran = { kind: "ran" } as const;
+const inFlight = { kind: "inFlight" } as const;
+const mismatch = { kind: "mismatch" } as const;
+const unavailable = { kind: "unavailable" } as const;
+
+export function openIdempotency(parts: IdempotencyParts): IdempotencyService {
+  return new Slots(parts);
+}
+
+class Slots implements IdempotencyService {
+  readonly #accounts: IdempotencyParts["accounts"];
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #timers: readonly Disposable[];
+  /** By owner: the leases to renew. */
+  readonly #held = new Set<string>();
+
+  constructor({ accounts, clock, log }: IdempotencyParts) {
+    this.#accounts = accounts;
+    this.#clock = clock;
+    this.#log = log;
+    this.#timers = [
+      clock.every(renewMs, () => this.#renew()),
+      clock.every(sweepMs, () => this.#sweep()),
+    ];
+  }
+
+  take(request: IdempotentRequest): ReturnType<Idempotency["take"]> {
+    const owner = randomUUID();
+    const taken = this.#write("an idempotency slot could not be taken", (db) => {
+      const now = this.#clock.now();
+      const found = findSlot(db, request, now);
+      if (found !== undefined) return found;
+      putInFlight(db, request, owner, now + leaseMs);
+      return { kind: "taken", slot: this.#slot(owner) } as const;
+    });
+    if (taken?.kind === "taken") this.#held.add(owner);
+    return taken ?? unavailable;
+  }
+
+  once(request: IdempotentRequest, work: () => WorkEnd): ReturnType<Idempotency["once"]> {
+    let threw: { readonly error: unknown } | undefined;
+    let isUndone = false;
+    try {
+      return this.#accounts.write((db) =>
+        transaction(db, () => {
+          const now = this.#clock.now();
+          const found = findSlot(db, request, now);
+          if (found !== undefined) return found;
+          let end: WorkEnd;
+          try {
+            end = work();
+          } catch (error) {
+            threw = { error };
+            throw error;
+          }
+          isUndone = end === "undo";
+          if (end === "undo") throw new Error("undone");
+          // A full disk makes SQLite give the transaction up: what is written now would stand alone.
+          if (!db.isTransaction) throw new Error("the transaction was given up");
+          if (end === "release") forget(db, request);
+          else putResponse(db, request, end, now + keptMs);
+          return ran;
+        }),
+      );
+    } catch (error) {
+      if (threw !== undefined) throw threw.error;
+      if (isUndone) return ran;
+      this.#log.error({ err: error }, "a request with an idempotency key was undone");
+      return unavailable;
+    }
+  }
+
+  close(): void {
+    for (const timer of this.#timers) timer[Symbol.dispose]();
+  }
+
+  #slot(owner: string): IdempotencySlot {
+    return {
+      store: ({ status, contentType, body }) => {
+        this.#held.delete(owner);
+        const until = this.#clock.now() + keptMs;
+        const changed = this.#write("the response of a request could not be kept", (db) =>
+          db
+            .prepare(
+              `UPDATE idempotency_slots SET owner = NULL, until = ?, status = ?, content_type = ?, body = ?
+               WHERE owner = ?`,
+            )
+            .run(until, status, contentType ?? null, body, owner),
+        );
+        return changed?.changes === 1;
+      },
+      release: () => {
+        this.#held.delete(owner);
+        this.#write("an idempotency slot could not be released; it ends with its lease", (db) =>
+          db.prepare("DELETE FROM idempotency_slots WHERE owner = ?").run(owner),
+        );
+      },
+    };
+  }
+
+  #renew(): void {
+    if (this.#held.size === 0) return;
+    const until = this.#clock.now() + leaseMs;
+    this.#write("the leases of running requests could not be renewed", (db) => {
+      const renew = db.prepare("UPDATE idempotency_slots SET until = ? WHERE owner = ?");
+      for (const owner of this.#held) renew.run(until, owner);
+    });
+  }
+
+  #sweep(): void {
+    this.#write("old idempotency slots could not be forgotten; it is tried again", (db) =>
+      db
+        .prepare(
+          `DELETE FROM idempotency_slots WHERE rowid IN
+             (SELECT rowid FROM idempotency_slots WHERE until <= ? LIMIT ?)`,
+        )
+        .run(this.#clock.now(), sweepRows),
+    );
+  }
+
+  /** Runs `work` in a transaction; undefined, and a line in the log, when the store cannot be written. */
+  #write<T>(complaint: string, work: (db: DatabaseSync) => T): T | undefined {
+    try {
+      return this.#accounts.write((db) => transaction(db, () => work(db)));
+    } catch (error) {
+      this.#log.error({ err: error }, complaint);
+      return undefined;
+    }
+  }
+}
+
+/** Why the request must not run; undefined: its slot is absent, or its time is over. */
+function findSlot(
+  db: DatabaseSync,
+  { apiKeyId, key, fingerprint }: IdempotentRequest,
+  now: number,
+): NotRun | undefined {
+  const row = db
+    .prepare("SELECT * FROM idempotency_slots WHERE api_key_id = ? AND key = ?")
+    .get(apiKeyId, key);
+  if (row === undefined || number(row, "until") <= now) return undefined;
+  const status = optionalNumber(row, "status");
+  if (status === undefined) return inFlight;
+  if (text(row, "fingerprint") !== fingerprint) return mismatch;
+  const contentType = optionalText(row, "content_type");
+  return { kind: "replay", response: { status, contentType, body: blob(row, "body") } };
+}
+
+const columns = "(api_key_id, key, fingerprint, owner, until, status, content_type, body)";
+
+function putInFlight(
+  db: DatabaseSync,
+  { apiKeyId, key, fingerprint }: IdempotentRequest,
+  owner: string,
+  until: number,
+): void {
+  db.prepare(
+    `INSERT OR REPLACE INTO idempotency_slots ${columns} VALUES (?, ?, ?, ?, ?, NULL, NULL, NULL)`,
+  ).run(apiKeyId, key, fingerprint, owner, until);
+}
+
+function putResponse(
+  db: DatabaseSync,
+  { apiKeyId, key, fingerprint }: IdempotentRequest,
+  { status, contentType, body }: StoredResponse,
+  until: number,
+): void {
+  db.prepare(
+    `INSERT OR REPLACE INTO idempotency_slots ${columns} VALUES (?, ?, ?, NULL, ?, ?, ?, ?)`,
+  ).run(apiKeyId, key, fingerprint, until, status, contentType ?? null, body);
+}
+
+function forget(db: DatabaseSync, { apiKeyId, key }: IdempotentRequest): void {
+  db.prepare("DELETE FROM idempotency_slots WHERE api_key_id = ? AND key = ?").run(apiKeyId, key);
+}
