@@ -6,15 +6,17 @@
  * only memory, unless bytes will leave before it settles (`streamed`). A response that is not streamed does not leave
  * before its charge is on disk; a crash in between leaves nothing given and nothing owed, so no intent is needed.
  */
-import type { KeyPrincipal, Workspace } from "../services/accounts.ts";
+import type { ApiKey, KeyPrincipal, Workspace } from "../services/accounts.ts";
 import type { Clock } from "../services/clock.ts";
 import type { ChargeLine, CuRefusal, Meter, Reservation } from "../services/meter.ts";
 import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
 import type { Journal } from "./journal.ts";
+import type { KeyWindows, WindowState } from "./meter.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { periodOf, type Split } from "./periods.ts";
 import { chargeText, closedBy, withPricing } from "./records.ts";
 import { OpenReservation } from "./reservation.ts";
+import type { RollingWindow } from "./windows.ts";
 
 interface MeterParts {
   readonly journal: Journal;
@@ -180,6 +182,17 @@ export class CreditMeter implements Meter {
     return { day: key?.day.sum(now) ?? 0, month: key?.month.sum(now) ?? 0, open: key?.open ?? 0 };
   }
 
+  keyWindows(key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">): KeyWindows {
+    const now = this.#now();
+    const known = this.book.findKey(key.id);
+    const open = known?.open ?? 0;
+    return {
+      day: windowState(known?.day, key.cuLimit24hMilli, open, now),
+      month: windowState(known?.month, key.cuLimit30dMilli, open, now),
+      open,
+    };
+  }
+
   workspaceUsage(workspaceId: string): Split & { periodStart: number; open: number } {
     const now = this.#now();
     const { included, purchased, overage, open } = this.#workspace(workspaceId, now);
@@ -211,6 +224,24 @@ export class CreditMeter implements Meter {
     workspace.roll(this.#periodStart(now));
     return workspace;
   }
+}
+
+function windowState(
+  window: RollingWindow | undefined,
+  limit: number | undefined,
+  open: number,
+  now: number,
+): WindowState {
+  const used = window?.sum(now) ?? 0;
+  // What fits is at most the limit less one milli-CU; a limit of 0 never has room.
+  const room = limit === undefined || limit === 0 ? Infinity : limit - 1 - open;
+  return {
+    used,
+    limit,
+    freesAt: window?.clearsAt(now, used - 1),
+    roomAt: window?.clearsAt(now, Math.max(room, 0)),
+    emptyAt: window?.clearsAt(now, 0),
+  };
 }
 
 /** Why `costMilli` does not fit. Of several scopes the one that takes longest to clear: plan, then 30d, then 24h. */

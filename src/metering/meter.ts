@@ -1,5 +1,5 @@
 /** Opens the meter: the journal brought in order after whatever happened, balances known, the thread started. */
-import type { Workspace } from "../services/accounts.ts";
+import type { ApiKey, Workspace } from "../services/accounts.ts";
 import type { Clock } from "../services/clock.ts";
 import type { Log } from "../services/log.ts";
 import type { Meter } from "../services/meter.ts";
@@ -31,6 +31,27 @@ interface KeyUsage {
   readonly open: number;
 }
 
+/** One rolling window of a key. Times are milliseconds since 1970 and hold if nothing more is charged. */
+export interface WindowState {
+  /** Milli-CU. */
+  readonly used: number;
+  /** Undefined: no limit. */
+  readonly limit: number | undefined;
+  /** When the oldest charges leave; undefined: there are none. */
+  readonly freesAt: number | undefined;
+  /** When there is room for the smallest charge again; undefined: there is now. */
+  readonly roomAt: number | undefined;
+  /** When nothing counts any more; undefined: nothing does. */
+  readonly emptyAt: number | undefined;
+}
+
+export interface KeyWindows {
+  readonly day: WindowState;
+  readonly month: WindowState;
+  /** Reserved and not settled, milli-CU: counts in both. */
+  readonly open: number;
+}
+
 /** What a workspace has drawn in the running period, milli-CU. */
 interface WorkspaceUsage {
   /** Milliseconds since 1970. */
@@ -47,6 +68,8 @@ export interface MeterService extends Meter {
   /** What is left of the balance that the workspace bought, milli-CU. */
   purchasedLeft(workspace: Workspace): number;
   keyUsage(keyId: string): KeyUsage;
+  /** How full a key's windows are and when they clear. Walks through both windows: for people, not for requests. */
+  keyWindows(key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">): KeyWindows;
   workspaceUsage(workspaceId: string): WorkspaceUsage;
   /** Resolves when all charges made until now are on disk; rejects when some could not be written. */
   flush(): Promise<void>;

@@ -42,6 +42,22 @@ export class RollingWindow {
     return this.#sum;
   }
 
+  /**
+   * When no more than `amountMilli` counts if nothing is added from `now` on (both milliseconds since 1970): the instant
+   * at which the step that it takes leaves the window. Undefined: no more counts now. Walks through the steps.
+   */
+  clearsAt(now: number, amountMilli: number): number | undefined {
+    let left = this.sum(now);
+    if (left <= amountMilli) return undefined;
+    const { stepMs, steps } = this.#shape;
+    for (let i = 0; i < this.#count; i++) {
+      const at = this.#at(i);
+      left -= this.#amounts[at] ?? 0;
+      if (left <= amountMilli) return ((this.#steps[at] ?? 0) + steps + 1) * stepMs;
+    }
+    return undefined;
+  }
+
   add(now: number, amountMilli: number): void {
     this.addToStep(Math.floor(now / this.#shape.stepMs), amountMilli);
   }

@@ -421,3 +421,36 @@ test("closing writes what there is, refuses what comes later, and may be done tw
   await assert.rejects(late.settle([line(5)]));
   assert.equal([...readUsage(dataDir)].length, 1);
 });
+
+test("a key's windows say how full they are, when there is room again and when they are empty", async (t) => {
+  const { clock, open } = meterFixture(t);
+  const meter = await open();
+  const { key } = principalOf({ key: { id: "key_1", cuLimit24hMilli: 100 } });
+  const idle = { used: 0, freesAt: undefined, roomAt: undefined, emptyAt: undefined };
+  assert.deepEqual(meter.keyWindows(key), {
+    day: { ...idle, limit: 100 },
+    month: { ...idle, limit: undefined },
+    open: 0,
+  });
+  await take(meter, principalOf({ key }), 40).settle([line(40)]);
+  clock.advance(hour);
+  await take(meter, principalOf({ key }), 60).settle([line(60)]);
+  const frees = noon + day + minute;
+  assert.deepEqual(meter.keyWindows(key).day, {
+    used: 100,
+    limit: 100,
+    freesAt: frees,
+    roomAt: frees,
+    emptyAt: frees + hour,
+  });
+  assert.equal(meter.keyWindows(key).month.roomAt, undefined);
+  clock.advance(day - hour + minute);
+  const held = take(meter, principalOf({ key }), 40);
+  const full = meter.keyWindows(key);
+  assert.equal(full.open, 40);
+  assert.equal(full.day.used, 60);
+  assert.equal(full.day.roomAt, frees + hour);
+  held.release();
+  assert.equal(meter.keyWindows(key).day.roomAt, undefined);
+  assert.equal(meter.keyWindows({ ...key, cuLimit24hMilli: 0 }).day.roomAt, undefined);
+});

@@ -103,3 +103,35 @@ test("sums agree with a list of all charges, whatever the clock does", () => {
     { numRuns: 300 },
   );
 });
+
+test("a window says when it will have cleared down to an amount", () => {
+  const window = new RollingWindow(dayWindow);
+  assert.equal(window.clearsAt(noon, 0), undefined);
+  window.add(noon, 5);
+  window.add(noon + hour, 3);
+  const now = noon + 2 * hour;
+  assert.equal(window.clearsAt(now, 8), undefined);
+  assert.equal(window.clearsAt(now, 7), noon + day + minute);
+  assert.equal(window.clearsAt(now, 3), noon + day + minute);
+  assert.equal(window.clearsAt(now, 2), noon + hour + day + minute);
+  assert.equal(window.clearsAt(now, 0), noon + hour + day + minute);
+});
+
+test("at the instant that a window names, and not before, no more than the amount counts", () => {
+  const charge = fc.record({ at: fc.nat(30 * 60), amount: fc.integer({ min: 1, max: 1_000 }) });
+  fc.assert(
+    fc.property(
+      fc.array(charge, { minLength: 1, maxLength: 60 }),
+      fc.nat(20_000),
+      (charges, most) => {
+        const window = new RollingWindow(dayWindow);
+        const sorted = charges.toSorted((a, b) => a.at - b.at);
+        for (const { at, amount } of sorted) window.add(noon + at * minute, amount);
+        const now = noon + (sorted.at(-1)?.at ?? 0) * minute;
+        const clears = window.clearsAt(now, most);
+        if (clears === undefined) return window.sum(now) <= most;
+        return window.sum(clears - 1) > most && window.sum(clears) <= most;
+      },
+    ),
+  );
+});
