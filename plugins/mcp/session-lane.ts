@@ -149,8 +149,7 @@ async function callTool(
   frame: ResultFrame,
   events: EventStream | undefined,
 ): Promise<Answer> {
-  const tool = params["name"] ?? params["tool"];
-  const input = params["arguments"] ?? params["input"] ?? {};
+  const { tool: called, input: given = {}, name: tool = called, arguments: input = given } = params;
   if (typeof tool !== "string") {
     return { text: errorText(id, invalidParams("name must be a string")) };
   }

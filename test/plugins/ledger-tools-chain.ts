@@ -11,6 +11,7 @@ import { createCatalogue, type Catalogue } from "../../src/tools/catalogue.ts";
 import { upstreamConfig } from "../ledger/fixture.ts";
 import { toolCaller, type TestCaller } from "../tools/caller.ts";
 import { fakeHost } from "./fakes.ts";
+import { address } from "./wrong-inputs.ts";
 
 /** JSON text of a result; or an error's; or why there is neither. */
 export type Said = string | { readonly error: string } | { readonly failed: NodeFailure };
@@ -71,9 +72,7 @@ export const undecoded = (reason: DecodeFailure["reason"]): DecodeFailure => ({
   reason,
 });
 
-/** The only address that the scripted decoder takes. */
-export const address = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
-
+/** Takes the one address that wrong inputs are made from. */
 function scriptedDecoder(script: DecoderScript, asked: string[]): Decoder {
   const say = <T>(what: string, said: T | undefined): Promise<T> => {
     asked.push(what);

@@ -4,7 +4,6 @@ import { describe, it } from "node:test";
 import { hash } from "../ledger/fixture.ts";
 import { toolCaller } from "../tools/caller.ts";
 import {
-  address,
   decoded,
   failureOf,
   resultOf,
@@ -13,6 +12,7 @@ import {
   type Said,
   type ToolsScript,
 } from "./ledger-tools-chain.ts";
+import { address } from "./wrong-inputs.ts";
 
 const header = (number: string, more = ""): string =>
   `{"parentHash":"${hash(6)}","number":"${number}","stateRoot":"0xaa","extrinsicsRoot":"0xbb","digest":{"logs":["0x06","0x05"]}${more}}`;

@@ -1,0 +1,217 @@
+/**
+ * What can go wrong with a call, on every transport in each of its forms: the same code everywhere, nothing charged, no
+ * node asked.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { codeOf } from "../../plugins/tool-rpc/codes.ts";
+import type { GatewayCode } from "../../src/errors.ts";
+import { otherWrongInputs, wrongLedgerInputs, type WrongInput } from "../plugins/wrong-inputs.ts";
+import { stateless, type Parsed } from "./mcp-gateway.ts";
+import { healthyNode, startRpcNode, type RpcNode } from "./rpc-node.ts";
+import {
+  pipelineOf,
+  send,
+  startToolsGateway,
+  type Answer,
+  type ToolsGateway,
+} from "./tools-gateway.ts";
+import { seen } from "./tools-plugin.ts";
+
+let node: RpcNode;
+let gateway: ToolsGateway;
+before(async () => {
+  node = await startRpcNode();
+  const tools =
+    "{ ledger-tools: { write: true } }, platform-tools, docs-search, gateway-batch, tools-plugin";
+  const upstreams = `upstreams: { ledger: { urls: "${node.url}" } }\nlists:`;
+  gateway = await startToolsGateway({
+    pipeline: pipelineOf(tools).replace("lists:", upstreams),
+    account: { capabilities: ["ledger:read", "ledger:write", "platform:read", "docs:read"] },
+  });
+});
+after(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await node[Symbol.asyncDispose]();
+});
+
+/** One form of a call. */
+interface Transport {
+  readonly name: string;
+  call(tool: string, input: unknown, key?: string): Promise<Answer>;
+  /** Code and message of the failure that an answer is; undefined when it is none. */
+  failure(body: Parsed): { readonly code: string; readonly message: string } | undefined;
+  /** The tool's result as JSON text. */
+  result(answer: Answer): string;
+}
+
+interface Sent {
+  readonly path: string;
+  readonly body: object;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const toolFailure = (result: Parsed): ReturnType<Transport["failure"]> =>
+  result.isError === true
+    ? { code: result._meta.errorCode, message: result.content[0].text }
+    : undefined;
+
+function transportOf(
+  name: string,
+  sent: (tool: string, input: unknown) => Sent,
+  more: Pick<Transport, "failure" | "result">,
+): Transport {
+  return {
+    name,
+    call(tool, input, key = gateway.key) {
+      const { path, body, headers = {} } = sent(tool, input);
+      return send(gateway, textOf(body), { path, headers, key });
+    },
+    ...more,
+  };
+}
+
+const request = (method: string, params: object): object => ({
+  jsonrpc: "2.0",
+  id: 1,
+  method,
+  params,
+});
+const asMcp = {
+  failure: ({ result }: Parsed) => toolFailure(result),
+  result: (answer: Answer) => (answer.json() as Parsed).result.content[0].text as string,
+};
+
+const transports: readonly Transport[] = [
+  transportOf(
+    "/rpc",
+    (tool, input) => ({ path: "/rpc", body: request("tools.call", { tool, params: input }) }),
+    {
+      failure({ error }: Parsed) {
+        if (error === undefined) return undefined;
+        const code: GatewayCode = error.data.errorCode;
+        assert.equal(error.code, codeOf(code));
+        return { code, message: error.message };
+      },
+      result: ({ text }) =>
+        text.slice(text.indexOf('"content":') + 10, text.indexOf(',"usedCUMilli"')),
+    },
+  ),
+  transportOf("/mcp, plain", (tool, input) => ({ path: "/mcp", body: { tool, input } }), {
+    failure: toolFailure,
+    result: (answer) => (answer.json() as Parsed).content[0].text,
+  }),
+  transportOf(
+    "/mcp, 2025-11-25",
+    (tool, input) => ({
+      path: "/mcp",
+      body: request("tools/call", { name: tool, arguments: input }),
+      headers: { "mcp-protocol-version": "2025-11-25" },
+    }),
+    asMcp,
+  ),
+  transportOf(
+    "/mcp, 2026-07-28",
+    (tool, input) => {
+      // A header holds no white space at its ends.
+      const headers = { "mcp-name": `=?base64?${Buffer.from(tool).toString("base64")}?=` };
+      const params = { name: tool, arguments: input };
+      return { path: "/mcp", ...stateless("tools/call", params, { headers }) };
+    },
+    asMcp,
+  ),
+];
+
+/** A number that a double cannot hold is infinite to whoever reads it. */
+function textOf(body: object): string {
+  const text = JSON.stringify(body, (_, value: unknown) => (value === Infinity ? "1e400" : value));
+  return text.replaceAll('"1e400"', "1e400");
+}
+
+/** What JSON cannot say stays with the catalogue's own tests. */
+const canBeSent = ({ input }: WrongInput): boolean =>
+  input !== undefined && !Object.values(Object(input)).some(Number.isNaN);
+
+async function refuses(
+  transport: Transport,
+  { tool, input, code, where }: WrongInput,
+): Promise<void> {
+  const answer = await transport.call(tool, input);
+  const about = `${tool} ${textOf({ input }).slice(0, 80)}: ${answer.text.slice(0, 300)}`;
+  assert.equal(answer.status, 200, about);
+  const failed = transport.failure(answer.json());
+  assert.equal(failed?.code, code, about);
+  const named = code === "GATEWAY_SCHEMA_VIOLATION" && where === "" ? "the input" : where;
+  assert.ok(failed.message.startsWith(named), about);
+  assert.equal(answer.headers["x-used-cu-milli"], "0", about);
+}
+
+for (const transport of transports) {
+  describe(transport.name, () => {
+    const wrong = [...wrongLedgerInputs, ...otherWrongInputs].filter(canBeSent);
+    it(`refuses ${wrong.length} wrong inputs, each with its code, for nothing and without the node`, async () => {
+      for (const one of wrong) await refuses(transport, one);
+      const probes = new Set([...Object.keys(healthyNode), "system_version"]);
+      assert.deepEqual(
+        node.calls.filter(({ method }) => !probes.has(method)),
+        [],
+      );
+    });
+
+    it("refuses a key without the capability, tool by tool", async () => {
+      const { key } = gateway.issue({ capabilities: ["inference"] });
+      const listed = (await send(gateway, textOf(request("tools.list", {})))).json() as Parsed;
+      const names: string[] = listed.result.tools.map(({ name }: { name: string }) => name);
+      const shipped = names.filter((name) => /^(ledger|platform|docs)_/.test(name));
+      assert.equal(shipped.length, 15);
+      for (const tool of shipped) {
+        const answer = await transport.call(tool, {}, key);
+        assert.equal(answer.status, 200);
+        const { code } = transport.failure(answer.json()) ?? {};
+        assert.equal(code, "GATEWAY_PERMISSION_DENIED", tool);
+        assert.equal(answer.headers["x-used-cu-milli"], "0");
+      }
+      const calls = [
+        { tool: "ledger_getHealth", params: {} },
+        { tool: "raw", params: {} },
+      ];
+      const batch = await transport.call("gateway_batch", { calls }, key);
+      const items = transport.result(batch);
+      assert.match(items, /^\[\{"tool":"ledger_getHealth","error":"GATEWAY_PERMISSION_DENIED: /);
+      assert.equal(batch.headers["x-used-cu-milli"], "100");
+    });
+
+    it("tells of a tool that throws, answers what is no JSON, or fails, and not why", async () => {
+      for (const [tool, code] of [
+        ["throws", "GATEWAY_INTERNAL_ERROR"],
+        ["cycles", "GATEWAY_INTERNAL_ERROR"],
+        ["fails", "GATEWAY_TOOL_EXECUTION_ERROR"],
+        ["away", "GATEWAY_SERVICE_UNAVAILABLE"],
+        ["lost", "GATEWAY_NOT_FOUND"],
+        ["platform_getAttestationQuote", "GATEWAY_SERVICE_UNAVAILABLE"],
+      ] as const) {
+        const answer = await transport.call(tool, {});
+        assert.equal(answer.status, 200);
+        assert.equal(transport.failure(answer.json())?.code, code);
+        assert.equal(answer.headers["x-used-cu-milli"], "0");
+        assert.ok(!answer.text.includes("secret"), answer.text);
+      }
+    });
+
+    it("carries 10 MiB whole", async () => {
+      const answer = await transport.call("large", {});
+      assert.equal(transport.result(answer), JSON.stringify("é".repeat(5 * 1024 * 1024)));
+    });
+
+    it("gives a tool that hangs up after 30 s, and charges nothing", async () => {
+      const begun = seen.hanging;
+      const sent = transport.call("hangs", {});
+      while (seen.hanging === begun) await new Promise(setImmediate);
+      gateway.clock.advance(30_000);
+      const answer = await sent;
+      const { code } = transport.failure(answer.json()) ?? {};
+      assert.equal(code, "GATEWAY_TOOL_EXECUTION_ERROR");
+      assert.equal(answer.headers["x-used-cu-milli"], "0");
+    });
+  });
+}
