@@ -8,8 +8,17 @@ import type { Counter, Family, Gauge, Histogram, Metrics } from "./services/metr
 export interface RenderedMetrics extends Metrics {
   /** Everything in the text exposition format. */
   render(): Promise<string>;
+  /** What a family holds now, a histogram as its buckets, sum and count; empty while nothing has declared it. */
+  read(name: string): readonly ReadSample[];
   /** Media type of what `render` gives. */
   readonly contentType: string;
+}
+
+/** One number of a family: its own name, or that with `_bucket`, `_sum` or `_count` behind it. */
+export interface ReadSample {
+  readonly metricName: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
 }
 
 export function createMetrics(): RenderedMetrics {
@@ -50,6 +59,7 @@ export function createMetrics(): RenderedMetrics {
         ),
       ),
     render: async () => `${await registry.metrics()}\n${await ofProcess.metrics()}`,
+    read: (name) => families.get(name)?.get().values ?? [],
     contentType: registry.contentType,
   } satisfies RenderedMetrics;
 }
@@ -180,7 +190,11 @@ class SeriesFamily<S extends Series> implements Family<string, S> {
   }
 
   /** What prom-client's registry reads when it renders. */
-  get(): object {
+  get(): {
+    readonly name: string;
+    readonly values: readonly ReadSample[];
+    [more: string]: unknown;
+  } {
     const values = [...this.#series.values()].flatMap(({ labels, series }) =>
       series.samples().map(({ suffix, le, value }) => ({
         metricName: this.name + suffix,

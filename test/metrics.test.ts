@@ -143,3 +143,23 @@ test("two gateways of one process keep their numbers apart, and share the proces
 test("the media type is the text exposition format's", () => {
   assert.equal(createMetrics().contentType, "text/plain; version=0.0.4; charset=utf-8");
 });
+
+test("what a family holds can be read without its text, and is what the text says", async () => {
+  const metrics = createMetrics();
+  assert.deepEqual(metrics.read("sluice_things_total"), []);
+  metrics.counter("sluice_things_total", "Things.", ["kind"]).with({ kind: "a" }).add(3);
+  metrics.histogram("sluice_seconds", "Time.", [1]).with({}).observe(0.5);
+  assert.deepEqual(metrics.read("sluice_things_total"), [
+    { metricName: "sluice_things_total", labels: { kind: "a" }, value: 3 },
+  ]);
+  assert.deepEqual(
+    metrics.read("sluice_seconds").map(({ metricName, value }) => [metricName, value]),
+    [
+      ["sluice_seconds_bucket", 1],
+      ["sluice_seconds_bucket", 1],
+      ["sluice_seconds_sum", 0.5],
+      ["sluice_seconds_count", 1],
+    ],
+  );
+  assert.match(await metrics.render(), /^sluice_things_total\{kind="a"\} 3$/m);
+});

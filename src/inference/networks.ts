@@ -7,9 +7,19 @@ import type {
   Offer,
 } from "../services/networks.ts";
 
+/** A worker as an operator sees it. */
+export interface WorkerStatus {
+  readonly id: string;
+  readonly listed: { readonly model: string; readonly state: string };
+  /** May get requests. */
+  readonly offered: boolean;
+  /** It failed and is left out for a while. */
+  readonly resting: boolean;
+  readonly inFlight: number;
+}
+
 /** One network that is open: what `Network` is, and what stands in for it where nothing is asked. */
-export interface OpenNetwork {
-  readonly name: string;
+export interface OpenNetwork extends StreamNetwork {
   /** By id, in a stable order. */
   readonly models: ReadonlyMap<string, Offer & { readonly entry: ModelEntry }>;
   /** What it would list with these overrides, by id, in the place of those that are stored. */
@@ -18,6 +28,8 @@ export interface OpenNetwork {
   readonly read: boolean;
   /** Whether a worker could be asked now. */
   readonly ready: boolean;
+  /** As it lists them now; absent: nothing is known of single workers. */
+  readonly workers?: Iterable<WorkerStatus>;
   /** Resolves when workers, prices and rate have been asked for once. */
   readonly settled: Promise<void>;
   /** Running requests go on. */

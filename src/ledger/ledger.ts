@@ -7,7 +7,7 @@ import type { Metrics } from "../services/metrics.ts";
 import { ownBody, type Body } from "./body.ts";
 import { Calls } from "./calls.ts";
 import type { Waiter } from "./flight.ts";
-import type { NodeFailure, NodePool } from "./node.ts";
+import type { NodeFailure, NodePool, NodeStatus } from "./node.ts";
 import { readRpc } from "./rpc.ts";
 import { createInternal, createWhitelist } from "./whitelist.ts";
 
@@ -16,6 +16,8 @@ export interface LedgerService extends Ledger {
   readonly ready: boolean;
   /** Resolves when it is known which nodes are usable; never rejects. Calls before that go to the first node alone. */
   readonly settled: Promise<void>;
+  /** Its nodes, as an operator sees them. */
+  nodes(): readonly NodeStatus[];
   /** Ends the pool; calls in flight fail. */
   close(): Promise<void>;
 }
@@ -47,6 +49,7 @@ export function openLedger({ upstream, pool, metrics }: LedgerParts): LedgerServ
     settled: pool.firstProbe,
     rpc: (body): LedgerRpc => readRpc(body, calls, batchParallel),
     call: (method, params, options) => callOnce(calls, method, params, options?.signal),
+    nodes: () => pool.status?.() ?? [],
     close: () => pool.close(),
   };
 }

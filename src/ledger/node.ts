@@ -30,6 +30,18 @@ export interface NodeRequest {
   failed(reason: NodeFailure): void;
 }
 
+/** A node as an operator sees it. */
+export interface NodeStatus {
+  /** Host and port. */
+  readonly node: string;
+  /** Why it is left out; undefined: it is usable. */
+  readonly complaint: string | undefined;
+  /** Block numbers it said last. */
+  readonly best: number | undefined;
+  readonly finalized: number | undefined;
+  readonly inFlight: number;
+}
+
 /** A pool of nodes; a single scripted one in tests. */
 export interface NodePool {
   /** Sends one call. Never throws. There is no way to take it back: it ends by its answer or by the pool's time limits. */
@@ -50,5 +62,7 @@ export interface NodePool {
   readonly ready: boolean;
   /** Resolves when every node has been probed once, well or not; never rejects. */
   readonly firstProbe: Promise<void>;
+  /** Absent: nothing is known of single nodes. */
+  status?(): readonly NodeStatus[];
   close(): Promise<void>;
 }

@@ -6,6 +6,7 @@
 import type { Config, Fault } from "../config/config.ts";
 import { orderFaults } from "../config/fault.ts";
 import type { OpenNetwork } from "../inference/networks.ts";
+import type { NodeStatus } from "../ledger/node.ts";
 import type { Ledger, Plugin } from "../plugin.ts";
 import { Builder } from "./builder.ts";
 import type { CompiledRoute } from "./compile.ts";
@@ -14,6 +15,12 @@ import { createRouter, type Router } from "./router.ts";
 import type { Services } from "./services.ts";
 import { settle } from "./settle.ts";
 import type { CoreMetrics } from "./stats.ts";
+
+/** A plain upstream; `members` are its urls. */
+interface OpenUpstream {
+  readonly ready: boolean;
+  readonly members: readonly { readonly url: URL; readonly isUnreachable: boolean }[];
+}
 
 export interface Generation {
   /** Counts up with every successful load. */
@@ -24,9 +31,12 @@ export interface Generation {
   readonly unmatched: CompiledRoute;
   readonly routes: readonly CompiledRoute[];
   /** Node pools in use, by upstream name. */
-  readonly ledgers: ReadonlyMap<string, Ledger & { readonly ready: boolean }>;
+  readonly ledgers: ReadonlyMap<
+    string,
+    Ledger & { readonly ready: boolean; nodes?(): readonly NodeStatus[] }
+  >;
   /** Plain upstreams in use, by name. */
-  readonly upstreams: ReadonlyMap<string, { readonly ready: boolean }>;
+  readonly upstreams: ReadonlyMap<string, OpenUpstream>;
   /** Inference networks in use. */
   readonly networks: readonly OpenNetwork[];
   readonly parts: HandOver;

@@ -5,7 +5,7 @@
 import type { Clock } from "../../services/clock.ts";
 import type { Log } from "../../services/log.ts";
 import type { Metrics } from "../../services/metrics.ts";
-import type { NodePool, NodeRequest } from "../node.ts";
+import type { NodePool, NodeRequest, NodeStatus } from "../node.ts";
 import { Call } from "./call.ts";
 import type { Failure } from "./failure.ts";
 import { othersMayKnow } from "./node-error.ts";
@@ -23,17 +23,6 @@ export interface PoolOptions {
   readonly metrics: Metrics;
   /** Cheap calls of one turn ride as one batch over HTTP (default true). */
   readonly merge?: boolean;
-}
-
-/** A node as an operator sees it. */
-interface NodeStatus {
-  /** Host and port. */
-  readonly node: string;
-  /** Why it is left out; undefined: it is usable. */
-  readonly complaint: string | undefined;
-  readonly best: number | undefined;
-  readonly finalized: number | undefined;
-  readonly inFlight: number;
 }
 
 export interface OpenPool extends NodePool {
