@@ -274,8 +274,11 @@ export interface StepHooks {
   responseHeaders?(x: Exchange, head: ResponseHead): Awaitable<void>;
   /** Returns a replacement or nothing. The chunk is borrowed: never kept after the call. */
   responseChunk?(x: Exchange, chunk: Uint8Array): Uint8Array | void;
-  /** Runs before the last byte leaves. A Reply replaces the answer if no byte has left, else the exchange is cut. */
-  responseEnd?(x: Exchange): Awaitable<Reply | void>;
+  /**
+   * Runs before the last byte leaves. A Reply replaces the answer if no byte has left, else the exchange is cut. `outcome`
+   * is there where the answer itself says that it is not whole.
+   */
+  responseEnd?(x: Exchange, outcome?: Reply["outcome"]): Awaitable<Reply | void>;
   settled?(x: Exchange, outcome: Outcome): void;
   /** Ends timers and connections. Runs when no exchange uses the plugin any more. */
   stop?(): Awaitable<void>;

@@ -69,13 +69,21 @@ export default defineStep<Options>({
         return undefined;
       },
       settled(x) {
-        // Only an answered 401 tells a guesser anything; what a limit refused before it told nothing.
-        if (x.sent.code !== "GATEWAY_UNAUTHORIZED" || !isGuess(x.get("principal"))) return;
+        if (!telling.has(x.sent.code) || !isGuess(x.get("principal"))) return;
         void failedKeys.count(x.request.address);
       },
     };
   },
 });
+
+/**
+ * Only an answer that judges the key tells a guesser anything: the 401, and the 400 of an idempotency key that no valid key
+ * came with. What a limit refused before them told nothing.
+ */
+const telling: ReadonlySet<string | undefined> = new Set([
+  "GATEWAY_UNAUTHORIZED",
+  "GATEWAY_INVALID_IDEMPOTENCY_KEY",
+]);
 
 /** A well-formed key that opens nothing: unknown, revoked or another environment's. An expired one was no guess. */
 function isGuess(principal: Principal): boolean {

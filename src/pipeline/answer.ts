@@ -82,7 +82,7 @@ function endOfReply(x: LiveExchange, head: LiveResponseHead, body: Body, from: n
     let result: Reply | void | Promise<Reply | void>;
     const since = startTime(x);
     try {
-      result = step.hooks.responseEnd(x);
+      result = step.hooks.responseEnd(x, x.forcedOutcome);
     } catch (error) {
       if (!forgiven(x, step, error)) throw error;
       continue;

@@ -130,7 +130,7 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   /** Steps whose `when` does not hold; undefined on routes without conditions. */
   skipped: ReadonlySet<number> | undefined = undefined;
   /** Set where the response's end alone does not tell. */
-  forcedOutcome: Outcome | undefined = undefined;
+  forcedOutcome: "upstreamFailed" | "timedOut" | undefined = undefined;
   repliedByStep = false;
   /** Of the step whose reply is sent; the surface's own is below all of them. */
   repliedDepth = Infinity;

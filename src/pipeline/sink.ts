@@ -159,7 +159,7 @@ class ResponseSink implements Sink {
       if (step.depth >= x.entered || x.skips(step.depth)) continue;
       const since = startTime(x);
       try {
-        const reply = await step.hooks.responseEnd(x);
+        const reply = await step.hooks.responseEnd(x, x.forcedOutcome);
         stopTime(x, step.depth, since);
         if (reply !== undefined && !shadowed(x, step, reply)) return false;
       } catch (error) {

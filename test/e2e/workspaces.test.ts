@@ -257,7 +257,7 @@ test("the shipped routes: who may not is told so in the right order, and nothing
   const text = { body, headers: { "content-type": "text/plain" } };
   assert.deepEqual(await code(admin.key, `${own}/upgrade`, text), [415, invalid]);
   const large = { body: `{"plan":"${"x".repeat(1024 * 1024)}"}` };
-  assert.deepEqual(await code(admin.key, `${own}/upgrade`, large), [413, invalid]);
+  assert.deepEqual(await code(admin.key, `${own}/upgrade`, large), [400, invalid]);
   const wrong = { body: '{"plan":"gold"}' };
   const violation = [400, "GATEWAY_SCHEMA_VIOLATION"];
   assert.deepEqual(await code(admin.key, `${own}/upgrade`, wrong), violation);

@@ -1,0 +1,89 @@
+/**
+ * Step `idempotency`: a request that is sent again under its Idempotency-Key runs once, and is answered again with the
+ * stored response (gateway.md, "States and transitions"; decisions.md section 11).
+ */
+import { hash } from "node:crypto";
+import { defineStep, refuse, type Principal } from "sluice-gateway/plugin";
+import { Attempt } from "./attempt.ts";
+import { isIdempotencyKey, mostKeyChars } from "./key.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    principal: Principal;
+    idempotency: Attempt;
+  }
+}
+
+interface Options {
+  readonly prefix?: string;
+}
+
+/** gateway.md, "Idempotency". */
+const bodyBytes = 1024 * 1024;
+
+/** They change nothing that could be changed twice (RFC 9110 section 9.2.1). */
+const safeMethods: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS", "TRACE"]);
+
+export default defineStep<Options>({
+  name: "idempotency",
+  description:
+    "Runs a request once for its Idempotency-Key, and replays the response for 24 hours.",
+  options: {
+    type: "object",
+    properties: {
+      prefix: {
+        description: "What an Idempotency-Key starts with (gateway_).",
+        type: "string",
+        pattern: "^[\\x21-\\x7e]{0,64}$",
+      },
+    },
+    additionalProperties: false,
+  },
+  needs: { principal: "requestHeaders" },
+  provides: { idempotency: "requestHeaders" },
+  start({ prefix = "gateway_" }, host) {
+    const malformed = refuse("GATEWAY_INVALID_IDEMPOTENCY_KEY", {
+      message: `an idempotency key starts with ${JSON.stringify(prefix)} and has at most ${mostKeyChars} visible ASCII characters`,
+    });
+    const keyless = refuse("GATEWAY_INVALID_IDEMPOTENCY_KEY", {
+      message: "an idempotency key needs a valid api key",
+    });
+    return {
+      bodyBytes,
+      tooLargeStatus: 400,
+      requestHeaders(x) {
+        const key = x.request.headers["idempotency-key"];
+        if (key === undefined || safeMethods.has(x.request.method)) return undefined;
+        if (!isIdempotencyKey(key, prefix)) return malformed;
+        const principal = x.get("principal");
+        if (principal.kind === "anonymous") return keyless;
+        x.set("idempotency", new Attempt(host, principal.key.id, key));
+        return undefined;
+      },
+      requestBody(x, body) {
+        const attempt = x.peek("idempotency");
+        if (attempt === undefined) return;
+        const { method, target } = x.request;
+        // Neither method nor target holds a space or a line's end: no other request has the same text.
+        const head = Buffer.from(`${method} ${target}\n`);
+        attempt.fingerprint = hash("sha256", Buffer.concat([head, body]));
+      },
+      around(x, surface) {
+        const attempt = x.peek("idempotency");
+        return attempt === undefined ? surface.answer() : attempt.run(surface);
+      },
+      responseHeaders(x, head) {
+        if (head.streamed) x.peek("idempotency")?.streams(head);
+      },
+      responseChunk(x, chunk) {
+        x.peek("idempotency")?.keep(chunk);
+      },
+      responseEnd(x, outcome) {
+        if (outcome === undefined) x.peek("idempotency")?.streamed();
+      },
+      settled(x) {
+        x.peek("idempotency")?.release();
+      },
+    };
+  },
+});
