@@ -5,7 +5,7 @@
 import type { Accounts, Environment } from "./services/accounts.ts";
 import type { Clock } from "./services/clock.ts";
 import type { Decoder } from "./services/decoder.ts";
-import type { Evidence } from "./services/evidence.ts";
+import type { Evidence, EvidenceSource } from "./services/evidence.ts";
 import type { Idempotency } from "./services/idempotency.ts";
 import type { JsonRpcBody } from "./services/json.ts";
 import type { Ledger } from "./services/ledger.ts";
@@ -36,8 +36,11 @@ export interface Host {
   readonly claims: Claims;
   /** The inference networks; empty where none is configured. */
   readonly networks: Networks;
-  /** Who attests what this deployment runs on; undefined where nobody does. */
-  readonly evidence: Evidence | undefined;
+  /**
+   * Who attests what this deployment runs on, one for each source and process. Throws for one that must not be used here (a
+   * simulation in prod), which keeps the plugin from starting; whether there is a platform shows when it is asked.
+   */
+  evidence(source: EvidenceSource): Evidence;
   /** Sluice's own version, as in its package.json. */
   readonly version: string;
   /** Reads a JSON-RPC 2.0 body strictly, a call or a batch of at most `maxItems`, and makes values of nothing in it. */

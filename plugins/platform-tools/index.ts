@@ -3,8 +3,11 @@ import {
   defineTools,
   toolFailure,
   type Evidence,
+  type EvidenceSource,
   type ModelEntry,
   type Networks,
+  type Quote,
+  type QuoteFailure,
   type Tool,
   type ToolFailure,
 } from "sluice-gateway/plugin";
@@ -12,13 +15,56 @@ import {
 /** gateway.md, "Tools": 0.1 CU each. */
 const priceMilli = 100;
 
-export default defineTools({
+export interface PlatformToolsOptions {
+  readonly evidence?: {
+    readonly kind: EvidenceSource;
+    readonly binding: Quote["binding"];
+  };
+}
+
+export default defineTools<PlatformToolsOptions>({
   name: "platform-tools",
   description: "Adds platform_listModels and platform_getAttestationQuote.",
-  start: (_, { networks, evidence }) => ({
-    tools: [listModels(networks), getAttestationQuote(evidence)],
-  }),
+  options: {
+    type: "object",
+    properties: {
+      evidence: {
+        type: "object",
+        description: "Who makes attestation quotes; absent: nobody, and the tool says so.",
+        properties: {
+          kind: {
+            type: "string",
+            enum: ["auto", "tdx", "sev-snp", "dstack", "simulated"],
+            description: "The platform; auto: whatever this machine has, never a simulation.",
+          },
+          binding: {
+            type: "string",
+            enum: ["raw", "hashed"],
+            default: "raw",
+            description:
+              "hashed: quotes carry a hash of the bytes asked for. Needed where the same TD also has an RA-TLS identity, whose quotes could else be asked for here.",
+          },
+        },
+        required: ["kind"],
+        additionalProperties: false,
+      },
+    },
+    additionalProperties: false,
+  },
+  start({ evidence }, host) {
+    const attestation = evidence && {
+      evidence: host.evidence(evidence.kind),
+      binding: evidence.binding,
+    };
+    return { tools: [listModels(host.networks), getAttestationQuote(attestation)] };
+  },
 });
+
+/** Who attests, and how what callers ask for is bound. */
+interface Attestation {
+  readonly evidence: Evidence;
+  readonly binding: Quote["binding"];
+}
 
 function listModels(networks: Networks): Tool<{ readonly network?: string }> {
   return {
@@ -54,7 +100,7 @@ function shown(model: ModelEntry): object {
 }
 
 function getAttestationQuote(
-  evidence: Evidence | undefined,
+  attestation: Attestation | undefined,
 ): Tool<{ readonly report_data?: string }> {
   return {
     name: "platform_getAttestationQuote",
@@ -75,25 +121,35 @@ function getAttestationQuote(
     capability: "platform:read",
     annotations: { title: "Attestation quote", readOnlyHint: true },
     async call({ report_data }, { signal }) {
-      if (evidence === undefined) return notConfigured;
+      if (attestation === undefined) return notConfigured;
+      const { evidence, binding } = attestation;
       const bytes = report_data === undefined ? undefined : Buffer.from(report_data, "hex");
-      const made = await evidence.quote(bytes, signal);
+      const made = await evidence.quote(bytes, signal, binding);
       if (made.kind === "failed") return failures[made.reason];
-      const { quote, imageHash, reportData, binding, teeType, simulated } = made.quote;
-      return { ok: true, value: { quote, imageHash, reportData, binding, teeType, simulated } };
+      return { ok: true, value: shownQuote(made.quote) };
     },
   };
+}
+
+function shownQuote(made: Quote): object {
+  const { quote, imageHash, reportData, binding, preimage, teeType, simulated } = made;
+  const hashed = preimage === undefined ? {} : { preimage };
+  return { quote, imageHash, reportData, binding, ...hashed, teeType, simulated };
 }
 
 const notConfigured = toolFailure(
   "GATEWAY_SERVICE_UNAVAILABLE",
   "no evidence provider is configured on this deployment",
 );
-const failures: Readonly<Record<"unavailable" | "timeout" | "aborted", ToolFailure>> = {
+const failures: Readonly<Record<QuoteFailure, ToolFailure>> = {
   unavailable: toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "the evidence provider is unavailable"),
   timeout: toolFailure(
     "GATEWAY_TOOL_EXECUTION_ERROR",
     "the evidence provider did not answer in time",
   ),
   aborted: toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the caller has left"),
+  reserved: toolFailure(
+    "GATEWAY_INVALID_PARAMS",
+    "report_data must not start with the bytes of CSTRM1RD: they are kept for sessions of the encrypted stream",
+  ),
 };

@@ -1,4 +1,5 @@
 /** What outlives a generation and every plugin's `host` draws on. */
+import type { EvidenceService } from "../confidential/evidence/evidence-service.ts";
 import type { NetworkConfig, UpstreamConfig } from "../config/config.ts";
 import type { OpenNetwork, StoreOverrides } from "../inference/networks.ts";
 import type {
@@ -6,7 +7,6 @@ import type {
   Claims,
   Clock,
   Decoder,
-  Evidence,
   Idempotency,
   Ledger,
   Log,
@@ -26,8 +26,7 @@ export interface Services {
   readonly meter: Meter;
   readonly seal: Seal;
   readonly claims: Claims;
-  /** Absent: nobody attests. */
-  readonly evidence?: Evidence;
+  readonly evidence: EvidenceService;
   openLedger(upstream: UpstreamConfig): Ledger & {
     readonly ready: boolean;
     /** Resolves when it is known which nodes are usable. Absent: there is nothing to wait for. */

@@ -13,6 +13,7 @@ import type {
   Networks,
   Tools,
 } from "../plugin.ts";
+import { simulatedRefusal } from "../confidential/evidence/open-provider.ts";
 import { createNetworks, type OpenNetwork } from "../inference/networks.ts";
 import { createForwarder } from "../stream/forward.ts";
 import { readRequest } from "../stream/json/request.ts";
@@ -81,7 +82,12 @@ export class Supply {
       get networks() {
         return noteNetworks();
       },
-      evidence,
+      evidence: (source) => {
+        if (source === "simulated" && !this.#config.simulatedAllowed) {
+          throw new Error(simulatedRefusal);
+        }
+        return evidence.evidence(source);
+      },
       version,
       readJsonRpc: readRequest,
       folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",

@@ -4,6 +4,8 @@
  */
 import { systemClock } from "../clock.ts";
 import { openComputePool } from "../compute/pool.ts";
+import { fault } from "../confidential/fault.ts";
+import type { EvidenceService } from "../confidential/evidence/evidence-service.ts";
 import type { Fault } from "../config/config.ts";
 import { orderFaults } from "../config/fault.ts";
 import { createDecoder } from "../ledger/decode/decoder.ts";
@@ -45,6 +47,11 @@ const inertWorkspaces: Workspaces = {
   usage: () => Promise.resolve(unavailable),
 };
 
+const inertEvidence: EvidenceService = {
+  evidence: () => ({ quote: () => Promise.resolve({ kind: "failed", reason: "unavailable" }) }),
+  provider: () => Promise.resolve(fault("ATTESTATION_UNAVAILABLE", "a trial attests nothing")),
+};
+
 /** No request reaches a trial, so that what these answer never matters. */
 function inertServices(): Services {
   const metrics = createMetrics();
@@ -58,6 +65,7 @@ function inertServices(): Services {
     meter: { reserve: () => ({ kind: "unavailable" }) },
     seal: createSeal("trial"),
     claims: { claim: () => false, has: () => false },
+    evidence: inertEvidence,
     openLedger: (upstream) => ({
       methods: createWhitelist(upstream),
       internal: (name) => ({ name, params: [], cuMilli: 0 }),

@@ -5,6 +5,7 @@ import { openIdempotency } from "../accounts/idempotency.ts";
 import { replaceOverrides } from "../accounts/model-overrides.ts";
 import { createWorkspaces } from "../accounts/workspaces-service.ts";
 import { openComputePool } from "../compute/pool.ts";
+import { createEvidenceService } from "../confidential/evidence/evidence-service.ts";
 import type { Config } from "../config/config.ts";
 import { createEnclaveRecords } from "../inference/enclave/transport.ts";
 import { Network } from "../inference/network.ts";
@@ -35,7 +36,7 @@ export async function openServices(
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   stack: AsyncDisposableStack,
 ): Promise<OpenServices> {
-  const { environment, plans, secret } = config;
+  const { environment, plans, secret, simulatedAllowed } = config;
   const { data: dataDir } = config.store;
   const { durability } = config.metering;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -67,6 +68,7 @@ export async function openServices(
     idempotency,
     meter,
     claims,
+    evidence: createEvidenceService({ clock, log, simulatedAllowed }),
     seal: createSeal(secret ?? keptSecret(dataDir)),
     openLedger(upstream) {
       const shared = { upstream, clock, log, metrics };

@@ -1,4 +1,5 @@
 /** Serves hand-made steps and surfaces on a real port, without a file, a store or an upstream. */
+import { createEvidenceService } from "../../src/confidential/evidence/evidence-service.ts";
 import { request, type IncomingHttpHeaders } from "node:http";
 import type { Config, RouteConfig, ServerConfig, StepUse } from "../../src/config/config.ts";
 import {
@@ -141,6 +142,7 @@ function testServices(log: Log): Services {
     meter: { reserve: () => ({ kind: "unavailable" }) },
     seal: createSeal("test"),
     claims: { claim: () => false, has: () => false },
+    evidence: createEvidenceService({ clock: systemClock, log, simulatedAllowed: false }),
     openLedger: () => {
       throw new Error("no node in this test");
     },

@@ -61,7 +61,9 @@ export function fakeHost(more: Partial<Host> = {}): Host {
       override: () => undefined,
       find: () => undefined,
     },
-    evidence: undefined,
+    evidence: () => ({
+      quote: () => Promise.resolve({ kind: "failed", reason: "unavailable" }),
+    }),
     version: "1.2.3",
     readJsonRpc: readRequest,
     ledger: () => undefined,

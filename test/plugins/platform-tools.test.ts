@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import platformTools from "../../plugins/platform-tools/index.ts";
+import { createEvidenceService } from "../../src/confidential/evidence/evidence-service.ts";
 import type { Evidence, ModelEntry, Networks, Quote, ToolOutcome } from "../../src/plugin.ts";
 import { bench, caller, type Bench } from "../tools/fixture.ts";
 import { fakeHost } from "./fakes.ts";
@@ -18,8 +19,23 @@ const classic: ModelEntry = {
   cachedPriceCUMilli: 1,
 };
 
-async function start(services: { networks?: Networks; evidence?: Evidence }): Promise<Bench> {
-  const { tools } = await platformTools.start({}, fakeHost(services));
+interface Services {
+  readonly networks?: Networks;
+  readonly evidence?: Evidence;
+  readonly binding?: Quote["binding"];
+}
+
+async function start({ networks, evidence, binding = "raw" }: Services): Promise<Bench> {
+  const host = fakeHost({
+    ...(networks && { networks }),
+    evidence(source) {
+      assert.equal(source, "tdx");
+      assert.ok(evidence);
+      return evidence;
+    },
+  });
+  const options = evidence && { evidence: { kind: "tdx", binding } as const };
+  const { tools } = await platformTools.start(options ?? {}, host);
   return bench(...tools);
 }
 
@@ -113,10 +129,10 @@ describe("platform_getAttestationQuote", () => {
   });
 
   it("binds 64 bytes of either spelling, or none, and answers what the provider made", async () => {
-    const asked: (Uint8Array | undefined)[] = [];
+    const asked: unknown[] = [];
     const evidence: Evidence = {
-      quote(reportData) {
-        asked.push(reportData);
+      quote(reportData, _, binding) {
+        asked.push([reportData, binding]);
         return Promise.resolve({ kind: "quote", quote });
       },
     };
@@ -125,13 +141,20 @@ describe("platform_getAttestationQuote", () => {
     assert.deepEqual(contentOf(outcome), quote);
     assert.equal(outcome.ok && outcome.usedCUMilli, 100);
     await b.call("platform_getAttestationQuote", { report_data: "aB".repeat(64) }, able());
-    assert.deepEqual(asked, [undefined, Buffer.alloc(64, 0xab)]);
+    const hashing = await start({ evidence, binding: "hashed" });
+    await hashing.call("platform_getAttestationQuote", {}, able());
+    assert.deepEqual(asked, [
+      [undefined, "raw"],
+      [Buffer.alloc(64, 0xab), "raw"],
+      [undefined, "hashed"],
+    ]);
   });
 
   for (const [reason, code] of [
     ["unavailable", "GATEWAY_SERVICE_UNAVAILABLE"],
     ["timeout", "GATEWAY_TOOL_EXECUTION_ERROR"],
     ["aborted", "GATEWAY_TOOL_EXECUTION_ERROR"],
+    ["reserved", "GATEWAY_INVALID_PARAMS"],
   ] as const) {
     it(`tells a provider's failure (${reason}) without its words`, async () => {
       const evidence: Evidence = { quote: () => Promise.resolve({ kind: "failed", reason }) };
@@ -143,6 +166,23 @@ describe("platform_getAttestationQuote", () => {
       assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
     });
   }
+
+  it("makes quotes of a simulation, which the answer says, and whose bytes can be checked", async () => {
+    const { clock, log } = fakeHost();
+    const service = createEvidenceService({ clock, log, simulatedAllowed: true });
+    const b = await start({ evidence: service.evidence("simulated") });
+    const input = { report_data: "ab".repeat(64) };
+    const made = contentOf(await b.call("platform_getAttestationQuote", input, able())) as Quote;
+    assert.equal(made.teeType, "simulated");
+    assert.equal(made.simulated, true);
+    assert.equal(made.binding, "raw");
+    assert.equal(made.reportData, input.report_data);
+    assert.equal("preimage" in made, false);
+    assert.match(made.imageHash, /^[0-9a-f]{64}$/);
+    const reserved = `${Buffer.from("CSTRM1RD").toString("hex")}${"00".repeat(56)}`;
+    const refused = await b.call("platform_getAttestationQuote", { report_data: reserved }, able());
+    assert.equal(codeOf(refused), "GATEWAY_INVALID_PARAMS");
+  });
 
   const wrong: readonly unknown[] = [
     { report_data: "" },

@@ -1,0 +1,56 @@
+/** One JSON request to an HTTP server on a Unix socket, as dstack's agent is asked. */
+import { request } from "node:http";
+
+const timeoutMs = 15_000;
+const mostBytes = 4 * 1024 * 1024;
+
+/** The answer parsed; undefined when there was none, it was no JSON, or its status was not 200. Never rejects. */
+export function askSocket(
+  socketPath: string,
+  path: string,
+  body: object,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  const fail = (): void => resolve(undefined);
+  const text = JSON.stringify(body);
+  const asked = request(
+    {
+      socketPath,
+      path,
+      method: "POST",
+      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+      headers: {
+        host: "dstack",
+        "content-type": "application/json",
+        "content-length": Buffer.byteLength(text),
+      },
+    },
+    (response) => {
+      const pieces: Buffer[] = [];
+      let bytes = 0;
+      response.on("data", (piece: Buffer) => {
+        bytes += piece.length;
+        if (bytes > mostBytes) response.destroy();
+        else pieces.push(piece);
+      });
+      response.on("end", () => {
+        resolve(response.statusCode === 200 ? parse(Buffer.concat(pieces)) : undefined);
+      });
+      // After `end` it changes nothing.
+      response.on("close", fail);
+      response.on("error", fail);
+    },
+  );
+  asked.on("error", fail);
+  asked.end(text);
+  return promise;
+}
+
+function parse(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}
