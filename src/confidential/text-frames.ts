@@ -117,8 +117,17 @@ function readText(value: unknown): Bytes | undefined {
   return typeof value === "string" ? fromBase64Url(value) : undefined;
 }
 
-/** OpenAI's `usage` of a report. */
-export function usageOf(tokens: ReportTokens): object {
+/** OpenAI's `usage`. */
+export interface OpenAiUsage {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly total_tokens: number;
+  readonly prompt_tokens_details: { readonly cached_tokens: number };
+  readonly completion_tokens_details: { readonly reasoning_tokens: number };
+}
+
+/** As it stands in a report. */
+export function usageOf(tokens: ReportTokens): OpenAiUsage {
   const { prompt, completion, cached, reasoning } = tokens;
   return {
     prompt_tokens: prompt,

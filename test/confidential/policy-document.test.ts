@@ -40,7 +40,7 @@ const written = {
 
 function read(value: unknown): ConfidentialPolicy {
   const policy = readPolicy(value);
-  assert.ok(typeof policy !== "string", String(policy));
+  assert.ok(typeof policy !== "string", JSON.stringify(policy));
   return policy;
 }
 

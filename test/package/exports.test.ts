@@ -5,6 +5,7 @@ import manifest from "../../package.json" with { type: "json" };
 test("the package exports what is promised, and nothing else", async () => {
   assert.deepEqual(manifest.exports, {
     "./plugin": "./src/plugin.ts",
+    "./client": "./src/client/client.ts",
     "./testing": "./src/testing/gateway.ts",
     "./package.json": "./package.json",
   });
@@ -14,9 +15,16 @@ test("the package exports what is promised, and nothing else", async () => {
     "defineSurface",
     "defineTools",
     "modelList",
+    "modelListSchema",
     "parseTime",
     "redact",
     "refuse",
     "toolFailure",
+  ]);
+  assert.deepEqual(Object.keys(await import("sluice-gateway/client")).toSorted(), [
+    "ConfidentialError",
+    "connect",
+    "createClientMemory",
+    "recomputeCost",
   ]);
 });

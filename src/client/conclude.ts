@@ -1,0 +1,100 @@
+/** What the client makes of an answer's end: its own verdict over the report, and the cost reckoned again. */
+import { toBase64Url } from "../confidential/layout.ts";
+import { judgeReport } from "../confidential/report-verdict.ts";
+import type { ReportVerdict, SignedReport } from "../confidential/report-verdict.ts";
+import { usageOf } from "../confidential/text-frames.ts";
+import type { DoneFrame } from "../confidential/text-frames.ts";
+import type { FinalAnswer } from "./answer.ts";
+import { readPricing, recomputeCost } from "./cost.ts";
+import type { StreamPricing } from "./cost.ts";
+import type { OpenSession } from "./attempt.ts";
+import type { Settings } from "./options.ts";
+import { webSuite } from "./web-crypto.ts";
+
+/** What the last frame says, which the enclave sealed. */
+export interface Final {
+  readonly finishReason: string;
+  readonly error: string | undefined;
+}
+
+/** After the last frame and `done`. */
+export async function conclude(
+  open: OpenSession,
+  settings: Settings,
+  done: DoneFrame,
+  { finishReason, error }: Final,
+): Promise<FinalAnswer> {
+  const { report: bytes, sig, usage, usedCuMilli } = done;
+  const signedReport =
+    bytes === undefined || sig === undefined ? undefined : { report: bytes, sig };
+  const verdict = limitCoefficient(await judge(open, settings, done, signedReport), settings);
+  const { verified, unverifiedReason, checks, report } = verdict;
+  const pricing = readPricing(done.pricing);
+  return {
+    // The parts as told; total_tokens is what was told, too.
+    usage: {
+      ...usageOf(usage),
+      total_tokens: usage.total,
+      verified,
+      ...(unverifiedReason && { unverified_reason: unverifiedReason }),
+    },
+    usedCUMilli: usedCuMilli,
+    recomputedCUMilli: costOf(report, pricing),
+    verified,
+    ...(unverifiedReason && { unverifiedReason }),
+    checks,
+    finishReason,
+    ...(error !== undefined && { error }),
+    report,
+    signedReport,
+    pricing,
+  };
+}
+
+async function judge(
+  { channel, attested, evidence, hello }: OpenSession,
+  { clock, memory }: Settings,
+  { rid, usage }: DoneFrame,
+  signed: SignedReport | undefined,
+): Promise<ReportVerdict> {
+  const { keyset, keysetDigest, core, th } = attested;
+  return judgeReport(webSuite, signed, {
+    evidence: evidence.verified ? "accepted" : "simulated",
+    keysetDigest,
+    reportKey: keyset.ur,
+    notAfter: keyset.notAfter,
+    now: Math.floor(clock.now() / 1000),
+    session: toBase64Url(core.session),
+    th,
+    exchange: channel.watch.take(rid),
+    net: hello.network,
+    model: hello.model,
+    maxOutputTokens: hello.maxOutputTokens,
+    usage,
+    claimCounter: (digest, ctr) => memory.counters.claim(digest, ctr, keyset.notAfter),
+  });
+}
+
+/** A report above the coefficient that `hello` allowed is against the policy, however well it is signed. */
+function limitCoefficient(verdict: ReportVerdict, { maxCoefficient }: Settings): ReportVerdict {
+  const { report, checks } = verdict;
+  if (maxCoefficient === undefined || report === undefined) return verdict;
+  const name = "coefficient";
+  if (report.coefficient <= maxCoefficient) {
+    return { ...verdict, checks: [...checks, { name, result: "pass" }] };
+  }
+  const why = `${report.coefficient} is above ${maxCoefficient}`;
+  return {
+    ...verdict,
+    verified: false,
+    unverifiedReason: verdict.unverifiedReason ?? "policy",
+    checks: [...checks, { name, result: "fail", why }],
+  };
+}
+
+function costOf(
+  report: ReportVerdict["report"],
+  pricing: StreamPricing | undefined,
+): number | undefined {
+  return report === undefined || pricing === undefined ? undefined : recomputeCost(report, pricing);
+}

@@ -1,0 +1,78 @@
+/** The policy of a session: the operator's document under the pinned key, and what the caller says himself. */
+import type { Role } from "../confidential/hello.ts";
+import { toBase64Url } from "../confidential/layout.ts";
+import { policyPath, readPolicyDocument } from "../confidential/policy-document.ts";
+import type { NetworkPolicy } from "../confidential/policy-document.ts";
+import type { VerificationPolicy } from "../confidential/verify/policy.ts";
+import { fetchJson } from "./fetch-json.ts";
+import type { Settings } from "./options.ts";
+import { webSuite } from "./web-crypto.ts";
+
+export interface SessionPolicy {
+  readonly termination: Role;
+  /** For evidence that says so of itself. */
+  policyFor(teeType: unknown): VerificationPolicy;
+}
+
+const maxDocumentBytes = 524_288;
+
+/** What is wrong with the policy document comes as text. */
+export async function readSessionPolicy(
+  settings: Settings,
+  signal: AbortSignal,
+): Promise<SessionPolicy | string> {
+  const { policyKey, termination } = settings;
+  if (policyKey === undefined) return policyOf(settings, termination ?? "worker", undefined);
+  const network = await readNetworkPolicy(settings, policyKey, signal);
+  if (typeof network === "string") return network;
+  if (termination !== undefined && termination !== network.termination) {
+    return `the network's termination is ${network.termination}, not ${termination}`;
+  }
+  return policyOf(settings, network.termination, network);
+}
+
+async function readNetworkPolicy(
+  { base, network: name, memory, clock }: Settings,
+  key: NonNullable<Settings["policyKey"]>,
+  signal: AbortSignal,
+): Promise<NetworkPolicy | string> {
+  const document = await fetchJson(base + policyPath, maxDocumentBytes, { signal });
+  if (document === undefined) return "it cannot be fetched";
+  const gateway = `${base} ${toBase64Url(key)}`;
+  const lowestSerial = await memory.serials.highest(gateway);
+  const policy = await readPolicyDocument(webSuite, document, {
+    key,
+    now: clock.now(),
+    ...(lowestSerial !== undefined && { lowestSerial }),
+  });
+  if (typeof policy === "string") return policy;
+  await memory.serials.record(gateway, policy.serial);
+  const network = Object.hasOwn(policy.networks, name) ? policy.networks[name] : undefined;
+  return network ?? `it does not name the network ${name}`;
+}
+
+function policyOf(
+  { policy, policyKey }: Settings,
+  termination: Role,
+  network: NetworkPolicy | undefined,
+): SessionPolicy {
+  const enclave = network?.[termination];
+  return {
+    termination,
+    policyFor(teeType) {
+      // What nobody vouches for proves nothing, whichever image it names; hardware must run a known one.
+      const isFree = policyKey === undefined && teeType === "simulated";
+      return {
+        imageHashes: enclave?.image_hashes ?? (isFree ? "any" : []),
+        ...(enclave && {
+          mrseam: enclave.mrseam,
+          advisories: enclave.advisories,
+          ...(enclave.min_tcb_evaluation !== undefined && {
+            minTcbEvaluation: enclave.min_tcb_evaluation,
+          }),
+        }),
+        ...policy,
+      };
+    },
+  };
+}
