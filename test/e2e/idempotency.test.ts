@@ -1,0 +1,318 @@
+/** Idempotency-Key on the shipped routes, through a whole gateway: every row of the specification's table. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { listChanges } from "../../src/accounts/change-log.ts";
+import { openAccountsDatabase } from "../../src/accounts/schema.ts";
+import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
+import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
+import { startWorker } from "../inference/worker.ts";
+
+/** As shipped, without its log lines. */
+const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8")
+  .replaceAll(/^ {4}- access-log.*$/gm, "")
+  .replace("access-log, ", "");
+const hour = 3_600_000;
+const mebibyte = 1024 * 1024;
+
+interface Shipped extends AsyncDisposable {
+  readonly gateway: TestGateway;
+  readonly clock: ManualClock;
+  /** Keys of a workspace's own administrator and of the platform's. */
+  readonly admin: TestKey;
+  readonly platform: TestKey;
+  readonly post: (action: string, body: string, more?: More) => Promise<Answer>;
+  /** Actions on record, in order, without those of keys and workspaces that were made. */
+  readonly done: () => string[];
+}
+
+interface More {
+  readonly idempotencyKey?: string;
+  readonly key?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly method?: string;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+  readonly code: unknown;
+  readonly contentType: string | null;
+  readonly replayed: string | null;
+  readonly requestId: string | null;
+}
+
+/** The clock stands still: a platform key's bucket, 200 requests a second, holds 400. */
+async function start(env: Readonly<Record<string, string>> = {}): Promise<Shipped> {
+  const clock = manualClock();
+  const gateway = await startTestGateway({
+    pipeline: shipped,
+    env: { LOG_LEVEL: "silent", ...env },
+    clock,
+  });
+  const createdAt = clock.now();
+  const admin = gateway.issue({ plan: "startup", capabilities: ["workspace:admin"], createdAt });
+  const platform = gateway.issue({ capabilities: ["platform:admin"], createdAt });
+  return {
+    gateway,
+    clock,
+    admin,
+    platform,
+    post: (action, body, { idempotencyKey, key = admin.key, headers, method = "POST" } = {}) =>
+      ask(
+        `${gateway.url}${action.startsWith("/") ? "" : `/tma/workspaces/${admin.workspaceId}/`}${action}`,
+        {
+          method,
+          body,
+          headers: {
+            "content-type": "application/json",
+            ...(key !== "" && { authorization: `Bearer ${key}` }),
+            ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
+            ...headers,
+          },
+        },
+      ),
+    done() {
+      const db = openAccountsDatabase(`${gateway.folder}/data`);
+      const actions = listChanges(db).map(({ action }) => action);
+      db.close();
+      return actions.filter((action) => !action.endsWith(".create"));
+    },
+    [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
+  };
+}
+
+async function ask(url: string, init: RequestInit): Promise<Answer> {
+  const response = await fetch(url, init);
+  const text = await response.text();
+  return {
+    status: response.status,
+    text,
+    code: text.startsWith("{")
+      ? (JSON.parse(text) as Record<string, unknown>)["error_code"]
+      : undefined,
+    contentType: response.headers.get("content-type"),
+    replayed: response.headers.get("idempotent-replayed"),
+    requestId: response.headers.get("x-request-id"),
+  };
+}
+
+const buy = '{"amount_cu_milli":700}';
+const idempotencyKey = "gateway_one";
+
+/** A later answer is the first one again, to the byte. */
+function isReplayOf(again: Answer, first: Answer): void {
+  const { status, text, contentType } = first;
+  assert.deepEqual(
+    [again.status, again.text, again.contentType, again.replayed],
+    [status, text, contentType, "true"],
+  );
+}
+
+test("a repetition is answered with the stored response for 24 hours, and then runs anew", async () => {
+  await using shop = await start();
+  const { post, clock, done } = shop;
+  const first = await post("cu/purchase", buy, { idempotencyKey });
+  assert.deepEqual([first.status, first.replayed], [200, null]);
+  isReplayOf(await post("cu/purchase", buy, { idempotencyKey }), first);
+  clock.jump(24 * hour - 1);
+  const late = await post("cu/purchase", buy, { idempotencyKey });
+  isReplayOf(late, first);
+  assert.notEqual(late.requestId, first.requestId);
+  assert.deepEqual(done(), ["workspace.purchase"]);
+  clock.jump(1);
+  const anew = await post("cu/purchase", buy, { idempotencyKey });
+  assert.deepEqual([anew.status, anew.replayed], [200, null]);
+  assert.notEqual(anew.text, first.text);
+  assert.deepEqual(done(), ["workspace.purchase", "workspace.purchase"]);
+});
+
+test("all five routes honour the header, and each of them replays", async () => {
+  await using worker = await startWorker({ models: ["m"] });
+  await using shop = await start({ CONFIDENTIAL_CLASSIC_URL: worker.url, TOKEN_USD_RATE: "0.5" });
+  const { post, platform, done } = shop;
+  const models = { key: platform.key, method: "PUT" };
+  const routes: readonly (readonly [string, string, More?])[] = [
+    ["upgrade", '{"plan":"enterprise"}'],
+    ["downgrade", '{"plan":"free"}'],
+    ["cancel-downgrade", "{}"],
+    ["cu/purchase", buy],
+    [
+      "/v1/admin/confidential/confidential-classic/models",
+      '{"models":[{"id":"extra","enabled":true}]}',
+      models,
+    ],
+  ];
+  for (const [index, [action, body, more]] of routes.entries()) {
+    const with_ = { ...more, idempotencyKey: `gateway_${index}` };
+    const first = await post(action, body, with_);
+    assert.equal(first.status, 200, first.text);
+    isReplayOf(await post(action, body, with_), first);
+  }
+  const catalogue = await post(routes[4]![0], routes[4]![1], {
+    ...models,
+    idempotencyKey: "gateway_4",
+  });
+  assert.match(catalogue.text, /"id":"extra"/);
+  assert.equal(done().length, routes.length);
+});
+
+test("another body, path or query under the same key is 422; another API key has slots of its own", async () => {
+  await using shop = await start();
+  const { post, platform, done } = shop;
+  await post("cu/purchase", buy, { idempotencyKey });
+  const mismatch = [422, "GATEWAY_IDEMPOTENCY_KEY_MISMATCH"];
+  const others: readonly (readonly [string, string])[] = [
+    ["cu/purchase", '{"amount_cu_milli":701}'],
+    ["cu/purchase", `${buy} `],
+    ["cu/purchase?a", buy],
+    ["upgrade", buy],
+  ];
+  for (const [action, body] of others) {
+    const { status, code, replayed } = await post(action, body, { idempotencyKey });
+    assert.deepEqual([status, code, replayed], [...mismatch, null], action);
+  }
+  const other = await post("cu/purchase", buy, { idempotencyKey, key: platform.key });
+  assert.deepEqual([other.status, other.replayed], [200, null]);
+  assert.equal(done().length, 2);
+});
+
+test("what the handler refuses is stored, too; what the steps refuse is not", async () => {
+  await using shop = await start();
+  const { post, gateway, admin } = shop;
+  const conflict = await post("cancel-downgrade", "{}", { idempotencyKey });
+  assert.deepEqual([conflict.status, conflict.code], [409, "GATEWAY_CONFLICT"]);
+  await post("downgrade", '{"plan":"free"}');
+  isReplayOf(await post("cancel-downgrade", "{}", { idempotencyKey }), conflict);
+
+  const violation = { idempotencyKey: "gateway_two" };
+  const bad = await post("cu/purchase", "{}", violation);
+  assert.deepEqual([bad.status, bad.code], [400, "GATEWAY_SCHEMA_VIOLATION"]);
+  isReplayOf(await post("cu/purchase", "{}", violation), bad);
+
+  const three = { idempotencyKey: "gateway_three" };
+  const stranger = gateway.issue({});
+  const denied = await post("cu/purchase", buy, { ...three, key: stranger.key });
+  assert.equal(denied.code, "GATEWAY_PERMISSION_DENIED");
+  const text = await post("cu/purchase", buy, {
+    ...three,
+    headers: { "content-type": "text/plain" },
+  });
+  assert.equal(text.status, 415);
+  const large = await post("cu/purchase", " ".repeat(mebibyte) + buy, three);
+  assert.deepEqual([large.status, large.code], [400, "GATEWAY_INVALID_PARAMS"]);
+  const served = await post("cu/purchase", buy, three);
+  assert.deepEqual([served.status, served.replayed], [200, null]);
+  const largest = await post("cu/purchase", " ".repeat(mebibyte - buy.length) + buy, {
+    idempotencyKey: "gateway_four",
+  });
+  assert.equal(largest.status, 200);
+  assert.ok(admin.key !== stranger.key);
+});
+
+test("the header without a valid API key is 400, no header is 401; a malformed one is 400 before the capability", async () => {
+  await using shop = await start();
+  const { post, gateway, clock, done } = shop;
+  const invalid = [400, "GATEWAY_INVALID_IDEMPOTENCY_KEY"];
+  const refusal = async (more: More): Promise<readonly unknown[]> => {
+    // The address's bucket is full again.
+    clock.advance(60_000);
+    const { status, code } = await post("cu/purchase", buy, more);
+    return [status, code];
+  };
+  const unknown = `gateway_dev_${"0".repeat(32)}`;
+  for (const key of ["", unknown, "nonsense"]) {
+    assert.deepEqual(await refusal({ key, idempotencyKey }), invalid);
+    assert.deepEqual(await refusal({ key }), [401, "GATEWAY_UNAUTHORIZED"]);
+  }
+  const longest = `gateway_${"k".repeat(255 - 8)}`;
+  for (const wrong of [
+    "",
+    "one",
+    "Gateway_one",
+    "gateway_a b",
+    "gateway_a\tb",
+    "gateway_ä",
+    `${longest}k`,
+  ]) {
+    assert.deepEqual(await refusal({ idempotencyKey: wrong }), invalid, wrong);
+  }
+  const stranger = gateway.issue({}).key;
+  assert.deepEqual(await refusal({ key: stranger, idempotencyKey: "one" }), invalid);
+  assert.deepEqual(done(), []);
+  assert.equal((await post("cu/purchase", buy, { idempotencyKey: longest })).status, 200);
+});
+
+test("a GET does not honour the header", async () => {
+  await using shop = await start();
+  const { gateway, admin } = shop;
+  const show = (): Promise<Answer> =>
+    ask(`${gateway.url}/tma/workspaces/${admin.workspaceId}`, {
+      headers: { authorization: `Bearer ${admin.key}`, "idempotency-key": "not even well-formed" },
+    });
+  for (const { status, replayed } of [await show(), await show()]) {
+    assert.deepEqual([status, replayed], [200, null]);
+  }
+});
+
+test("100 requests at once with one key: one execution, the rest are replays or conflicts", async () => {
+  await using shop = await start();
+  const { post, platform, done } = shop;
+  const asking = Array.from({ length: 100 }, () =>
+    post("cu/purchase", buy, { idempotencyKey, key: platform.key }),
+  );
+  const answers = await Promise.all(asking);
+  const executed = answers.filter(({ status, replayed }) => status === 200 && replayed === null);
+  assert.equal(executed.length, 1);
+  const [first] = executed;
+  assert.ok(first !== undefined);
+  for (const answer of answers.filter((each) => each !== first)) {
+    if (answer.status === 409) assert.equal(answer.code, "GATEWAY_CONFLICT");
+    else isReplayOf(answer, first);
+  }
+  assert.deepEqual(done(), ["workspace.purchase"]);
+});
+
+test("a response above 1 MiB reaches its caller and is not kept: a repetition runs again", async () => {
+  await using worker = await startWorker({ models: [] });
+  await using shop = await start({ CONFIDENTIAL_CLASSIC_URL: worker.url, TOKEN_USD_RATE: "0.5" });
+  const { post, platform, done } = shop;
+  const models = Array.from({ length: 9_000 }, (_, n) => ({ id: `model-${n}`, enabled: true }));
+  const replace = (): Promise<Answer> =>
+    post("/v1/admin/confidential/confidential-classic/models", JSON.stringify({ models }), {
+      key: platform.key,
+      method: "PUT",
+      idempotencyKey,
+    });
+  const first = await replace();
+  assert.equal(first.status, 200);
+  assert.ok(first.text.length > mebibyte);
+  const again = await replace();
+  assert.deepEqual([again.status, again.replayed], [200, null]);
+  assert.deepEqual(done(), ["network.models", "network.models"]);
+});
+
+test("a slot outlives a reload", async () => {
+  await using shop = await start();
+  const { post, gateway, done } = shop;
+  const first = await post("cu/purchase", buy, { idempotencyKey });
+  await gateway.write(shipped.replaceAll("- idempotency", "- idempotency: { prefix: gate }"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  isReplayOf(await post("cu/purchase", buy, { idempotencyKey }), first);
+  assert.equal(done().length, 1);
+  assert.equal((await post("cu/purchase", buy, { idempotencyKey: "gate" })).status, 200);
+});
+
+test("the store is locked by another process: 503, nothing runs, and the key is as if never used", async () => {
+  await using shop = await start();
+  const { post, gateway, done } = shop;
+  const db = openAccountsDatabase(`${gateway.folder}/data`);
+  db.exec("BEGIN IMMEDIATE");
+  const locked = await post("cu/purchase", buy, { idempotencyKey });
+  assert.deepEqual([locked.status, locked.code], [503, "GATEWAY_SERVICE_UNAVAILABLE"]);
+  db.exec("ROLLBACK");
+  db.close();
+  const served = await post("cu/purchase", buy, { idempotencyKey });
+  assert.deepEqual([served.status, served.replayed], [200, null]);
+  assert.equal(done().length, 1);
+});
