@@ -12,13 +12,14 @@ export interface Content {
 }
 
 /**
- * Questions that must be answered before a call can go on. Clients of revision 2026-07-28 answer them and repeat the call;
- * for all others the failure that carries them is the end of it.
+ * Questions that must be answered before a call can go on: it runs again with the answers. Clients of revision 2026-07-28
+ * can give them, and to tools those with a session that declared it; for all others the failure that carries the questions is
+ * the end of it.
  */
 export interface Questions {
   /** By a key of the tool's choice: `elicitation/create`, `sampling/createMessage` or `roots/list`, and its params. */
   readonly requests: Readonly<Record<string, { readonly method: string; readonly params: object }>>;
-  /** Comes back with the answers, sealed on its way: plain JSON. */
+  /** Comes back with the answers, sealed where it travels: plain JSON. */
   readonly state?: unknown;
 }
 

@@ -19,6 +19,7 @@ import type { Dialogues } from "./dialogue.ts";
 import { EventStream, eventText } from "./event-stream.ts";
 import { isObject, jsonHeaders, type Params } from "./json-rpc.ts";
 import type { Lists } from "./lists.ts";
+import type { OpenQuestions } from "./open-questions.ts";
 import type { Sessions } from "./sessions.ts";
 
 /** What all requests share. */
@@ -28,6 +29,7 @@ export interface Server {
   readonly tools: Tools;
   readonly sessions: Sessions;
   readonly dialogues: Dialogues;
+  readonly openQuestions: OpenQuestions;
   readonly lists: Lists;
   /** By URI. */
   readonly resources: ReadonlyMap<string, Resource>;
@@ -83,8 +85,12 @@ export function progressStream(call: Call, params: Params): EventStream | undefi
   if (!isObject(meta)) return undefined;
   const token = meta["progressToken"];
   if (typeof token !== "string" && typeof token !== "number") return undefined;
-  if (!(call.x.request.headers.accept ?? "").includes("text/event-stream")) return undefined;
+  if (!takesEvents(call)) return undefined;
   return new EventStream(call.x, call.server.clock, JSON.stringify(token));
+}
+
+export function takesEvents({ x }: Call): boolean {
+  return x.request.headers.accept?.includes("text/event-stream") === true;
 }
 
 /** The answer to a call: on its stream if that was opened, else by `answered`. */

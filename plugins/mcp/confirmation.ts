@@ -1,9 +1,9 @@
 /**
- * Confirmation of write tools by the client's user (revision 2026-07-28): the first call is answered with a question
- * whose `requestState` is the confirmation token, the client repeats the call with the user's answer.
+ * Confirmation of write tools by the client's user. In revision 2026-07-28 the first call is answered with a question whose
+ * `requestState` is the confirmation token, and the client repeats the call with the user's answer; in a session the client
+ * is asked in the middle of the call.
  */
-import type { ToolOutcome } from "sluice-gateway/plugin";
-import { clientCapabilities } from "./dialogue.ts";
+import type { Questions, ToolOutcome } from "sluice-gateway/plugin";
 import { isObject, type Params } from "./json-rpc.ts";
 
 const requestKey = "confirm";
@@ -19,28 +19,35 @@ export type Said =
 /** Undefined: a first call, or one without an answer to the question. */
 export function askedAgain(params: Params): Said | undefined {
   const { inputResponses, requestState } = params;
-  if (typeof requestState !== "string" || !isObject(inputResponses)) return undefined;
-  const answer = inputResponses[requestKey];
-  if (!isObject(answer)) return undefined;
-  const { action, content } = answer;
-  if (action === "cancel") return { kind: "cancelled" };
-  if (action === "decline") return { kind: "declined" };
-  if (action !== "accept") return undefined;
-  const yes = isObject(content) && content["confirm"] === true;
-  return yes ? { kind: "confirmed", token: requestState } : { kind: "declined" };
+  if (typeof requestState !== "string") return undefined;
+  const kind = saidIn(inputResponses);
+  if (kind === undefined) return undefined;
+  return kind === "confirmed" ? { kind, token: requestState } : { kind };
 }
 
-/** Whether the client says that it can show a form. An empty object means forms. */
-export function takesForms(params: Params): boolean {
-  const { elicitation } = clientCapabilities(params);
+/** What the answer to the question says; undefined: nothing. */
+export function saidIn(answers: unknown): Said["kind"] | undefined {
+  const answer = isObject(answers) ? answers[requestKey] : undefined;
+  if (!isObject(answer)) return undefined;
+  const { action, content } = answer;
+  if (action === "cancel") return "cancelled";
+  if (action === "decline") return "declined";
+  if (action !== "accept") return undefined;
+  return isObject(content) && content["confirm"] === true ? "confirmed" : "declined";
+}
+
+/** Whether a client of these capabilities can show a form. An empty object means forms. */
+export function takesForms({ elicitation }: Params): boolean {
   if (!isObject(elicitation)) return false;
   return Object.keys(elicitation).length === 0 || isObject(elicitation["form"]);
 }
 
-/** The question, as members of a result; undefined when the outcome does not ask for confirmation. */
-export function confirmationQuestion(outcome: ToolOutcome): string | undefined {
+/** The question and the token that an accepting answer stands for; undefined when the outcome asks for no confirmation. */
+export function confirmationQuestion(
+  outcome: ToolOutcome,
+): (Pick<Questions, "requests"> & { readonly token: string }) | undefined {
   if (outcome.ok || outcome.code !== "GATEWAY_CONFIRMATION_REQUIRED") return undefined;
-  const { confirmation_token: requestState, summary } = outcome.details ?? {};
+  const { confirmation_token: token, summary } = outcome.details ?? {};
   const question = {
     method: "elicitation/create",
     params: {
@@ -55,8 +62,7 @@ export function confirmationQuestion(outcome: ToolOutcome): string | undefined {
       },
     },
   };
-  const requests = JSON.stringify({ [requestKey]: question });
-  return `"inputRequests":${requests},"requestState":${JSON.stringify(requestState)}`;
+  return { requests: { [requestKey]: question }, token: String(token) };
 }
 
 /** Written by the gateway from what it decoded itself, never from the caller's words. */

@@ -59,9 +59,7 @@ export function createDialogues(parts: { readonly seal: Seal; readonly clock: Cl
       return { dialogue: { capabilities, answers, state: opened.state } };
     },
     ask({ requests, state }, { capabilities }, asker) {
-      const missing = Object.values(requests)
-        .map(({ method }) => capabilityOf[method] ?? method)
-        .filter((name) => !(name in capabilities));
+      const missing = missingCapabilities(requests, capabilities);
       if (missing.length > 0) return lacks(missing);
       const asked = `"inputRequests":${JSON.stringify(requests)}`;
       if (state === undefined) return asked;
@@ -69,6 +67,16 @@ export function createDialogues(parts: { readonly seal: Seal; readonly clock: Cl
       return `${asked},"requestState":"${sealed}"`;
     },
   };
+}
+
+/** Those that the questions need and the client did not declare. */
+export function missingCapabilities(
+  requests: Questions["requests"],
+  capabilities: Dialogue["capabilities"],
+): string[] {
+  return Object.values(requests)
+    .map(({ method }) => capabilityOf[method] ?? method)
+    .filter((name) => !(name in capabilities));
 }
 
 /** What the client of a stateless request says it can do. */

@@ -1,6 +1,6 @@
 /**
- * Progress of a call as server-sent events. The stream opens with the first event: a call that reports nothing is
- * answered as plain JSON.
+ * Progress of a call, and what its client is asked, as server-sent events. The stream opens with the first event: a call
+ * that has none is answered as plain JSON.
  */
 import type { Clock, Exchange, Sink } from "sluice-gateway/plugin";
 
@@ -24,8 +24,8 @@ export function eventText(json: string): string {
 export class EventStream {
   readonly #x: Exchange;
   readonly #clock: Clock;
-  /** The progress token as JSON text. */
-  readonly #token: string;
+  /** The progress token as JSON text; undefined: the client wants to hear of none. */
+  readonly #token: string | undefined;
   #opening: Promise<Sink> | undefined;
   #sink: Sink | undefined;
   #timer: Disposable | undefined;
@@ -35,7 +35,7 @@ export class EventStream {
   #full = false;
   #ended = false;
 
-  constructor(x: Exchange, clock: Clock, token: string) {
+  constructor(x: Exchange, clock: Clock, token: string | undefined) {
     this.#x = x;
     this.#clock = clock;
     this.#token = token;
@@ -47,11 +47,19 @@ export class EventStream {
 
   /** Must increase with every event; what does not is left out. */
   progress(done: number, total?: number, message?: string): void {
-    if (this.#ended || !Number.isFinite(done) || done <= this.#last) return;
+    if (this.#token === undefined || this.#ended) return;
+    if (!Number.isFinite(done) || done <= this.#last) return;
     this.#last = done;
     const known = JSON.stringify({ progress: done, total, message }).slice(1);
     const params = `{"progressToken":${this.#token},${known}`;
+    // A client that does not read misses progress, never a question or the answer.
+    if (this.#full) return;
     this.#send(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
+  }
+
+  /** A request to the client. */
+  request(id: string, method: string, params: object): void {
+    this.#send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
   }
 
   /** Sends the answer and ends the stream. */
@@ -68,8 +76,7 @@ export class EventStream {
       this.#early.push(eventText(json));
       // `end` waits for the same promise, and its caller learns of a failure there.
       this.#open().catch(() => {});
-    } else if (!this.#full) {
-      // A client that does not read misses progress, never the answer.
+    } else {
       this.#full = !this.#sink.write(Buffer.from(eventText(json)));
     }
   }

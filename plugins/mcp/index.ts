@@ -1,6 +1,6 @@
 /**
  * Surface `mcp`: the catalogue of tools by the Model Context Protocol over streamable HTTP. Which of its three lanes a
- * request takes is decided from its body alone; nothing about a client is kept between requests.
+ * request takes is decided from its body alone; nothing about a client is kept between requests but what a running call asks.
  */
 import {
   defineSurface,
@@ -17,6 +17,7 @@ import { createDialogues } from "./dialogue.ts";
 import { createGuard } from "./guard.ts";
 import { codes, failed, invalidRequest, isObject } from "./json-rpc.ts";
 import { createLists } from "./lists.ts";
+import { createOpenQuestions } from "./open-questions.ts";
 import { plain } from "./plain.ts";
 import { arrayLane, sessionLane } from "./session-lane.ts";
 import { lostSession, sessionOf } from "./session-opening.ts";
@@ -104,6 +105,7 @@ function createServer({ name, title, instructions }: Options, host: Host): Serve
     tools,
     sessions: createSessions(host),
     dialogues: createDialogues(host),
+    openQuestions: createOpenQuestions(host),
     lists: createLists(tools, { name, title, version: host.version }, instructions),
     resources: new Map(tools.resources.map((resource) => [resource.uri, resource])),
     writes: new Set(tools.list.filter((entry) => entry.write).map((entry) => entry.name)),

@@ -15,7 +15,7 @@ export const codes = {
   unsupportedVersion: -32022,
 } as const;
 
-/** `id` is JSON text. `response`: a client's answer to something that was never asked. */
+/** `id` is JSON text. `response`: a client's answer to a question; `result` undefined where it is an error. */
 export type Message =
   | {
       readonly kind: "request";
@@ -24,7 +24,7 @@ export type Message =
       readonly params: unknown;
     }
   | { readonly kind: "notification"; readonly method: string; readonly params: unknown }
-  | { readonly kind: "response" }
+  | { readonly kind: "response"; readonly id: unknown; readonly result: unknown }
   | { readonly kind: "invalid" };
 
 /** An error of the protocol itself, before it has an id. */
@@ -48,7 +48,7 @@ export function messageOf(value: unknown, exactId: () => string | undefined): Me
   const { method, params } = value;
   if (typeof method !== "string") {
     const answers = method === undefined && ("result" in value || "error" in value);
-    return answers ? { kind: "response" } : invalid;
+    return answers ? { kind: "response", id: value["id"], result: value["result"] } : invalid;
   }
   if (!("id" in value)) return { kind: "notification", method, params };
   const id = idText(value["id"], exactId);

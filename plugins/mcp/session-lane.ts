@@ -1,15 +1,7 @@
 /** The revisions with `initialize` (2024-11-05 to 2025-11-25): single messages, and the arrays of 2025-03-26. */
-import type { Reply, ToolOutcome } from "sluice-gateway/plugin";
-import {
-  answered,
-  creditRefusal,
-  finish,
-  progressStream,
-  runTool,
-  timestamp,
-  type Call,
-} from "./call.ts";
-import type { EventStream } from "./event-stream.ts";
+import type { Reply } from "sluice-gateway/plugin";
+import { answered, creditRefusal, finish, type Call } from "./call.ts";
+import { takesForms } from "./confirmation.ts";
 import {
   accepted,
   errorText,
@@ -34,15 +26,11 @@ import {
   sessionRevisions,
 } from "./revisions.ts";
 import { opening } from "./session-opening.ts";
-import { richFrame, plainFrame, toolResult, type ResultFrame } from "./tool-result.ts";
+import { callInSession, type ToolAnswer } from "./session-tool.ts";
+import type { Session } from "./sessions.ts";
+import { richFrame, plainFrame, type ResultFrame } from "./tool-result.ts";
 
 type Request = Extract<Message, { kind: "request" }>;
-
-/** `outcome`: where the answer is that of a tool. */
-interface Answer {
-  readonly text: string;
-  readonly outcome?: ToolOutcome;
-}
 
 const mostItems = 20;
 /** The code of these revisions for a resource that is not there. */
@@ -55,9 +43,12 @@ export async function sessionLane(call: Call, body: Params): Promise<Reply | und
   if (isRequest && message.method === "initialize") return initialize(call, message);
   const opened = opening(call, isRequest ? message.id : "null", isRequest);
   if (!opened.ok) return opened.reply;
+  if (message.kind === "response") {
+    call.server.openQuestions.answer(call.principal.key.id, message.id, message.result);
+  }
   if (!isRequest) return accepted;
-  const events = isObject(message.params) ? progressStream(call, message.params) : undefined;
-  const { text, outcome } = await answerTo(call, message, frameOf(opened.revision), events);
+  const { revision, session } = opened;
+  const { text, outcome, events } = await answerTo(call, message, frameOf(revision), session);
   if (outcome !== undefined && events?.opened !== true) {
     const refusal = creditRefusal(outcome);
     if (refusal !== undefined) return refusal;
@@ -99,21 +90,31 @@ function initialize(call: Call, { id, params }: Request): Reply {
     typeof asked === "string" && sessionRevisions.includes(asked) ? asked : newestSessionRevision;
   const { sessions, lists } = call.server;
   const result = `{"protocolVersion":"${revision}",${lists.initialize}}`;
-  const session = sessions.begin(call.principal.key.id, revision);
+  const session = sessions.begin(call.principal.key.id, revision, answerable(params));
   return answered(call, resultText(id, result), ["mcp-session-id", session]);
+}
+
+/** Which questions in the middle of a call the client says it answers. Empty objects are what most clients send. */
+function answerable(params: unknown): string[] {
+  const given = isObject(params) ? params["capabilities"] : undefined;
+  if (!isObject(given)) return [];
+  return [
+    ...(takesForms(given) ? ["elicitation"] : []),
+    ...["sampling", "roots"].filter((name) => isObject(given[name])),
+  ];
 }
 
 async function answerTo(
   call: Call,
   { id, method, params: given }: Request,
   frame: ResultFrame,
-  events: EventStream | undefined,
-): Promise<Answer> {
+  session: Session | undefined,
+): Promise<ToolAnswer> {
   const params = given ?? {};
   if (!isObject(params)) {
     return { text: errorText(id, invalidParams("params must be an object")) };
   }
-  if (method === "tools/call") return callTool(call, id, params, frame, events);
+  if (method === "tools/call") return callInSession(call, id, params, frame, session);
   const { byMethod } = call.server.lists;
   const list = byMethod.get(method);
   if (list !== undefined) {
@@ -139,23 +140,6 @@ async function answerTo(
   }
   // These clients take 404 for a lost session.
   return { text: errorText(id, methodNotFound) };
-}
-
-/** `tool` and `input`, the names of the plain lane, are taken as well. */
-async function callTool(
-  call: Call,
-  id: string,
-  params: Params,
-  frame: ResultFrame,
-  events: EventStream | undefined,
-): Promise<Answer> {
-  const { tool: called, input: given = {}, name: tool = called, arguments: input = given } = params;
-  if (typeof tool !== "string") {
-    return { text: errorText(id, invalidParams("name must be a string")) };
-  }
-  const outcome = await runTool(call, { tool, input, events });
-  const result = toolResult(outcome, frame, timestamp(call.server));
-  return { text: resultText(id, result), outcome };
 }
 
 function frameOf(revision: string): ResultFrame {

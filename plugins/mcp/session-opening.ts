@@ -12,7 +12,7 @@ import {
 import type { Session } from "./sessions.ts";
 
 export type Opening =
-  | { readonly ok: true; readonly revision: string }
+  | { readonly ok: true; readonly revision: string; readonly session: Session | undefined }
   | { readonly ok: false; readonly reply: Reply };
 
 /** `id`: that of the request, as JSON text. `isRequest`: an answer is expected. */
@@ -29,7 +29,7 @@ export function opening(call: Call, id: string, isRequest: boolean): Opening {
     version === undefined || version >= statelessRevision
       ? (session?.revision ?? arraysRevision)
       : version;
-  return { ok: true, revision };
+  return { ok: true, revision, session };
 }
 
 export function sessionOf(

@@ -1,9 +1,10 @@
 /**
  * `Mcp-Session-Id` of the revisions with `initialize`: a sealed token that says itself whose session it is and which
- * revision was agreed. Any replica can read it after any restart; nothing is stored but the sessions that were ended.
+ * revision was agreed, and what its client can be asked. Any replica can read it after any restart; nothing is stored but
+ * the sessions that were ended.
  */
 import { randomUUID } from "node:crypto";
-import type { Claims, Clock, Seal } from "sluice-gateway/plugin";
+import type { Claims, Clock, Dialogue, Seal } from "sluice-gateway/plugin";
 
 /** Clients do not begin again when a session is gone: a long life costs nothing, a short one a restart by hand. */
 const lifetimeMs = 7 * 24 * 60 * 60_000;
@@ -18,12 +19,14 @@ export interface Session {
   /** The key's id. Never enough to get in: the key itself comes with every request. */
   readonly key: string;
   readonly revision: string;
+  /** What the client can be asked in the middle of a call. */
+  readonly capabilities: Dialogue["capabilities"];
   readonly expiresAt: number;
 }
 
 export interface Sessions {
-  /** The value of the header. */
-  begin(keyId: string, revision: string): string;
+  /** The value of the header. `capabilities`: names of those whose questions the client answers. */
+  begin(keyId: string, revision: string, capabilities: readonly string[]): string;
   /** Undefined: forged, another key's, ended or expired. */
   find(token: string, keyId: string): Session | undefined;
   end(session: Session): void;
@@ -41,13 +44,14 @@ export function createSessions(parts: {
     const opened = seal.open(purpose, token);
     if (opened === undefined || opened.expiresAt <= now) return undefined;
     // What is sealed for this purpose was made below.
-    const { i, k, r } = opened.value as { i: string; k: string; r: string };
+    const { i, k, r, c = [] } = opened.value as { i: string; k: string; r: string; c?: string[] };
     if (k !== keyId || claims.has(claimOf(i))) return undefined;
-    return { id: i, token, key: k, revision: r, expiresAt: opened.expiresAt };
+    const capabilities = Object.fromEntries(c.map((name) => [name, {}]));
+    return { id: i, token, key: k, revision: r, capabilities, expiresAt: opened.expiresAt };
   };
   return {
-    begin(keyId, revision) {
-      const ticket = { i: randomUUID(), k: keyId, r: revision };
+    begin(keyId, revision, capabilities) {
+      const ticket = { i: randomUUID(), k: keyId, r: revision, c: capabilities };
       return seal.seal(purpose, ticket, clock.now() + lifetimeMs);
     },
     find(token, keyId) {

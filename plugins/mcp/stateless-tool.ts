@@ -10,6 +10,7 @@ import {
   type Call,
 } from "./call.ts";
 import { askedAgain, confirmationQuestion, takesForms, type Said } from "./confirmation.ts";
+import { clientCapabilities } from "./dialogue.ts";
 import { errorText, failed, invalidParams, resultText, type RpcFailure } from "./json-rpc.ts";
 import { asking, type StatelessRequest } from "./stateless-result.ts";
 import { failedResult, toolResult } from "./tool-result.ts";
@@ -76,9 +77,14 @@ function question(
   if (outcome.ok) return undefined;
   if (dialogue === undefined) {
     // A client that put the question away gets the token itself.
-    const asks = said?.kind !== "cancelled" && takesForms(params);
-    const members = asks ? confirmationQuestion(outcome) : undefined;
-    return members === undefined ? undefined : asking(call, members);
+    const asks = said?.kind !== "cancelled" && takesForms(clientCapabilities(params));
+    const asked = asks ? confirmationQuestion(outcome) : undefined;
+    if (asked === undefined) return undefined;
+    const requests = JSON.stringify(asked.requests);
+    return asking(
+      call,
+      `"inputRequests":${requests},"requestState":${JSON.stringify(asked.token)}`,
+    );
   }
   if (outcome.asks === undefined) return undefined;
   const asked = call.server.dialogues.ask(outcome.asks, dialogue, asker);

@@ -12,6 +12,7 @@ import {
 } from "@modelcontextprotocol/client";
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import type { TestGateway } from "../../src/testing/gateway.ts";
 import { startMcpGateway, type Parsed } from "./mcp-gateway.ts";
 
@@ -104,21 +105,38 @@ for (const [action, ending] of [
   ["decline", "GATEWAY_PERMISSION_DENIED"],
   ["cancel", "GATEWAY_CONFIRMATION_REQUIRED"],
 ] as const) {
-  test(`SDK v2 asks its user before a write: ${action}`, async () => {
-    const client = new ClientV2(info, {
-      versionNegotiation: { mode: { pin: "2026-07-28" } },
-      capabilities: { elicitation: {} },
-    });
-    const questions: string[] = [];
-    client.setRequestHandler("elicitation/create", (request) => {
-      questions.push(request.params.message);
-      return action === "accept" ? { action, content: { confirm: true } } : { action };
-    });
-    await client.connect(new TransportV2(endpoint(), withKey()));
-    const result: Parsed = await client.callTool({ name: "write", arguments: { to: "Alice" } });
+  const answer = action === "accept" ? { action, content: { confirm: true } } : { action };
+  const asked = (questions: readonly string[], { _meta: meta }: Parsed): void => {
     assert.equal(questions.length, 1);
     assert.match(questions[0] ?? "", /Alice/);
-    assert.equal(result._meta.errorCode ?? result._meta.toolName, ending);
+    assert.equal(meta.errorCode ?? meta.toolName, ending);
+  };
+  const call = { name: "write", arguments: { to: "Alice" } };
+  const capabilities = { elicitation: {} };
+
+  for (const mode of [{ pin: "2026-07-28" }, "legacy"] as const) {
+    test(`SDK v2, ${JSON.stringify(mode)}, asks its user before a write: ${action}`, async () => {
+      const client = new ClientV2(info, { versionNegotiation: { mode }, capabilities });
+      const questions: string[] = [];
+      client.setRequestHandler("elicitation/create", (request) => {
+        questions.push(request.params.message);
+        return answer;
+      });
+      await client.connect(new TransportV2(endpoint(), withKey()));
+      asked(questions, await client.callTool(call));
+      await client.close();
+    });
+  }
+
+  test(`SDK v1 asks its user before a write: ${action}`, async () => {
+    const client = new ClientV1(info, { capabilities });
+    const questions: string[] = [];
+    client.setRequestHandler(ElicitRequestSchema, (request) => {
+      questions.push(request.params.message);
+      return answer;
+    });
+    await client.connect(new TransportV1(endpoint(), withKey()));
+    asked(questions, await client.callTool(call));
     await client.close();
   });
 }

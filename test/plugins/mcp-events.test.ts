@@ -96,3 +96,22 @@ test("a client that does not read misses progress until it does, and never the a
   await events.end("{}");
   assert.deepEqual(fake.written.map(progressOf), [1, 2, 5, undefined]);
 });
+
+test("a stream without a token tells no progress; what is asked opens it, and is not missed by a slow client", async () => {
+  const fake = fakeExchange();
+  fake.room = false;
+  const events = new EventStream(fake.x, manualClock(), undefined);
+  events.progress(1);
+  assert.equal(events.opened, false);
+  events.request("a", "roots/list", {});
+  assert.equal(events.opened, true);
+  await settled();
+  events.request("b", "elicitation/create", { message: "?" });
+  await events.end("{}");
+  const data = fake.written.map((text): unknown => JSON.parse(text.slice(text.indexOf("{"))));
+  assert.deepEqual(data, [
+    { jsonrpc: "2.0", id: "a", method: "roots/list", params: {} },
+    { jsonrpc: "2.0", id: "b", method: "elicitation/create", params: { message: "?" } },
+    {},
+  ]);
+});

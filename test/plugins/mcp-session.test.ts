@@ -130,7 +130,7 @@ test("a session ends with its time, and within a second on another replica", () 
   };
   const parts = { seal: createSeal("test"), claims, clock };
   const [here, there] = [createSessions(parts), createSessions(parts)];
-  const token = here.begin("key_1", "2025-11-25");
+  const token = here.begin("key_1", "2025-11-25", []);
   const found = there.find(token, "key_1");
   assert.equal(found?.revision, "2025-11-25");
   assert.equal(there.find(token, "key_2"), undefined);
@@ -138,7 +138,7 @@ test("a session ends with its time, and within a second on another replica", () 
   assert.equal(here.find(token, "key_1"), undefined);
   clock.advance(1000);
   assert.equal(there.find(token, "key_1"), undefined);
-  const long = here.begin("key_1", "2025-11-25");
+  const long = here.begin("key_1", "2025-11-25", []);
   clock.advance(7 * 24 * 3600_000 - 1);
   assert.ok(here.find(long, "key_1"));
   clock.advance(1);

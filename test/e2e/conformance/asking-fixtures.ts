@@ -91,7 +91,64 @@ const capabilities: Tool<never> = {
   },
 };
 
+/** The text of an answer's content; its JSON where there is none. */
+const told = (answer: unknown): string => {
+  const { content } = answer as { content?: { text?: unknown } };
+  return typeof content?.text === "string" ? content.text : JSON.stringify(answer);
+};
+
+/** Asks its client what its own input says. */
+const echoing = (name: string, member: string, request: (given: string) => Requests[string]) => ({
+  ...tool(name, {}, () => ""),
+  inputSchema: {
+    type: "object",
+    properties: { [member]: { type: "string" } },
+    required: [member],
+  },
+  call(input: never, { dialogue }: ToolContext): ToolResult {
+    const answer = dialogue?.answers["question"];
+    const { [member]: given = "" } = input as Readonly<Record<string, string>>;
+    return isAnswer(answer) ? said(told(answer)) : asking({ question: request(given) });
+  },
+});
+
+const titled = (...names: readonly string[]): object[] =>
+  names.map((name, at) => ({ const: `value${at + 1}`, title: name }));
+const options = ["option1", "option2", "option3"];
+
+/** One property of every kind of choice (SEP-1330). */
+const choices: Properties = {
+  untitledSingle: { type: "string", enum: options },
+  titledSingle: { type: "string", oneOf: titled("First", "Second", "Third") },
+  legacyEnum: {
+    type: "string",
+    enum: ["opt1", "opt2", "opt3"],
+    enumNames: ["Option One", "Option Two", "Option Three"],
+  },
+  untitledMulti: { type: "array", items: { type: "string", enum: options } },
+  titledMulti: { type: "array", items: { anyOf: titled("First", "Second", "Third") } },
+};
+
+/** One property of every kind with a default (SEP-1034). */
+const defaults: Properties = {
+  name: { type: "string", default: "John Doe" },
+  age: { type: "integer", default: 30 },
+  score: { type: "number", default: 95.5 },
+  status: { type: "string", enum: ["active", "inactive", "pending"], default: "active" },
+  verified: { type: "boolean", default: true },
+};
+
+const person: Properties = { username: { type: "string" }, email: { type: "string" } };
+
 export const askingTools: readonly Tool<never>[] = [
+  echoing("test_sampling", "prompt", (prompt) => sample(prompt)),
+  echoing("test_elicitation", "message", (message) => elicit(message, person)),
+  tool("test_elicitation_sep1034_defaults", { q: elicit("Defaults", defaults) }, (dialogue) =>
+    told(dialogue.answers["q"]),
+  ),
+  tool("test_elicitation_sep1330_enums", { q: elicit("Choices", choices) }, (dialogue) =>
+    told(dialogue.answers["q"]),
+  ),
   tool(`${prefix}elicitation`, { user_name: askName }, ({ answers }) => {
     const { content } = answers["user_name"] as { content?: { name?: unknown } };
     const name = content?.name;

@@ -13,8 +13,6 @@ import { startKeyProxy, type KeyProxy } from "./key-proxy.ts";
 /** Scenario to the reason why it does not pass. */
 type Exceptions = Readonly<Record<string, string>>;
 
-const serverAsks =
-  "the server asks the client in the middle of a call, which needs memory of one process between two requests; sessions here hold none";
 const noLog = "nothing is logged to clients: the protocol has given logging up";
 const noStream = "there is no stream on which a change could be told";
 const schema =
@@ -24,10 +22,6 @@ const tasks = "the tasks extension is not offered";
 
 const inSessions: Exceptions = {
   "tools-call-with-logging": noLog,
-  "tools-call-sampling": serverAsks,
-  "tools-call-elicitation": serverAsks,
-  "elicitation-sep1034-defaults": serverAsks,
-  "elicitation-sep1330-enums": serverAsks,
   "resources-subscribe": noStream,
   "resources-unsubscribe": noStream,
   "json-schema-2020-12": schema,

@@ -1,0 +1,107 @@
+/**
+ * `tools/call` of the revisions with `initialize`. What has to be asked is asked in the middle of the call, on its own
+ * stream, where the session says that the client can answer; a call without a session asks nothing.
+ */
+import type { Dialogue, Questions, ToolOutcome } from "sluice-gateway/plugin";
+import { progressStream, runTool, takesEvents, timestamp, type Call } from "./call.ts";
+import { confirmationQuestion, saidIn } from "./confirmation.ts";
+import { missingCapabilities } from "./dialogue.ts";
+import { EventStream } from "./event-stream.ts";
+import { errorText, invalidParams, resultText, type Params } from "./json-rpc.ts";
+import type { Session } from "./sessions.ts";
+import { toolResult, type ResultFrame } from "./tool-result.ts";
+
+/** The answer to one call; `events`: the stream it was asked, or reported, on. */
+export interface ToolAnswer {
+  readonly text: string;
+  readonly outcome?: ToolOutcome;
+  readonly events?: EventStream | undefined;
+}
+
+/** Rounds of questions in one call: a tool that asks for ever ends here. */
+const mostRounds = 8;
+
+/** A tool, its input and how its client is reached. */
+interface SessionCall {
+  readonly call: Call;
+  readonly tool: string;
+  readonly input: unknown;
+  /** Undefined: nothing can be asked. */
+  readonly capabilities: Dialogue["capabilities"] | undefined;
+  events: EventStream | undefined;
+}
+
+/** `tool` and `input`, the names of the plain lane, are taken as well. `session`: undefined where nothing may be asked. */
+export async function callInSession(
+  call: Call,
+  id: string,
+  params: Params,
+  frame: ResultFrame,
+  session: Session | undefined,
+): Promise<ToolAnswer> {
+  const { tool: called, input: given = {}, name: tool = called, arguments: input = given } = params;
+  if (typeof tool !== "string") {
+    return { text: errorText(id, invalidParams("name must be a string")) };
+  }
+  const capabilities = takesEvents(call) ? session?.capabilities : undefined;
+  const one: SessionCall = {
+    call,
+    tool,
+    input,
+    capabilities,
+    events: progressStream(call, params),
+  };
+  const outcome = call.server.writes.has(tool) ? await runWrite(one) : await runAsking(one);
+  const result = toolResult(outcome, frame, timestamp(call.server));
+  return { text: resultText(id, result), outcome, events: one.events };
+}
+
+/** The client's user is asked to confirm; without an answer the client gets the token. */
+async function runWrite(one: SessionCall): Promise<ToolOutcome> {
+  const { call, tool, input, capabilities = {} } = one;
+  const outcome = await runTool(call, one);
+  const question = "elicitation" in capabilities ? confirmationQuestion(outcome) : undefined;
+  if (question === undefined) return outcome;
+  const said = saidIn(await ask(one, question.requests));
+  if (said === "confirmed") {
+    const { events } = one;
+    return runTool(call, { tool, input, events, confirmationToken: question.token });
+  }
+  if (said !== "declined") return outcome;
+  const { latencyMs } = outcome;
+  const message = "the user declined";
+  return { ok: false, code: "GATEWAY_PERMISSION_DENIED", message, tool, latencyMs };
+}
+
+/** Runs the tool anew with each round of answers; without them its last failure is the end. */
+async function runAsking(one: SessionCall): Promise<ToolOutcome> {
+  const { call, tool, input, capabilities } = one;
+  if (capabilities === undefined) return runTool(call, one);
+  let dialogue: Dialogue = { capabilities, answers: {}, state: undefined };
+  for (let round = 0; ; round++) {
+    const { events } = one;
+    const outcome = await runTool(call, { tool, input, events, dialogue });
+    if (outcome.ok || outcome.asks === undefined || round === mostRounds) return outcome;
+    const { requests, state } = outcome.asks;
+    if (missingCapabilities(requests, capabilities).length > 0) return outcome;
+    const answers = await ask(one, requests);
+    if (answers === undefined) return outcome;
+    dialogue = { capabilities, answers, state };
+  }
+}
+
+/** Asks all at once; undefined unless every one is answered. */
+async function ask(one: SessionCall, requests: Questions["requests"]): Promise<Params | undefined> {
+  const { call } = one;
+  const { server, x, principal } = call;
+  const events = (one.events ??= new EventStream(x, server.clock, undefined));
+  const keyId = principal.key.id;
+  const asked = Object.entries(requests).map(async ([name, { method, params }]) => {
+    const send = (id: string): void => events.request(id, method, params);
+    return [name, await server.openQuestions.ask(keyId, x.signal, send)] as const;
+  });
+  const answers = await Promise.all(asked);
+  return answers.some(([, answer]) => answer === undefined)
+    ? undefined
+    : Object.fromEntries(answers);
+}
