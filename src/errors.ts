@@ -117,6 +117,7 @@ export const sluiceErrors = {
   SLUICE_PLUGIN_KIND: "Put steps into lists and surfaces at `to:`.",
   SLUICE_PLUGIN_SCHEMA: "Correct the plugin's `options`: they must be a JSON Schema of an object.",
   SLUICE_OPTION_INVALID: "Correct the option.",
+  SLUICE_PLUGIN_OPERATION: "Correct the `operation` of the surface or of one of the steps.",
   SLUICE_PLUGIN_START: "Correct what the plugin could not start with.",
 
   SLUICE_SLOT_MISSING: "Add a step that provides it, above.",
@@ -139,7 +140,7 @@ export const sluiceErrors = {
   SLUICE_NETWORK_KIND:
     "Write the http(s) address of the server, or `kind: enclave` for a worker's stream.",
   SLUICE_NETWORK_EVIDENCE:
-    "Write `image_hashes` with the images that you trust, or for development `kind: simulated` with `roots`.",
+    "Write `image_hashes` with the images that you trust, or outside prod `kind: simulated` (in prod with CONFIDENTIAL_ALLOW_SIMULATED=1).",
   SLUICE_SECRET_MISSING:
     "Set GATEWAY_SECRET (`secret` in pipeline.yaml) to a long random text, the same on every replica.",
   SLUICE_LISTEN_FAILED:

@@ -10,12 +10,14 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
 import type { Host } from "./services.ts";
 import type { JsonSchema } from "./services/json.ts";
+import type { Operation, OperationPlace } from "./operation.ts";
 import type { Prompt, ResourceTemplate } from "./prompt.ts";
 import type { Resource, Tool } from "./tool.ts";
 
 export type * from "./services.ts";
 export type * from "./services/accounts.ts";
 export type * from "./services/clock.ts";
+export type * from "./services/confidential.ts";
 export type * from "./services/decoder.ts";
 export type * from "./services/evidence.ts";
 export type * from "./services/idempotency.ts";
@@ -25,15 +27,18 @@ export type * from "./services/log.ts";
 export type * from "./services/meter.ts";
 export type * from "./services/metrics.ts";
 export type * from "./services/networks.ts";
+export type * from "./services/routes.ts";
 export type * from "./services/store.ts";
+export type * from "./services/tickets.ts";
 export type * from "./services/trace.ts";
 export type * from "./services/upstream.ts";
 export type * from "./services/workspaces.ts";
 export type * from "./tool.ts";
 export type * from "./prompt.ts";
+export type * from "./operation.ts";
 export { toolFailure } from "./tool.ts";
 export { addressKey } from "./address.ts";
-export { modelList } from "./model-list.ts";
+export { modelList, modelListSchema } from "./model-list.ts";
 export { parseTime } from "./rfc3339.ts";
 export { refuse, type GatewayCode } from "./errors.ts";
 export { redact } from "./redact.ts";
@@ -258,6 +263,15 @@ export interface Surrounded {
   answer(): Awaitable<Reply | undefined>;
 }
 
+/** What steps and surfaces may add to their manifest for the OpenAPI document of the deployment. */
+interface Documented<Options> {
+  /**
+   * What the plugin takes, answers and refuses at a method of a route. Called while a generation is loaded, the options
+   * being sound; `host.tools` is complete. Absent: a surface is documented as one that may answer anything.
+   */
+  readonly operation?: (options: Options, place: OperationPlace, host: Host) => Operation;
+}
+
 /** The hooks of a step. A hook that is absent costs nothing. A synchronous hook costs no promise. */
 export interface StepHooks {
   requestHeaders?(x: Exchange): Awaitable<Reply | void>;
@@ -284,7 +298,8 @@ export interface StepHooks {
   stop?(): Awaitable<void>;
 }
 
-export interface Step<Options = Record<string, never>> extends Manifest<Options> {
+export interface Step<Options = Record<string, never>>
+  extends Manifest<Options>, Documented<Options> {
   readonly kind: "step";
   start(options: Options, host: Host): Awaitable<StepHooks>;
 }
@@ -303,7 +318,8 @@ export interface SurfaceHooks {
   stop?(): Awaitable<void>;
 }
 
-export interface Surface<Options = Record<string, never>> extends Manifest<Options> {
+export interface Surface<Options = Record<string, never>>
+  extends Manifest<Options>, Documented<Options> {
   readonly kind: "surface";
   /** It answers upgrades (`Exchange.accept`), and nothing else: its routes have `websocket: true`. */
   readonly websocket?: boolean;

@@ -4,6 +4,7 @@
  */
 import type { Accounts, Environment } from "./services/accounts.ts";
 import type { Clock } from "./services/clock.ts";
+import type { Confidential } from "./services/confidential.ts";
 import type { Decoder } from "./services/decoder.ts";
 import type { Evidence, EvidenceSource } from "./services/evidence.ts";
 import type { Idempotency } from "./services/idempotency.ts";
@@ -13,7 +14,9 @@ import type { Log } from "./services/log.ts";
 import type { Meter } from "./services/meter.ts";
 import type { Metrics } from "./services/metrics.ts";
 import type { Networks } from "./services/networks.ts";
+import type { DocumentedRoute } from "./services/routes.ts";
 import type { Claims, Seal } from "./services/store.ts";
+import type { Tickets } from "./services/tickets.ts";
 import type { ForwardOptions, Forwarder, Upstream } from "./services/upstream.ts";
 import type { Workspaces } from "./services/workspaces.ts";
 import type { Tools } from "./tool.ts";
@@ -32,10 +35,15 @@ export interface Host {
   readonly meter: Meter;
   /** The catalogue of this generation. While a `tools` plugin starts it is not complete yet. */
   readonly tools: Tools;
+  /** What every route of this generation says of itself. While plugins start it is not complete yet. */
+  readonly routes: readonly DocumentedRoute[];
   readonly seal: Seal;
   readonly claims: Claims;
   /** The inference networks; empty where none is configured. */
   readonly networks: Networks;
+  /** The encrypted stream to them. */
+  readonly confidential: Confidential;
+  readonly tickets: Tickets;
   /**
    * Who attests what this deployment runs on, one for each source and process. Throws for one that must not be used here (a
    * simulation in prod), which keeps the plugin from starting; whether there is a platform shows when it is asked.

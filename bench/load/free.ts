@@ -10,7 +10,13 @@ declare module "sluice-gateway/plugin" {
 const free: Charge = {
   usedMilli: undefined,
   reserve: () => undefined,
-  open: () => ({ settle() {}, release() {} }),
+  open: (reservedMilli) => ({
+    reservedMilli,
+    journalled: undefined,
+    settle() {},
+    written: () => Promise.resolve(undefined),
+    release() {},
+  }),
   settle() {},
 };
 

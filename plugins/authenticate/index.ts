@@ -1,11 +1,19 @@
 /** Says who is calling. It refuses nobody for a bad key (that is `authorize`'s), only addresses that try key after key. */
 import { RateLimiterMemory } from "rate-limiter-flexible";
-import { defineStep, refuse, type Principal, type Reply } from "sluice-gateway/plugin";
+import {
+  defineStep,
+  refuse,
+  type Principal,
+  type Reply,
+  type TicketTerms,
+} from "sluice-gateway/plugin";
+import { identify } from "./credentials.ts";
 import { FailedKeys } from "./failed-keys.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
     principal: Principal;
+    ticket: TicketTerms;
   }
 }
 
@@ -44,13 +52,20 @@ export default defineStep<Options>({
     },
     additionalProperties: false,
   },
-  provides: { principal: "requestHeaders" },
+  provides: { principal: "requestHeaders", ticket: "requestHeaders" },
+  operation: ({ failures = 100 }) => ({
+    ...(failures > 0 && {
+      refusals: [
+        { code: "GATEWAY_RATE_LIMITED", description: "Too many unknown keys from this address" },
+      ],
+    }),
+  }),
   start({ failures = 100, windowSeconds = 60, blockSeconds = 60, ipv6Prefix = 64 }, host) {
-    const { accounts, clock } = host;
+    const { clock } = host;
     if (failures === 0) {
       return {
         requestHeaders(x) {
-          x.set("principal", accounts.identify(x.request.headers.authorization, x.request.address));
+          x.set("principal", identify(x, host));
         },
       };
     }
@@ -63,7 +78,7 @@ export default defineStep<Options>({
     const blocked = blockedReply(failures, windowSeconds);
     return {
       requestHeaders(x) {
-        const principal = accounts.identify(x.request.headers.authorization, x.request.address);
+        const principal = identify(x, host);
         x.set("principal", principal);
         if (isGuess(principal) && failedKeys.blocks(x.request.address)) return blocked;
         return undefined;

@@ -6,6 +6,7 @@ import {
   type ChargePart,
   type CuRefusal,
   type Exchange,
+  type PartOptions,
   type Reply,
   type Reservation,
 } from "sluice-gateway/plugin";
@@ -47,11 +48,16 @@ export class ExchangeCharge implements Charge {
     return taken.kind === "reserved" ? this.#hold(taken) : replyTo(taken);
   }
 
-  open(costMilli: number): ChargePart | CuRefusal | { readonly kind: "unavailable" } {
-    const taken = this.#take(costMilli, undefined);
+  open(
+    costMilli: number,
+    { streamed, detached = false }: PartOptions = {},
+  ): ChargePart | CuRefusal | { readonly kind: "unavailable" } {
+    const taken = this.#take(costMilli, streamed);
     if (taken.kind === "reserved") {
-      this.#hold(taken);
-      return new Part(this, taken);
+      if (!detached) this.#hold(taken);
+      const journalled =
+        taken.journalled === undefined ? undefined : this.replyAfter(taken.journalled);
+      return new Part(this, taken, journalled);
     }
     return taken.kind === "refused" ? taken : { kind: "unavailable" };
   }
@@ -90,12 +96,17 @@ export class ExchangeCharge implements Charge {
     // What nobody reserved is charged all the same: the work is done.
     if (this.#first === undefined) this.#failed = this.reserve(0);
     if (this.#first === undefined) return;
-    this.settlePart(this.#first, lines);
+    void this.settlePart(this.#first, lines);
     this.release();
   }
 
-  /** Charges one reservation. For parts; `settle` is the whole. */
-  settlePart(reservation: Reservation, lines: readonly Line[]): void {
+  /** Nothing once `written` is on disk, or what to say instead. */
+  replyAfter(written: Promise<void>): Promise<Reply | undefined> {
+    return this.#till.replyAfter(written, this.#x);
+  }
+
+  /** Charges one reservation; resolves when that is on disk. For parts; `settle` is the whole. */
+  settlePart(reservation: Reservation, lines: readonly Line[]): Promise<void> {
     const { surface } = this.#x.route;
     const commit = reservation.settle(lines.map((line) => ({ ...line, surface })));
     let total = this.#usedMilli ?? 0;
@@ -107,6 +118,7 @@ export class ExchangeCharge implements Charge {
       (this.#earlierCommits ??= []).push(this.#commit);
     }
     this.#commit = commit;
+    return commit;
   }
 
   /** Before the head of a streamed answer: no byte leaves while the intent is not on disk. */
@@ -145,16 +157,32 @@ export class ExchangeCharge implements Charge {
 }
 
 class Part implements ChargePart {
+  readonly journalled: Promise<Reply | undefined> | undefined;
   readonly #charge: ExchangeCharge;
   readonly #reservation: Reservation;
+  #commit: Promise<void> | undefined;
 
-  constructor(charge: ExchangeCharge, reservation: Reservation) {
+  constructor(
+    charge: ExchangeCharge,
+    reservation: Reservation,
+    journalled: Promise<Reply | undefined> | undefined,
+  ) {
     this.#charge = charge;
     this.#reservation = reservation;
+    this.journalled = journalled;
+  }
+
+  get reservedMilli(): number {
+    return this.#reservation.costMilli;
   }
 
   settle(lines: readonly Line[]): void {
-    this.#charge.settlePart(this.#reservation, lines);
+    this.#commit = this.#charge.settlePart(this.#reservation, lines);
+  }
+
+  written(): Promise<Reply | undefined> {
+    if (this.#commit === undefined) throw new Error("a part is written after it is settled");
+    return this.#charge.replyAfter(this.#commit);
   }
 
   release(): void {

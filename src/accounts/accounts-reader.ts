@@ -16,6 +16,8 @@ export interface StoredKey {
 export interface AccountsReader {
   /** The key whose text has this SHA-256 (lower-case hex). Throws what node:sqlite throws. */
   find(hash: string): StoredKey | undefined;
+  /** The hash of the key with that id. */
+  hashOf(keyId: string): string | undefined;
   /** Keys touched, themselves or through their workspace, since the last call; empty without a read when nothing was. */
   changed(): StoredKey[];
   /** The number of the newest change that `changed` has seen. */
@@ -27,6 +29,7 @@ export interface AccountsReader {
 /** Starts with everything that is stored now as known. */
 export function accountsReader(db: DatabaseSync): AccountsReader {
   const byHash = db.prepare("SELECT * FROM keys WHERE hash = ?");
+  const hashById = db.prepare("SELECT hash FROM keys WHERE id = ?");
   const workspaceById = db.prepare("SELECT * FROM workspaces WHERE id = ?");
   const dataVersion = db.prepare("PRAGMA data_version");
   const newestChange = db.prepare("SELECT coalesce(max(id), 0) AS id FROM changes");
@@ -55,6 +58,10 @@ export function accountsReader(db: DatabaseSync): AccountsReader {
     find(hash) {
       const row = byHash.get(hash);
       return row === undefined ? undefined : stored(row);
+    },
+    hashOf(keyId) {
+      const row = hashById.get(keyId);
+      return row === undefined ? undefined : text(row, "hash");
     },
     changed() {
       const version = read(dataVersion, "data_version");

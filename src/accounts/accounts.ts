@@ -96,6 +96,7 @@ class StoredAccounts implements AccountsService {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #timers: readonly Disposable[];
+  readonly #environment: Environment;
   /** All of the header but the 32 hex digits. */
   readonly #head: string;
   readonly #dataDir: string;
@@ -115,6 +116,7 @@ class StoredAccounts implements AccountsService {
     this.#dataDir = options.dataDir;
     this.#clock = options.clock;
     this.#log = options.log;
+    this.#environment = options.environment;
     this.#head = `${bearer}gateway_${options.environment}_`;
     const limits = options.remember ?? { keys: 32_768, unknown: 16_384 };
     this.#keys = new RememberedKeys(options.plans, limits);
@@ -140,8 +142,17 @@ class StoredAccounts implements AccountsService {
     }
     const digest = hash("sha256", authorization.slice(bearer.length));
     const entry = this.#keys.get(digest) ?? this.#lookUp(digest, authorization);
-    if (entry === undefined) return stranger(authorization);
+    return entry === undefined ? stranger(authorization) : this.#admit(entry, address);
+  }
 
+  identifyKey(keyId: string, address: string): Principal {
+    const entry = this.#entryOf(keyId);
+    // An id says nothing of the environment, which is part of a key's text.
+    if (entry?.key.environment !== this.#environment) return unauthorized;
+    return this.#admit(entry, address);
+  }
+
+  #admit(entry: Entry, address: string): Principal {
     const now = this.#clock.now();
     if (now >= entry.expiresAt) return expired;
     if (entry.allows !== undefined && !entry.allows(address)) return outOfPlace;
@@ -205,6 +216,19 @@ class StoredAccounts implements AccountsService {
     if (keyEnvironment(authorization, bearer.length) === undefined) return undefined;
     this.#lookups++;
     try {
+      return this.#keys.remember(digest, this.#reader.find(digest), this.#clock.now());
+    } catch (error) {
+      this.#unreadable(error);
+      return undefined;
+    }
+  }
+
+  #entryOf(keyId: string): Entry | undefined {
+    try {
+      const digest = this.#reader.hashOf(keyId);
+      if (digest === undefined) return undefined;
+      const known = this.#keys.get(digest);
+      if (known !== undefined) return known;
       return this.#keys.remember(digest, this.#reader.find(digest), this.#clock.now());
     } catch (error) {
       this.#unreadable(error);

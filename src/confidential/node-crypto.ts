@@ -2,6 +2,7 @@
 import {
   createHash,
   createHmac,
+  createPrivateKey,
   createPublicKey,
   diffieHellman,
   generateKeyPairSync,
@@ -23,8 +24,22 @@ export const nodeSuite: Suite = {
 
 /** A new Ed25519 key, which never leaves the process. */
 export function createSigner(): Signer {
-  const { privateKey, publicKey } = generateKeyPairSync("ed25519");
-  return { publicKey: rawPublic(publicKey), sign: (message) => sign(null, message, privateKey) };
+  const { privateKey } = generateKeyPairSync("ed25519");
+  return signerOf(privateKey);
+}
+
+/** The Ed25519 key of a seed of 32 bytes: the same for the same seed. */
+export function signerFrom(seed: Uint8Array): Signer {
+  const key = Buffer.concat([ed25519Header, seed]);
+  return signerOf(createPrivateKey({ key, format: "der", type: "pkcs8" }));
+}
+
+/** RFC 8410 section 7: all of PKCS #8 that stands before the seed. */
+const ed25519Header = Buffer.from("302e020100300506032b657004220420", "hex");
+
+function signerOf(privateKey: KeyObject): Signer {
+  const publicKey = rawPublic(createPublicKey(privateKey));
+  return { publicKey, sign: (message) => sign(null, message, privateKey) };
 }
 
 /** An X25519 key in memory. */

@@ -120,7 +120,7 @@ const evidenceSchema: JsonSchema = {
     },
     roots: textList(
       { type: "string", pattern: "^[A-Za-z0-9+/]+={0,2}$" },
-      "simulated: the test roots accepted, DER in base64, as sluice worker prints them.",
+      "simulated: the test roots accepted, DER in base64, as sluice worker prints them; empty: any.",
     ),
     image_hashes: {
       type: ["string", "array"],

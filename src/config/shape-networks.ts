@@ -114,11 +114,9 @@ export function networkFaults(
       refuse("url", "SLUICE_NETWORK_KIND", "speaks OpenAI's wire format, which needs an http URL");
     }
     if (evidence === undefined) continue;
-    const { roots, imageHashes } = evidence;
+    const { imageHashes } = evidence;
     if (evidence.kind === "simulated" && !simulatedAllowed) {
       refuse("evidence", "SLUICE_NETWORK_EVIDENCE", "has simulated evidence, refused in prod");
-    } else if (evidence.kind === "simulated" && roots.length === 0) {
-      refuse("evidence", "SLUICE_NETWORK_EVIDENCE", "has simulated evidence and names no root");
     } else if (evidence.kind === "hardware" && imageHashes.length === 0) {
       refuse("evidence", "SLUICE_NETWORK_EVIDENCE", "does not say which images it accepts");
     }

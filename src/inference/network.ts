@@ -3,11 +3,15 @@
  * read last holds until it is read again.
  */
 import type { NetworkConfig } from "../config/config.ts";
+import type { Fault } from "../confidential/fault.ts";
+import type { Hello, Role } from "../confidential/hello.ts";
+import type { Serving } from "../confidential/relay/serving.ts";
 import type { Clock } from "../services/clock.ts";
 import type { Log } from "../services/log.ts";
 import type { Counter, Metrics } from "../services/metrics.ts";
 import type { ModelEntry, ModelOverride } from "../services/networks.ts";
 import { PolledDocument, type DocumentOptions } from "./document.ts";
+import { openStream } from "./enclave/stream.ts";
 import { EnclaveTransport, type EnclaveRecords } from "./enclave/transport.ts";
 import { Model } from "./model.ts";
 import type { OpenNetwork } from "./networks.ts";
@@ -78,6 +82,14 @@ export class Network implements OpenNetwork {
 
   get name(): string {
     return this.config.name;
+  }
+
+  get termination(): Role {
+    return this.config.kind === "enclave" ? "worker" : "gateway";
+  }
+
+  openStream(helloBytes: Uint8Array, hello: Hello): Promise<Serving | Fault> {
+    return openStream(this, helloBytes, hello);
   }
 
   get models(): ReadonlyMap<string, Model> {

@@ -1,4 +1,5 @@
 /** The service `host.networks` of one generation: its networks by name, in the order of pipeline.yaml. */
+import type { StreamNetwork } from "../confidential/relay/service.ts";
 import type {
   ChangedBy,
   ModelEntry,

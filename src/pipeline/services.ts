@@ -6,6 +6,7 @@ import type {
   Accounts,
   Claims,
   Clock,
+  Confidential,
   Decoder,
   Idempotency,
   Ledger,
@@ -13,6 +14,7 @@ import type {
   Meter,
   Metrics,
   Seal,
+  Tickets,
   Workspaces,
 } from "../plugin.ts";
 
@@ -26,6 +28,7 @@ export interface Services {
   readonly meter: Meter;
   readonly seal: Seal;
   readonly claims: Claims;
+  readonly tickets: Tickets;
   readonly evidence: EvidenceService;
   openLedger(upstream: UpstreamConfig): Ledger & {
     readonly ready: boolean;
@@ -34,6 +37,11 @@ export interface Services {
     close(): Promise<void>;
   };
   openNetwork(config: NetworkConfig): OpenNetwork;
+  /** Holds nothing that must be closed; its streams do. */
+  openConfidential(
+    networks: readonly OpenNetwork[],
+    configured: readonly NetworkConfig[],
+  ): Confidential;
   readonly storeOverrides: StoreOverrides;
   /** Holds nothing that must be closed. */
   openDecoder(ledger: Ledger): Decoder;

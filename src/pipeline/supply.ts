@@ -5,7 +5,9 @@
 import { randomUUID } from "node:crypto";
 import type { Config } from "../config/config.ts";
 import type {
+  Confidential,
   Decoder,
+  DocumentedRoute,
   ForwardOptions,
   Forwarder,
   Host,
@@ -19,6 +21,7 @@ import { createForwarder } from "../stream/forward.ts";
 import { readRequest } from "../stream/json/request.ts";
 import { UpstreamPools } from "../stream/upstream.ts";
 import { version } from "../version.ts";
+import { healthRoutes } from "./document.ts";
 import type { HandOver, Needs } from "./hand-over.ts";
 import type { Services } from "./services.ts";
 import { stableJson } from "./stable-json.ts";
@@ -32,7 +35,12 @@ export class Supply {
   readonly upstreams = new Map<string, UpstreamPools>();
   /** Networks in use. */
   networksInUse: readonly OpenNetwork[] = [];
+  /** What the routes say of themselves, filled as they are compiled. */
+  readonly documented: DocumentedRoute[] = [...healthRoutes];
+  /** Every load documents anew, and nothing tells it from another: whoever reads it starts anew, too. */
+  readonly #loading = randomUUID();
   #networks: Networks | undefined;
+  #confidential: Confidential | undefined;
   readonly #config: Config;
   readonly #services: Services;
   readonly #parts: HandOver;
@@ -63,6 +71,11 @@ export class Supply {
       note("tools");
       return this.#tools;
     };
+    const noteRoutes = (): readonly DocumentedRoute[] => {
+      note("routes");
+      return this.documented;
+    };
+    const confidential = (): Confidential => this.#openConfidential();
     const noteNetworks = (): Networks => {
       note("networks");
       return this.#openNetworks();
@@ -82,6 +95,11 @@ export class Supply {
       get networks() {
         return noteNetworks();
       },
+      get confidential() {
+        note("networks");
+        return confidential();
+      },
+      tickets: this.#services.tickets,
       evidence: (source) => {
         if (source === "simulated" && !this.#config.simulatedAllowed) {
           throw new Error(simulatedRefusal);
@@ -93,6 +111,9 @@ export class Supply {
       folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
       get tools() {
         return noteTools();
+      },
+      get routes() {
+        return noteRoutes();
       },
       upstream: (name) => {
         note(`upstream ${name}`);
@@ -129,6 +150,7 @@ export class Supply {
 
   #state(need: string): string {
     if (need === "tools") return this.#catalogue;
+    if (need === "routes") return this.#loading;
     if (need === "networks") return this.#networkSettings();
     return this.#settings(need.slice(need.indexOf(" ") + 1));
   }
@@ -148,6 +170,15 @@ export class Supply {
     );
     this.#networks = createNetworks(this.networksInUse, this.#services.storeOverrides);
     return this.#networks;
+  }
+
+  /** Its streams belong to the plugins that open them. */
+  #openConfidential(): Confidential {
+    if (this.#confidential !== undefined) return this.#confidential;
+    this.#openNetworks();
+    const { networks } = this.#config;
+    this.#confidential = this.#services.openConfidential(this.networksInUse, networks);
+    return this.#confidential;
   }
 
   #settings(upstream: string): string {

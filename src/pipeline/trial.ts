@@ -12,7 +12,7 @@ import { createDecoder } from "../ledger/decode/decoder.ts";
 import { createWhitelist } from "../ledger/whitelist.ts";
 import { createLog } from "../log.ts";
 import { createMetrics } from "../metrics.ts";
-import type { Workspaces } from "../plugin.ts";
+import type { Confidential, Workspaces } from "../plugin.ts";
 import { nextGeneration, type Checked, type Judged } from "./load-generation.ts";
 import { createSeal } from "../store/seal.ts";
 import type { Services } from "./services.ts";
@@ -36,6 +36,7 @@ async function trialFaults(sound: Checked): Promise<readonly Fault[]> {
   return [...faults, ...(await fastifyFaults(fastify, services.log))];
 }
 
+const stranger = { kind: "anonymous", reason: "unauthorized" } as const;
 const unavailable = { kind: "unavailable" } as const;
 const inertWorkspaces: Workspaces = {
   find: () => unavailable,
@@ -47,9 +48,20 @@ const inertWorkspaces: Workspaces = {
   usage: () => Promise.resolve(unavailable),
 };
 
+const noEnclave = fault("ATTESTATION_UNAVAILABLE", "a trial attests nothing");
+const inertConfidential: Confidential = {
+  stream: () => ({
+    ready: Promise.resolve(),
+    serve: () => Promise.resolve(),
+    close() {},
+  }),
+  evidence: () => undefined,
+  receipt: () => undefined,
+  policy: () => Promise.resolve({ policy: "", sig: "", key: "" }),
+};
 const inertEvidence: EvidenceService = {
   evidence: () => ({ quote: () => Promise.resolve({ kind: "failed", reason: "unavailable" }) }),
-  provider: () => Promise.resolve(fault("ATTESTATION_UNAVAILABLE", "a trial attests nothing")),
+  provider: () => Promise.resolve(noEnclave),
 };
 
 /** No request reaches a trial, so that what these answer never matters. */
@@ -59,7 +71,7 @@ function inertServices(): Services {
     log: createLog({ level: "silent" }),
     clock: systemClock,
     metrics,
-    accounts: { identify: () => ({ kind: "anonymous", reason: "unauthorized" }) },
+    accounts: { identify: () => stranger, identifyKey: () => stranger },
     workspaces: inertWorkspaces,
     idempotency: { take: () => unavailable, once: () => unavailable },
     meter: { reserve: () => ({ kind: "unavailable" }) },
@@ -74,8 +86,15 @@ function inertServices(): Services {
       ready: false,
       close: () => Promise.resolve(),
     }),
-    openNetwork: ({ name }) => ({
+    tickets: {
+      issue: () => ({ ticket: "", expiresAt: 0 }),
+      redeem: () => ({ principal: stranger, terms: undefined }),
+    },
+    openConfidential: () => inertConfidential,
+    openNetwork: ({ name, kind }) => ({
       name,
+      termination: kind === "enclave" ? "worker" : "gateway",
+      openStream: () => Promise.resolve(noEnclave),
       models: new Map(),
       entriesWith: () => [],
       read: false,

@@ -3,9 +3,14 @@ import { mkdirSync } from "node:fs";
 import { openAccounts, type AccountsService } from "../accounts/accounts.ts";
 import { openIdempotency } from "../accounts/idempotency.ts";
 import { replaceOverrides } from "../accounts/model-overrides.ts";
+import { createTickets } from "../accounts/tickets.ts";
 import { createWorkspaces } from "../accounts/workspaces-service.ts";
 import { openComputePool } from "../compute/pool.ts";
 import { createEvidenceService } from "../confidential/evidence/evidence-service.ts";
+import { noOwnEnclaves } from "../confidential/relay/own-enclaves.ts";
+import { createPolicy, policySigner } from "../confidential/relay/policy.ts";
+import { Receipts } from "../confidential/relay/receipts.ts";
+import { createConfidential } from "../confidential/relay/service.ts";
 import type { Config } from "../config/config.ts";
 import { createEnclaveRecords } from "../inference/enclave/transport.ts";
 import { Network } from "../inference/network.ts";
@@ -59,6 +64,13 @@ export async function openServices(
   const workspaces = { dataDir, accounts, purchasedLeft, reports, clock, log };
   const overrides = (network: string) => accounts.overrides(network);
   const enclaves = createEnclaveRecords();
+  const deploymentSecret = secret ?? keptSecret(dataDir);
+  const seal = createSeal(deploymentSecret);
+  const signer = policySigner(deploymentSecret);
+  const receiptsPool = openComputePool({ clock, metrics, threads: 1 });
+  stack.defer(() => receiptsPool.close());
+  const receipts = new Receipts(dataDir, clock, receiptsPool);
+  stack.defer(() => receipts.close());
   return {
     log,
     clock,
@@ -69,13 +81,25 @@ export async function openServices(
     meter,
     claims,
     evidence: createEvidenceService({ clock, log, simulatedAllowed }),
-    seal: createSeal(secret ?? keptSecret(dataDir)),
+    seal,
     openLedger(upstream) {
       const shared = { upstream, clock, log, metrics };
       return openLedger({ ...shared, pool: openPool(shared) });
     },
     openNetwork: (network) => new Network(network, { clock, log, metrics, overrides, enclaves }),
     storeOverrides: overridesStore(accounts, clock, log),
+    tickets: createTickets({ seal, claims, accounts, clock }),
+    openConfidential: (networks, configured) =>
+      createConfidential({
+        clock,
+        log,
+        metrics,
+        ...enclaves,
+        receipts,
+        networks,
+        openOwn: () => noOwnEnclaves,
+        policy: createPolicy(configured, signer, clock),
+      }),
     openDecoder: (ledger) => createDecoder({ ledger, compute, clock }),
   };
 }

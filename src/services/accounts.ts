@@ -87,4 +87,6 @@ export interface Accounts {
    * Without an address, a key that is bound to some is nobody's.
    */
   identify(authorization: string | undefined, address?: string): Principal;
+  /** The same for a key that has been identified before, by its id. */
+  identifyKey(keyId: string, address: string): Principal;
 }

@@ -63,9 +63,21 @@ export interface Meter {
 
 /** One call's share of an exchange's account, where an exchange holds several calls. End it exactly once. */
 export interface ChargePart {
+  readonly reservedMilli: number;
+  /** Of a `streamed` one: as `Charge.journalled`. */
+  readonly journalled: Promise<Reply | undefined> | undefined;
   /** Charges the lines and gives back the rest. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
+  /** After `settle`: resolves when the charge is on disk; to a Reply (503) when it cannot be. */
+  written(): Promise<Reply | undefined>;
   release(): void;
+}
+
+export interface PartOptions {
+  /** Bytes will leave before it settles. */
+  readonly streamed?: boolean;
+  /** Its call goes on when the exchange ends, and so does it: whoever opened it ends it. */
+  readonly detached?: boolean;
 }
 
 /** The slot `charge` of the `meter` step: the exchange's own account. */
@@ -78,7 +90,10 @@ export interface Charge {
    * Reserves for one of several calls of the exchange, which settles or releases on its own. Beside parts, `reserve` and
    * `settle` are not used.
    */
-  open(costMilli: number): ChargePart | CuRefusal | { readonly kind: "unavailable" };
+  open(
+    costMilli: number,
+    options?: PartOptions,
+  ): ChargePart | CuRefusal | { readonly kind: "unavailable" };
   /** Sum of the settled lines, of parts too; undefined before anything was settled. */
   readonly usedMilli: number | undefined;
   /**

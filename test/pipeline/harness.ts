@@ -125,7 +125,10 @@ function testServices(log: Log): Services {
     log,
     clock: systemClock,
     metrics: noMetrics,
-    accounts: { identify: () => ({ kind: "anonymous", reason: "missing authorization header" }) },
+    accounts: {
+      identify: () => ({ kind: "anonymous", reason: "missing authorization header" }),
+      identifyKey: () => ({ kind: "anonymous", reason: "unauthorized" }),
+    },
     workspaces: {
       find: () => ({ kind: "unavailable" }),
       upgrade: () => ({ kind: "unavailable" }),
@@ -150,6 +153,16 @@ function testServices(log: Log): Services {
       throw new Error("no network in this test");
     },
     storeOverrides: () => false,
+    tickets: {
+      issue: () => ({ ticket: "", expiresAt: 0 }),
+      redeem: () => ({
+        principal: { kind: "anonymous", reason: "unauthorized" },
+        terms: undefined,
+      }),
+    },
+    openConfidential: () => {
+      throw new Error("there is no encrypted stream here");
+    },
     openDecoder: () => {
       throw new Error("no node in this test");
     },

@@ -23,7 +23,7 @@ async function setUp(options: Parameters<typeof authenticate.start>[0] = {}): Pr
   let caller: Principal = missing;
   const hooks = await authenticate.start(
     options,
-    fakeHost({ clock, accounts: { identify: () => caller } }),
+    fakeHost({ clock, accounts: { identify: () => caller, identifyKey: () => missing } }),
   );
   return {
     hooks,
@@ -50,6 +50,7 @@ test("the header goes to accounts as it came, and its answer into the slot", asy
       seen.push(header);
       return missing;
     },
+    identifyKey: () => missing,
   };
   const hooks = await authenticate.start({}, fakeHost({ accounts }));
   for (const authorization of ["Bearer x", undefined]) {

@@ -30,7 +30,14 @@ export function fakeHost(more: Partial<Host> = {}): Host {
     log: silent,
     clock: manualClock(),
     metrics: createMetrics(),
-    accounts: { identify: () => missing },
+    accounts: { identify: () => missing, identifyKey: () => missing },
+    tickets: {
+      issue: () => ({ ticket: "", expiresAt: 0 }),
+      redeem: () => ({ principal: missing, terms: undefined }),
+    },
+    get confidential(): never {
+      throw new Error("there is no encrypted stream here");
+    },
     workspaces: {
       find: () => ({ kind: "unavailable" }),
       upgrade: () => ({ kind: "unavailable" }),
@@ -45,6 +52,7 @@ export function fakeHost(more: Partial<Host> = {}): Host {
       once: () => ({ kind: "unavailable" }),
     },
     meter: { reserve: () => ({ kind: "unavailable" }) },
+    routes: [],
     tools: {
       list: [],
       resources: [],

@@ -24,9 +24,12 @@ export function toolCaller(wanted: WantedCaller = {}): TestCaller {
     reserve: () => undefined,
     settle() {},
     usedMilli: undefined,
-    open() {
+    open(reservedMilli) {
       open++;
       return {
+        reservedMilli,
+        journalled: undefined,
+        written: () => Promise.resolve(undefined),
         settle(lines) {
           open--;
           for (const { method, costMilli } of lines) charged.push(`${method} ${costMilli}`);

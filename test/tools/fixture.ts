@@ -52,6 +52,9 @@ export function fakeCharge(credit: number = Number.MAX_SAFE_INTEGER): FakeCharge
         ended = true;
       };
       const part: ChargePart = {
+        reservedMilli: costMilli,
+        journalled: undefined,
+        written: () => Promise.resolve(undefined),
         settle(lines) {
           end();
           for (const line of lines) {

@@ -30,7 +30,7 @@ export interface OpenEnclave {
 export interface OpenParts {
   readonly clock: Clock;
   readonly role: Role;
-  readonly policy: VerificationPolicy;
+  readonly policyFor: (evidence: unknown) => VerificationPolicy;
   readonly verifier: EvidenceVerifier;
   readonly memory: EvidenceMemory;
 }
@@ -98,11 +98,12 @@ async function examine(
   { evidence: sent, evidenceDigest: named }: AttestationFrame,
   hello: Hello,
   { keysetDigest }: Attested,
-  { clock, role, policy, verifier, memory }: OpenParts,
+  { clock, role, policyFor, verifier, memory }: OpenParts,
 ): Promise<Pick<OpenEnclave, "evidence" | "evidenceDigest"> | Unopened> {
   const evidence = sent ?? (named === undefined ? undefined : memory.find(named));
   const nonce = hello.freshness === "quote" ? hello.nonce : undefined;
   const reportData = await sessionReportData(nodeSuite, keysetDigest, nonce, role);
+  const policy = policyFor(evidence);
   const report = await verifier.verify(evidence, { reportData }, policy, clock.now());
   if (report.assurance === "none") {
     return { ...fault("ATTESTATION_UNAVAILABLE", "the evidence was refused"), evidence: report };

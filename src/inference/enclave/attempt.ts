@@ -4,14 +4,13 @@
  */
 import { clientKeys } from "../../confidential/handshake.ts";
 import { requestPieces, type Channel, type OpenedFrame } from "../../confidential/channel.ts";
-import { isFault, type Fault } from "../../confidential/fault.ts";
+import { isFault, type Fault, type StreamCode } from "../../confidential/fault.ts";
 import { createNodeChannel } from "../../confidential/node-channel.ts";
 import { nodeSuite } from "../../confidential/node-crypto.ts";
 import { toBase64Url } from "../../confidential/layout.ts";
 import { judgeReport } from "../../confidential/report-verdict.ts";
 import type { UsageReport } from "../../confidential/report.ts";
 import type { LinkListener } from "../../confidential/relay/link.ts";
-import type { Unopened } from "../../confidential/relay/open.ts";
 import { readTextFrame, type ReportFrame } from "../../confidential/text-frames.ts";
 import type { TokenUsage, WholeMessage } from "../../services/networks.ts";
 import type { AttemptFailure } from "../attempt.ts";
@@ -267,19 +266,17 @@ function parse(data: Uint8Array): unknown {
   }
 }
 
+/** What HTTP says of a worker's refusal. */
+const statusOf: Partial<Record<StreamCode, number>> = {
+  MODEL_NOT_AVAILABLE: 404,
+  NETWORK_NOT_AVAILABLE: 404,
+  LIMIT_EXCEEDED: 413,
+  RATE_LIMITED: 429,
+};
+
 /** What the call makes of a session that could not be opened. */
-function failureOf({ code }: Unopened | Fault): AttemptFailure {
-  switch (code) {
-    case "MODEL_NOT_AVAILABLE":
-    case "NETWORK_NOT_AVAILABLE":
-      return { kind: "refused", status: 404 };
-    case "LIMIT_EXCEEDED":
-      return { kind: "refused", status: 413 };
-    case "RATE_LIMITED":
-      return { kind: "refused", status: 429 };
-    case "TIMEOUT":
-      return { kind: "timedOut" };
-    default:
-      return { kind: "unreachable" };
-  }
+function failureOf({ code }: Fault): AttemptFailure {
+  const status = statusOf[code];
+  if (status !== undefined) return { kind: "refused", status };
+  return { kind: code === "TIMEOUT" ? "timedOut" : "unreachable" };
 }

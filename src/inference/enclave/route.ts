@@ -9,13 +9,13 @@ import { writeHello, type Hello } from "../../confidential/hello.ts";
 import { nodeSuite } from "../../confidential/node-crypto.ts";
 import { openEnclave, type OpenEnclave, type Unopened } from "../../confidential/relay/open.ts";
 import type { Ephemeral } from "../../confidential/suite.ts";
-import type { VerificationPolicy } from "../../confidential/verify/policy.ts";
 import type { EvidenceKind } from "../../services/networks.ts";
 import type { Call } from "../call.ts";
 import type { RunningAttempt, WorkerRoute } from "../route.ts";
 import type { ListedWorker } from "../status.ts";
 import type { Worker } from "../worker.ts";
 import { EnclaveAttempt } from "./attempt.ts";
+import type { PolicyFor } from "./policy.ts";
 import { connectWorker } from "./socket.ts";
 import type { EnclaveParts } from "./transport.ts";
 
@@ -35,7 +35,7 @@ export class EnclaveRoute implements WorkerRoute {
   readonly settled: Promise<void>;
   readonly #url: string;
   readonly #model: string;
-  readonly #policy: VerificationPolicy;
+  readonly #policyFor: PolicyFor;
   #evidence: EvidenceKind = "none";
   /** Milliseconds since 1970; 0: not admitted. */
   #admittedUntil = 0;
@@ -46,14 +46,14 @@ export class EnclaveRoute implements WorkerRoute {
   constructor(
     config: NetworkConfig,
     listed: ListedWorker,
-    policy: VerificationPolicy,
+    policyFor: PolicyFor,
     parts: EnclaveParts,
   ) {
     this.config = config;
     this.parts = parts;
     this.#url = streamUrl(listed.url ?? config.url);
     this.#model = listed.model;
-    this.#policy = policy;
+    this.#policyFor = policyFor;
     this.settled = this.#check();
   }
 
@@ -88,12 +88,9 @@ export class EnclaveRoute implements WorkerRoute {
     const { headers, connectMs } = this.config;
     const link = await connectWorker({ url: this.#url, headers, connectMs, clock });
     if (link === undefined) return fault("UPSTREAM_FAILED", "the worker cannot be reached");
-    const policy = this.#policy;
-    const opened = await openEnclave(link, helloBytes, hello, {
-      ...this.parts,
-      role: "worker",
-      policy,
-    });
+    const policyFor = this.#policyFor;
+    const parts = { ...this.parts, role: "worker", policyFor } as const;
+    const opened = await openEnclave(link, helloBytes, hello, parts);
     if (!isFault(opened)) this.#admit(opened);
     // Whatever else went wrong, it showed no bad evidence.
     else if (opened.code === "ATTESTATION_UNAVAILABLE") this.#refuse(opened);

@@ -2,7 +2,6 @@
 import type { NetworkConfig } from "../../config/config.ts";
 import { EvidenceMemory } from "../../confidential/relay/evidence-memory.ts";
 import { createSeenCounters, type SeenCounters } from "../../confidential/seen-counters.ts";
-import type { VerificationPolicy } from "../../confidential/verify/policy.ts";
 import {
   createEvidenceVerifier,
   type EvidenceVerifier,
@@ -11,7 +10,7 @@ import type { Clock } from "../../services/clock.ts";
 import type { Log } from "../../services/log.ts";
 import type { Transport } from "../route.ts";
 import type { ListedWorker } from "../status.ts";
-import { verificationPolicy } from "./policy.ts";
+import { policyOf, type PolicyFor } from "./policy.ts";
 import { EnclaveRoute } from "./route.ts";
 
 /** What the gateway remembers of enclaves, whichever network they belong to: one for the process. */
@@ -38,19 +37,19 @@ export interface EnclaveParts extends EnclaveRecords {
 
 export class EnclaveTransport implements Transport {
   readonly #config: NetworkConfig;
-  readonly #policy: VerificationPolicy;
+  readonly #policyFor: PolicyFor;
   readonly #parts: EnclaveParts;
 
   constructor(config: NetworkConfig, parts: EnclaveParts) {
     // The configuration has it for every network of this kind.
     if (config.evidence === undefined) throw new TypeError(`${config.name} has no evidence policy`);
     this.#config = config;
-    this.#policy = verificationPolicy(config.evidence);
+    this.#policyFor = policyOf(config.evidence);
     this.#parts = parts;
   }
 
   routeTo(listed: ListedWorker): EnclaveRoute {
-    return new EnclaveRoute(this.#config, listed, this.#policy, this.#parts);
+    return new EnclaveRoute(this.#config, listed, this.#policyFor, this.#parts);
   }
 
   /** Sessions are their callers' to end. */

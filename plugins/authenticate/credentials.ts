@@ -1,0 +1,33 @@
+/**
+ * What a caller shows: an Authorization header or, from a page that opens a WebSocket and cannot send one, a subprotocol
+ * that holds a ticket or a key (confidential-stream.md section 1.1). It is never echoed.
+ */
+import type { Exchange, Host, Principal } from "sluice-gateway/plugin";
+
+const prefix = "confidential.auth.";
+/** How every API key begins. */
+const keyPrefix = "gateway_";
+
+export function identify(x: Exchange, { accounts, tickets }: Host): Principal {
+  const { headers, address } = x.request;
+  const { authorization, upgrade, origin, "sec-websocket-protocol": offered = "" } = headers;
+  if (authorization !== undefined || upgrade === undefined) {
+    return accounts.identify(authorization, address);
+  }
+  const shown = credentialOf(offered);
+  if (shown === undefined) return accounts.identify(undefined, address);
+  if (shown.startsWith(keyPrefix)) return accounts.identify(`Bearer ${shown}`, address);
+  const { principal, terms } = tickets.redeem(shown, origin, address);
+  if (terms !== undefined) x.set("ticket", terms);
+  return principal;
+}
+
+/** The text behind the prefix, decoded. */
+function credentialOf(offered: string): string | undefined {
+  for (const each of offered.split(",")) {
+    const protocol = each.trim();
+    if (!protocol.startsWith(prefix)) continue;
+    return Buffer.from(protocol.slice(prefix.length), "base64url").toString("utf8");
+  }
+  return undefined;
+}

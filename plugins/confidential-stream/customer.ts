@@ -1,0 +1,45 @@
+/** Who a session is served to: what its requests cost goes to the exchange's account, also after the client has left. */
+import type {
+  Accounts,
+  Charge,
+  ChargePart,
+  KeyPrincipal,
+  StreamCharge,
+  StreamCustomer,
+} from "sluice-gateway/plugin";
+
+interface CustomerParts {
+  readonly principal: KeyPrincipal;
+  readonly accounts: Accounts;
+  readonly charge: Charge;
+  readonly address: string;
+  /** Bound by a ticket. */
+  readonly model: string | undefined;
+}
+
+export function createCustomer(parts: CustomerParts): StreamCustomer {
+  const { principal, accounts, charge, address, model } = parts;
+  const { id: keyId, workspaceId } = principal.key;
+  return {
+    keyId,
+    workspaceId,
+    model,
+    admitted: () => accounts.identifyKey(keyId, address).kind === "key",
+    reserve(costMilli) {
+      const part = charge.open(costMilli, { streamed: true, detached: true });
+      return "kind" in part ? part.kind : streamCharge(part);
+    },
+  };
+}
+
+function streamCharge(part: ChargePart): StreamCharge {
+  return {
+    reservedMilli: part.reservedMilli,
+    journalled: part.journalled?.then((refusal) => refusal === undefined) ?? Promise.resolve(true),
+    async settle(line) {
+      part.settle([line]);
+      return (await part.written()) === undefined;
+    },
+    release: () => part.release(),
+  };
+}

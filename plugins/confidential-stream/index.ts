@@ -1,0 +1,116 @@
+/**
+ * Surface `confidential-stream`: the encrypted inference stream over WebSocket. Frames pass as they come; what they hold
+ * is between the client and an enclave. Each request of a session is reserved and charged on its own.
+ */
+import {
+  defineSurface,
+  refuse,
+  type Accounts,
+  type Charge,
+  type EvidenceSource,
+  type Exchange,
+  type KeyPrincipal,
+  type Principal,
+  type Reply,
+  type Stream,
+  type TicketTerms,
+} from "sluice-gateway/plugin";
+import { createCustomer } from "./customer.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface Slots {
+    principal: Principal;
+    charge: Charge;
+    ticket: TicketTerms;
+  }
+}
+
+interface Options {
+  readonly origins?: readonly string[];
+  readonly evidence?: { readonly kind: EvidenceSource };
+}
+
+/** confidential-stream.md section 1.1. */
+const subprotocol = "confidential.v1";
+const messageBytes = 1_048_576;
+
+export default defineSurface<Options>({
+  name: "confidential-stream",
+  description: "Serves the encrypted inference stream: from the client to an enclave, metered.",
+  websocket: true,
+  options: {
+    type: "object",
+    properties: {
+      origins: {
+        description:
+          "Origins of the pages whose browsers may connect, such as https://app.example (none).",
+        type: "array",
+        items: { type: "string", pattern: "^https?://[^/]+$" },
+      },
+      evidence: {
+        description:
+          "Who attests this gateway, for networks whose workers have no enclave: then it ends the encryption itself.",
+        type: "object",
+        properties: { kind: { enum: ["auto", "tdx", "sev-snp", "dstack", "simulated"] } },
+        required: ["kind"],
+        additionalProperties: false,
+      },
+    },
+    additionalProperties: false,
+  },
+  needs: { principal: "answer", charge: "answer" },
+  wants: { ticket: "answer" },
+  async start({ origins = [], evidence }, { confidential, accounts }) {
+    const stream = confidential.stream({ evidence: evidence?.kind });
+    await stream.ready;
+    const allowed = new Set(origins);
+    return {
+      answer: (x) => answer(x, stream, accounts, allowed),
+      stop: () => stream.close(),
+    };
+  },
+});
+
+async function answer(
+  x: Exchange,
+  stream: Stream,
+  accounts: Accounts,
+  origins: ReadonlySet<string>,
+): Promise<Reply | undefined> {
+  const principal = x.get("principal");
+  if (principal.kind === "anonymous") return refuse("GATEWAY_UNAUTHORIZED");
+  const refusal = refuseOrigin(x, origins) ?? refuseProtocol(x);
+  if (refusal !== undefined) return refusal;
+  const customer = customerOf(x, principal, accounts);
+  const connection = await x.accept({ protocol: subprotocol, messageBytes });
+  await stream.serve(connection, customer);
+  return undefined;
+}
+
+function customerOf(
+  x: Exchange,
+  principal: KeyPrincipal,
+  accounts: Accounts,
+): ReturnType<typeof createCustomer> {
+  return createCustomer({
+    principal,
+    accounts,
+    charge: x.get("charge"),
+    address: x.request.address,
+    model: x.peek("ticket")?.model,
+  });
+}
+
+/** Every browser says where its page is from, and nothing else has to. */
+function refuseOrigin(x: Exchange, origins: ReadonlySet<string>): Reply | undefined {
+  const { origin } = x.request.headers;
+  if (origin === undefined || origins.has(origin)) return undefined;
+  return refuse("GATEWAY_PERMISSION_DENIED", { message: "this origin may not connect" });
+}
+
+function refuseProtocol(x: Exchange): Reply | undefined {
+  const offered = x.request.headers["sec-websocket-protocol"] ?? "";
+  const isOffered = offered.split(",").some((each) => each.trim() === subprotocol);
+  if (isOffered) return undefined;
+  return refuse("GATEWAY_INVALID_PARAMS", { message: `the subprotocol ${subprotocol} is needed` });
+}

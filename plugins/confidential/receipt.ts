@@ -1,0 +1,47 @@
+/** `GET /v1/confidential/receipts/{session}/{rid}`: for the key that made it, and for administrators. */
+import {
+  refuse,
+  type Confidential,
+  type Exchange,
+  type Receipt,
+  type Reply,
+} from "sluice-gateway/plugin";
+
+/** base64url of 16 bytes. */
+const sessionForm = /^[A-Za-z0-9_-]{22}$/;
+const ridForm = /^[1-9]\d{0,9}$/;
+
+export function showReceipt(x: Exchange, confidential: Confidential): Reply {
+  const { session = "", rid = "" } = x.request.params;
+  const isNamed = sessionForm.test(session) && ridForm.test(rid);
+  const receipt = isNamed ? confidential.receipt(session, Number(rid)) : undefined;
+  // What is not the caller's might as well not be there.
+  if (receipt === undefined || !maySee(x, receipt)) return refuse("GATEWAY_NOT_FOUND");
+  const { report, sig, evidenceDigest, pricing, usedCUMilli, verified, unverifiedReason } = receipt;
+  return {
+    status: 200,
+    headers: ["content-type", "application/json", "cache-control", "private, no-cache"],
+    body: JSON.stringify({
+      session,
+      rid: receipt.rid,
+      report,
+      sig,
+      evidence_digest: evidenceDigest,
+      pricing,
+      usedCUMilli,
+      verified,
+      unverified_reason: unverifiedReason,
+    }),
+  };
+}
+
+function maySee(x: Exchange, { keyId, workspaceId }: Receipt): boolean {
+  const principal = x.peek("principal");
+  if (principal?.kind !== "key") return false;
+  const { id, capabilities, workspaceId: own } = principal.key;
+  return (
+    id === keyId ||
+    capabilities.has("platform:admin") ||
+    (capabilities.has("workspace:admin") && own === workspaceId)
+  );
+}

@@ -1,0 +1,162 @@
+/**
+ * One request of a session as the gateway accounts for it: reserved before its last frame goes to the enclave, charged by
+ * the enclave's signed report, whose every claim that can be checked is checked.
+ */
+import type { Receipt, StreamCharge, StreamCustomer } from "../../services/confidential.ts";
+import { fault, type Fault } from "../fault.ts";
+import type { Hello } from "../hello.ts";
+import { toBase64Url } from "../layout.ts";
+import { nodeSuite } from "../node-crypto.ts";
+import type { FrameWatch } from "../frame-watch.ts";
+import { judgeReport, type ReportVerdict } from "../report-verdict.ts";
+import type { SeenCounters } from "../seen-counters.ts";
+import { usageOf, type ReportFrame } from "../text-frames.ts";
+import type { Serving, StreamPrice } from "./serving.ts";
+
+export interface SessionFacts {
+  readonly hello: Hello;
+  readonly serving: Serving;
+  readonly watch: FrameWatch;
+  readonly customer: StreamCustomer;
+  readonly counters: SeenCounters;
+  /** Seconds since 1970. */
+  readonly now: () => number;
+}
+
+/** A request that has been charged. */
+export interface Billed {
+  readonly receipt: Receipt;
+  /** The text of the `done` frame. */
+  readonly done: string;
+  readonly verdict: ReportVerdict;
+}
+
+export class BilledRequest {
+  readonly rid: number;
+  readonly #facts: SessionFacts;
+  #frameBytes = 0;
+  #charge: StreamCharge | undefined;
+
+  constructor(rid: number, facts: SessionFacts) {
+    this.rid = rid;
+    this.#facts = facts;
+  }
+
+  /** A frame of it that has come from the client. */
+  add(frame: Uint8Array): void {
+    this.#frameBytes += frame.length;
+  }
+
+  /**
+   * Takes the most that it can cost: every byte of ciphertext a token, and all that may be answered. Undefined once the
+   * intent is on disk.
+   */
+  async reserve(): Promise<Fault | undefined> {
+    const { hello, serving, customer } = this.#facts;
+    const tokens = this.#frameBytes + hello.maxOutputTokens;
+    const charge = customer.reserve(serving.price.costMilli(tokens));
+    if (charge === "refused") return fault("INSUFFICIENT_BALANCE", "the credit does not reach");
+    if (charge === "unavailable") return unwritten;
+    this.#charge = charge;
+    return (await charge.journalled) ? undefined : unwritten;
+  }
+
+  /** Judges the report, charges what it says, and resolves when that is on disk. */
+  async bill(signed: ReportFrame): Promise<Billed | Fault> {
+    const verdict = await this.#judge(signed);
+    const { report } = verdict;
+    if (report === undefined) return fault("UPSTREAM_FAILED", "the usage report cannot be read");
+    const price = this.#facts.serving.priceAt(report.coefficient);
+    const costMilli = this.#cost(verdict, price);
+    if (!(await this.#settle(verdict, price, costMilli))) return unwritten;
+    return this.#conclude(signed, verdict, price, costMilli);
+  }
+
+  /** Nothing is owed. */
+  release(): void {
+    this.#charge?.release();
+  }
+
+  #judge(signed: ReportFrame): Promise<ReportVerdict> {
+    const { hello, serving, watch, counters, now } = this.#facts;
+    const { keyset, keysetDigest, core, th } = serving.attested;
+    return judgeReport(nodeSuite, signed, {
+      evidence: serving.evidence.assurance === "simulated" ? "simulated" : "accepted",
+      keysetDigest,
+      reportKey: keyset.ur,
+      notAfter: keyset.notAfter,
+      now: now(),
+      session: toBase64Url(core.session),
+      th,
+      exchange: watch.take(this.rid),
+      net: hello.network,
+      model: hello.model,
+      maxOutputTokens: hello.maxOutputTokens,
+      claimCounter: (digest, ctr) => counters.claim(digest, ctr, keyset.notAfter),
+    });
+  }
+
+  /** What does not hold is never charged beyond what was reserved. */
+  #cost({ verified, unverifiedReason, report }: ReportVerdict, price: StreamPrice): number {
+    const { prompt = 0, completion = 0 } = report?.tokens ?? {};
+    if (this.#charge === undefined) return 0;
+    const told = price.costMilli(prompt + completion);
+    if (verified || unverifiedReason === "simulated") return told;
+    return Math.min(told, this.#charge.reservedMilli);
+  }
+
+  async #settle(
+    { report }: ReportVerdict,
+    { pricing }: StreamPrice,
+    costMilli: number,
+  ): Promise<boolean> {
+    const charge = this.#charge;
+    // Cancelled before it was whole.
+    if (charge === undefined) return true;
+    const { hello } = this.#facts;
+    return charge.settle({
+      method: "confidential.stream",
+      model: hello.model,
+      costMilli,
+      inputTokens: report?.tokens.prompt ?? 0,
+      outputTokens: report?.tokens.completion ?? 0,
+      outcome: report?.finish === "error" ? "upstreamFailed" : "complete",
+      pricing,
+    });
+  }
+
+  #conclude(
+    { report, sig }: ReportFrame,
+    verdict: ReportVerdict,
+    { pricing }: StreamPrice,
+    usedCUMilli: number,
+  ): Billed {
+    const { serving, customer } = this.#facts;
+    const { verified, unverifiedReason, report: read } = verdict;
+    const tokens = read?.tokens ?? { prompt: 0, completion: 0, cached: 0, reasoning: 0 };
+    const signed = { report: toBase64Url(report), sig: toBase64Url(sig) };
+    const done = {
+      type: "done",
+      rid: this.rid,
+      usage: { ...usageOf(tokens), verified, unverified_reason: unverifiedReason },
+      usedCUMilli,
+      ...signed,
+      pricing,
+    };
+    const receipt: Receipt = {
+      session: toBase64Url(serving.attested.core.session),
+      rid: this.rid,
+      keyId: customer.keyId,
+      workspaceId: customer.workspaceId,
+      ...signed,
+      evidenceDigest: serving.evidenceDigest,
+      pricing,
+      usedCUMilli,
+      verified,
+      unverifiedReason,
+    };
+    return { receipt, verdict, done: JSON.stringify(done) };
+  }
+}
+
+const unwritten = fault("UPSTREAM_FAILED", "nothing can be charged at the moment");

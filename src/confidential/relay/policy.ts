@@ -1,0 +1,59 @@
+/** The deployment's policy document: what pipeline.yaml says of its networks, signed with a key that its secret makes. */
+import { createHmac } from "node:crypto";
+import type { NetworkConfig } from "../../config/config.ts";
+import type { Clock } from "../../services/clock.ts";
+import type { SignedPolicy } from "../../services/confidential.ts";
+import { signerFrom } from "../node-crypto.ts";
+import { signPolicy, writePolicy, type NetworkPolicy } from "../policy-document.ts";
+import type { Signer } from "../suite.ts";
+
+/** A document is good for so long, and replaced well before. */
+const validMs = 7 * 86_400_000;
+const renewMs = 3_600_000;
+
+/** The same for every replica with the same secret. */
+export function policySigner(secret: string): Signer {
+  return signerFrom(createHmac("sha256", secret).update("confidential policy key").digest());
+}
+
+/** Signs when it is asked, and again each hour. The serial is the time, seconds since 1970: it never goes back. */
+export function createPolicy(
+  networks: readonly NetworkConfig[],
+  signer: Signer,
+  clock: Clock,
+): () => Promise<SignedPolicy> {
+  const described = Object.fromEntries(networks.map((one) => [one.name, describe(one)]));
+  let signed: Promise<SignedPolicy> | undefined;
+  let signedAt = 0;
+  return () => {
+    const now = clock.now();
+    if (signed !== undefined && now < signedAt + renewMs) return signed;
+    signedAt = now;
+    const bytes = writePolicy({
+      v: 1,
+      serial: Math.floor(now / 1000),
+      issued_at: new Date(now).toISOString(),
+      expires_at: new Date(now + validMs).toISOString(),
+      networks: described,
+    });
+    // Names from pipeline.yaml are well-formed text.
+    if (bytes === undefined) throw new Error("the policy has no canonical form");
+    signed = signPolicy(bytes, signer);
+    return signed;
+  };
+}
+
+/** A list of images that holds any cannot be signed: then nothing is vouched for. */
+function describe({ kind, evidence }: NetworkConfig): NetworkPolicy {
+  if (kind === "openai" || evidence === undefined) return { termination: "gateway" };
+  const { imageHashes, mrseam, advisories, minTcbEvaluation } = evidence;
+  return {
+    termination: "worker",
+    worker: {
+      image_hashes: imageHashes === "any" ? [] : imageHashes,
+      mrseam,
+      advisories,
+      ...(minTcbEvaluation !== undefined && { min_tcb_evaluation: minTcbEvaluation }),
+    },
+  };
+}

@@ -1,0 +1,108 @@
+/** The service `host.confidential`: finds who serves a session, serves it, and keeps what it has shown. */
+import type { Clock } from "../../services/clock.ts";
+import type { Confidential, Stream, StreamOptions } from "../../services/confidential.ts";
+import type { Log } from "../../services/log.ts";
+import type { Counter, Metrics } from "../../services/metrics.ts";
+import { fault, type Fault } from "../fault.ts";
+import type { Hello, Role } from "../hello.ts";
+import type { SeenCounters } from "../seen-counters.ts";
+import type { Billed } from "./billed-request.ts";
+import type { EvidenceMemory } from "./evidence-memory.ts";
+import type { Receipts } from "./receipts.ts";
+import type { Serving } from "./serving.ts";
+import { StreamSession, type SessionParts } from "./session.ts";
+
+/** A network as sessions see it. */
+export interface StreamNetwork {
+  readonly name: string;
+  /** Who ends the encryption. */
+  readonly termination: Role;
+  /** Of a network whose workers do; `helloBytes` as they came. */
+  openStream(helloBytes: Uint8Array, hello: Hello): Promise<Serving | Fault>;
+}
+
+/** The gateway's own enclaves, for networks whose workers have none. */
+export interface OwnEnclaves {
+  readonly ready: Promise<void>;
+  open(network: string, helloBytes: Uint8Array, hello: Hello): Promise<Serving | Fault>;
+  /** Running sessions go on. */
+  close(): void;
+}
+
+/** What outlives a configuration. */
+export interface StreamRecords {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly counters: SeenCounters;
+  readonly memory: EvidenceMemory;
+  readonly receipts: Receipts;
+}
+
+export interface ConfidentialParts extends StreamRecords {
+  readonly networks: readonly StreamNetwork[];
+  openOwn(options: StreamOptions): OwnEnclaves;
+  readonly policy: Confidential["policy"];
+}
+
+export function createConfidential(parts: ConfidentialParts): Confidential {
+  const { memory, receipts, policy } = parts;
+  return {
+    stream: (options) => createStream(parts, parts.openOwn(options)),
+    evidence: (digest) => memory.find(digest),
+    receipt: (session, rid) => receipts.find(session, rid),
+    policy,
+  };
+}
+
+function createStream(parts: ConfidentialParts, own: OwnEnclaves): Stream {
+  const { clock, log, counters, receipts, metrics } = parts;
+  const networks = new Map(parts.networks.map((network) => [network.name, network]));
+  const count = requestCounter(metrics);
+  const gauge = metrics.gauge("sluice_stream_sessions", "Open sessions of the encrypted stream.");
+  const sessions = gauge.with({});
+  let open = 0;
+  const shared: SessionParts = {
+    clock,
+    log,
+    counters,
+    async open(bytes, hello) {
+      const network = networks.get(hello.network);
+      if (network === undefined) return fault("NETWORK_NOT_AVAILABLE", "there is no such network");
+      if (network.termination !== hello.termination) {
+        return fault("TERMINATION_NOT_AVAILABLE", "the network ends the encryption elsewhere");
+      }
+      return network.termination === "worker"
+        ? network.openStream(bytes, hello)
+        : own.open(network.name, bytes, hello);
+    },
+    keep({ receipt, verdict }: Billed) {
+      count(receipt.pricing.network, verdict.unverifiedReason ?? "verified");
+      return receipts.keep(receipt);
+    },
+  };
+  return {
+    ready: own.ready,
+    async serve(connection, customer) {
+      sessions.set(++open);
+      await new StreamSession(connection, customer, shared).over;
+      sessions.set(--open);
+    },
+    close: () => own.close(),
+  };
+}
+
+function requestCounter(metrics: Metrics): (network: string, verdict: string) => void {
+  const family = metrics.counter(
+    "sluice_stream_requests_total",
+    "Requests of the encrypted stream, by what their usage report is worth.",
+    ["network", "verdict"],
+  );
+  const counters = new Map<string, Counter>();
+  return (network, verdict) => {
+    const key = `${verdict} ${network}`;
+    const counter = counters.get(key) ?? family.with({ network, verdict });
+    counters.set(key, counter);
+    counter.add(1);
+  };
+}

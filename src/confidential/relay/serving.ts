@@ -1,0 +1,20 @@
+/** An open session with the enclave that serves it, and what it costs. */
+import type { Pricing } from "../../services/networks.ts";
+import type { OpenEnclave } from "./open.ts";
+
+export interface StreamPrice {
+  readonly pricing: Pricing;
+  /** Milli-CU of so many tokens. */
+  costMilli(tokens: number): number;
+}
+
+export interface Serving extends OpenEnclave {
+  /** For log lines; undefined: the gateway's own enclave. */
+  readonly workerId: string | undefined;
+  /** What is offered, and reserved at. */
+  readonly price: StreamPrice;
+  /** What is charged, where the enclave reports this coefficient. */
+  priceAt(coefficient: number): StreamPrice;
+  /** The session is over. `isSound`: nothing went wrong on the enclave's side. */
+  ended(isSound: boolean): void;
+}

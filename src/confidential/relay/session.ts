@@ -1,0 +1,334 @@
+/**
+ * One client's session: `hello` to an enclave, then frames in both directions as they come, which the gateway watches,
+ * accounts for and cannot read. However it ends, what was asked is billed or given back.
+ */
+import type { Connection } from "../../plugin.ts";
+import type { Clock } from "../../services/clock.ts";
+import type { StreamCustomer } from "../../services/confidential.ts";
+import type { Log } from "../../services/log.ts";
+import { closeCodes, errorFrame, fault, isFault, plainCloseCodes, type Fault } from "../fault.ts";
+import { createFrameWatch } from "../frame-watch.ts";
+import { readHello, type Hello } from "../hello.ts";
+import { toBase64Url } from "../layout.ts";
+import { handshakeMs, idleMs, maxSessionMs } from "../limits.ts";
+import { nodeSuite } from "../node-crypto.ts";
+import type { SeenCounters } from "../seen-counters.ts";
+import { readTextFrame, type ReportFrame } from "../text-frames.ts";
+import { BilledRequest, type Billed, type SessionFacts } from "./billed-request.ts";
+import type { LinkListener } from "./link.ts";
+import type { Serving } from "./serving.ts";
+
+export interface SessionParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly counters: SeenCounters;
+  /** Finds who serves a `hello`. */
+  open(helloBytes: Uint8Array, hello: Hello): Promise<Serving | Fault>;
+  /** Keeps a receipt; resolves when it is on disk, to false when it cannot be. */
+  keep(billed: Billed): Promise<boolean>;
+}
+
+/** From the final frame to the report, and from the client's leaving to both. */
+const reportMs = 10_000;
+
+export class StreamSession implements LinkListener {
+  /** Resolves when the connection has ended and nothing is owed any more. */
+  readonly over: Promise<void>;
+  readonly #end: () => void;
+  readonly #connection: Connection;
+  readonly #customer: StreamCustomer;
+  readonly #parts: SessionParts;
+  #facts: SessionFacts | undefined;
+  #request: BilledRequest | undefined;
+  /** The last frame of a request waits for its reservation, and what comes behind it with it. */
+  #held: Buffer[] | undefined;
+  /** No frame goes to the client any more; the enclave may still owe a report. */
+  #closed = false;
+  /** What ends the session once the running request is done. */
+  #afterwards: (() => void) | undefined;
+  /** Bills on their way to the disk. */
+  #billing: Promise<void> = Promise.resolve();
+  #sound = true;
+  #activeAt: number;
+  #deadline: Disposable;
+  #idle: Disposable;
+  #report: Disposable | undefined;
+
+  constructor(connection: Connection, customer: StreamCustomer, parts: SessionParts) {
+    const { clock } = parts;
+    this.#connection = connection;
+    this.#customer = customer;
+    this.#parts = parts;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.over = promise;
+    this.#end = resolve;
+    this.#activeAt = clock.monotonic();
+    this.#deadline = clock.after(handshakeMs, () =>
+      this.#fail(fault("TIMEOUT", "the handshake took too long")),
+    );
+    this.#idle = clock.after(idleMs, () => this.#checkIdle());
+    connection.onMessage = (data, isText) => this.#fromClient(data, isText);
+    connection.onClose = () => this.#clientLeft();
+    connection.onGoAway = () => this.#goAway();
+    connection.onDrain = () => this.#facts?.serving.link.resume();
+  }
+
+  // ── what the client sends ─────────────────────────────────────────────────────────────────────────────────────
+
+  #fromClient(data: Buffer, isText: boolean): void {
+    if (this.#closed) return;
+    this.#activeAt = this.#parts.clock.monotonic();
+    if (this.#held !== undefined) this.#held.push(data);
+    else if (this.#facts !== undefined && !isText) this.#relay(data, this.#facts);
+    else if (this.#facts === undefined && isText) this.#hello(data);
+    else this.#fail(fault("BAD_FRAME", isText ? "a text frame after hello" : "expected hello"));
+  }
+
+  #hello(bytes: Buffer): void {
+    const hello = readHello(bytes);
+    if (isFault(hello)) return this.#fail(hello);
+    const { model } = this.#customer;
+    if (model !== undefined && model !== hello.model) {
+      return this.#fail(fault("UNAUTHORIZED", "the ticket is for another model"));
+    }
+    // There is nothing to send before the answer.
+    this.#connection.pause();
+    this.#held = [];
+    this.#open(bytes, hello).catch((error: unknown) => this.#broken(error));
+  }
+
+  async #open(bytes: Buffer, hello: Hello): Promise<void> {
+    const serving = await this.#parts.open(bytes, hello);
+    if (isFault(serving)) return this.#fail(serving);
+    if (this.#closed) {
+      serving.link.close();
+      return serving.ended(true);
+    }
+    const { clock, counters } = this.#parts;
+    this.#facts = {
+      hello,
+      serving,
+      customer: this.#customer,
+      counters,
+      watch: createFrameWatch(nodeSuite.newHash),
+      now: () => Math.floor(clock.now() / 1000),
+    };
+    this.#deadline[Symbol.dispose]();
+    const left = serving.attested.keyset.notAfter * 1000 - clock.now();
+    this.#deadline = clock.after(Math.max(0, Math.min(left, maxSessionMs)), () => this.#expire());
+    this.#connection.send(attestationText(serving));
+    serving.link.listener = this;
+    this.#goOn();
+  }
+
+  /** Takes what came while a frame was held. */
+  #goOn(): void {
+    const waiting = this.#held ?? [];
+    this.#held = undefined;
+    for (const [index, data] of waiting.entries()) {
+      if (this.#facts === undefined || this.#closed) return;
+      this.#relay(data, this.#facts);
+      // It may be a last frame itself.
+      if (this.#held !== undefined) {
+        this.#held = [...this.#held, ...waiting.slice(index + 1)];
+        return;
+      }
+    }
+    this.#connection.resume();
+  }
+
+  #relay(data: Buffer, facts: SessionFacts): void {
+    const header = facts.watch.observe("c2s", data);
+    if (isFault(header)) return this.#fail(header);
+    if (header.type !== "request") return this.#pass(data, facts);
+    const begun = this.#request ?? this.#begin(header.rid, facts);
+    if (begun === undefined) return undefined;
+    if (begun.rid !== header.rid) {
+      return this.#fail(fault("BAD_FRAME", "a request before the last one is done"));
+    }
+    begun.add(data);
+    if (!header.isEnd) return this.#pass(data, facts);
+    this.#connection.pause();
+    this.#held = [];
+    this.#ask(begun, data, facts).catch((error: unknown) => this.#broken(error));
+  }
+
+  #begin(rid: number, facts: SessionFacts): BilledRequest | undefined {
+    if (!this.#customer.admitted()) {
+      this.#fail(fault("UNAUTHORIZED", "the key is not valid any more"));
+      return undefined;
+    }
+    this.#request = new BilledRequest(rid, facts);
+    return this.#request;
+  }
+
+  /** The enclave can begin only with the last frame: it goes once the reservation is safe. */
+  async #ask(request: BilledRequest, last: Buffer, facts: SessionFacts): Promise<void> {
+    const refused = await request.reserve();
+    if (refused !== undefined) {
+      request.release();
+      this.#request = undefined;
+      return this.#fail(refused);
+    }
+    // Nobody has seen the whole request: nothing is owed.
+    if (this.#closed) {
+      this.#giveUp();
+      return undefined;
+    }
+    this.#pass(last, facts);
+    this.#goOn();
+  }
+
+  #pass(data: Buffer, { serving }: SessionFacts): void {
+    if (!serving.link.binary(data)) this.#connection.pause();
+  }
+
+  // ── what the enclave sends ────────────────────────────────────────────────────────────────────────────────────
+
+  binary(frame: Buffer): void {
+    const facts = this.#facts;
+    if (facts === undefined) return;
+    this.#activeAt = this.#parts.clock.monotonic();
+    const header = facts.watch.observe("s2c", frame);
+    if (isFault(header)) return this.#enclaveFailed();
+    if (header.type === "final") this.#expectReport();
+    if (!this.#closed && !this.#connection.send(frame)) facts.serving.link.pause();
+  }
+
+  text(frame: Buffer): void {
+    const read = readTextFrame(frame);
+    if (isFault(read) || read.kind === "attestation" || read.kind === "done") {
+      return this.#enclaveFailed();
+    }
+    if (read.kind === "error") return this.#enclaveFailed(read.code);
+    const request = this.#request;
+    if (request === undefined || request.rid !== read.rid) return this.#enclaveFailed();
+    this.#request = undefined;
+    this.#report?.[Symbol.dispose]();
+    this.#billing = this.#bill(request, read).catch((error: unknown) => this.#broken(error));
+  }
+
+  drained(): void {
+    if (this.#held === undefined) this.#connection.resume();
+  }
+
+  ended(): void {
+    this.#enclaveFailed();
+  }
+
+  async #bill(request: BilledRequest, report: ReportFrame): Promise<void> {
+    const billed = await request.bill(report);
+    if (isFault(billed)) {
+      request.release();
+      this.#sound = false;
+      return this.#fail(billed);
+    }
+    if (!(await this.#parts.keep(billed))) {
+      return this.#fail(fault("UPSTREAM_FAILED", "the receipt cannot be kept"));
+    }
+    if (this.#closed) return this.#giveUp();
+    this.#connection.send(billed.done);
+    if (this.#request === undefined) this.#afterwards?.();
+  }
+
+  /** A final without its report would be an answer without a bill. */
+  #expectReport(): void {
+    this.#report?.[Symbol.dispose]();
+    this.#report = this.#parts.clock.after(reportMs, () => this.#enclaveFailed());
+  }
+
+  // ── how it ends ───────────────────────────────────────────────────────────────────────────────────────────────
+
+  #enclaveFailed(code: Fault["code"] = "UPSTREAM_FAILED"): void {
+    this.#sound = false;
+    this.#giveUp();
+    this.#fail(fault(code, "the enclave failed"));
+  }
+
+  #fail(reason: Fault): void {
+    if (this.#closed) return;
+    this.#connection.send(errorFrame(reason));
+    this.#close(closeCodes[reason.code], reason.code);
+  }
+
+  #broken(error: unknown): void {
+    this.#parts.log.error({ err: error }, "a session of the encrypted stream broke");
+    this.#sound = false;
+    this.#giveUp();
+    if (!this.#closed) this.#close(plainCloseCodes.internal);
+  }
+
+  /** Towards the client; what the enclave owes is waited for. */
+  #close(code: number, reason = ""): void {
+    this.#closed = true;
+    this.#connection.close(code, reason);
+    this.#wind();
+  }
+
+  #clientLeft(): void {
+    this.#closed = true;
+    this.#wind();
+  }
+
+  /** The client is gone, or on its way out: the enclave stops, and says what it has done until then. */
+  #wind(): void {
+    this.#deadline[Symbol.dispose]();
+    this.#idle[Symbol.dispose]();
+    const link = this.#facts?.serving.link;
+    if (link === undefined || this.#request === undefined) return this.#giveUp();
+    link.resume();
+    link.text(Buffer.from(JSON.stringify({ type: "cancel", rid: this.#request.rid })));
+    this.#expectReport();
+  }
+
+  /** What has no report now will have none: it is given back, and the link ends. */
+  #giveUp(): void {
+    this.#report?.[Symbol.dispose]();
+    this.#request?.release();
+    this.#request = undefined;
+    if (!this.#closed) return;
+    const serving = this.#facts?.serving;
+    this.#facts = undefined;
+    serving?.link.close();
+    serving?.ended(this.#sound);
+    void this.#billing.then(this.#end);
+  }
+
+  /** The gateway stops: what runs may finish. */
+  #goAway(): void {
+    this.#endAfterwards(() => this.#close(plainCloseCodes.overloaded));
+  }
+
+  /** The session has lasted long enough: a request that runs is its last. */
+  #expire(): void {
+    this.#endAfterwards(() => this.#fail(fault("LIMIT_EXCEEDED", "the session is over")));
+  }
+
+  #endAfterwards(end: () => void): void {
+    this.#afterwards ??= end;
+    if (!this.#closed && this.#request === undefined) this.#afterwards();
+  }
+
+  #checkIdle(): void {
+    const idle = this.#parts.clock.monotonic() - this.#activeAt;
+    if (idle >= idleMs) return this.#fail(fault("TIMEOUT", "nothing was sent for too long"));
+    this.#idle = this.#parts.clock.after(idleMs - idle, () => this.#checkIdle());
+  }
+}
+
+/** `core`, `sig` and evidence as they came, with what the gateway has to say of the price. */
+function attestationText({ attestation, attested, price }: Serving): string {
+  const { core, sig, evidence: shown, evidenceDigest } = attestation;
+  const { coefficient, pricePerTokenNano } = price.pricing;
+  return JSON.stringify({
+    type: "attestation",
+    core: toBase64Url(core),
+    sig: toBase64Url(sig),
+    ...(shown === undefined ? { evidence_digest: evidenceDigest } : { evidence: shown }),
+    offer: {
+      coefficient,
+      pricePerTokenNano,
+      validUntil: new Date(attested.keyset.notAfter * 1000).toISOString(),
+    },
+  });
+}

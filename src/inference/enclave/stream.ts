@@ -1,0 +1,79 @@
+/** A session of a client's with one of a network's workers: which worker, and at what price. */
+import { fault, isFault, type Fault } from "../../confidential/fault.ts";
+import type { Hello } from "../../confidential/hello.ts";
+import type { Serving } from "../../confidential/relay/serving.ts";
+import type { Model } from "../model.ts";
+import type { Network } from "../network.ts";
+import type { Worker } from "../worker.ts";
+import { EnclaveRoute } from "./route.ts";
+
+/** The first worker and two more. */
+const mostAttempts = 3;
+
+/** Until a request is sent nothing is lost: a worker that fails is replaced by another. `helloBytes` as they came. */
+export async function openStream(
+  network: Network,
+  helloBytes: Uint8Array,
+  hello: Hello,
+): Promise<Serving | Fault> {
+  const tried: Worker[] = [];
+  let failed: Fault = fault("MODEL_NOT_AVAILABLE", "no worker serves the model");
+  while (tried.length < mostAttempts) {
+    const model = network.models.get(hello.model);
+    const worker = model?.choose([...tried, ...tooDear(model, hello.maxCoefficient)]);
+    if (model === undefined || worker === undefined) {
+      const isDear = tried.length === 0 && (model?.activeWorkers ?? 0) > 0;
+      return isDear ? fault("PRICE_ABOVE_MAX", "every worker costs more") : failed;
+    }
+    tried.push(worker);
+    const serving = await openAt(network, model, worker, helloBytes, hello);
+    if (!isFault(serving)) return serving;
+    failed = serving;
+    // What is wrong with the request is wrong for every worker.
+    if (isCallersFault(serving)) return serving;
+  }
+  return failed;
+}
+
+function tooDear(model: Model | undefined, most: number | undefined): readonly Worker[] {
+  if (model === undefined || most === undefined) return [];
+  return model.workers.filter((worker) => model.priceOf(worker).pricing.coefficient > most);
+}
+
+async function openAt(
+  network: Network,
+  model: Model,
+  worker: Worker,
+  helloBytes: Uint8Array,
+  hello: Hello,
+): Promise<Serving | Fault> {
+  const { route } = worker;
+  if (!(route instanceof EnclaveRoute)) return fault("TERMINATION_NOT_AVAILABLE", "no enclave");
+  worker.inFlight++;
+  const opened = await route.open(helloBytes, hello);
+  if (isFault(opened)) {
+    worker.inFlight--;
+    if (!isCallersFault(opened)) worker.failed(opened.code === "UPSTREAM_FAILED");
+    return opened;
+  }
+  const price = model.priceOf(worker);
+  return {
+    ...opened,
+    workerId: worker.id,
+    price,
+    // An operator's own coefficient wins; else nobody pays more than was offered.
+    priceAt: (coefficient) =>
+      model.isOverridden || coefficient >= price.pricing.coefficient
+        ? price
+        : network.price(coefficient),
+    ended(isSound) {
+      worker.inFlight--;
+      if (isSound) worker.succeeded();
+      else worker.failed(false);
+    },
+  };
+}
+
+function isCallersFault({ code }: Fault): boolean {
+  return code === "BAD_FRAME" || code === "SUITE_UNSUPPORTED" || code === "LIMIT_EXCEEDED";
+}
