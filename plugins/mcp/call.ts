@@ -127,7 +127,12 @@ export function creditRefusal(outcome: ToolOutcome): Reply | undefined {
   return refuse(code, details === undefined ? {} : { details });
 }
 
+/** The millisecond written last: writing one costs 1 µs, and under load dozens of answers share it. */
+let written = { now: Number.NaN, text: "" };
+
 /** The time of an answer, RFC 3339. */
 export function timestamp({ clock }: Server): string {
-  return new Date(clock.now()).toISOString();
+  const now = clock.now();
+  if (now !== written.now) written = { now, text: new Date(now).toISOString() };
+  return written.text;
 }
