@@ -1,0 +1,204 @@
+/**
+ * kill -9 in every phase of a request with an Idempotency-Key, below the step and above it, on both sides of what is
+ * awaited: a repetition finds the effect done once, and its response whole.
+ */
+import assert from "node:assert/strict";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { createKey } from "../../src/accounts/keys.ts";
+import { openAccountsDatabase } from "../../src/accounts/schema.ts";
+import { createWorkspace } from "../../src/accounts/workspaces.ts";
+import { spawnGateway, type GatewayProcess } from "./gateway-process.ts";
+
+const deadly = join(import.meta.dirname, "deadly");
+
+/** `inner` stands between the step and the surface, `outer` around both. */
+const pipeline = `
+version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+log: { level: error }
+plugins: { kill: ${JSON.stringify(join(deadly, "kill.ts"))}, ledger: ${JSON.stringify(join(deadly, "ledger.ts"))} }
+lists:
+  once:
+    - request-id
+    - authenticate
+    - { kill: { id: outer } }
+    - idempotency
+    - { authorize: { require: "workspace:admin" } }
+    - { kill: { id: inner } }
+unmatched: [request-id]
+routes:
+  - { path: "/{id}/purchase", methods: [POST], run: [{ use: once }], to: { workspaces: { do: purchase } } }
+  - { path: "/{id}/ledger", methods: [POST], run: [{ use: once }], to: ledger }
+`;
+
+/** What a repetition gets: the work done now, the response of what was done, or that it may still be running. */
+type Repeated = "runs" | "replayed" | "conflict";
+
+interface Point {
+  readonly at: string;
+  readonly repeated: Repeated;
+}
+
+const points = (repeated: Repeated, ...at: readonly string[]): Point[] =>
+  at.map((each) => ({ at: each, repeated }));
+const awaited = (id: string, ...phases: readonly string[]): string[] =>
+  phases.flatMap((phase) => [`${id} ${phase}`, `${id} ${phase} later`]);
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+  readonly replayed: boolean;
+}
+
+interface Shop extends Disposable {
+  readonly folder: string;
+  readonly data: string;
+  readonly start: () => Promise<GatewayProcess>;
+  readonly workspaceId: string;
+  readonly key: string;
+}
+
+function openShop(): Shop {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-kill-"));
+  const data = join(folder, "data");
+  const configFile = join(folder, "pipeline.yaml");
+  writeFileSync(configFile, pipeline);
+  const db = openAccountsDatabase(data);
+  const by = { actor: "test", at: Date.now() };
+  const { id: workspaceId } = createWorkspace(db, { name: "kill", plan: "enterprise" }, by);
+  const capabilities = ["workspace:admin"] as const;
+  const issued = createKey(db, { workspaceId, name: "kill", environment: "dev", capabilities }, by);
+  db.close();
+  assert.ok("text" in issued);
+  return {
+    folder,
+    data,
+    workspaceId,
+    key: issued.text,
+    start: () => spawnGateway(configFile, { DATA_DIR: data }),
+    [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Undefined: the connection broke before the answer was whole. */
+async function send(
+  { url }: GatewayProcess,
+  shop: Shop,
+  request: { readonly path: string; readonly body: string; readonly key: string },
+  kill?: string,
+): Promise<Answer | undefined> {
+  let response: Response;
+  let text: string;
+  try {
+    response = await fetch(`${url}/${shop.workspaceId}/${request.path}`, {
+      method: "POST",
+      body: request.body,
+      headers: {
+        authorization: `Bearer ${shop.key}`,
+        "content-type": "application/json",
+        "idempotency-key": `gateway_${request.key}`,
+        ...(kill !== undefined && { "x-kill": kill }),
+      },
+    });
+    text = await response.text();
+  } catch {
+    return undefined;
+  }
+  const { status, headers } = response;
+  return { status, text, replayed: headers.get("idempotent-replayed") === "true" };
+}
+
+/** Kills the gateway at each point, and hands the repetition's answers to `check`. */
+async function killAt(
+  shop: Shop,
+  all: readonly Point[],
+  path: string,
+  check: (point: Point, index: number, answers: readonly Answer[]) => void,
+): Promise<void> {
+  let gateway = await shop.start();
+  for (const [index, point] of all.entries()) {
+    const request = { path, body: `{"amount_cu_milli":${index + 1}}`, key: String(index) };
+    const cut = await send(gateway, shop, request, point.at);
+    assert.deepEqual(await gateway.exited, [null, "SIGKILL"], point.at);
+    gateway = await shop.start();
+    const [again, once_more] = [
+      await send(gateway, shop, request),
+      await send(gateway, shop, request),
+    ];
+    assert.ok(again !== undefined && once_more !== undefined);
+    if (cut !== undefined) assert.equal(again.text, cut.text, "what the client was told holds");
+    check(point, index, [again, once_more]);
+  }
+  gateway.child.kill("SIGKILL");
+  await gateway.exited;
+  const reached = readFileSync(join(shop.folder, "reached"), "utf8").split("\n").length - 1;
+  assert.equal(reached, all.length);
+}
+
+describe("killed at every point it can reach", { concurrency: 2, timeout: 120_000 }, () => {
+  for (const id of ["inner", "outer"]) {
+    test(`a purchase, in the step that is ${id}, is made once`, async () => {
+      using shop = openShop();
+      const all = [
+        ...points("runs", ...awaited(id, "requestHeaders", "requestBody"), `${id} before`),
+        // Below the step the transaction is still open.
+        ...points(id === "inner" ? "runs" : "replayed", `${id} after`),
+        ...points("replayed", ...awaited(id, "responseHeaders", "responseEnd")),
+        ...points("replayed", `${id} responseChunk`, `${id} settled`),
+      ];
+      await killAt(shop, all, "purchase", (point, index, [again, more]) => {
+        assert.equal(again?.status, 200, point.at);
+        assert.equal(again.replayed, point.repeated === "replayed", point.at);
+        assert.deepEqual(more, { ...again, replayed: true }, point.at);
+        const db = openAccountsDatabase(shop.data);
+        const made = db
+          .prepare("SELECT id FROM purchases WHERE amount_cu_milli = ?")
+          .all(index + 1);
+        const records = db
+          .prepare("SELECT count(*) AS n FROM changes WHERE details LIKE ?")
+          .get(`%"amountCuMilli":${index + 1}}`);
+        db.close();
+        assert.equal(made.length, 1, point.at);
+        assert.equal(records?.["n"], 1, point.at);
+        const told = JSON.parse(again.text) as { purchase_id: string };
+        assert.equal(told.purchase_id, made[0]?.["id"], point.at);
+      });
+    });
+  }
+
+  // Once the slot is taken nobody knows whether the surface has begun, or ended.
+  const ways: Readonly<Record<string, readonly Point[]>> = {
+    ledger: [
+      ...points("runs", "outer before", "inner requestBody later"),
+      ...points("conflict", "inner before", "inner after", "inner answered"),
+      ...points("replayed", "outer answered", "inner responseHeaders", "outer settled"),
+    ],
+    "ledger?streamed": [
+      ...points("conflict", "inner responseHeaders later", "inner responseChunk"),
+      ...points("conflict", "outer responseChunk", ...awaited("inner", "responseEnd")),
+      ...points("replayed", "outer responseEnd", "outer answered", "inner settled"),
+    ],
+  };
+  for (const [path, all] of Object.entries(ways)) {
+    test(`what ${path} does outside the store is not done again while its slot is held`, async () => {
+      using shop = openShop();
+      let done = 0;
+      await killAt(shop, all, path, (point, _, [again, more]) => {
+        const file = join(shop.folder, "effects");
+        const effects = existsSync(file) ? readFileSync(file, "utf8").length / 7 : 0;
+        const isConflict = point.repeated === "conflict";
+        assert.equal(again?.status, isConflict ? 409 : 200, point.at);
+        assert.equal(again.replayed, point.repeated === "replayed", point.at);
+        assert.deepEqual(more, { ...again, replayed: !isConflict }, point.at);
+        assert.ok(effects - done <= 1, `${point.at}: ${effects - done} times`);
+        if (!isConflict) assert.equal(again.text, "effect\n".repeat(effects), point.at);
+        done = effects;
+      });
+    });
+  }
+});
