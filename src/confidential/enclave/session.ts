@@ -1,0 +1,270 @@
+/**
+ * The enclave's end of one session, whatever carries it: handshake, requests one after the other, their answers, a signed
+ * report for each. What is decrypted here goes to the model and back into the encryption: never into a log or an error.
+ */
+import type { Clock } from "../../services/clock.ts";
+import type { Log } from "../../services/log.ts";
+import type { OpenedFrame } from "../channel.ts";
+import { closeCodes, fault, isFault, plainCloseCodes } from "../fault.ts";
+import type { Fault, StreamCode } from "../fault.ts";
+import { readHello } from "../hello.ts";
+import type { Hello } from "../hello.ts";
+import { handshakeMs, idleMs, maxSessionMs } from "../limits.ts";
+import { writeReportFrame } from "../text-frames.ts";
+import { cancelled, EnclaveAnswer, refused } from "./answer.ts";
+import type { Outcome } from "./answer.ts";
+import { readChatRequest } from "./chat-request.ts";
+import { establish, isServed, openingFault } from "./opening.ts";
+import type { Established, OpeningParts } from "./opening.ts";
+import { createRequestBuffer } from "./request-buffer.ts";
+import { sumUp } from "./sum-up.ts";
+
+export interface EnclaveSessionParts extends OpeningParts {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Whoever carries the session. */
+export interface EnclavePeer {
+  text(frame: string): void;
+  /** False: no more until `drained`. */
+  binary(frame: Buffer): boolean;
+  /** Called once; nothing is sent any more. `error`: for the one error frame that goes before. */
+  close(code: number, error?: { readonly code: StreamCode; readonly message: string }): void;
+}
+
+export interface EnclaveSession {
+  text(bytes: Uint8Array): void;
+  /** Not kept. */
+  binary(frame: Uint8Array): void;
+  drained(): void;
+  /** The peer is gone. */
+  left(): void;
+  /** A request that runs is answered to its end; then the session closes. */
+  stop(): void;
+  /** The model that is answering; undefined: none is. */
+  readonly answering: string | undefined;
+}
+
+/** Between the last report and the end of its keyset, beyond which nobody would believe it. */
+const reportMarginMs = 10_000;
+
+/** Waits for `hello`. */
+export function openEnclaveSession(parts: EnclaveSessionParts, peer: EnclavePeer): EnclaveSession {
+  return new Session(parts, peer);
+}
+
+class Session implements EnclaveSession {
+  readonly #parts: EnclaveSessionParts;
+  readonly #peer: EnclavePeer;
+  #state: "hello" | "answering" | "open" | "closed" = "hello";
+  #established: Established | undefined;
+  readonly #arriving = createRequestBuffer();
+  #answer: EnclaveAnswer | undefined;
+  /** Reports that are being signed. */
+  #reporting = 0;
+  #isStopping = false;
+  /** What the session ends with once nothing runs. */
+  #ending: Fault | undefined;
+  #lastFrameAt: number;
+  /** First for the handshake, then for idleness. */
+  #deadline: Disposable;
+  #lifetime: Disposable | undefined;
+  readonly #leaving = new AbortController();
+
+  constructor(parts: EnclaveSessionParts, peer: EnclavePeer) {
+    const { clock } = parts;
+    this.#parts = parts;
+    this.#peer = peer;
+    this.#lastFrameAt = clock.monotonic();
+    this.#deadline = clock.after(handshakeMs, () => {
+      this.#fail(fault("TIMEOUT", "the handshake took too long"));
+    });
+  }
+
+  get answering(): string | undefined {
+    return this.#answer === undefined ? undefined : this.#established?.hello.model;
+  }
+
+  text(bytes: Uint8Array): void {
+    if (this.#state === "closed") return;
+    if (this.#state !== "hello") return this.#fail(fault("BAD_FRAME", "a text frame after hello"));
+    const hello = readHello(bytes);
+    if (isFault(hello)) return this.#fail(hello);
+    const refusal = openingFault(hello, this.#parts);
+    if (refusal !== undefined) return this.#fail(refusal);
+    this.#state = "answering";
+    this.#shakeHands(Uint8Array.from(bytes), hello).catch((error: unknown) => this.#break(error));
+  }
+
+  binary(frame: Uint8Array): void {
+    if (this.#state === "closed") return;
+    const opened =
+      this.#established === undefined
+        ? fault("BAD_FRAME", "a frame before the handshake")
+        : this.#established.channel.open(frame);
+    if (isFault(opened)) return this.#fail(opened);
+    this.#lastFrameAt = this.#parts.clock.monotonic();
+    if (opened.header.type === "cancel") this.#cancel(opened.header.rid);
+    else this.#collect(opened);
+  }
+
+  drained(): void {
+    this.#answer?.resume();
+  }
+
+  left(): void {
+    this.#end();
+  }
+
+  stop(): void {
+    if (this.#state === "closed" || this.#isStopping) return;
+    this.#isStopping = true;
+    if (this.#state !== "open") return this.#close(plainCloseCodes.overloaded);
+    this.#settle();
+  }
+
+  // ── the handshake ─────────────────────────────────────────────────────────────────────────────────────────────
+
+  async #shakeHands(bytes: Uint8Array, hello: Hello): Promise<void> {
+    const { clock } = this.#parts;
+    const established = await establish(bytes, hello, this.#parts, this.#leaving.signal);
+    if (isFault(established)) return this.#fail(established);
+    // The peer may have left, or this enclave been stopped.
+    if (this.#isClosed()) return;
+    const { notAfter } = established.keyset;
+    this.#established = established;
+    this.#state = "open";
+    this.#deadline[Symbol.dispose]();
+    this.#lastFrameAt = clock.monotonic();
+    this.#watchIdleness(idleMs);
+    const lasts = Math.min(maxSessionMs, notAfter * 1000 - clock.now()) - reportMarginMs;
+    this.#lifetime = clock.after(Math.max(0, lasts), () => this.#expire());
+    this.#peer.text(established.attestation);
+  }
+
+  // ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #collect({ header, data }: OpenedFrame): void {
+    this.#arriving.append(data);
+    if (header.isEnd) this.#run(header.rid, this.#arriving.take());
+  }
+
+  #run(rid: number, bytes: Uint8Array): void {
+    const { find, clock } = this.#parts;
+    const hello = this.#established?.hello;
+    if (hello === undefined) return;
+    const request = readChatRequest(bytes, hello);
+    if ("code" in request) return this.#finish(rid, refused(request));
+    const offer = find(hello.model);
+    if (!isServed(offer)) return this.#finish(rid, refused(notServed));
+    this.#answer = new EnclaveAnswer(offer, request, {
+      clock,
+      send: (data) => this.#send("chunk", rid, data),
+      ended: (outcome) => this.#finish(rid, outcome),
+    });
+  }
+
+  #cancel(rid: number): void {
+    if (this.#answer !== undefined) return this.#answer.cancel();
+    // One that crossed the final on its way finds nothing open.
+    if (this.#established?.channel.watch.isOpen() !== true) return;
+    this.#arriving.take();
+    this.#finish(rid, cancelled);
+  }
+
+  #send(type: "chunk" | "final", rid: number, data: Uint8Array): void {
+    if (this.#isClosed()) return;
+    const frame = this.#established?.channel.seal(type, rid, data);
+    if (frame === undefined) return;
+    if (isFault(frame)) return this.#fail(frame);
+    this.#lastFrameAt = this.#parts.clock.monotonic();
+    // `seal` makes its frames from Node's pool.
+    if (!this.#peer.binary(Buffer.from(frame.buffer, frame.byteOffset, frame.length))) {
+      this.#answer?.pause();
+    }
+  }
+
+  #finish(rid: number, outcome: Outcome): void {
+    this.#answer = undefined;
+    const established = this.#established;
+    if (established === undefined || this.#state !== "open") return;
+    const summary = sumUp(outcome, established, this.#parts);
+    this.#send("final", rid, summary.final);
+    const account = established.channel.watch.take(rid);
+    if (account === undefined || this.#isClosed()) return;
+    this.#reporting++;
+    summary
+      .report(account)
+      .then(({ report: bytes, sig }) => {
+        this.#reporting--;
+        if (this.#isClosed()) return;
+        this.#peer.text(writeReportFrame(rid, bytes, sig));
+        this.#settle();
+      })
+      .catch((error: unknown) => this.#break(error));
+  }
+
+  // ── how it ends ───────────────────────────────────────────────────────────────────────────────────────────────
+
+  #isClosed(): boolean {
+    return this.#state === "closed";
+  }
+
+  /** Ends the session if it is to end and nothing runs. */
+  #settle(): void {
+    const isBusy = this.#reporting > 0 || this.#established?.channel.watch.isOpen() === true;
+    if (isBusy) return;
+    if (this.#ending !== undefined) return this.#fail(this.#ending);
+    if (this.#isStopping) this.#close(plainCloseCodes.ok);
+  }
+
+  /** The report of what runs must still be worth something: it ends before its keyset does. */
+  #expire(): void {
+    this.#ending = fault("LIMIT_EXCEEDED", "the session has lasted as long as it may");
+    if (this.#answer !== undefined) this.#answer.cancel();
+    else if (this.#reporting === 0) this.#fail(this.#ending);
+  }
+
+  /** While an answer is awaited it is the model that is silent, and its own deadline counts. */
+  #watchIdleness(ms: number): void {
+    this.#deadline = this.#parts.clock.after(ms, () => {
+      const silent = this.#parts.clock.monotonic() - this.#lastFrameAt;
+      if (this.#answer !== undefined) this.#watchIdleness(idleMs);
+      else if (silent < idleMs) this.#watchIdleness(idleMs - silent);
+      else this.#fail(fault("TIMEOUT", "the session was idle"));
+    });
+  }
+
+  #fail(reason: Fault): void {
+    const { code, message } = reason;
+    this.#close(closeCodes[code], { code, message });
+  }
+
+  /** A bug of ours: the session's keys are not used any further. */
+  #break(error: unknown): void {
+    this.#parts.log.error({ err: error }, "a session of the encrypted stream broke");
+    this.#close(plainCloseCodes.internal);
+  }
+
+  #close(code: number, error?: { readonly code: StreamCode; readonly message: string }): void {
+    if (this.#isClosed()) return;
+    this.#end();
+    this.#peer.close(code, error);
+  }
+
+  #end(): void {
+    this.#state = "closed";
+    this.#deadline[Symbol.dispose]();
+    this.#lifetime?.[Symbol.dispose]();
+    this.#leaving.abort();
+    this.#arriving.take();
+    this.#answer?.abandon();
+    this.#answer = undefined;
+  }
+}
+
+const notServed = {
+  code: "MODEL_NOT_AVAILABLE",
+  message: "the model is not served here now",
+} as const;
