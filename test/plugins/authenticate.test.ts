@@ -82,6 +82,13 @@ test("after many unknown keys an address gets 429 for another one", async () => 
   ]);
 });
 
+test("the 400 of an idempotency key counts as well: it tells a guesser as much as a 401", async () => {
+  const { request } = await setUp({ failures: 3 });
+  const code = "GATEWAY_INVALID_IDEMPOTENCY_KEY";
+  for (let i = 0; i < 4; i++) assert.equal(await request(unknownKey, code), undefined);
+  assert.equal((await request(unknownKey))?.status, 429);
+});
+
 test("a blocked address still serves valid keys, and callers without one", async () => {
   const { request } = await setUp({ failures: 1 });
   for (let i = 0; i < 2; i++) await request(unknownKey, unauthorized);
