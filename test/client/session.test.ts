@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { connect, recomputeCost } from "../../src/client/client.ts";
+import { connect } from "../../src/client/client.ts";
 import type { Answer } from "../../src/client/client.ts";
 import { platform, pricing, startFakeGateway, tokens, usedCUMilli } from "./fake-gateway.ts";
 
