@@ -14,6 +14,7 @@ import {
   type ToolCaller,
   type ToolOutcome,
   type Tools,
+  type TraceSpan,
 } from "sluice-gateway/plugin";
 import type { Dialogues } from "./dialogue.ts";
 import { EventStream, eventText } from "./event-stream.ts";
@@ -50,6 +51,8 @@ setMaxListeners(0, never);
 
 /** What a lane adds to a tool call. */
 interface ToolCall {
+  /** Of the message: may name the trace of the client's own span (SEP-414). */
+  readonly meta?: unknown;
   readonly tool: string;
   readonly input: unknown;
   readonly confirmationToken?: string | undefined;
@@ -70,13 +73,18 @@ export function runTool(call: Call, wanted: ToolCall): Promise<ToolOutcome> {
     signal: wanted.abortsWithClient === true ? x.signal : never,
     confirmationToken: wanted.confirmationToken,
     dialogue: wanted.dialogue,
-    trace: x.peek("trace"),
+    trace: traceOf(x, wanted.meta),
     ...(events !== undefined && {
       progress: (done: number, total?: number, message?: string) =>
         events.progress(done, total, message),
     }),
   };
   return server.tools.call(wanted.tool, wanted.input, caller);
+}
+
+function traceOf(x: Exchange, meta: unknown): TraceSpan | undefined {
+  const trace = x.peek("trace");
+  return trace !== undefined && isObject(meta) ? trace.within(meta) : trace;
 }
 
 /** A stream for progress, when the client gave a token for it and takes events. */

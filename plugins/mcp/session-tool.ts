@@ -26,6 +26,7 @@ interface SessionCall {
   readonly call: Call;
   readonly tool: string;
   readonly input: unknown;
+  readonly meta: unknown;
   /** Undefined: nothing can be asked. */
   readonly capabilities: Dialogue["capabilities"] | undefined;
   events: EventStream | undefined;
@@ -40,17 +41,13 @@ export async function callInSession(
   session: Session | undefined,
 ): Promise<ToolAnswer> {
   const { tool: called, input: given = {}, name: tool = called, arguments: input = given } = params;
+  const { _meta: meta } = params;
   if (typeof tool !== "string") {
     return { text: errorText(id, invalidParams("name must be a string")) };
   }
   const capabilities = takesEvents(call) ? session?.capabilities : undefined;
-  const one: SessionCall = {
-    call,
-    tool,
-    input,
-    capabilities,
-    events: progressStream(call, params),
-  };
+  const events = progressStream(call, params);
+  const one: SessionCall = { call, tool, input, meta, capabilities, events };
   const outcome = call.server.writes.has(tool) ? await runWrite(one) : await runAsking(one);
   const result = toolResult(outcome, frame, timestamp(call.server));
   return { text: resultText(id, result), outcome, events: one.events };
@@ -58,14 +55,13 @@ export async function callInSession(
 
 /** The client's user is asked to confirm; without an answer the client gets the token. */
 async function runWrite(one: SessionCall): Promise<ToolOutcome> {
-  const { call, tool, input, capabilities = {} } = one;
+  const { call, tool, capabilities = {} } = one;
   const outcome = await runTool(call, one);
   const question = "elicitation" in capabilities ? confirmationQuestion(outcome) : undefined;
   if (question === undefined) return outcome;
   const said = saidIn(await ask(one, question.requests));
   if (said === "confirmed") {
-    const { events } = one;
-    return runTool(call, { tool, input, events, confirmationToken: question.token });
+    return runTool(call, { ...one, confirmationToken: question.token });
   }
   if (said !== "declined") return outcome;
   const { latencyMs } = outcome;
@@ -75,12 +71,11 @@ async function runWrite(one: SessionCall): Promise<ToolOutcome> {
 
 /** Runs the tool anew with each round of answers; without them its last failure is the end. */
 async function runAsking(one: SessionCall): Promise<ToolOutcome> {
-  const { call, tool, input, capabilities } = one;
+  const { call, capabilities } = one;
   if (capabilities === undefined) return runTool(call, one);
   let dialogue: Dialogue = { capabilities, answers: {}, state: undefined };
   for (let round = 0; ; round++) {
-    const { events } = one;
-    const outcome = await runTool(call, { tool, input, events, dialogue });
+    const outcome = await runTool(call, { ...one, dialogue });
     if (outcome.ok || outcome.asks === undefined || round === mostRounds) return outcome;
     const { requests, state } = outcome.asks;
     if (missingCapabilities(requests, capabilities).length > 0) return outcome;

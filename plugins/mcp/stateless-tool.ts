@@ -42,6 +42,7 @@ export async function callTool(
   const outcome = await runTool(call, {
     tool,
     input,
+    meta: params["_meta"],
     confirmationToken,
     dialogue,
     abortsWithClient: true,

@@ -5,11 +5,12 @@ import {
   SpanStatusCode,
   trace,
   type Attributes,
+  type Context,
   type Span,
   type Tracer,
 } from "@opentelemetry/api";
-import type { ChildSpan, Clock, SpanAttributes } from "sluice-gateway/plugin";
-import { fieldsOf } from "./trace-context.ts";
+import type { ChildSpan, Clock, MessageTrace, SpanAttributes } from "sluice-gateway/plugin";
+import { fieldsOf, parentOf } from "./trace-context.ts";
 
 /** What all spans of one exchange share. */
 interface Timeline {
@@ -24,11 +25,14 @@ const kinds = { client: SpanKind.CLIENT, internal: SpanKind.INTERNAL } as const;
 export class LiveSpan implements ChildSpan {
   readonly #span: Span;
   readonly #timeline: Timeline;
+  /** Whose children the next spans are, where that is not this span. */
+  readonly #elsewhere: Context | undefined;
   #headers: readonly string[] | undefined;
 
-  constructor(span: Span, timeline: Timeline) {
+  constructor(span: Span, timeline: Timeline, elsewhere?: Context) {
     this.#span = span;
     this.#timeline = timeline;
+    this.#elsewhere = elsewhere;
   }
 
   /** False where the sampler left the trace out, and once it has ended. */
@@ -46,12 +50,20 @@ export class LiveSpan implements ChildSpan {
   }
 
   child(name: string, kind: "client" | "internal", attributes: SpanAttributes = {}): LiveSpan {
+    const links = this.#elsewhere === undefined ? [] : [{ context: this.#span.spanContext() }];
     const span = this.#timeline.tracer.startSpan(
       name,
-      { kind: kinds[kind], startTime: this.#now(), attributes: present(attributes) },
-      trace.setSpan(ROOT_CONTEXT, this.#span),
+      { kind: kinds[kind], startTime: this.#now(), attributes: present(attributes), links },
+      this.#elsewhere ?? trace.setSpan(ROOT_CONTEXT, this.#span),
     );
     return new LiveSpan(span, this.#timeline);
+  }
+
+  within(message: MessageTrace): LiveSpan {
+    const elsewhere = parentOf(message);
+    const named = trace.getSpanContext(elsewhere)?.traceId;
+    if (named === undefined || named === this.#span.spanContext().traceId) return this;
+    return new LiveSpan(this.#span, this.#timeline, elsewhere);
   }
 
   fail(): void {

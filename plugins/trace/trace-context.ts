@@ -1,21 +1,20 @@
 /** The trace that a client is in: W3C Trace Context (https://www.w3.org/TR/trace-context/). */
 import { ROOT_CONTEXT, trace, type Context, type SpanContext } from "@opentelemetry/api";
 import { parseTraceParent, TraceState } from "@opentelemetry/core";
-import type { Exchange } from "sluice-gateway/plugin";
+import type { MessageTrace } from "sluice-gateway/plugin";
 
 /**
- * The context of a request's own span: within the client's trace where it names one as the standard has it, else the root.
+ * The context of a span: within the client's trace where its headers, or a message, name one as the standard has it, else the root.
  * Of `tracestate` (Node joins several) only what is valid is kept, and none of it without a `traceparent` (section 3.3.1).
  */
-export function parentOf(headers: Exchange["request"]["headers"]): Context {
-  const { traceparent, tracestate } = headers;
+export function parentOf({ traceparent, tracestate }: MessageTrace): Context {
   // Two of them arrive as one text with a comma in it, which is none.
   const parent = typeof traceparent === "string" ? parseTraceParent(traceparent) : null;
   if (parent === null) return ROOT_CONTEXT;
   return trace.setSpanContext(ROOT_CONTEXT, {
     ...parent,
     isRemote: true,
-    ...(tracestate !== undefined && { traceState: new TraceState(String(tracestate)) }),
+    ...(typeof tracestate === "string" && { traceState: new TraceState(tracestate) }),
   });
 }
 

@@ -13,10 +13,11 @@ export function startTracing(settings: TraceSettings, host: Host): StepHooks {
   const tracer = spans.provider.getTracer("sluice-gateway", version);
   return {
     requestHeaders(x) {
+      const { traceparent, tracestate } = x.request.headers;
       const begun = tracer.startSpan(
         nameOf(x),
         { kind: SpanKind.SERVER, startTime: x.arrivedAt, attributes: arrivalOf(x) },
-        parentOf(x.request.headers),
+        parentOf({ traceparent, tracestate }),
       );
       const offsetMs = x.arrivedAt - x.arrivedMonotonic;
       x.set("trace", new LiveSpan(begun, { tracer, clock, offsetMs }));

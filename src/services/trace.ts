@@ -18,6 +18,17 @@ export interface TraceSpan {
   set(attributes: SpanAttributes): void;
   /** Begins a span below this one: `client` where it is a request to somebody else. */
   child(name: string, kind: "client" | "internal", attributes?: SpanAttributes): ChildSpan;
+  /**
+   * This span as a message in its body sees it that names a trace of its own (`traceparent`, `tracestate`): spans begun from
+   * it are part of that trace, and linked to this one. Itself where the message names none, or the one that it is in.
+   */
+  within(message: MessageTrace): TraceSpan;
+}
+
+/** What a message says of its trace; a client's own words, of any type. */
+export interface MessageTrace {
+  readonly traceparent?: unknown;
+  readonly tracestate?: unknown;
 }
 
 export interface ChildSpan extends TraceSpan {

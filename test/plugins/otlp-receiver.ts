@@ -24,6 +24,8 @@ export interface ReceivedSpan {
   readonly start: bigint;
   readonly end: bigint;
   readonly attributes: Attributes;
+  /** Spans that this one is linked to, as `traceId spanId`. */
+  readonly links: readonly string[];
   /** 0 unset, 1 ok, 2 error. */
   readonly status: number;
   readonly resource: Attributes;
@@ -132,6 +134,9 @@ function readSpan(span: Message, resource: Attributes): ReceivedSpan {
     start: span.number(7),
     end: span.number(8),
     attributes: attributesOf(span.messages(9)),
+    links: span
+      .messages(13)
+      .map((link) => `${link.bytes(1).toString("hex")} ${link.bytes(2).toString("hex")}`),
     status: Number(span.messages(15)[0]?.number(3) ?? 0n),
     resource,
   };

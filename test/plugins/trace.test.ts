@@ -16,6 +16,7 @@ import {
   rawUpstream,
   type Upstream,
 } from "../stream/through.ts";
+import { stateless } from "../e2e/mcp-gateway.ts";
 import { fakeExchange, fakeHost } from "./fakes.ts";
 import {
   environment,
@@ -421,6 +422,61 @@ test("each tool call has a span, nested ones below the call that made them", asy
     ["execute_tool echo"],
   );
   assert.equal(spans.length, 7);
+});
+
+test("a call whose message names a trace of its own has its span there, linked to the request's", async (t) => {
+  const other = "0af7651916cd43dd8448eb211c80319c";
+  const named = { traceparent: `00-${other}-b7ad6b7169203331-01`, tracestate: "vendor=1" };
+  const metas: readonly unknown[] = [
+    named,
+    { traceparent: sampled },
+    { traceparent: "nonsense", tracestate: "vendor=1" },
+    { traceparent: 1 },
+    { traceparent: [named.traceparent] },
+    { tracestate: "vendor=1" },
+    { traceparent: named.traceparent, tracestate: 7 },
+    "no object",
+  ];
+  const spans = await traced(t, await deadPort(), async ({ gateway }) => {
+    const headers = {
+      authorization: `Bearer ${gateway.key}`,
+      "content-type": "application/json",
+      traceparent: sampled,
+    };
+    for (const meta of metas) {
+      const params = { name: "echo", arguments: { text: "a" }, _meta: meta };
+      const message = { jsonrpc: "2.0", id: 1, method: "tools/call", params };
+      const { body, headers: more } = stateless("tools/call", {
+        ...params,
+        _meta: typeof meta === "object" ? meta : {},
+      });
+      const inSession = { method: "POST", headers, body: JSON.stringify(message) };
+      assert.equal((await fetch(`${gateway.url}/mcp`, inSession)).status, 200);
+      const alone = {
+        method: "POST",
+        headers: { ...headers, ...more },
+        body: JSON.stringify(body),
+      };
+      assert.equal((await fetch(`${gateway.url}/mcp`, alone)).status, 200);
+    }
+  });
+  const servers = spans.filter((span) => span.kind === 2);
+  assert.ok(servers.every((span) => span.traceId === traceId));
+  const calls = spans.filter((span) => span.name === "execute_tool echo");
+  assert.equal(calls.length, 2 * metas.length);
+  for (const [at, span] of calls.entries()) {
+    const meta = metas[Math.floor(at / 2)];
+    const request = servers[at];
+    assert(request !== undefined);
+    if (Object(meta).traceparent === named.traceparent) {
+      assert.deepEqual([span.traceId, span.parentSpanId], [other, "b7ad6b7169203331"]);
+      assert.equal(span.traceState, meta === named ? "vendor=1" : "");
+      assert.deepEqual(span.links, [`${traceId} ${request.spanId}`]);
+    } else {
+      assert.deepEqual([span.traceId, span.parentSpanId], [traceId, request.spanId]);
+      assert.deepEqual(span.links, []);
+    }
+  }
 });
 
 async function spanCounts(gateway: TestGateway): Promise<Record<string, number>> {
