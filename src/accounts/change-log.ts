@@ -17,6 +17,7 @@ export type Action =
   | "workspace.cancel-downgrade"
   | "workspace.purchase"
   | "key.create"
+  | "key.set"
   | "key.revoke"
   | "key.rotate"
   | "network.models";

@@ -1,17 +1,20 @@
-/** `sluice keys`: creates, lists, revokes and rotates API keys, also while a gateway runs on the same store. */
+/** `sluice keys`: creates, lists, changes, revokes and rotates API keys, also while a gateway runs on the same store. */
 import { keyJson } from "../accounts/json.ts";
+import { setKey } from "../accounts/key-settings.ts";
 import { createKey, listKeys, revokeKey, rotateKey, type IssuedKey } from "../accounts/keys.ts";
 import { capabilities, defaultCapabilities } from "../accounts/terms.ts";
 import { findWorkspace } from "../accounts/workspaces.ts";
+import type { Capability } from "../plugin.ts";
 import { notFound } from "../accounts/failed.ts";
 import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
-import { UsageError, type Command, type CommandContext } from "./command.ts";
+import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import {
   addresses,
   checkName,
   checkWord,
   duration,
   milliCu,
+  orNone,
   rate,
   required,
   text,
@@ -26,15 +29,11 @@ const create: Subcommand = {
   arguments: [],
   async run(context, values) {
     const name = text(values, "name");
-    const granted = texts(values, "capability") ?? defaultCapabilities;
-    const expiresIn = duration(values, "expires-in");
-    if (expiresIn === 0) throw new UsageError("--expires-in: a key must live for some time");
+    const expiresIn = lifetime(values);
     const wanted = {
       workspaceId: required(values, "workspace"),
       name: name === undefined ? "" : checkName(name, "name"),
-      capabilities: [
-        ...new Set(granted.map((each) => checkWord(each, capabilities, "capability"))),
-      ],
+      capabilities: granted(values) ?? defaultCapabilities,
       rpsLimit: rate(values, "rps"),
       cuLimit24hMilli: milliCu(values, "cu-24h"),
       cuLimit30dMilli: milliCu(values, "cu-30d"),
@@ -68,6 +67,48 @@ const list: Subcommand = {
     });
   },
 };
+
+const settable = ["name", "capability", "rps", "cu-24h", "cu-30d", "expires-in", "allow-ip"];
+
+const set: Subcommand = {
+  options: settable,
+  arguments: ["KEY_ID"],
+  async run(context, values, id = "") {
+    if (!settable.some((option) => values[option] !== undefined)) {
+      const options = settable.map((option) => `--${option}`).join(", ");
+      throw new UsageError(`keys set: say what to set: ${options}`);
+    }
+    const name = text(values, "name");
+    const expiresIn = orNone(values, "expires-in", lifetime);
+    const settings = {
+      name: name === undefined ? undefined : checkName(name, "name"),
+      capabilities: granted(values),
+      rpsLimit: orNone(values, "rps", rate),
+      cuLimit24hMilli: orNone(values, "cu-24h", milliCu),
+      cuLimit30dMilli: orNone(values, "cu-30d", milliCu),
+      allowedAddresses: orNone(values, "allow-ip", addresses),
+    };
+    return withAccounts(context, ({ db, by }) => {
+      const expiresAt = typeof expiresIn === "number" ? by.at + expiresIn : expiresIn;
+      const key = setKey(db, id, { ...settings, expiresAt }, by);
+      if ("failed" in key) return key;
+      printRecord(context, keyJson(key, by.at));
+      return undefined;
+    });
+  },
+};
+
+/** The capabilities named, each once; undefined: none was. */
+function granted(values: OptionValues): Capability[] | undefined {
+  const given = texts(values, "capability");
+  return given && [...new Set(given.map((each) => checkWord(each, capabilities, "capability")))];
+}
+
+function lifetime(values: OptionValues): number | undefined {
+  const ms = duration(values, "expires-in");
+  if (ms === 0) throw new UsageError("--expires-in: a key must live for some time");
+  return ms;
+}
 
 const revoke: Subcommand = {
   options: [],
@@ -111,17 +152,21 @@ function printIssued(
 }
 
 export const keys: Command = {
-  summary: "create, list, revoke and rotate API keys",
+  summary: "create, list, change, revoke and rotate API keys",
   help: `usage: sluice keys create --workspace ID [--name NAME] [--capability C]… [--rps N]
                           [--cu-24h MILLI] [--cu-30d MILLI] [--expires-in DURATION]
                           [--allow-ip CIDR]…
        sluice keys list [--workspace ID]
+       sluice keys set KEY_ID [--name NAME] [--capability C]… [--rps N|none] [--cu-24h MILLI|none]
+                       [--cu-30d MILLI|none] [--expires-in DURATION|none] [--allow-ip CIDR]…
        sluice keys revoke KEY_ID
        sluice keys rotate KEY_ID [--overlap DURATION]
 
 A running gateway follows within a second.
 
 create   prints the key, once: only its hash is stored.
+set      changes what is named and nothing else; none takes a limit away. --capability and --allow-ip
+         replace all that there were (--allow-ip none: from anywhere).
 revoke   ends a key at once.
 rotate   issues a key with the same rights and limits; the old one lives for the overlap (24h).
 
@@ -146,6 +191,12 @@ rotate   issues a key with the same rights and limits; the old one lives for the
     overlap: { type: "string" },
   },
   async run(context, values, positionals) {
-    return runSubcommand("keys", { create, list, revoke, rotate }, context, values, positionals);
+    return runSubcommand(
+      "keys",
+      { create, list, set, revoke, rotate },
+      context,
+      values,
+      positionals,
+    );
   },
 };

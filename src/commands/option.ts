@@ -85,3 +85,13 @@ export function duration(values: OptionValues, option: string): number | undefin
   if (ms > longestMs) throw new UsageError(`--${option}: "${given}" is more than 100 years`);
   return ms;
 }
+
+/** Null where the option is the one word `none`: what it sets is taken away. Else what `read` makes of it. */
+export function orNone<T>(
+  values: OptionValues,
+  option: string,
+  read: (values: OptionValues, option: string) => T | undefined,
+): T | null | undefined {
+  const given = texts(values, option) ?? [text(values, option)];
+  return given.length === 1 && given[0] === "none" ? null : read(values, option);
+}

@@ -1,4 +1,4 @@
-/** `sluice workspaces`: creates, lists, shows and changes workspaces, also while a gateway runs on the same store. */
+/** `sluice workspaces`: creates, lists, shows and changes workspaces and sells them credit, also while a gateway runs on the same store. */
 import type { Workspace, WorkspaceJson } from "../plugin.ts";
 import { notFound } from "../accounts/failed.ts";
 import { workspaceJson } from "../accounts/json.ts";
@@ -7,12 +7,13 @@ import {
   createWorkspace,
   findWorkspace,
   listWorkspaces,
+  purchase as buy,
   setWorkspace,
 } from "../accounts/workspaces.ts";
 import { printRecord, printRecords, withAccounts, type OpenAccounts } from "./accounts.ts";
 import { readPurchasedDrawn } from "../metering/purchased.ts";
-import { UsageError, type Command, type OptionValues } from "./command.ts";
-import { checkName, checkWord, milliCu, required, text } from "./option.ts";
+import { UsageError, type Command } from "./command.ts";
+import { checkName, checkWord, milliCu, orNone, required, text } from "./option.ts";
 import { runSubcommand, type Subcommand } from "./subcommand.ts";
 
 const create: Subcommand = {
@@ -70,7 +71,7 @@ const set: Subcommand = {
     const plan = text(values, "plan");
     const settings = {
       plan: plan === undefined ? undefined : checkWord(plan, planNames, "plan"),
-      overageLimitCuMilli: overageLimit(values),
+      overageLimitCuMilli: orNone(values, "overage-limit", milliCu),
     };
     if (settings.plan === undefined && settings.overageLimitCuMilli === undefined) {
       throw new UsageError("workspaces set: say what to set: --plan, --overage-limit");
@@ -84,10 +85,25 @@ const set: Subcommand = {
   },
 };
 
-/** `none` takes the limit away. */
-function overageLimit(values: OptionValues): number | null | undefined {
-  return text(values, "overage-limit") === "none" ? null : milliCu(values, "overage-limit");
-}
+const purchase: Subcommand = {
+  options: ["cu"],
+  arguments: ["ID"],
+  async run(context, values, id = "") {
+    required(values, "cu");
+    const amount = milliCu(values, "cu") ?? 0;
+    if (amount === 0) throw new UsageError("--cu: nothing can be bought for 0 milli-CU");
+    return withAccounts(context, (accounts) => {
+      const bought = buy(accounts.db, id, amount, accounts.by);
+      if ("failed" in bought) return bought;
+      const about = { purchase_id: bought.purchaseId, amount_cu_milli: amount };
+      const workspace = shower(accounts)(bought.workspace);
+      // As the route answers it.
+      if (context.json) context.print(JSON.stringify({ ...about, workspace }));
+      else printRecord(context, { ...about, ...workspace });
+      return undefined;
+    });
+  },
+};
 
 /** How a workspace is shown, with what the meter has left of its purchases: its journal lies in the same folder. */
 function shower({ config, by }: OpenAccounts): (workspace: Workspace) => WorkspaceJson {
@@ -99,27 +115,31 @@ function shower({ config, by }: OpenAccounts): (workspace: Workspace) => Workspa
 }
 
 export const workspaces: Command = {
-  summary: "create, list, show and change workspaces",
+  summary: "create, list, show and change workspaces, and sell them credit",
   help: `usage: sluice workspaces create --name NAME --plan PLAN [--overage-limit MILLI]
        sluice workspaces list
        sluice workspaces show ID
        sluice workspaces set ID [--plan PLAN] [--overage-limit MILLI|none]
+       sluice workspaces purchase ID --cu MILLI
 
 A running gateway follows within a second.
 
-set   changes the plan at once, in either direction, and calls off a pending change.
+set        changes the plan at once, in either direction, and calls off a pending change.
+purchase   adds bought credit, as POST /tma/workspaces/{id}/cu/purchase does.
 
 --plan PLAN              ${planNames.join(", ")}
 --overage-limit MILLI    most credit beyond the included and purchased of a month, in milli-CU
+--cu MILLI               how much is bought, in milli-CU
 --json                   one JSON document instead of text
 --config FILE            the pipeline.yaml that names the data folder`,
   options: {
     name: { type: "string" },
     plan: { type: "string" },
     "overage-limit": { type: "string" },
+    cu: { type: "string" },
   },
   async run(context, values, positionals) {
-    const subcommands = { create, list, show, set };
+    const subcommands = { create, list, show, set, purchase };
     return runSubcommand("workspaces", subcommands, context, values, positionals);
   },
 };

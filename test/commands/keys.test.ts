@@ -179,6 +179,42 @@ test("rotate overlaps by a day when nothing is said, and by nothing when told so
   assert.equal(identified(line.data, second["key"]), "api key has expired");
 });
 
+test("set changes what is named and nothing else, and none takes it away", async (t) => {
+  const line = commandLine(t);
+  const workspace = await workspaceOf(line);
+  const { key, ...made } = await line.json(keys, "create", "--workspace", workspace);
+  const set = (...argv: string[]): Promise<Record<string, unknown>> =>
+    line.json(keys, "set", String(made["id"]), ...argv);
+
+  const named = { ...made, name: "ci", rps_limit: 2.5 };
+  assert.deepEqual(await set("--name", "ci", "--rps", "2.5"), named);
+  const limited = { ...named, cu_limit_24h_milli: 0, cu_limit_30d_milli: 9 };
+  assert.deepEqual(await set("--cu-24h", "0", "--cu-30d", "9"), limited);
+  const granted = { ...limited, capabilities: ["docs:read", "workspace:admin"] };
+  const capabilities = ["--capability", "workspace:admin", "--capability", "docs:read"];
+  assert.deepEqual(await set(...capabilities), granted);
+  const allowed_addresses = ["10.0.0.0/8", "192.0.2.1"];
+  const bound = { ...granted, allowed_addresses };
+  assert.deepEqual(await set("--allow-ip", "10.0.0.0/8", "--allow-ip", "192.0.2.1"), bound);
+  assert.equal(identified(line.data, key), "api key not allowed from this address");
+
+  const before = Date.now();
+  const { expires_at, ...others } = await set("--expires-in", "30d");
+  assert.deepEqual(others, bound);
+  assert.ok(time(expires_at) >= before + 30 * day && time(expires_at) <= Date.now() + 30 * day);
+  const nothing = ["--rps", "none", "--cu-24h", "none", "--cu-30d", "none", "--allow-ip", "none"];
+  const { capabilities: kept } = granted;
+  const free = { ...made, name: "ci", capabilities: kept };
+  assert.deepEqual(await set(...nothing, "--expires-in", "none"), free);
+  assert.equal(identified(line.data, key), made["id"]);
+
+  using db = openAccountsDatabase(line.data);
+  const changes = listChanges(db).filter(({ action }) => action === "key.set");
+  assert.equal(changes.length, 6);
+  assert.deepEqual(changes[0]?.details, { name: "ci", rpsLimit: 2.5 });
+  assert.equal(changes[0].keyId, made["id"]);
+});
+
 test("unknown ids fail with 1 and say so", async (t) => {
   const { run } = commandLine(t);
   const noKey = { code: 1, out: [], err: ["there is no key key_none"] };
@@ -195,7 +231,7 @@ test("wrong usage is refused and stores nothing", async (t) => {
   const line = commandLine(t);
   const create = ["create", "--workspace", await workspaceOf(line)];
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
-    [[], /say which: create, list, revoke, rotate/],
+    [[], /say which: create, list, set, revoke, rotate/],
     [["remove"], /"remove" is unknown/],
     [["create"], /--workspace is missing/],
     [
@@ -223,6 +259,14 @@ test("wrong usage is refused and stores nothing", async (t) => {
     [["revoke", "key_1", "key_2"], /"key_2" is one argument too many/],
     [["rotate", "key_1", "--overlap", "soon"], /--overlap: "soon" is not a duration/],
     [["list", "key_1"], /"key_1" is one argument too many/],
+    [["set", "key_1"], /say what to set: --name, --capability, --rps/],
+    [["set", "--rps", "1"], /KEY_ID is missing/],
+    [["set", "key_1", "--rps", "0"], /--rps/],
+    [["set", "key_1", "--expires-in", "0s"], /--expires-in: a key must live/],
+    [["set", "key_1", "--cu-24h", "None"], /--cu-24h: "None" is not a whole number/],
+    [["set", "key_1", "--capability", "none"], /--capability: "none" is unknown/],
+    [["set", "key_1", "--allow-ip", "none", "--allow-ip", "10.0.0.0/8"], /"none" is not an IP/],
+    [["set", "key_1", "--overlap", "1h"], /keys set: --overlap means nothing here/],
   ];
   for (const [argv, message] of cases) {
     const matches = (error: unknown): boolean =>

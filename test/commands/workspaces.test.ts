@@ -91,18 +91,47 @@ test("set changes what is named, at once, and calls a pending plan off", async (
   assert.deepEqual(await json(workspaces, "set", id, "--overage-limit", "none"), free);
 });
 
+test("purchase adds credit, answers as the route does, and is on record", async (t) => {
+  const { json, run, data } = commandLine(t);
+  const { purchased_cu_milli: _, ...made } = await json(
+    workspaces,
+    "create",
+    "--name",
+    "A",
+    "--plan",
+    "free",
+  );
+  const id = String(made["id"]);
+  const bought = await json(workspaces, "purchase", id, "--cu", "700");
+  assert.match(String(bought["purchase_id"]), /^pur_[0-9a-f]{24}$/);
+  const workspace = { ...made, purchased_cu_milli: 700 };
+  assert.deepEqual(bought, { purchase_id: bought["purchase_id"], amount_cu_milli: 700, workspace });
+  const { out } = await run(workspaces, "purchase", id, "--cu", "5");
+  assert.deepEqual(
+    out.filter((line) => /^(amount|purchased)/.test(line)),
+    ["amount_cu_milli     5", "purchased_cu_milli  705"],
+  );
+  const most = String(Number.MAX_SAFE_INTEGER);
+  const failed = await run(workspaces, "purchase", id, "--cu", most);
+  assert.deepEqual([failed.code, failed.err], [1, ["the balance would grow beyond what is exact"]]);
+  using db = openAccountsDatabase(data);
+  const actions = listChanges(db).map(({ action }) => action);
+  assert.deepEqual(actions, ["workspace.create", "workspace.purchase", "workspace.purchase"]);
+});
+
 test("an unknown workspace fails with 1 and says so", async (t) => {
   const { run } = commandLine(t);
   const failed = { code: 1, out: [], err: ["there is no workspace ws_none"] };
   assert.deepEqual(await run(workspaces, "show", "ws_none"), failed);
   assert.deepEqual(await run(workspaces, "set", "ws_none", "--plan", "free", "--json"), failed);
+  assert.deepEqual(await run(workspaces, "purchase", "ws_none", "--cu", "1"), failed);
 });
 
 test("wrong usage is refused before anything is stored", async (t) => {
   const { run, data } = commandLine(t);
   const create = ["create", "--name", "A", "--plan", "free"];
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
-    [[], /say which: create, list, show, set/],
+    [[], /say which: create, list, show, set, purchase/],
     [["craete"], /"craete" is unknown; did you mean "create"\?/],
     [["constructor"], /"constructor" is unknown/],
     [["create", "--plan", "free"], /--name is missing/],
@@ -133,6 +162,12 @@ test("wrong usage is refused before anything is stored", async (t) => {
     [["set", "ws_1", "--name", "B"], /--name means nothing here/],
     [["set", "ws_1", "--plan", "fre"], /did you mean "free"\?/],
     [["set", "--plan", "free"], /ID is missing/],
+    [["purchase", "ws_1"], /--cu is missing/],
+    [["purchase", "--cu", "1"], /workspaces purchase: ID is missing/],
+    [["purchase", "ws_1", "--cu", "0"], /--cu: nothing can be bought for 0 milli-CU/],
+    [["purchase", "ws_1", "--cu=-1"], /--cu: "-1" is not a whole number/],
+    [["purchase", "ws_1", "--cu", "none"], /--cu: "none" is not a whole number/],
+    [["show", "ws_1", "--cu", "1"], /workspaces show: --cu means nothing here/],
   ];
   for (const [argv, message] of cases) {
     await assert.rejects(run(workspaces, ...argv), wrongUsage(message), argv.join(" "));
