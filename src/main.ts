@@ -20,6 +20,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   audit: async () => (await import("./commands/audit.ts")).audit,
   usage: async () => (await import("./commands/usage.ts")).usage,
   docs: async () => (await import("./commands/docs.ts")).docs,
+  worker: async () => (await import("./commands/worker.ts")).worker,
 };
 
 const commonOptions = {
