@@ -27,14 +27,6 @@ export async function attest(
   checkOffer(progress, frame);
   const { memory, endpoint } = settings;
   if (freshness === "cached" && !memory.keysets.has(attested.keysetDigest)) {
-    if (!settings.isReusable) {
-      throw refuse(
-        progress,
-        "evidence_given",
-        "EVIDENCE_REFUSED",
-        "a cached quote of a new keyset",
-      );
-    }
     socket.close(closeCodeOf("CONNECTION_CLOSED"));
     return "unknownKeyset";
   }

@@ -42,8 +42,9 @@ export async function connect(options: ConnectOptions): Promise<Session> {
   const now = Math.floor(clock.now() / 1000);
   memory.counters.forget(now);
   try {
-    const hasMet = memory.keysets.hasAny(endpoint, now);
-    return await attempt(settings, signal, hasMet ? "cached" : "quote");
+    // Without a second connection to ask again on, a keyset must not turn out to be a stranger.
+    const mayBeCached = settings.isReusable && memory.keysets.hasAny(endpoint, now);
+    return await attempt(settings, signal, mayBeCached ? "cached" : "quote");
   } finally {
     stop();
   }

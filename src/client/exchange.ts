@@ -22,7 +22,7 @@ export interface Turn {
   tellCancelled: (() => Promise<void>) | undefined;
 }
 
-/** Of deltas that nobody reads; beyond it the session ends, since no browser can make the server wait. */
+/** Of deltas that nobody reads: beyond it the session ends, since it cannot make the server wait. */
 const maxUnreadBytes = 16 * 1024 * 1024;
 const nothing = new Uint8Array(0);
 

@@ -76,7 +76,7 @@ export interface Settings {
   readonly signal: AbortSignal | undefined;
   /** A credential for the next connection. */
   credential(): Promise<Credential>;
-  /** Whether `credential` can be asked again. */
+  /** Whether `credential` can be asked for another connection. */
   readonly isReusable: boolean;
   /** For HTTP beside the stream; a ticket is good for the stream alone. */
   readonly headers: Record<string, string> | undefined;

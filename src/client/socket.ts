@@ -2,6 +2,7 @@
  * The WebSocket of a session, by the global one of browsers and Node: messages one after the other, what nobody has read
  * bounded, and the end as a message too.
  */
+import { plainCloseCodes } from "../confidential/fault.ts";
 import { utf8 } from "../confidential/layout.ts";
 import { maxTextBytes } from "../confidential/limits.ts";
 import type { Bytes } from "../confidential/verify/binary-text.ts";
@@ -34,12 +35,11 @@ export interface SocketRequest {
   readonly signal: AbortSignal;
 }
 
-/** Of messages that have come and were not read. An answer is read as it comes, whoever waits for it. */
-const maxUnreadBytes = 8 * 1024 * 1024;
+/** Of messages that have come faster than they are opened, or between requests. No browser can make a server wait. */
+const maxUnreadBytes = 64 * 1024 * 1024;
 const maxUnsentBytes = 1024 * 1024;
 /** A WebSocket says how much waits, and not when it has gone. */
 const flushPollMs = 5;
-const tooBig = 1009;
 
 /** Rejects with CONNECTION_FAILED, or with the signal's reason. */
 export async function openSocket(request: SocketRequest): Promise<StreamSocket> {
@@ -91,15 +91,14 @@ function readMessages(socket: WebSocket): StreamSocket {
     }
     unread.push(message);
     unreadBytes += message.bytes.length;
-    if (unreadBytes > maxUnreadBytes) close(tooBig);
+    if (unreadBytes > maxUnreadBytes) close(plainCloseCodes.tooBig);
   }
 
   function close(code: number): void {
     unread.length = 0;
     finish(code);
     // Browsers let a page say 1000, and 3000 to 4999.
-    if (code >= 3000) socket.close(code);
-    else socket.close();
+    socket.close(code >= 3000 ? code : plainCloseCodes.ok);
   }
 
   socket.addEventListener("message", (event) => {
@@ -107,7 +106,7 @@ function readMessages(socket: WebSocket): StreamSocket {
     if (data instanceof ArrayBuffer) take({ kind: "binary", bytes: new Uint8Array(data) });
     else if (typeof data === "string" && data.length <= maxTextBytes) {
       take({ kind: "text", bytes: utf8(data) });
-    } else close(tooBig);
+    } else close(plainCloseCodes.tooBig);
   });
   socket.addEventListener("close", ({ code }) => {
     finish(code);

@@ -67,6 +67,12 @@ export interface Script {
   readonly protocol?: string;
   /** Refuses the upgrade with that status. */
   readonly status?: number;
+  /** Takes `hello`, and says nothing. */
+  readonly isSilent?: boolean;
+  /** Sends the evidence's digest alone, whether or not the client knows it. */
+  readonly sendsDigest?: boolean;
+  /** Gives a cached quote to whoever asks for one of its own. */
+  readonly ignoresNonce?: boolean;
   /** `hello` as the enclave gets it. */
   readonly hello?: (bytes: Bytes) => Bytes;
   readonly keyset?: Partial<Keyset>;
@@ -265,6 +271,7 @@ async function shake(
   const { script, clock } = gateway;
   const hello = sound(readHello(sent));
   gateway.hellos.push(hello);
+  if (script.isSilent === true) return undefined;
   const helloBytes = script.hello?.(sent) ?? sent;
   const keyset = sound(
     writeKeyset({
@@ -287,11 +294,12 @@ async function shake(
   const digest = await evidenceDigest(nodeSuite, evidence);
   served.evidence.set(digest ?? "", evidence);
   const isKnown = digest !== undefined && hello.known.includes(digest);
+  const isShort = isKnown || script.sendsDigest === true;
   const frame: Json = {
     type: "attestation",
     core: toBase64Url(coreBytes),
     sig: toBase64Url(sig),
-    ...(isKnown ? { evidence_digest: digest } : { evidence }),
+    ...(isShort ? { evidence_digest: digest } : { evidence }),
     offer: { coefficient: 1500, pricePerTokenNano: "12.5", validUntil: "2026-11-21T13:00:00Z" },
   };
   const outgoing = script.attestation?.(frame) ?? frame;
@@ -311,7 +319,8 @@ async function evidenceFor(
   now: number,
 ): Promise<unknown> {
   const keysetName = await digestName(nodeSuite, keyset);
-  const nonce = hello.freshness === "quote" ? hello.nonce : undefined;
+  const isOwn = hello.freshness === "quote" && script.ignoresNonce !== true;
+  const nonce = isOwn ? hello.nonce : undefined;
   const bound = await sessionReportData(nodeSuite, keysetName, nonce, hello.termination);
   const reportData = script.reportData?.(bound) ?? bound;
   const hour = 3_600_000;
