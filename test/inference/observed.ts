@@ -14,6 +14,8 @@ export interface Observed {
   readonly lines: readonly string[];
   /** Milliseconds of each timer that was set, in order. */
   readonly timers: readonly number[];
+  /** How many repeating timers run. */
+  ticking(): number;
   /** The milliseconds of the next timer to be set that `matches`. */
   timer(matches: (ms: number) => boolean): Promise<number>;
 }
@@ -24,6 +26,7 @@ export function observed(): Observed {
   const timers: number[] = [];
   const set = new EventEmitter();
   const manual = manualClock();
+  const ticking = new Set<Disposable>();
   const family = (name: string) => ({
     with(labels: Readonly<Record<string, string>>) {
       const pairs = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
@@ -53,12 +56,23 @@ export function observed(): Observed {
         set.emit("timer", ms);
         return timer;
       },
+      every(ms, task) {
+        const timer = manual.every(ms, task);
+        ticking.add(timer);
+        return {
+          [Symbol.dispose]() {
+            ticking.delete(timer);
+            timer[Symbol.dispose]();
+          },
+        };
+      },
     },
     log,
     metrics: { counter: family, gauge: family, histogram: family },
     value: (series) => values.get(series),
     lines,
     timers,
+    ticking: () => ticking.size,
     async timer(matches) {
       for (;;) {
         const [ms] = (await once(set, "timer")) as [number];

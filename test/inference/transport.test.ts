@@ -277,6 +277,16 @@ test(
   },
 );
 
+test("a network that closes leaves neither an idle connection nor a timer", inTime, async () => {
+  await using worker = await connectionsOf([chunked(200, [stream])]);
+  const opened = await openNetwork(worker.url);
+  await resultOf(opened.ask());
+  assert.notEqual(opened.seen.ticking(), 0);
+  await opened.network.close();
+  await worker.deserted();
+  assert.equal(opened.seen.ticking(), 0);
+});
+
 test(
   "a worker is spoken to by TLS when its certificate is trusted, and only then",
   inTime,
