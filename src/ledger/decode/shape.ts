@@ -24,6 +24,8 @@ const op = {
   compact: 5,
   /** A compact count of bits, stored in words of `size` bytes. */
   bits: 6,
+  /** How long a signature holds. */
+  era: 7,
 } as const;
 
 export interface Shape {
@@ -124,7 +126,7 @@ export class Shapes {
       case "tuple":
         return this.#sum(def.of, depth);
       case "variant":
-        return this.#choice(def, depth);
+        return isEra(def) ? shapeOf(op.era, 0) : this.#choice(def, depth);
       case "primitive": {
         const width = widths[def.name];
         return width < 0 ? { ...shapeOf(op.sequence, 0), of: byte } : shapeOf(op.fixed, width);
@@ -217,6 +219,8 @@ export function skip(shape: Shape, bytes: Uint8Array, at: number, end: number, d
         : skipMany(shape.of, shape.size, bytes, at, end, depth + 1);
     case op.compact:
       return skipCompact(bytes, at, end, shape.size);
+    case op.era:
+      return skipEra(bytes, at, end);
     case op.bits:
     default: {
       if (!readCompact(bytes, at, end)) return broken;
@@ -246,4 +250,21 @@ function skipMany(
     if (next === broken) return broken;
   }
   return next;
+}
+
+/** In metadata `generic::Era` is one variant for each first byte, each with a second byte. */
+function isEra({ path, variants }: TypeDef & { kind: "variant" }): boolean {
+  return path === "Era" && variants[0]?.name === "Immortal" && variants[255]?.name === "Mortal255";
+}
+
+/** sp_runtime's `Era::decode`: a zero byte, or two that hold a period and a phase within it. */
+function skipEra(bytes: Uint8Array, at: number, end: number): number {
+  const first = bytes[at] ?? 0;
+  if (at >= end) return broken;
+  if (first === 0) return at + 1;
+  if (at + 2 > end) return broken;
+  const second = bytes[at + 1] ?? 0;
+  const period = 2 << (first % 16);
+  const phase = ((first | (second << 8)) >> 4) * Math.max(period >> 12, 1);
+  return period >= 4 && phase < period ? at + 2 : broken;
 }

@@ -5,7 +5,7 @@ import { accountJson } from "../../../src/ledger/decode/account.ts";
 import { eventsJson } from "../../../src/ledger/decode/events.ts";
 import { extrinsicsJson } from "../../../src/ledger/decode/extrinsics.ts";
 import { createRuntime, type Runtime } from "../../../src/ledger/decode/runtime.ts";
-import { compact, readCompact } from "../../../src/ledger/decode/scale.ts";
+import { broken, compact, readCompact } from "../../../src/ledger/decode/scale.ts";
 import { skip } from "../../../src/ledger/decode/shape.ts";
 import {
   demoChain,
@@ -80,6 +80,31 @@ test("signed extrinsics made general ones, version 5, read as @polkadot/types re
     compared++;
   }
   assert(compared > 20);
+});
+
+test("of all eras of two bytes those are taken that @polkadot/types takes", () => {
+  const { metadata } = demoChain();
+  const runtime = runtimeOf(metadata);
+  const { registry } = judgeOf(metadata);
+  const era = runtime.metadata.types.findIndex(({ path }) => path === "Era");
+  assert(era >= 0);
+  const takes = (bytes: Uint8Array): number => {
+    try {
+      return registry.createType("ExtrinsicEra", bytes).encodedLength;
+    } catch {
+      return broken;
+    }
+  };
+  let refused = 0;
+  for (let code = 0; code < 65_536; code++) {
+    const bytes = Uint8Array.of(code & 0xff, code >> 8);
+    const end = runtime.skip(era, bytes, 0);
+    if (end !== takes(bytes)) assert.fail(`${Buffer.from(bytes).toString("hex")}: ${end}`);
+    if (end === broken) refused++;
+  }
+  assert(refused > 10_000);
+  assert.equal(runtime.skip(era, Uint8Array.of(1), 0), broken);
+  assert.equal(runtime.skip(era, new Uint8Array(), 0), broken);
 });
 
 interface Expected {
