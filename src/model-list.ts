@@ -1,4 +1,5 @@
 /** The catalogue of models as clients read it: `GET /v1/models`, and the answer to a change of it. */
+import type { JsonSchema } from "./services/json.ts";
 import type { ModelEntry } from "./services/networks.ts";
 
 /** decisions.md section 8: `{ object: "list", data: [{ id, object, created, owned_by, network, … }] }` as JSON. */
@@ -22,3 +23,41 @@ function shown(model: ModelEntry): object {
     evidence: model.evidence,
   };
 }
+
+/** The JSON Schema of what `modelList` makes. */
+export const modelListSchema: JsonSchema = {
+  type: "object",
+  properties: {
+    object: { const: "list" },
+    data: {
+      type: "array",
+      items: {
+        type: "object",
+        properties: {
+          id: { type: "string" },
+          object: { const: "model" },
+          created: { description: "Unix seconds.", type: "integer" },
+          owned_by: { type: "string" },
+          network: { type: "string" },
+          active_workers: { type: "integer", minimum: 0 },
+          pricing: {
+            description: "Milli-CU a token, at the median coefficient of the active workers.",
+            type: "object",
+            properties: {
+              prompt_cu_milli: { type: "integer", minimum: 0 },
+              completion_cu_milli: { type: "integer", minimum: 0 },
+              cached_cu_milli: { type: "integer", minimum: 0 },
+            },
+            required: ["prompt_cu_milli", "completion_cu_milli", "cached_cu_milli"],
+          },
+          evidence: {
+            description: "What vouches for the place where its workers run.",
+            enum: ["tdx", "sev-snp", "simulated", "none"],
+          },
+        },
+        required: ["id", "object", "created", "owned_by", "network", "active_workers", "pricing"],
+      },
+    },
+  },
+  required: ["object", "data"],
+};

@@ -18,6 +18,18 @@ export default defineStep({
   name: "agent-headers",
   description: "Reads the X-Agent-* headers, bounded and sanitised, for log, records and traces.",
   provides: { agent: "requestHeaders" },
+  operation: () => ({
+    headers: {
+      type: "object",
+      properties: {
+        "x-agent-name": { description: "The agent's name.", type: "string" },
+        "x-agent-version": { description: "The agent's version.", type: "string" },
+        "x-agent-session-id": { description: "Names the agent's session.", type: "string" },
+        "x-agent-provider": { description: "Who runs the agent.", type: "string" },
+        "x-agent-capabilities": { description: "A comma-separated list.", type: "string" },
+      },
+    },
+  }),
   start: () => ({
     requestHeaders(x) {
       const agent = agentOf(x.request.headers);

@@ -43,6 +43,28 @@ export default defineStep<Options>({
     additionalProperties: false,
   },
   needs: { principal: "requestHeaders" },
+  operation: ({ require }) => ({
+    access: acceptedCapabilities(require) ?? [],
+    refusals: [
+      {
+        code: "GATEWAY_UNAUTHORIZED",
+        description: "No valid API key",
+        headers: {
+          "WWW-Authenticate": {
+            description: "How to present a key.",
+            schema: { type: "string" },
+          },
+        },
+      },
+      {
+        code: "GATEWAY_PERMISSION_DENIED",
+        description:
+          require === "key"
+            ? "The key may not be used from this address"
+            : "The key lacks the capability, or may not be used from this address",
+      },
+    ],
+  }),
   start({ require }) {
     const denied = refuse("GATEWAY_PERMISSION_DENIED");
     const outOfPlace = refuse("GATEWAY_PERMISSION_DENIED", {

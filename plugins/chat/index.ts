@@ -14,6 +14,7 @@ import {
 } from "sluice-gateway/plugin";
 import { createCompletion } from "./completion.ts";
 import { chatError } from "./errors.ts";
+import { operation } from "./operation.ts";
 import { readChatRequest } from "./request.ts";
 import { streamCompletion } from "./streamed.ts";
 import { tracedOffer } from "./traced-offer.ts";
@@ -34,6 +35,7 @@ export default defineSurface({
   description: "Answers chat completions from the workers of the inference networks.",
   needs: { charge: "answer" },
   wants: { trace: "answer" },
+  operation: () => operation,
   start: (_, { networks, clock }) => ({
     body: { bytes: bodyBytes, types: ["application/json"] },
     answer: (x) => answer(x, networks, clock, x.get("charge")),

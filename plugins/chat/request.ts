@@ -33,7 +33,7 @@ interface Message {
 /** A chat template puts a role and some marks around each message. */
 const frameTokens = 32;
 /** No model writes more in one answer. */
-const mostMaxTokens = 10_000_000;
+export const mostMaxTokens = 10_000_000;
 /** Of chat_template_kwargs: what is passed on has to be written again, and a writer has only so much stack. */
 const mostLevels = 64;
 

@@ -1,6 +1,7 @@
 /** Surface `discovery`: what this deployment offers to agents, for anyone to read (gateway.md, GET /.well-known/mcp). */
 import { createHash } from "node:crypto";
 import { defineSurface, type Host, type Reply } from "sluice-gateway/plugin";
+import { operation } from "./operation.ts";
 
 interface Options {
   readonly name?: string;
@@ -30,6 +31,7 @@ export default defineSurface<Options>({
       rpc: { description: "Path of the tool JSON-RPC (/rpc).", ...path },
     },
   },
+  operation: () => operation,
   start(options, host) {
     const body = JSON.stringify(documentOf(options, host));
     const etag = `"${createHash("sha256").update(body).digest("base64url")}"`;

@@ -3,7 +3,7 @@
  * stored response (gateway.md, "States and transitions"; decisions.md section 11).
  */
 import { hash } from "node:crypto";
-import { defineStep, refuse, type Principal } from "sluice-gateway/plugin";
+import { defineStep, refuse, type Operation, type Principal } from "sluice-gateway/plugin";
 import { Attempt } from "./attempt.ts";
 import { isIdempotencyKey, mostKeyChars } from "./key.ts";
 
@@ -41,6 +41,8 @@ export default defineStep<Options>({
   },
   needs: { principal: "requestHeaders" },
   provides: { idempotency: "requestHeaders" },
+  operation: ({ prefix = "gateway_" }, { method }) =>
+    safeMethods.has(method) ? {} : documented(prefix),
   start({ prefix = "gateway_" }, host) {
     const malformed = refuse("GATEWAY_INVALID_IDEMPOTENCY_KEY", {
       message: `an idempotency key starts with ${JSON.stringify(prefix)} and has at most ${mostKeyChars} visible ASCII characters`,
@@ -87,3 +89,29 @@ export default defineStep<Options>({
     };
   },
 });
+
+function documented(prefix: string): Operation {
+  return {
+    headers: {
+      type: "object",
+      properties: {
+        "idempotency-key": {
+          description: `Starts with \`${prefix}\`. The request runs once for it; sent again within 24 hours it is answered with the stored response.`,
+          type: "string",
+          maxLength: mostKeyChars,
+        },
+      },
+    },
+    refusals: [
+      { code: "GATEWAY_INVALID_IDEMPOTENCY_KEY" },
+      { code: "GATEWAY_CONFLICT", description: "A request with this Idempotency-Key is running" },
+      { code: "GATEWAY_IDEMPOTENCY_KEY_MISMATCH" },
+    ],
+    answerHeaders: {
+      "Idempotent-Replayed": {
+        description: "`true`: the stored response of an earlier request.",
+        schema: { type: "string" },
+      },
+    },
+  };
+}

@@ -9,6 +9,7 @@ import {
   type LedgerRpc,
   type Reply,
 } from "sluice-gateway/plugin";
+import { operation } from "./operation.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
@@ -39,6 +40,7 @@ export default defineSurface<Options>({
     },
   },
   needs: { charge: "answer" },
+  operation: () => operation,
   check({ upstream }, host) {
     if (host.upstream(upstream) !== undefined) return [];
     return [{ pointer: "/upstream", message: `there is no upstream named ${upstream}` }];

@@ -17,6 +17,26 @@ const schema = "https://static.modelcontextprotocol.io/schemas/v1/server-card.sc
 /** The same as the `mcp` surface announces: what its tests hold the card against. */
 const revisions = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"];
 
+const card = {
+  type: "object",
+  properties: {
+    $schema: { const: schema },
+    name: { type: "string" },
+    title: { type: "string" },
+    version: { type: "string" },
+    description: { type: "string" },
+    remotes: {
+      type: "array",
+      items: {
+        type: "object",
+        properties: { type: { const: "streamable-http" }, url: { type: "string" } },
+        required: ["type", "url"],
+      },
+    },
+  },
+  required: ["$schema", "name", "version", "description", "remotes"],
+};
+
 export default defineSurface<Options>({
   name: "mcp-card",
   description: "Describes the MCP endpoint to clients that have no key yet: a server card.",
@@ -57,6 +77,28 @@ export default defineSurface<Options>({
     },
     additionalProperties: false,
   },
+  operation: () => ({
+    summary: "The server card of the agent protocol",
+    headers: {
+      type: "object",
+      properties: {
+        "if-none-match": {
+          description: "The ETag of a card that is already there.",
+          type: "string",
+        },
+      },
+    },
+    answers: {
+      200: {
+        description: "The card (SEP-2127)",
+        content: { "application/mcp-server-card+json": card },
+        headers: {
+          ETag: { description: "Names this version of the card.", schema: { type: "string" } },
+        },
+      },
+      304: { description: "It is still the one of If-None-Match" },
+    },
+  }),
   start(options, host) {
     return {
       answer({ request }) {

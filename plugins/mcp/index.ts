@@ -18,6 +18,7 @@ import { createGuard } from "./guard.ts";
 import { codes, failed, invalidRequest, isObject } from "./json-rpc.ts";
 import { createLists } from "./lists.ts";
 import { createOpenQuestions } from "./open-questions.ts";
+import { operationAt } from "./operation.ts";
 import { plain } from "./plain.ts";
 import { arrayLane, sessionLane } from "./session-lane.ts";
 import { lostSession, sessionOf } from "./session-opening.ts";
@@ -87,6 +88,7 @@ export default defineSurface<Options>({
   },
   needs: { principal: "answer", charge: "answer" },
   wants: { requestId: "answer", trace: "answer" },
+  operation: (_, place) => operationAt(place),
   start(options, host) {
     const server = createServer(options, host);
     const guard = createGuard(options);

@@ -22,6 +22,22 @@ interface Options {
   readonly price?: number;
 }
 
+/** gateway.md, "CU-limit details". */
+const limitDetails = {
+  type: "object",
+  properties: {
+    window: {
+      description:
+        "The rolling window of the key that is full; absent: the plan's amount is used up.",
+      enum: ["24h", "30d"],
+    },
+    used_cu_milli: { description: "Charged and reserved.", type: "integer", minimum: 0 },
+    limit_cu_milli: { type: "integer", minimum: 0 },
+  },
+  required: ["used_cu_milli", "limit_cu_milli"],
+  additionalProperties: false,
+};
+
 export default defineStep<Options>({
   name: "meter",
   description: "Reserves and charges credit units; 429 when a limit is reached.",
@@ -41,6 +57,22 @@ export default defineStep<Options>({
   needs: { principal: "requestHeaders" },
   wants: { requestId: "requestHeaders", agent: "requestHeaders" },
   provides: { charge: "requestHeaders" },
+  operation: () => ({
+    refusals: [
+      {
+        code: "GATEWAY_CU_LIMIT_EXCEEDED",
+        description: "A credit limit is reached",
+        details: limitDetails,
+      },
+      { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "Charges cannot be written" },
+    ],
+    answerHeaders: {
+      "X-Used-CU-Milli": {
+        description: "What the request was charged, milli-CU; absent on streams and refusals.",
+        schema: { type: "integer", minimum: 0 },
+      },
+    },
+  }),
   start({ price }, host) {
     const till = new Till(host);
     return {

@@ -2,6 +2,7 @@
 import {
   defineSurface,
   modelList,
+  modelListSchema,
   refuse,
   type Exchange,
   type Networks,
@@ -23,9 +24,42 @@ const unavailable: Reply = {
   code: "UPSTREAM_ERROR",
 };
 
+const networkInPath = {
+  type: "object",
+  properties: { network: { description: "Only this network's models.", type: "string" } },
+};
+const failure = {
+  type: "object",
+  properties: {
+    error: {
+      type: "object",
+      properties: {
+        message: { type: "string" },
+        type: { const: "internal_error" },
+        code: { const: "UPSTREAM_ERROR" },
+      },
+      required: ["message", "type", "code"],
+    },
+  },
+  required: ["error"],
+};
+
 export default defineSurface({
   name: "models",
   description: "Lists the models of the inference networks with their prices.",
+  operation: () => ({
+    summary: "List the models",
+    path: networkInPath,
+    answers: {
+      200: { description: "The models", content: { "application/json": modelListSchema } },
+      503: {
+        description: "The networks have said nothing yet",
+        content: { "application/json": failure },
+        headers: { "Retry-After": { description: "Seconds.", schema: { type: "integer" } } },
+      },
+    },
+    refusals: [{ code: "GATEWAY_NOT_FOUND", description: "There is no such network" }],
+  }),
   start: (_, { networks }) => ({ answer: (x) => answer(x, networks) }),
 });
 

@@ -1,10 +1,10 @@
 /** Reads `{ models: [{ id, enabled, owned_by?, price_coefficient? }] }`. */
 import type { ModelOverride } from "sluice-gateway/plugin";
 
-const mostModels = 10_000;
-const mostChars = 256;
+export const mostModels = 10_000;
+export const mostChars = 256;
 /** A thousand times the network's price. */
-const mostCoefficient = 1_000_000;
+export const mostCoefficient = 1_000_000;
 
 /** `wrong` tells the caller what is. */
 export function readOverrides(

@@ -12,6 +12,7 @@ import {
   type Reply,
 } from "sluice-gateway/plugin";
 import { readOverrides } from "./body.ts";
+import { operation } from "./operation.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
@@ -28,6 +29,7 @@ export default defineSurface({
   description: "Replaces what operators changed in a network's catalogue of models.",
   needs: { principal: "answer" },
   wants: { requestId: "answer" },
+  operation: () => operation,
   start: (_, { networks }) => ({
     body: { bytes: bodyBytes, types: ["application/json"] },
     atomic: true,

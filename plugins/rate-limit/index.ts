@@ -69,6 +69,20 @@ export default defineStep<Options>({
     additionalProperties: false,
   },
   wants: { principal: "requestHeaders" },
+  operation: () => ({
+    refusals: [{ code: "GATEWAY_RATE_LIMITED", description: "Too many requests" }],
+    answerHeaders: {
+      RateLimit: {
+        description:
+          "What is left of each limit: `r` requests, and when there is more, `t` in seconds.",
+        schema: { type: "string" },
+      },
+      "RateLimit-Policy": {
+        description: "Each limit: `q` requests in a window of `w` seconds.",
+        schema: { type: "string" },
+      },
+    },
+  }),
   start(options, { clock, mode }) {
     const limiter = new Limiter(options);
     const refusal = refuse("GATEWAY_RATE_LIMITED");

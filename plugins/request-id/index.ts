@@ -13,6 +13,25 @@ export default defineStep({
   name: "request-id",
   description: "Echoes X-Request-Id, or makes one; every response carries it.",
   provides: { requestId: "requestHeaders" },
+  operation: () => ({
+    headers: {
+      type: "object",
+      properties: {
+        "x-request-id": {
+          description:
+            "Names the request in the answer, in logs and in usage records; any other text is replaced.",
+          type: "string",
+          pattern: "^[!-~]{1,128}$",
+        },
+      },
+    },
+    answerHeaders: {
+      "X-Request-Id": {
+        description: "The request's own, or one that was made for it.",
+        schema: { type: "string" },
+      },
+    },
+  }),
   start: () => ({
     requestHeaders(x) {
       const sent = x.request.headers["x-request-id"];

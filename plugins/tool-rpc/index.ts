@@ -16,6 +16,7 @@ import {
   type TraceSpan,
 } from "sluice-gateway/plugin";
 import { codes } from "./codes.ts";
+import { operationOf } from "./operation.ts";
 import { createRequests, type Answer, type Requests } from "./requests.ts";
 
 declare module "sluice-gateway/plugin" {
@@ -52,6 +53,7 @@ export default defineSurface({
   description: "Answers tools.list and tools.call as JSON-RPC 2.0, single calls and arrays.",
   needs: { principal: "answer", charge: "answer" },
   wants: { requestId: "answer", trace: "answer" },
+  operation: (_, __, { tools }) => operationOf(tools.list, mostItems),
   start(_, host) {
     const requests = createRequests(host.tools);
     return {

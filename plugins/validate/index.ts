@@ -32,6 +32,25 @@ const parts = {
 /** Up to this size a body's violations are all looked for; in a larger one only the first. */
 const thoroughBytes = 64 * 1024;
 
+/** decisions.md section 6: a path into the request and a reason each. */
+const violationDetails = {
+  type: "object",
+  properties: {
+    violations: {
+      type: "array",
+      maxItems: maxViolations,
+      items: {
+        type: "object",
+        properties: { path: { type: "string" }, reason: { type: "string" } },
+        required: ["path", "reason"],
+        additionalProperties: false,
+      },
+    },
+  },
+  required: ["violations"],
+  additionalProperties: false,
+};
+
 export default defineStep<Options>({
   name: "validate",
   description: "Checks body, query and headers against JSON Schemas (draft 2020-12).",
@@ -61,6 +80,21 @@ export default defineStep<Options>({
     }),
     ...upperCaseHeaders(options.headers),
   ],
+  operation: ({ body, query, headers }) => ({
+    ...(query && { query }),
+    ...(headers && { headers }),
+    ...(body && { body: { content: { "application/json": body }, required: true } }),
+    refusals: [
+      {
+        code: "GATEWAY_SCHEMA_VIOLATION",
+        description: "The request does not match its schema",
+        details: violationDetails,
+      },
+      ...(body === undefined
+        ? []
+        : [{ code: "GATEWAY_INVALID_PARAMS", description: "The body is not JSON" } as const]),
+    ],
+  }),
   start(options): StepHooks {
     const query = options.query && compileSchema(options.query, parts.query);
     const headers = options.headers && compileSchema(options.headers, parts.headers);

@@ -10,9 +10,49 @@ import {
 
 const headers: readonly string[] = ["content-type", "application/json"];
 
+const coefficient = { type: ["integer", "null"], minimum: 0 };
+const listing = {
+  type: "object",
+  properties: {
+    object: { const: "list" },
+    data: {
+      type: "array",
+      items: {
+        type: "object",
+        properties: {
+          network: { type: "string" },
+          model_id: { type: "string" },
+          active_workers: { type: "integer", minimum: 0 },
+          price_coefficient: {
+            description:
+              "Lowest, median and highest of the active workers, thousandths of the network's price; null: none is active.",
+            type: "object",
+            properties: { base: coefficient, standard: coefficient, priority: coefficient },
+            required: ["base", "standard", "priority"],
+          },
+        },
+        required: ["network", "model_id", "active_workers", "price_coefficient"],
+      },
+    },
+  },
+  required: ["object", "data"],
+};
+
 export default defineSurface({
   name: "workers",
   description: "Lists the active workers of each model with their price coefficients.",
+  operation: () => ({
+    summary: "List the workers of each model",
+    path: {
+      type: "object",
+      properties: { network: { description: "Only this network's models.", type: "string" } },
+    },
+    answers: { 200: { description: "The workers", content: { "application/json": listing } } },
+    refusals: [
+      { code: "GATEWAY_NOT_FOUND", description: "There is no such network" },
+      { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The networks have said nothing yet" },
+    ],
+  }),
   start: (_, { networks }) => ({ answer: (x) => answer(x, networks) }),
 });
 

@@ -4,6 +4,7 @@ import {
   refuse,
   type ChangedBy,
   type Exchange,
+  type JsonSchema,
   type PlanName,
   type Reply,
   type Workspaces,
@@ -13,13 +14,15 @@ import { replyTo } from "./answer.ts";
 export type ChangeName = "upgrade" | "downgrade" | "cancel-downgrade" | "purchase";
 
 export interface Change {
+  /** Of the body: what it is held against. */
+  readonly schema: JsonSchema;
   /** The body is `{}`, and may as well be left out. */
   readonly takesNothing: boolean;
   run(workspaces: Workspaces, id: string, x: Exchange, by: ChangedBy): Reply;
 }
 
 /** A small body must not ask for a large answer. */
-const mostViolations = 20;
+export const mostViolations = 20;
 
 const ajv = new Ajv2020({ allErrors: true });
 
@@ -60,6 +63,8 @@ function change<T extends object>(
 ): Change {
   const takesNothing = isBody({});
   return {
+    // None of them is `true` or `false`.
+    schema: isBody.schema as JsonSchema,
     takesNothing,
     run(workspaces, id, x, by) {
       const isLeftOut = takesNothing && (x.body === undefined || x.body.length === 0);

@@ -8,6 +8,7 @@ import {
   type SurfaceHooks,
 } from "sluice-gateway/plugin";
 import { changes, type ChangeName } from "./changes.ts";
+import { operationOf } from "./operation.ts";
 import { caller } from "./permission.ts";
 import { isView, views, type ViewName } from "./views.ts";
 
@@ -49,6 +50,7 @@ export default defineSurface<Options>({
   },
   needs: { principal: "answer" },
   wants: { requestId: "answer" },
+  operation: ({ do: wanted }) => operationOf(wanted),
   start: ({ do: wanted }, host) =>
     isView(wanted) ? showing(wanted, host) : changing(wanted, host),
 });

@@ -13,9 +13,9 @@ export type ViewName = "show" | "usage" | "audit";
 
 type View = (workspaces: Workspaces, id: string, x: Exchange) => Reply | Promise<Reply>;
 
-const groupMembers: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];
-const defaultChanges = 100;
-const mostChanges = 1_000;
+export const groupMembers: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];
+export const defaultChanges = 100;
+export const mostChanges = 1_000;
 
 export const views: Readonly<Record<ViewName, View>> = {
   show: (workspaces, id) => replyTo(workspaces.find(id)),

@@ -5,6 +5,7 @@ import type { SluiceCode } from "../errors.ts";
 import type { Host, Plugin, StepHooks, SurfaceHooks, ToolsHooks } from "../plugin.ts";
 import { createCatalogue, type Catalogue } from "../tools/catalogue.ts";
 import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts";
+import { documentRoute } from "./document.ts";
 import type { HandOver, Needs } from "./hand-over.ts";
 import type { Services } from "./services.ts";
 import { stableJson } from "./stable-json.ts";
@@ -76,7 +77,22 @@ export class Builder {
     if (plugin?.kind !== "surface") return undefined;
     const surface = await this.#start<SurfaceHooks>(plugin, config.to, "enforce");
     if (surface === undefined || steps === undefined) return undefined;
-    return compileRoute(config, steps, surface, new RouteStats(this.#core, config.path));
+    const stats = new RouteStats(this.#core, config.path);
+    const compiled = compileRoute(config, steps, surface, stats);
+    this.#document(compiled);
+    return compiled;
+  }
+
+  #document(compiled: CompiledRoute): void {
+    const hostOf = (plugin: string, mode: Host["mode"]): Host =>
+      this.#supply.hostFor(plugin, mode).host;
+    try {
+      this.#supply.documented.push(documentRoute(compiled, this.#plugins, hostOf));
+    } catch (error) {
+      const { path, at } = compiled.config;
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#fault("SLUICE_PLUGIN_OPERATION", `${path} cannot be documented: ${reason}`, at);
+    }
   }
 
   async unmatched(): Promise<CompiledRoute | undefined> {

@@ -25,12 +25,16 @@ const members = [
   "check",
   "start",
 ];
-const surfaceMembers = [...members, "websocket"];
+const membersOf: Readonly<Record<Plugin["kind"], readonly string[]>> = {
+  step: [...members, "operation"],
+  surface: [...members, "operation", "websocket"],
+  tools: members,
+};
 
 /** What keeps `value` from being a plugin, one sentence each; empty when it is one. */
 export function pluginProblems(value: unknown): string[] {
   if (!isRecord(value)) return ["its default export is no object"];
-  const { kind, name, description, start, check, options, websocket } = value;
+  const { kind, name, description, start, check, operation, options, websocket } = value;
   const problems: string[] = [];
   if (kind !== "step" && kind !== "surface" && kind !== "tools") {
     return [
@@ -45,14 +49,15 @@ export function pluginProblems(value: unknown): string[] {
   if (typeof start !== "function") problems.push("it has no `start` function");
   if (check !== undefined && typeof check !== "function")
     problems.push("its `check` is no function");
+  if (operation !== undefined && typeof operation !== "function")
+    problems.push("its `operation` is no function");
   if (websocket !== undefined && typeof websocket !== "boolean")
     problems.push("its `websocket` is no boolean");
   problems.push(...optionsProblems(options));
   for (const member of ["needs", "wants", "provides"]) {
     problems.push(...slotProblems(member, value[member], phasesOf[kind]));
   }
-  const known = kind === "surface" ? surfaceMembers : members;
-  const unknown = Object.keys(value).filter((key) => !known.includes(key));
+  const unknown = Object.keys(value).filter((key) => !membersOf[kind].includes(key));
   if (unknown.length > 0) problems.push(`its manifest has unknown members: ${unknown.join(", ")}`);
   return problems;
 }

@@ -142,6 +142,33 @@ ${forTests}`;
   assert.match(JSON.stringify(prompt), /"Plan my monday\."/);
 });
 
+test("the surface that says what it answers compiles, and stands in the OpenAPI document", async (t) => {
+  const folder = project(t);
+  const salute = /^```ts\n(\/\/ salute\.ts\n[^]*?)^```$/m.exec(page)?.[1] ?? "";
+  writeFileSync(join(folder, "salute.ts"), salute);
+  await compile(folder, join(folder, "out"));
+  const pipeline = `version: 1
+plugins: { salute: ${folder}/salute.ts }
+routes:
+  - { path: /salute, methods: [GET], to: salute }
+  - { path: /openapi.json, methods: [GET], to: openapi }
+${forTests}`;
+  await using gateway = await startTestGateway({ pipeline });
+  const answer = await fetch(`${gateway.url}/salute?name=Ann`);
+  assert.deepEqual(await answer.json(), { hello: "Ann" });
+  const text = await (await fetch(`${gateway.url}/openapi.json`)).text();
+  // OpenAPI's own form.
+  const { paths } = JSON.parse(text) as { paths: Record<string, { get: object }> };
+  assert.partialDeepStrictEqual(paths["/salute"]?.get, {
+    summary: "Salute (GET)",
+    parameters: [{ name: "name", in: "query", required: false }],
+    responses: {
+      200: { content: { "application/json": { schema: { required: ["hello"] } } } },
+      404: { $ref: "#/components/responses/NotFound" },
+    },
+  });
+});
+
 test("the example's order is proved: without its step the surface has no tenant", async (t) => {
   const folder = project(t);
   const file = join(folder, "pipeline.yaml");

@@ -1,0 +1,124 @@
+/** Puts together the OpenAPI 3.1 document of all routes from what their plugins say of them. */
+import type { Capability, DocumentedRoute, JsonSchema, Operation } from "sluice-gateway/plugin";
+import { Components } from "./components.ts";
+import { parametersOf, type Parameter } from "./parameters.ts";
+import { answersOf, type ResponseObject } from "./responses.ts";
+
+/** Where a `$ref` may stand in a place of T. */
+export type Ref<T> = T | { readonly $ref: string };
+
+export interface OperationObject {
+  readonly operationId: string;
+  readonly tags: readonly string[];
+  readonly summary: string;
+  readonly description?: string;
+  readonly security: readonly Readonly<Record<string, readonly Capability[]>>[];
+  readonly parameters?: readonly Parameter[];
+  readonly requestBody?: {
+    readonly required: boolean;
+    readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>>;
+  };
+  readonly responses: Readonly<Record<string, Ref<ResponseObject>>>;
+}
+
+export interface OpenApiDocument {
+  readonly openapi: "3.1.1";
+  readonly info: { readonly title: string; readonly version: string; readonly description: string };
+  readonly servers: readonly { readonly url: string }[];
+  readonly tags: readonly { readonly name: string; readonly description: string }[];
+  /** Path, then lower-case method. */
+  readonly paths: Readonly<Record<string, Readonly<Record<string, OperationObject>>>>;
+  readonly components: ReturnType<Components["all"]>;
+}
+
+export interface About {
+  readonly title: string;
+  readonly description: string;
+  /** Sluice's own version. */
+  readonly version: string;
+  /** Where clients reach the gateway. */
+  readonly url: string;
+}
+
+export function documentOf(routes: readonly DocumentedRoute[], about: About): OpenApiDocument {
+  const components = new Components();
+  const paths: Record<string, Record<string, OperationObject>> = {};
+  const tags = new Map<string, string>();
+  for (const route of routes) {
+    tags.set(route.surface.name, route.surface.description);
+    const path = openApiPath(route.path);
+    const operations = (paths[path] ??= {});
+    for (const { method, parts } of route.operations) {
+      // OpenAPI knows no CONNECT; of two routes for one method the first one answers.
+      if (!describable.has(method) || method.toLowerCase() in operations) continue;
+      operations[method.toLowerCase()] = operationOf(route, method, parts, components);
+    }
+  }
+  const { title, version, description, url } = about;
+  return {
+    openapi: "3.1.1",
+    info: { title, version, description },
+    servers: [{ url }],
+    tags: [...tags].map(([name, text]) => ({ name, description: text })),
+    paths: Object.fromEntries(Object.entries(paths).filter(([, each]) => !isEmpty(each))),
+    components: components.all(),
+  };
+}
+
+const describable = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]);
+
+function operationOf(
+  { path, websocket, surface }: DocumentedRoute,
+  method: string,
+  parts: readonly Operation[],
+  components: Components,
+): OperationObject {
+  const summary = parts.findLast((part) => part.summary !== undefined)?.summary;
+  const descriptions = parts.flatMap(({ description }) => description ?? []);
+  const parameters = parametersOf(path, parts);
+  const body = parts.findLast((part) => part.body !== undefined)?.body;
+  return {
+    operationId: operationId(method, path),
+    tags: [surface.name],
+    summary: summary ?? surface.description.replace(/\.$/, ""),
+    ...(descriptions.length > 0 && { description: descriptions.join("\n\n") }),
+    security: securityOf(parts),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body !== undefined && {
+      requestBody: { required: body.required, content: components.content(body.content) },
+    }),
+    responses: answersOf(parts, websocket, components),
+  };
+}
+
+/** The rest of a path is one parameter, which OpenAPI cannot let hold slashes: its description says that it may. */
+export function openApiPath(path: string): string {
+  return path.endsWith("/*") ? `${path.slice(0, -1)}{rest}` : path;
+}
+
+/** `postV1LedgerRpc`, as generators of clients name their functions. */
+function operationId(method: string, path: string): string {
+  const words = openApiPath(path).match(/[A-Za-z0-9]+/g) ?? ["root"];
+  const capitalised = words.map((word) => word.slice(0, 1).toUpperCase() + word.slice(1));
+  return method.toLowerCase() + capitalised.join("");
+}
+
+/**
+ * Alternatives, each with the capabilities that it asks for: roles by OpenAPI 3.1, "Security Requirement Object". Every
+ * part that asks for a key must be satisfied.
+ */
+function securityOf(parts: readonly Operation[]): OperationObject["security"] {
+  let alternatives: readonly (readonly Capability[])[] | undefined;
+  for (const { access } of parts) {
+    if (access === undefined) continue;
+    const wanted = access.length === 0 ? [[]] : access.map((capability) => [capability]);
+    alternatives = (alternatives ?? [[]]).flatMap((held) =>
+      wanted.map((more) => [...new Set([...held, ...more])]),
+    );
+  }
+  return alternatives === undefined ? [{}] : alternatives.map((key) => ({ key }));
+}
+
+function isEmpty(object: object): boolean {
+  return Object.keys(object).length === 0;
+}

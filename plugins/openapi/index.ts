@@ -1,0 +1,145 @@
+/**
+ * Surface `openapi`: the OpenAPI 3.1 document of all routes as they are loaded, or a page that shows it. Every plugin says
+ * in its manifest (`operation`) what it takes and answers; nothing is written down twice.
+ */
+import { createHash } from "node:crypto";
+import { defineSurface, type Host, type Operation, type Reply } from "sluice-gateway/plugin";
+import { documentOf } from "./document.ts";
+import { pageOf } from "./page.ts";
+import { styleSource } from "./style.ts";
+
+interface Options {
+  readonly as: "document" | "page";
+  readonly document: string;
+  readonly title: string;
+  readonly description: string;
+  readonly url: string;
+}
+
+/** Routes change with a reload only; five minutes is how long a reader may not know. */
+const cacheControl = "public, max-age=300";
+
+const contentOf = {
+  document: {
+    type: "application/json",
+    // Pages of anyone may read what anyone may read.
+    headers: ["access-control-allow-origin", "*"],
+  },
+  page: {
+    type: "text/html; charset=utf-8",
+    headers: [
+      "content-security-policy",
+      `default-src 'none'; style-src ${styleSource}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+      "x-content-type-options",
+      "nosniff",
+      "referrer-policy",
+      "no-referrer",
+    ],
+  },
+} as const;
+
+export default defineSurface<Options>({
+  name: "openapi",
+  description: "Describes all routes: an OpenAPI 3.1 document, or a page that shows it.",
+  options: {
+    type: "object",
+    properties: {
+      as: {
+        description: "The document for programs, or a page for people.",
+        enum: ["document", "page"],
+        default: "document",
+      },
+      document: {
+        description: "Where the page says that the document is.",
+        type: "string",
+        pattern: "^/",
+        default: "/openapi.json",
+      },
+      title: { description: "The API's name.", type: "string", minLength: 1, default: "Sluice" },
+      description: {
+        description: "What the API is for.",
+        type: "string",
+        minLength: 1,
+        default:
+          "A gateway to a Substrate node and a confidential inference network, metered in credit units.",
+      },
+      url: {
+        description:
+          "Where clients reach this gateway, such as https://gateway.example.com; /: here.",
+        type: "string",
+        pattern: "^(/|https?://[^/]+)",
+        default: "/",
+      },
+    },
+    additionalProperties: false,
+  },
+  operation: ({ as }) => (as === "page" ? pageOperation : documentOperation),
+  start(options, host) {
+    // Complete only once every route is loaded, and the same from then on.
+    let made:
+      | { readonly whole: Reply; readonly unchanged: Reply; readonly etag: string }
+      | undefined;
+    const { routes } = host;
+    return {
+      answer({ request }) {
+        made ??= repliesOf(options, routes, host.version);
+        return names(request.headers["if-none-match"], made.etag) ? made.unchanged : made.whole;
+      },
+    };
+  },
+});
+
+function repliesOf(
+  { as, document: source, title, description, url }: Options,
+  routes: Host["routes"],
+  version: string,
+): { whole: Reply; unchanged: Reply; etag: string } {
+  const document = documentOf(routes, { title, description, version, url });
+  const body = as === "page" ? pageOf(document, source) : JSON.stringify(document);
+  const etag = `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`;
+  const { type, headers } = contentOf[as];
+  const shared = ["etag", etag, "cache-control", cacheControl, ...headers];
+  return {
+    whole: { status: 200, headers: ["content-type", type, ...shared], body },
+    unchanged: { status: 304, headers: shared },
+    etag,
+  };
+}
+
+/** RFC 9110 section 13.1.2: a list of tags or `*`, compared weakly. Our tag holds no comma. */
+function names(ifNoneMatch: string | undefined, etag: string): boolean {
+  if (ifNoneMatch === undefined) return false;
+  return ifNoneMatch.split(",").some((part) => {
+    const tag = part.trim();
+    return tag === "*" || tag === etag || tag === `W/${etag}`;
+  });
+}
+
+const documentOperation: Operation = {
+  summary: "This document",
+  answers: {
+    200: {
+      description: "OpenAPI 3.1",
+      content: {
+        "application/json": {
+          type: "object",
+          properties: {
+            openapi: { type: "string", pattern: "^3\\.1\\." },
+            info: { type: "object" },
+            paths: { type: "object" },
+          },
+          required: ["openapi", "info", "paths"],
+        },
+      },
+    },
+    304: { description: "It is still the one of If-None-Match" },
+  },
+};
+
+const pageOperation: Operation = {
+  summary: "This document as a page",
+  answers: {
+    200: { description: "HTML", content: { "text/html": { type: "string" } } },
+    304: { description: "It is still the one of If-None-Match" },
+  },
+};

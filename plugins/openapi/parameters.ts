@@ -1,0 +1,72 @@
+/** Parameters of an operation, from the object schemas of its parts. */
+import type { JsonSchema, Operation } from "sluice-gateway/plugin";
+
+export interface Parameter {
+  readonly name: string;
+  readonly in: "path" | "query" | "header";
+  readonly required: boolean;
+  readonly description?: string;
+  readonly schema: JsonSchema;
+}
+
+/** OpenAPI 3.1, "Parameter Object": these header names mean nothing there; other parts of the document say them. */
+const reserved = new Set(["accept", "content-type", "authorization"]);
+
+/** In the order path, query, headers; a later part's parameter of the same name stands in for an earlier one's. */
+export function parametersOf(path: string, parts: readonly Operation[]): readonly Parameter[] {
+  const found = new Map<string, Parameter>();
+  const add = (parameter: Parameter): void => {
+    found.set(`${parameter.in} ${parameter.name}`, parameter);
+  };
+  for (const name of namesIn(path)) add(pathParameter(name, { type: "string" }));
+  if (path.endsWith("/*")) {
+    const description = "The rest of the path; it may hold slashes.";
+    add(pathParameter("rest", { description, type: "string" }));
+  }
+  for (const part of parts) {
+    for (const [name, schema] of propertiesOf(part.path)) {
+      if (found.has(`path ${name}`)) add(pathParameter(name, schema));
+    }
+  }
+  for (const { query } of parts) {
+    for (const [name, schema] of propertiesOf(query)) {
+      add({ name, in: "query", required: isRequired(query, name), ...described(schema) });
+    }
+  }
+  for (const { headers } of parts) {
+    for (const [name, schema] of propertiesOf(headers)) {
+      if (reserved.has(name)) continue;
+      add({ name, in: "header", required: isRequired(headers, name), ...described(schema) });
+    }
+  }
+  return [...found.values()];
+}
+
+function namesIn(path: string): string[] {
+  return [...path.matchAll(/\{([^}]+)\}/g)].map(([, name = ""]) => name);
+}
+
+function pathParameter(name: string, schema: JsonSchema): Parameter {
+  return { name, in: "path", required: true, ...described(schema) };
+}
+
+/** The description of a parameter stands beside its schema. */
+function described(schema: JsonSchema): Pick<Parameter, "description" | "schema"> {
+  const { description, ...rest } = schema;
+  return { ...(typeof description === "string" && { description }), schema: rest };
+}
+
+function propertiesOf(schema: JsonSchema | undefined): [string, JsonSchema][] {
+  const properties = schema?.["properties"];
+  if (typeof properties !== "object" || properties === null) return [];
+  return Object.entries(properties).map(([name, property]: [string, unknown]) => [
+    name,
+    // `true` and `false` are schemas, too.
+    typeof property === "object" && property !== null ? (property as JsonSchema) : {},
+  ]);
+}
+
+function isRequired(schema: JsonSchema | undefined, name: string): boolean {
+  const required = schema?.["required"];
+  return Array.isArray(required) && required.includes(name);
+}

@@ -1,0 +1,81 @@
+/** What the tool JSON-RPC takes and answers (gateway.md, POST /rpc), with the input schemas that calls are held against. */
+import type { CatalogueEntry, JsonSchema, Operation } from "sluice-gateway/plugin";
+
+const id = { type: ["string", "number", "null"] };
+
+const result = {
+  type: "object",
+  properties: { jsonrpc: { const: "2.0" }, id, result: { type: "object" } },
+  required: ["jsonrpc", "id", "result"],
+};
+const failure = {
+  type: "object",
+  properties: {
+    jsonrpc: { const: "2.0" },
+    id,
+    error: {
+      type: "object",
+      properties: {
+        code: { type: "integer" },
+        message: { type: "string" },
+        data: {
+          type: "object",
+          properties: {
+            errorCode: { description: "The GATEWAY_ code.", type: "string" },
+            details: { type: "object" },
+          },
+        },
+      },
+      required: ["code", "message"],
+    },
+  },
+  required: ["jsonrpc", "id", "error"],
+};
+const response = { oneOf: [result, failure] };
+
+/** `mostItems`: of an array. */
+export function operationOf(tools: readonly CatalogueEntry[], mostItems: number): Operation {
+  const request = { anyOf: [listing, ...tools.map(callOf)] };
+  const batch = { type: "array", items: request, minItems: 1, maxItems: mostItems };
+  return {
+    summary: "List and call tools",
+    description: `JSON-RPC 2.0: tools.list and tools.call, one request or up to ${mostItems} at once.`,
+    body: { content: { "application/json": { anyOf: [request, batch] } }, required: true },
+    answers: {
+      200: {
+        description: "Answers, JSON-RPC errors among them",
+        content: {
+          "application/json": { oneOf: [result, failure, { type: "array", items: response }] },
+        },
+      },
+      202: {
+        description: "A write tool asks for confirmation",
+        content: { "application/json": failure },
+      },
+      204: { description: "The body held notifications only" },
+      410: {
+        description: "The confirmation token has expired",
+        content: { "application/json": failure },
+      },
+    },
+  };
+}
+
+const listing = envelope("tools.list", {});
+
+function callOf({ name, description, inputSchema }: CatalogueEntry): JsonSchema {
+  const params = {
+    type: "object",
+    properties: { tool: { const: name }, params: inputSchema },
+    required: ["tool"],
+  };
+  return { description, ...envelope("tools.call", { params }) };
+}
+
+function envelope(method: string, members: JsonSchema): JsonSchema {
+  return {
+    type: "object",
+    properties: { jsonrpc: { const: "2.0" }, id, method: { const: method }, ...members },
+    required: ["jsonrpc", "method", ...Object.keys(members)],
+  };
+}

@@ -1,0 +1,11 @@
+/** A surface that does not know what it answers. */
+import { defineSurface } from "../../../src/plugin.ts";
+
+export default defineSurface({
+  name: "undocumented",
+  description: "Cannot be documented.",
+  operation: () => {
+    throw new Error("no schema");
+  },
+  start: () => ({ answer: () => ({ status: 204 }) }),
+});

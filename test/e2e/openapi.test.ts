@@ -1,0 +1,299 @@
+/**
+ * The OpenAPI document of the shipped pipeline: a public linter finds nothing, and every documented route answers as it
+ * says, in status, content type and body.
+ */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { createConfig, lintFromString } from "@redocly/openapi-core";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { startDemo } from "../../src/demo/demo.ts";
+import type { Capability } from "../../src/plugin.ts";
+import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
+
+const shipped = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8");
+/** Requests without a key come from many addresses, each with its own bucket. */
+const pipeline = shipped.replace("trustProxy: []", "trustProxy: [127.0.0.1]");
+
+interface Response {
+  readonly $ref?: string;
+  readonly content?: Readonly<Record<string, object>>;
+}
+
+interface Document {
+  readonly paths: Readonly<
+    Record<string, Readonly<Record<string, { readonly responses: Record<string, Response> }>>>
+  >;
+  readonly components: { readonly responses: Readonly<Record<string, Response>> };
+}
+
+const everything: readonly Capability[] = [
+  "ledger:read",
+  "platform:read",
+  "docs:read",
+  "inference",
+  "workspace:admin",
+  "platform:admin",
+];
+
+/** What is sent to a documented path, and the status that must come back. */
+interface Request {
+  readonly status: number;
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: string;
+  readonly body?: unknown;
+  /** As it is, in place of `body`. */
+  readonly text?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** In place of the key that may do everything; null: none. */
+  readonly key?: string | null;
+}
+
+const stack = new AsyncDisposableStack();
+let gateway: TestGateway;
+let source: string;
+let document: Document;
+let poor: TestKey;
+const ajv = new Ajv2020({ strict: false, validateFormats: false });
+const sent = new Set<string>();
+let clients = 0;
+
+before(async () => {
+  const demo = await startDemo({}, stack);
+  gateway = stack.use(
+    await startTestGateway({
+      pipeline,
+      env: { ...demo.env, LOG_LEVEL: "silent" },
+      account: { capabilities: everything },
+    }),
+  );
+  poor = gateway.issue({ cuLimit24hMilli: 1, capabilities: ["ledger:read", "inference"] });
+  source = await (await fetch(`${gateway.url}/openapi.json`)).text();
+  // What it must hold is what these tests are about.
+  document = JSON.parse(source) as Document;
+  ajv.addSchema({ ...document, $id: "document" });
+});
+
+after(() => stack.disposeAsync());
+
+function pointer(...path: readonly string[]): string {
+  return path
+    .map((part) => encodeURIComponent(part.replaceAll("~", "~0").replaceAll("/", "~1")))
+    .join("/");
+}
+
+async function check(method: string, path: string, request: Request): Promise<Headers> {
+  const { params = {}, query = "", body, key = gateway.key, headers = {} } = request;
+  const name = `${method} ${path}`;
+  sent.add(name);
+  const operation = document.paths[path]?.[method.toLowerCase()];
+  assert.ok(operation, `${name} is not documented`);
+  const target = path.replaceAll(/\{(\w+)\}/g, (_, param: string) => params[param] ?? "");
+  const text = request.text ?? (body === undefined ? undefined : JSON.stringify(body));
+  const answer = await fetch(`${gateway.url}${target}${query}`, {
+    method,
+    headers: {
+      ...(key !== null && { authorization: `Bearer ${key}` }),
+      "x-forwarded-for": `192.0.2.${++clients}`,
+      ...(text !== undefined && { "content-type": "application/json" }),
+      ...headers,
+    },
+    ...(text !== undefined && { body: text }),
+  });
+  const received = await answer.text();
+  assert.equal(answer.status, request.status, `${name}: ${received}`);
+  const status = String(answer.status);
+  const stated = operation.responses[status];
+  assert.ok(stated, `${name} ${status} is not documented`);
+  assert.ok(answer.headers.has("x-request-id"));
+  const at =
+    stated.$ref?.slice(2) ?? pointer("paths", path, method.toLowerCase(), "responses", status);
+  const component = stated.$ref?.slice(stated.$ref.lastIndexOf("/") + 1);
+  const response = component === undefined ? stated : document.components.responses[component];
+  assert.ok(response);
+  const type = answer.headers.get("content-type")?.split(";", 1)[0];
+  if (received === "") return answer.headers;
+  assert.ok(type !== undefined && type in (response.content ?? {}), `${name} ${status}: ${type}`);
+  const validate = ajv.compile({ $ref: `document#/${at}/content/${pointer(type)}/schema` });
+  const value: unknown = type.endsWith("json") ? JSON.parse(received) : received;
+  assert.ok(validate(value), `${name} ${status}: ${ajv.errorsText(validate.errors)}: ${received}`);
+  return answer.headers;
+}
+
+describe("the OpenAPI document of the shipped pipeline", () => {
+  it("is in order for a public linter", async () => {
+    // The licence of an API is its operator's to state.
+    const config = await createConfig({
+      extends: ["recommended"],
+      rules: { "info-license": "off" },
+    });
+    const problems = await lintFromString({ source, config });
+    const told = problems.map(({ ruleId, message, location }) => [
+      ruleId,
+      message,
+      location[0]?.pointer,
+    ]);
+    assert.deepEqual(told, []);
+  });
+
+  it("says which capability a route asks for, and where none is needed", () => {
+    const security = (path: string, method: string): unknown =>
+      (document.paths[path]?.[method] as { security?: unknown } | undefined)?.security;
+    assert.deepEqual(security("/v1/ledger/rpc", "post"), [{ key: ["ledger:read"] }]);
+    assert.deepEqual(security("/rpc", "post"), [{ key: [] }]);
+    assert.deepEqual(security("/openapi.json", "get"), [{}]);
+    assert.deepEqual(security("/tma/workspaces/{id}", "get"), [
+      { key: ["workspace:admin"] },
+      { key: ["platform:admin"] },
+    ]);
+  });
+
+  it("is what the routes for anyone answer", async () => {
+    for (const path of ["/healthz", "/readyz", "/.well-known/mcp", "/openapi.json", "/docs/api"]) {
+      await check("GET", path, { key: null, status: 200 });
+    }
+    await check("GET", "/mcp/server-card", { key: null, status: 200 });
+    for (const path of ["/.well-known/mcp", "/mcp/server-card", "/openapi.json", "/docs/api"]) {
+      const headers = await check("GET", path, { key: null, status: 200 });
+      const etag = headers.get("etag") ?? "";
+      await check("GET", path, { key: null, status: 304, headers: { "if-none-match": etag } });
+    }
+  });
+
+  it("is what the tools' routes answer", async () => {
+    const rpc = (request: Request): Promise<Headers> => check("POST", "/rpc", request);
+    const call = (tool: string, params: object = {}): object => {
+      return { jsonrpc: "2.0", id: 1, method: "tools.call", params: { tool, params } };
+    };
+    await rpc({ status: 200, body: { jsonrpc: "2.0", id: 1, method: "tools.list" } });
+    await rpc({ status: 200, body: call("ledger_getHealth") });
+    await rpc({ status: 200, body: [call("ledger_getHealth"), call("no_such_tool")] });
+    await rpc({ status: 200, text: "{" });
+    await rpc({ status: 204, body: { jsonrpc: "2.0", method: "tools.list" } });
+    await rpc({ status: 415, text: "{}", headers: { "content-type": "text/plain" } });
+    await rpc({ status: 413, text: `"${"x".repeat(1 << 20)}"` });
+    await rpc({ status: 429, key: poor.key, body: call("ledger_getHealth") });
+    const mcp = (request: Request): Promise<Headers> => check("POST", "/mcp", request);
+    await mcp({ status: 200, body: { tool: "ledger_getHealth", input: {} } });
+    await mcp({ status: 200, body: { tool: "no_such_tool", input: {} } });
+    await mcp({ status: 400, text: "{" });
+    await mcp({ status: 403, body: {}, headers: { origin: "https://elsewhere.example" } });
+    await mcp({ status: 401, key: null, body: {} });
+    const opened = await mcp({
+      status: 200,
+      body: {
+        jsonrpc: "2.0",
+        id: 1,
+        method: "initialize",
+        params: {
+          protocolVersion: "2025-11-25",
+          capabilities: {},
+          clientInfo: { name: "test", version: "1" },
+        },
+      },
+      headers: { accept: "application/json, text/event-stream" },
+    });
+    const session = { "mcp-session-id": opened.get("mcp-session-id") ?? "" };
+    const initialized = { jsonrpc: "2.0", method: "notifications/initialized" };
+    await mcp({ status: 202, body: initialized, headers: session });
+    const ping = { jsonrpc: "2.0", id: 2, method: "ping" };
+    await mcp({ status: 200, body: ping, headers: { ...session, accept: "text/event-stream" } });
+    await check("DELETE", "/mcp", { status: 400 });
+    await check("DELETE", "/mcp", { status: 204, headers: session });
+    await check("DELETE", "/mcp", { status: 404, headers: session });
+  });
+
+  it("is what the node proxy answers", async () => {
+    const rpc = (request: Request): Promise<Headers> => check("POST", "/v1/ledger/rpc", request);
+    const call = (method: string): object => ({ jsonrpc: "2.0", id: "a", method, params: [] });
+    const answered = await rpc({ status: 200, body: call("system_chain") });
+    assert.equal(answered.get("x-used-cu-milli"), "100");
+    await rpc({ status: 200, body: [call("system_chain"), call("author_rotateKeys")] });
+    await rpc({ status: 200, text: "{" });
+    await rpc({ status: 204, body: { jsonrpc: "2.0", method: "system_chain" } });
+    await rpc({ status: 415, text: "{}", headers: { "content-type": "text/plain" } });
+    await rpc({ status: 401, key: null, body: call("system_chain") });
+    await rpc({ status: 403, key: gateway.issue({ capabilities: [] }).key, body: {} });
+    await rpc({ status: 429, key: poor.key, body: call("system_chain") });
+    const slow = gateway.issue({ rpsLimit: 1 });
+    for (const status of [200, 200, 429]) {
+      await rpc({ status, key: slow.key, body: call("system_chain") });
+    }
+  });
+
+  it("is what inference answers", async () => {
+    const chat = { model: "Demo/Echo-1", messages: [{ role: "user", content: "hello" }] };
+    for (const path of ["/v1/chat/completions", "/{network}/v1/chat/completions"]) {
+      const params = { network: "confidential-classic" };
+      const complete = (request: Request): Promise<Headers> =>
+        check("POST", path, { params, ...request });
+      await complete({ status: 200, body: chat });
+      await complete({ status: 200, body: { ...chat, stream: true } });
+      await complete({ status: 400, body: { ...chat, messages: [] } });
+      await complete({ status: 404, body: { ...chat, model: "No/Such-1" } });
+      await complete({ status: 429, key: poor.key, body: chat });
+    }
+    const elsewhere = { network: "no-such-network" };
+    const body = chat;
+    await check("POST", "/{network}/v1/chat/completions", { status: 404, params: elsewhere, body });
+    for (const what of ["/v1/models", "/v1/confidential/workers"]) {
+      await check("GET", what, { status: 200 });
+      await check("GET", what, { status: 403, key: poor.key });
+      const params = { network: "confidential-classic" };
+      await check("GET", `/{network}${what}`, { status: 200, params });
+      await check("GET", `/{network}${what}`, { status: 404, params: elsewhere });
+    }
+    const models = "/v1/admin/confidential/{network}/models";
+    const change = (request: Request): Promise<Headers> =>
+      check("PUT", models, { params: { network: "confidential-classic" }, ...request });
+    await change({ status: 200, body: { models: [{ id: "Demo/Other-1", enabled: true }] } });
+    await change({ status: 400, body: {} });
+    await change({ status: 400, text: "{" });
+    await change({ status: 404, params: elsewhere, body: { models: [] } });
+    await change({ status: 403, key: poor.key, body: { models: [] } });
+    await change({ status: 200, body: { models: [] } });
+  });
+
+  it("is what the workspace routes answer", async () => {
+    const { workspaceId: id, key } = gateway.issue({
+      plan: "developer",
+      capabilities: ["workspace:admin"],
+    });
+    const at = "/tma/workspaces/{id}";
+    const ask = (method: string, what: string, request: Request): Promise<Headers> =>
+      check(method, at + what, { params: { id }, key, ...request });
+    await ask("GET", "", { status: 200 });
+    await ask("GET", "", { status: 404, params: { id: gateway.workspaceId } });
+    await ask("GET", "", { status: 401, key: null });
+    await ask("POST", "/upgrade", { status: 200, body: { plan: "startup" } });
+    await ask("POST", "/upgrade", { status: 409, body: { plan: "free" } });
+    await ask("POST", "/upgrade", { status: 400, body: { plan: "unheard" } });
+    await ask("POST", "/downgrade", { status: 200, body: { plan: "free" } });
+    await ask("POST", "/downgrade", { status: 400, text: "{" });
+    await ask("GET", "", { status: 200 });
+    await ask("POST", "/cancel-downgrade", { status: 200 });
+    await ask("POST", "/cancel-downgrade", { status: 409 });
+    const headers = { "idempotency-key": "gateway_1" };
+    const purchase = (status: number, amount: number, more = headers): Promise<Headers> =>
+      ask("POST", "/cu/purchase", { status, body: { amount_cu_milli: amount }, headers: more });
+    await purchase(200, 5);
+    const replayed = await purchase(200, 5);
+    assert.equal(replayed.get("idempotent-replayed"), "true");
+    await purchase(422, 6);
+    await purchase(400, 5, { "idempotency-key": "another-form" });
+    await ask("GET", "/usage", { status: 200, query: "?group_by=key,day,model" });
+    await ask("GET", "/usage", { status: 400, query: "?from=yesterday" });
+    await ask("GET", "/audit", { status: 200, query: "?limit=2" });
+    await ask("GET", "/audit", { status: 400, query: "?limit=0" });
+  });
+
+  it("has no operation that says what it answers and that these tests have not asked", () => {
+    const documented = Object.entries(document.paths).flatMap(([path, operations]) =>
+      Object.entries(operations)
+        .filter(([, { responses }]) => !("default" in responses))
+        .map(([method]) => `${method.toUpperCase()} ${path}`),
+    );
+    assert.deepEqual(documented.toSorted(), [...sent].toSorted());
+  });
+});
