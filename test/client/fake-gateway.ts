@@ -107,6 +107,8 @@ export interface FakeGateway {
   readonly clock: ManualClock;
   /** Served at the policy's well-known path. */
   policy: unknown;
+  /** Answers to pages of other origins, too. */
+  allowsOrigins: boolean;
   /** Of each upgrade: what the client offered. */
   readonly upgrades: { readonly protocols: string; readonly authorization: string | undefined }[];
   /** Method, path and authorization of each HTTP request that is no upgrade. */
@@ -150,6 +152,7 @@ export async function startFakeGateway(t: TestContext, script: Script = {}): Pro
     script,
     clock,
     policy: undefined,
+    allowsOrigins: false,
     upgrades: [],
     requests: [],
     hellos: [],
@@ -209,6 +212,7 @@ function answerHttp(
       : served.evidence.get(`sha256:${digest ?? ""}`);
   response.statusCode = body === undefined ? 404 : 200;
   response.setHeader("content-type", "application/json");
+  if (gateway.allowsOrigins) response.setHeader("access-control-allow-origin", "*");
   response.end(body === undefined ? "{}" : JSON.stringify(body));
 }
 
