@@ -1,0 +1,170 @@
+/** What is promised of API keys, through a whole gateway, while another process changes them. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
+import { test } from "node:test";
+import type { By } from "../../src/accounts/change-log.ts";
+import { setKey, type KeySettings } from "../../src/accounts/key-settings.ts";
+import { findKey, rotateKey } from "../../src/accounts/keys.ts";
+import { openAccountsDatabase } from "../../src/accounts/schema.ts";
+import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
+import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
+
+const hour = 3_600_000;
+const day = 24 * hour;
+/** How long a running gateway may take to follow a change. */
+const second = 1_000;
+
+/** A call costs 500 milli-CU. */
+const pipeline = `
+version: 1
+server: { port: "\${PORT}", trustProxy: [127.0.0.1] }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+lists:
+  keyed: [request-id, authenticate, rate-limit, { authorize: { require: key } }, { meter: { price: 500 } }]
+unmatched: [request-id]
+routes:
+  - { path: /call, methods: [GET], run: [{ use: keyed }], to: discovery }
+`;
+
+interface Keyed extends AsyncDisposable {
+  readonly gateway: TestGateway;
+  readonly clock: ManualClock;
+  /** As a command in another process has them. */
+  readonly db: DatabaseSync;
+  readonly by: () => By;
+  /** Changes the gateway's key and lets it follow. */
+  readonly set: (settings: KeySettings) => void;
+  /** The status, or the code and message of a refusal. */
+  readonly call: (key?: string, from?: string) => Promise<number | string>;
+}
+
+async function start(): Promise<Keyed> {
+  const clock = manualClock();
+  const gateway = await startTestGateway({ pipeline, clock, account: { createdAt: clock.now() } });
+  const db = openAccountsDatabase(join(gateway.folder, "data"));
+  const by = (): By => ({ actor: "test", at: clock.now() });
+  return {
+    gateway,
+    clock,
+    db,
+    by,
+    set(settings) {
+      assert.ok("id" in setKey(db, gateway.keyId, settings, by()));
+      clock.advance(second);
+    },
+    async call(key = gateway.key, from = "192.0.2.1") {
+      const response = await fetch(`${gateway.url}/call`, {
+        headers: { authorization: `Bearer ${key}`, "x-forwarded-for": from },
+      });
+      const body = (await response.json()) as Record<string, unknown>;
+      if (response.ok) return response.status;
+      return `${response.status} ${String(body["error_code"])} ${JSON.stringify(body["details"] ?? body["error"])}`;
+    },
+    async [Symbol.asyncDispose]() {
+      db.close();
+      await gateway[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const expired = '401 GATEWAY_UNAUTHORIZED "api key has expired"';
+const outOfPlace = '403 GATEWAY_PERMISSION_DENIED "api key not allowed from this address"';
+const tooMany = '429 GATEWAY_RATE_LIMITED "too many requests"';
+
+test("rotation: both keys work until the overlap ends, then only the successor, with the same limits", async () => {
+  await using keyed = await start();
+  const { gateway, clock, db, by, set, call } = keyed;
+  set({ rpsLimit: 3, cuLimit24hMilli: 1_500, allowedAddresses: ["192.0.2.0/24"] });
+  const issued = rotateKey(db, gateway.keyId, hour, by());
+  assert.ok("text" in issued);
+  assert.equal(await call(issued.text), 200);
+  assert.equal(await call(issued.text, "198.51.100.1"), outOfPlace);
+  clock.advance(hour - 1);
+  assert.equal(await call(), 200);
+  clock.advance(1);
+  assert.equal(await call(), expired);
+  assert.deepEqual([await call(issued.text), await call(issued.text)], [200, 200]);
+  assert.match(
+    String(await call(issued.text)),
+    /^429 GATEWAY_CU_LIMIT_EXCEEDED .*"limit_cu_milli":1500/,
+  );
+});
+
+test("expiry: a key ends at its instant, and a later end can be set before that", async () => {
+  await using keyed = await start();
+  const { clock, set, call } = keyed;
+  set({ expiresAt: clock.now() + hour });
+  clock.advance(hour - second - 1);
+  assert.equal(await call(), 200);
+  set({ expiresAt: null });
+  clock.advance(day);
+  assert.equal(await call(), 200);
+  set({ expiresAt: clock.now() + hour });
+  clock.advance(hour);
+  assert.equal(await call(), expired);
+});
+
+test("rate: a key's own limit holds with a burst of twice that, and another key's is not touched", async () => {
+  await using keyed = await start();
+  const { gateway, clock, set, call } = keyed;
+  set({ rpsLimit: 2 });
+  const statuses: (number | string)[] = [];
+  for (let n = 0; n < 5; n++) statuses.push(await call());
+  assert.deepEqual(statuses, [200, 200, 200, 200, tooMany]);
+  assert.equal(await call(gateway.issue({}).key), 200);
+  clock.advance(500);
+  assert.deepEqual([await call(), await call()], [200, tooMany]);
+  set({ rpsLimit: null });
+  assert.equal(await call(), 200);
+  // What is in the bucket stays; from now on it fills at the plan's 200 a second.
+  clock.advance(100);
+  for (let n = 0; n < 20; n++) assert.equal(await call(), 200);
+});
+
+test("credit: a key's limits of 24 hours and 30 days refuse it, and free up by the clock", async () => {
+  await using keyed = await start();
+  const { clock, set, call } = keyed;
+  const refused = (window: string, limit: number, used = limit): string =>
+    `429 GATEWAY_CU_LIMIT_EXCEEDED ${JSON.stringify({ window, used_cu_milli: used, limit_cu_milli: limit })}`;
+  set({ cuLimit24hMilli: 1_000, cuLimit30dMilli: 1_500 });
+  assert.deepEqual([await call(), await call(), await call()], [200, 200, refused("24h", 1_000)]);
+  clock.advance(day + 60_000);
+  assert.deepEqual([await call(), await call()], [200, refused("30d", 1_500)]);
+  set({ cuLimit30dMilli: 2_000 });
+  assert.deepEqual([await call(), await call()], [200, refused("30d", 2_000)]);
+  set({ cuLimit24hMilli: null, cuLimit30dMilli: null });
+  assert.equal(await call(), 200);
+});
+
+test("addresses: a key works from those that it is bound to, in both families, and from nowhere else", async () => {
+  await using keyed = await start();
+  const { set, call } = keyed;
+  set({ allowedAddresses: ["192.0.2.0/28", "2001:db8::/32", "203.0.113.5"] });
+  for (const from of ["192.0.2.15", "2001:db8:1::1", "203.0.113.5", "::ffff:192.0.2.1"]) {
+    assert.equal(await call(undefined, from), 200, from);
+  }
+  for (const from of ["192.0.2.16", "2001:db9::1", "203.0.113.6"]) {
+    assert.equal(await call(undefined, from), outOfPlace, from);
+  }
+  set({ allowedAddresses: null });
+  assert.equal(await call(undefined, "192.0.2.16"), 200);
+});
+
+test("last use: written once a minute, not with the request, and when the gateway stops", async () => {
+  const keyed = await start();
+  const { gateway, clock, db, call } = keyed;
+  const lastUsedAt = (): number | undefined => findKey(db, gateway.keyId)?.lastUsedAt;
+  const first = clock.now();
+  await call();
+  clock.advance(59_999);
+  assert.equal(lastUsedAt(), undefined);
+  clock.advance(1);
+  assert.equal(lastUsedAt(), first);
+  const last = clock.now();
+  await call();
+  await gateway.gateway.stop();
+  assert.equal(lastUsedAt(), last);
+  await keyed[Symbol.asyncDispose]();
+});
