@@ -111,6 +111,27 @@ test("an answer to a question that another replica asked is made known, while it
   assert.equal(claimed.size, 0);
 });
 
+test("a store that fails leaves the answer to come, or the time to end", async () => {
+  const clock = manualClock();
+  const fail = (): never => {
+    throw new Error("disk full");
+  };
+  const claims = { claim: fail, has: fail };
+  const questions = createOpenQuestions({ clock, seal: createSeal("test"), claims });
+  const sent: string[] = [];
+  const ask = (): Promise<unknown> =>
+    questions.ask("key_1", new AbortController().signal, (id) => void sent.push(id));
+  const late = ask();
+  const answered = ask();
+  clock.advance(60_000);
+  questions.answer("key_1", sent[1], "yes");
+  assert.equal(await answered, "yes");
+  // By now it is a stray one.
+  questions.answer("key_1", sent[1], "yes");
+  clock.advance(4 * 60_000);
+  assert.equal(await late, undefined);
+});
+
 const rpc = (method: string, params: object): object => ({ jsonrpc: "2.0", id: 1, method, params });
 const write = rpc("tools/call", { name: "write", arguments: { to: "Alice" } });
 const events = { accept: "application/json, text/event-stream" };
