@@ -58,11 +58,14 @@ export function createKey(db: DatabaseSync, wanted: NewKey, by: By): IssuedKey |
   });
 }
 
-const selectKeys =
-  "SELECT keys.*, last_used_at FROM keys LEFT JOIN key_use ON key_use.key_id = keys.id";
+/** Rows that `recordFromRow` reads, perhaps with more columns. */
+export function selectKeys(more?: string): string {
+  const columns = more === undefined ? "" : `, ${more}`;
+  return `SELECT keys.*, last_used_at${columns} FROM keys LEFT JOIN key_use ON key_use.key_id = keys.id`;
+}
 
 export function findKey(db: DatabaseSync, id: string): KeyRecord | undefined {
-  const row = db.prepare(`${selectKeys} WHERE keys.id = ?`).get(id);
+  const row = db.prepare(`${selectKeys()} WHERE keys.id = ?`).get(id);
   return row === undefined ? undefined : recordFromRow(row);
 }
 
@@ -71,8 +74,8 @@ export function listKeys(db: DatabaseSync, workspaceId?: string): KeyRecord[] {
   const order = "ORDER BY keys.created_at, keys.id";
   const rows =
     workspaceId === undefined
-      ? db.prepare(`${selectKeys} ${order}`).all()
-      : db.prepare(`${selectKeys} WHERE workspace_id = ? ${order}`).all(workspaceId);
+      ? db.prepare(`${selectKeys()} ${order}`).all()
+      : db.prepare(`${selectKeys()} WHERE workspace_id = ? ${order}`).all(workspaceId);
   return rows.map(recordFromRow);
 }
 
@@ -186,7 +189,7 @@ export function keyFromRow(row: Row): ApiKey {
   };
 }
 
-function recordFromRow(row: Row): KeyRecord {
+export function recordFromRow(row: Row): KeyRecord {
   return {
     ...keyFromRow(row),
     lastUsedAt: optionalNumber(row, "last_used_at"),

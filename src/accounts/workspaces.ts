@@ -50,9 +50,12 @@ export function findWorkspace(db: DatabaseSync, id: string): Workspace | undefin
   return row === undefined ? undefined : workspaceFromRow(row);
 }
 
-/** Oldest first, as stored. */
-export function listWorkspaces(db: DatabaseSync): Workspace[] {
-  return db.prepare("SELECT * FROM workspaces ORDER BY created_at, id").all().map(workspaceFromRow);
+/** Oldest first, as stored; at most `limit`, or all. */
+export function listWorkspaces(db: DatabaseSync, limit = -1): Workspace[] {
+  return db
+    .prepare("SELECT * FROM workspaces ORDER BY created_at, id LIMIT ?")
+    .all(limit)
+    .map(workspaceFromRow);
 }
 
 export interface WorkspaceSettings {

@@ -182,7 +182,12 @@ export interface Config {
   /** Evidence that no hardware vouches for may be used: everywhere but in prod, and there where it is asked for. */
   readonly simulatedAllowed: boolean;
   readonly server: ServerConfig;
-  readonly admin: { readonly host: string; readonly port: number };
+  readonly admin: {
+    readonly host: string;
+    readonly port: number;
+    /** Names under which the dashboard may be opened, beside addresses and localhost. */
+    readonly hosts: readonly string[];
+  };
   readonly store: {
     readonly data: string;
     readonly redis: string | undefined;

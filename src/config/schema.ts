@@ -57,10 +57,16 @@ const server = closed(
 );
 
 const admin = closed(
-  "The second listener: metrics, health, the pipeline as loaded. Keep it private.",
+  "The second listener: metrics, health, the pipeline as loaded, the dashboard. Keep it private.",
   {
     host: { type: "string", format: "listen-host", default: "127.0.0.1", description: "Address." },
     port: { ...port, default: 9090, description: "Port; 0 takes any free one." },
+    hosts: {
+      type: "array",
+      items: { type: "string", pattern: "^[A-Za-z0-9._-]+$" },
+      default: [],
+      description: "Names under which the dashboard may be opened, beside addresses and localhost.",
+    },
   },
   { default: {} },
 );

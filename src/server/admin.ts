@@ -1,12 +1,16 @@
 /**
- * The second listener: metrics, the pipeline as loaded, health. It asks for no key and tells what clients must not know
- * (names of upstreams, routes, load), so it belongs on loopback or a private network, never on the internet.
+ * The second listener: metrics, the pipeline as loaded, health, the dashboard. All but the dashboard ask for no key and
+ * tell what clients must not know (names of upstreams, routes, load), so it belongs on loopback or a private network,
+ * never on the internet.
  */
 import type { AddressInfo } from "node:net";
-import { fastify, type FastifyInstance, type FastifyReply } from "fastify";
-import { refuse, type GatewayCode } from "../errors.ts";
+import { randomUUID } from "node:crypto";
+import { fastify, type FastifyInstance } from "fastify";
 import type { RenderedMetrics } from "../metrics.ts";
 import type { Log } from "../plugin.ts";
+import { sendJson, sendRefusal } from "./admin-answer.ts";
+import { dashboard, prefix } from "./dashboard/dashboard.ts";
+import type { DashboardParts } from "./dashboard/parts.ts";
 
 export interface AdminOptions {
   readonly host: string;
@@ -21,6 +25,8 @@ export interface AdminOptions {
     /** Name of a check to `ok`, or to what is wrong. */
     readonly checks: Readonly<Record<string, string>>;
   };
+  /** Absent: there is no dashboard. */
+  readonly dashboard?: DashboardParts;
   readonly log: Log;
 }
 
@@ -34,6 +40,7 @@ export interface Admin {
 export async function startAdmin(options: AdminOptions): Promise<Admin> {
   const app = fastify({
     logger: false,
+    genReqId: () => randomUUID(),
     // A scraper keeps its connection alive: closing must not wait for it.
     forceCloseConnections: true,
   });
@@ -42,6 +49,9 @@ export async function startAdmin(options: AdminOptions): Promise<Admin> {
   app.addContentTypeParser("*", (_, __, done) => done(null));
   routes(app, options);
   errors(app, options.log);
+  if (options.dashboard !== undefined) {
+    await app.register(dashboard(options.dashboard), { prefix });
+  }
   await app.listen({ host: options.host, port: options.port });
   const { port, family, address } = boundTo(app);
   return {
@@ -57,24 +67,20 @@ function routes(app: FastifyInstance, { metrics, pipelines, ready }: AdminOption
     const text = await metrics.render();
     return reply.type(metrics.contentType).send(text);
   });
-  app.get("/pipelines", (_, reply) => json(reply, 200, pipelines()));
-  app.get("/healthz", (_, reply) => json(reply, 200, { status: "ok", checks: {} }));
+  app.get("/pipelines", (_, reply) => sendJson(reply, 200, pipelines()));
+  app.get("/healthz", (_, reply) => sendJson(reply, 200, { status: "ok", checks: {} }));
   app.get("/readyz", (_, reply) => {
     const { ready: isReady, checks } = ready();
-    return json(reply, isReady ? 200 : 503, { status: isReady ? "ok" : "unavailable", checks });
+    return sendJson(reply, isReady ? 200 : 503, { status: isReady ? "ok" : "unavailable", checks });
   });
-}
-
-function json(reply: FastifyReply, status: number, body: unknown): FastifyReply {
-  return reply.code(status).type("application/json").send(JSON.stringify(body));
 }
 
 /** Every error in the canonical envelope, without what went wrong inside. */
 function errors(app: FastifyInstance, log: Log): void {
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split("?", 1)[0] ?? "";
-    if (!paths.includes(path)) return send(reply, "GATEWAY_NOT_FOUND");
-    return send(reply, "GATEWAY_INVALID_PARAMS", {
+    if (!paths.includes(path)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
       status: 405,
       message: "method not allowed",
       headers: ["allow", "GET, HEAD"],
@@ -82,22 +88,10 @@ function errors(app: FastifyInstance, log: Log): void {
   });
   app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
     const status = error.statusCode ?? 500;
-    if (status < 500) return send(reply, "GATEWAY_INVALID_PARAMS", { status });
+    if (status < 500) return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { status });
     log.error({ err: error, path: request.url }, "an admin request failed");
-    return send(reply, "GATEWAY_INTERNAL_ERROR");
+    return sendRefusal(reply, "GATEWAY_INTERNAL_ERROR");
   });
-}
-
-function send(
-  reply: FastifyReply,
-  code: GatewayCode,
-  options: Parameters<typeof refuse>[1] = {},
-): FastifyReply {
-  const { status, headers = [], body } = refuse(code, options);
-  for (let at = 0; at + 1 < headers.length; at += 2) {
-    void reply.header(headers[at] ?? "", headers[at + 1] ?? "");
-  }
-  return reply.code(status).send(body);
 }
 
 function boundTo(app: FastifyInstance): AddressInfo {

@@ -1,13 +1,16 @@
 /** A running gateway: opens its services, provisions the first generation, listens, reloads and drains. */
 import { systemClock } from "../clock.ts";
+import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
 import { createLog } from "../log.ts";
 import { describePipelines } from "../pipeline/describe.ts";
 import type { Generation } from "../pipeline/generation.ts";
 import { checkFile, nextGeneration, type Checked } from "../pipeline/load-generation.ts";
+import { Activity } from "../pipeline/activity.ts";
 import { coreMetrics } from "../pipeline/stats.ts";
 import type { Clock, Log } from "../plugin.ts";
 import { startAdmin, type Admin } from "./admin.ts";
+import type { DashboardParts } from "./dashboard/parts.ts";
 import { listen, type Listener } from "./listen.ts";
 import { openServices } from "./open-services.ts";
 import { readiness } from "./readiness.ts";
@@ -74,7 +77,8 @@ async function assemble(
   stack.defer(() => state.generation.retire());
   const ready = (): ReturnType<typeof readiness> => readiness({ ...state, accounts, meter });
   const { server } = config;
-  const listener = await listen({ server, generation, clock, log, readiness: ready });
+  const activity = new Activity();
+  const listener = await listen({ server, generation, clock, log, readiness: ready, activity });
   stack.defer(() => listener.close(0));
   const reloader = createReloader({
     ...options,
@@ -91,7 +95,21 @@ async function assemble(
   });
   stack.use(reloader);
   const pipelines = (): object => describePipelines(state.generation, reloader.state);
-  late.admin = await startAdmin({ ...config.admin, metrics, pipelines, ready, log });
+  // Of its own: an operator who looks at a month must not hold up the report that a client has asked for.
+  const reports = openComputePool({ clock, metrics, threads: 1, queue: 4, timeoutMs: 30_000 });
+  stack.defer(() => reports.close());
+  const dashboard: DashboardParts = {
+    ...services,
+    hosts: config.admin.hosts,
+    dataDir: config.store.data,
+    activity,
+    generation: () => state.generation,
+    running: () => listener.running,
+    reload: () => reloader.state,
+    ready,
+    reports,
+  };
+  late.admin = await startAdmin({ ...config.admin, metrics, pipelines, ready, dashboard, log });
   const drain = drainer({ options, config, clock, state, reloader, listener, stack });
   return {
     config,

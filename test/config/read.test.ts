@@ -35,7 +35,7 @@ test("what is not written has the documented default", () => {
     bodyIdleMs: 30_000,
     keepAliveMs: 65_000,
   });
-  assert.deepEqual(config.admin, { host: "127.0.0.1", port: 9090 });
+  assert.deepEqual(config.admin, { host: "127.0.0.1", port: 9090, hosts: [] });
   assert.deepEqual(config.log, { level: "info" });
   assert.deepEqual(config.metering, { durability: "settled" });
   assert.deepEqual(config.unmatched, []);

@@ -214,7 +214,7 @@ function describe(
     environment: "dev",
     simulatedAllowed: true,
     server: serverConfig,
-    admin: { host: "127.0.0.1", port: 0 },
+    admin: { host: "127.0.0.1", port: 0, hosts: [] },
     store: { data: "data", redis: undefined, postgres: undefined },
     metering: { durability: "settled" },
     plans: { free: plan, developer: plan, startup: plan, enterprise: plan },

@@ -1,0 +1,19 @@
+/** How the admin listener answers: JSON, and errors in the canonical envelope. */
+import type { FastifyReply } from "fastify";
+import { refuse, type GatewayCode } from "../errors.ts";
+
+export function sendJson(reply: FastifyReply, status: number, body: unknown): FastifyReply {
+  return reply.code(status).type("application/json").send(JSON.stringify(body));
+}
+
+export function sendRefusal(
+  reply: FastifyReply,
+  code: GatewayCode,
+  options: Parameters<typeof refuse>[1] = {},
+): FastifyReply {
+  const { status, headers = [], body } = refuse(code, options);
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    void reply.header(headers[at] ?? "", headers[at + 1] ?? "");
+  }
+  return reply.code(status).send(body);
+}

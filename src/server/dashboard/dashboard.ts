@@ -1,0 +1,89 @@
+/** The operator's dashboard on the admin listener: a page and the JSON behind it. Everything below /dashboard. */
+import type { FastifyInstance } from "fastify";
+import { sendJson, sendRefusal } from "../admin-answer.ts";
+import { foreign, hostAllowed, protect } from "./guard.ts";
+import { health } from "./health.ts";
+import { keyRoutes } from "./key-routes.ts";
+import { live } from "./live.ts";
+import { servePages } from "./pages.ts";
+import type { DashboardParts } from "./parts.ts";
+import { signedInRoutes } from "./route.ts";
+import { routesView } from "./routes-view.ts";
+import { createSessions } from "./session.ts";
+import { signInRoutes } from "./sign-in.ts";
+import { usageRoutes } from "./usage.ts";
+
+export const prefix = "/dashboard";
+const bodyBytes = 16 * 1024;
+
+/** A Fastify plugin for `prefix`; its hooks and parsers hold there alone. */
+export function dashboard(parts: DashboardParts): (scope: FastifyInstance) => Promise<void> {
+  return async (scope) => {
+    readJson(scope);
+    guard(scope, parts.hosts);
+    refuseUnknown(scope);
+    servePages(scope);
+    const sessions = createSessions(parts);
+    const add = signedInRoutes(scope, parts, sessions);
+    signInRoutes(scope, parts, sessions);
+    keyRoutes(add, parts);
+    usageRoutes(add, parts);
+    add("GET", "live", (viewer, _, reply) => sendJson(reply, 200, live(parts, viewer)));
+    add("GET", "health", (_viewer, _, reply) => sendJson(reply, 200, health(parts)), "platform");
+    add(
+      "GET",
+      "routes",
+      (_viewer, _, reply) => sendJson(reply, 200, routesView(parts)),
+      "platform",
+    );
+  };
+}
+
+function guard(scope: FastifyInstance, hosts: readonly string[]): void {
+  scope.addHook("onRequest", (request, reply, done) => {
+    protect(reply);
+    void reply.header("x-request-id", request.id);
+    let message: string | undefined;
+    if (!hostAllowed(request.headers.host, hosts)) {
+      message = "this host name is not allowed: see admin.hosts in pipeline.yaml";
+    } else if (request.url.startsWith(`${prefix}/api/`)) message = foreign(request);
+    if (message === undefined) done();
+    else sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
+  });
+}
+
+/** 404, or 405 with `Allow` where the path is known under another method. */
+function refuseUnknown(scope: FastifyInstance): void {
+  const known: { readonly path: RegExp; readonly methods: readonly string[] }[] = [];
+  scope.addHook("onRoute", ({ url, method }) => {
+    const path = new RegExp(`^${url.replaceAll(".", "\\.").replaceAll(/:\w+/g, "[^/]+")}$`);
+    known.push({ path, methods: [method].flat() });
+  });
+  scope.setNotFoundHandler((request, reply) => {
+    const path = request.url.split("?", 1)[0] ?? "";
+    const routes = known.filter((route) => route.path.test(path));
+    if (routes.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+    const allow = [...new Set(routes.flatMap(({ methods }) => methods))].toSorted().join(", ");
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
+      status: 405,
+      message: "method not allowed",
+      headers: ["allow", allow],
+    });
+  });
+}
+
+/** Bodies are JSON and small; any other is refused before it is read. */
+function readJson(scope: FastifyInstance): void {
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser(
+    "application/json",
+    { parseAs: "string", bodyLimit: bodyBytes },
+    (_, body, done) => {
+      try {
+        done(null, JSON.parse(String(body)) as unknown);
+      } catch {
+        done(Object.assign(new Error("the body is not JSON"), { statusCode: 400 }));
+      }
+    },
+  );
+}

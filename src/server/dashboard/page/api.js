@@ -1,0 +1,77 @@
+/** Asks the gateway. The session is a cookie that no script sees. */
+
+export class ApiError extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+const base = "/dashboard/api/";
+
+/** The answer's JSON; throws ApiError, also where nothing answers (status 0). A 401 tells the page to ask for a key. */
+export async function ask(path, { method = "GET", body, signal } = {}) {
+  const headers = { "x-sluice-dashboard": "1" };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let response;
+  let answer;
+  try {
+    response = await fetch(base + path, {
+      method,
+      headers,
+      signal,
+      cache: "no-store",
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    answer = response.status === 204 ? undefined : await response.json();
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "", "the gateway does not answer");
+  }
+  if (response.ok) return answer;
+  // The door itself says what is wrong with a key.
+  if (response.status === 401 && path !== "session") {
+    document.dispatchEvent(new CustomEvent("signedout"));
+  }
+  throw new ApiError(response.status, answer.error_code, answer.error);
+}
+
+/**
+ * Asks again and again while the page is seen. `failed` is told an error, and undefined once it is over.
+ * Returns what asks at once, and what ends it.
+ */
+export function poll(everyMs, path, took, failed) {
+  let timer;
+  let running = new AbortController();
+  const now = async () => {
+    clearTimeout(timer);
+    running.abort();
+    const mine = new AbortController();
+    running = mine;
+    try {
+      const answer = await ask(path(), { signal: mine.signal });
+      if (mine.signal.aborted) return;
+      failed(undefined);
+      took(answer);
+    } catch (error) {
+      if (mine.signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      failed(error);
+    }
+    if (!document.hidden) timer = setTimeout(now, everyMs);
+  };
+  const seen = () => {
+    if (!document.hidden) void now();
+  };
+  document.addEventListener("visibilitychange", seen);
+  void now();
+  return {
+    now,
+    stop: () => {
+      clearTimeout(timer);
+      running.abort();
+      document.removeEventListener("visibilitychange", seen);
+    },
+  };
+}

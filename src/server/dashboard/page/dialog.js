@@ -1,0 +1,114 @@
+/** Dialogs: the browser's own, which keep the focus within and close on Escape. */
+import { ApiError } from "./api.js";
+import { h } from "./dom.js";
+
+let last = 0;
+
+/** Opens one with this content; it is gone when it closes, and with it whatever it showed. */
+export function openDialog(title, ...children) {
+  const id = `dialog-${++last}`;
+  const dialog = h(
+    "dialog",
+    { "aria-labelledby": id, onclose: () => dialog.remove() },
+    h("h2", { id }, title),
+    ...children,
+  );
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+/**
+ * A form in a dialog. `submit` does it and returns what follows; what it throws is shown.
+ * @param {{ title: string, fields: Node[], action: string, danger?: boolean, submit: (form: FormData) => Promise<void> }} options
+ */
+export function formDialog({ title, fields, action, danger, submit }) {
+  const error = h("p", { class: "field-error", role: "alert" });
+  const button = h("button", { type: "submit", class: danger ? "danger" : "primary" }, action);
+  const send = async () => {
+    button.disabled = true;
+    error.textContent = "";
+    try {
+      await submit(new FormData(form));
+      dialog.close();
+    } catch (thrown) {
+      if (!(thrown instanceof ApiError) && !(thrown instanceof RangeError)) throw thrown;
+      error.textContent = `Not done: ${thrown.message}.`;
+    } finally {
+      button.disabled = false;
+    }
+  };
+  const form = h(
+    "form",
+    {
+      method: "post",
+      onsubmit(event) {
+        event.preventDefault();
+        void send();
+      },
+    },
+    ...fields,
+    error,
+    h(
+      "div",
+      { class: "dialog-end" },
+      h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Cancel"),
+      button,
+    ),
+  );
+  const dialog = openDialog(title, form);
+  return dialog;
+}
+
+/** The only sight of a new key. Escape does not close it: that would be the end of the key. */
+export function secretDialog(secret, words, closed) {
+  const text = h("input", {
+    class: "secret",
+    readonly: true,
+    value: secret,
+    "aria-label": "The new key",
+    onfocus: () => text.select(),
+  });
+  const copied = h("span", { class: "hint", role: "status" });
+  const copy = async () => {
+    text.select();
+    try {
+      await navigator.clipboard.writeText(secret);
+      copied.textContent = "Copied.";
+    } catch {
+      copied.textContent = "Press Ctrl+C to copy.";
+    }
+  };
+  const dialog = openDialog(
+    "Keep this key now",
+    h("p", {}, words),
+    text,
+    h(
+      "div",
+      { class: "dialog-end" },
+      copied,
+      h("button", { type: "button", class: "plain", onclick: () => void copy() }, "Copy"),
+      h(
+        "button",
+        { type: "button", class: "primary", onclick: () => dialog.close() },
+        "I have kept it",
+      ),
+    ),
+  );
+  dialog.addEventListener("cancel", (event) => event.preventDefault());
+  dialog.addEventListener("close", () => {
+    text.value = "";
+    closed();
+  });
+  text.focus();
+}
+
+/** A labelled field; `hint` says what it takes. */
+export function field(label, control, hint) {
+  const id = `field-${++last}`;
+  control.id = id;
+  const note =
+    hint === undefined ? undefined : h("small", { id: `${id}-hint`, class: "hint" }, hint);
+  if (note !== undefined) control.setAttribute("aria-describedby", note.id);
+  return h("div", { class: "field" }, h("label", { for: id }, label), control, note);
+}

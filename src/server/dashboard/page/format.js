@@ -1,0 +1,111 @@
+/** Numbers with their units, and times, as this page writes them. */
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+const exact = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
+const percent = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
+
+export const none = "–";
+
+export function count(n) {
+  return whole.format(n);
+}
+
+/** At most four characters and a letter: 12.3K. */
+export function brief(n) {
+  return n < 10_000 ? short.format(n) : compact.format(n);
+}
+
+export function share(part, all) {
+  return all === 0 ? none : percent.format(part / all);
+}
+
+/** Credit Units from milli-CU, exact. */
+export function cu(milli) {
+  return `${exact.format(milli / 1000)} CU`;
+}
+
+/** Credit Units, where three digits are enough. */
+export function cuBrief(milli) {
+  const units = milli / 1000;
+  return `${units >= 10_000 ? compact.format(units) : short.format(units)} CU`;
+}
+
+/** Milliseconds; microseconds below one, seconds above ten thousand. */
+export function duration(ms) {
+  if (ms === undefined) return none;
+  if (ms < 1) return `${short.format(ms * 1000)} µs`;
+  return ms < 10_000 ? `${short.format(ms)} ms` : `${short.format(ms / 1000)} s`;
+}
+
+export function bytes(n) {
+  return `${whole.format(n / 1_048_576)} MiB`;
+}
+
+const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+const minutes = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
+const dayAndTime = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric",
+  month: "short",
+  hour: "2-digit",
+  minute: "2-digit",
+});
+const date = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+
+/** 14:03:27 */
+export function timeOfDay(iso) {
+  return clock.format(new Date(iso));
+}
+
+/** 14:03 today, else 22 Nov, 14:03. */
+export function moment(iso) {
+  const when = new Date(iso);
+  const isToday = when.toDateString() === new Date().toDateString();
+  return isToday ? minutes.format(when) : dayAndTime.format(when);
+}
+
+export function day(iso) {
+  return date.format(new Date(iso));
+}
+
+/** How long something takes or took: 3 min, 5 h, 12 d. */
+export function span(seconds) {
+  if (seconds < 60) return `${whole.format(seconds)} s`;
+  if (seconds < 3_600) return `${whole.format(seconds / 60)} min`;
+  if (seconds < 172_800) return `${whole.format(seconds / 3_600)} h`;
+  return `${whole.format(seconds / 86_400)} d`;
+}
+
+/** in 5 h, or 5 h ago. */
+export function relative(iso) {
+  const seconds = (Date.parse(iso) - Date.now()) / 1000;
+  if (Math.abs(seconds) < 5) return "now";
+  return seconds > 0 ? `in ${span(seconds)}` : `${span(-seconds)} ago`;
+}
+
+const reasons = {
+  GATEWAY_INVALID_PARAMS: "Invalid parameters",
+  GATEWAY_SCHEMA_VIOLATION: "Does not match its schema",
+  GATEWAY_BATCH_TOO_LARGE: "Batch too large",
+  GATEWAY_WRITE_IN_BATCH: "Write in a batch",
+  GATEWAY_INVALID_IDEMPOTENCY_KEY: "Invalid idempotency key",
+  GATEWAY_UNAUTHORIZED: "No valid key",
+  GATEWAY_PERMISSION_DENIED: "Capability missing",
+  GATEWAY_NOT_FOUND: "Not found",
+  GATEWAY_TOOL_NOT_FOUND: "Unknown tool",
+  GATEWAY_CONFLICT: "Conflict",
+  GATEWAY_CONFIRMATION_EXPIRED: "Confirmation expired",
+  GATEWAY_IDEMPOTENCY_KEY_MISMATCH: "Idempotency key reused",
+  GATEWAY_CONFIRMATION_REQUIRED: "Confirmation required",
+  GATEWAY_RATE_LIMITED: "Rate limit",
+  GATEWAY_CU_LIMIT_EXCEEDED: "Credit limit",
+  GATEWAY_INTERNAL_ERROR: "Internal error",
+  GATEWAY_TOOL_EXECUTION_ERROR: "Tool failed",
+  GATEWAY_SERVICE_UNAVAILABLE: "Unavailable",
+};
+
+/** A refusal in words. */
+export function reason(code) {
+  return reasons[code] ?? code;
+}

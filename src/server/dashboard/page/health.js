@@ -1,0 +1,142 @@
+/** How the backends are. */
+import { poll } from "./api.js";
+import { badge, empty, h, panel, replace, row, table } from "./dom.js";
+import * as format from "./format.js";
+import { trouble } from "./trouble.js";
+
+const everyMs = 3_000;
+
+export function healthView() {
+  const error = trouble();
+  const content = h("div", { class: "view" }, h("p", { class: "loading" }, "Loading…"));
+  const took = (health) => {
+    const { ledgers, upstreams, networks } = health;
+    const none = ledgers.length + upstreams.length + networks.length === 0;
+    replace(
+      content,
+      overview(health),
+      ...ledgers.map(ledgerPanel),
+      ...upstreams.map(upstreamPanel),
+      ...networks.map(networkPanel),
+      none &&
+        panel(
+          "Backends",
+          {},
+          empty("No backend is in use", "Upstreams and networks that a route uses appear here."),
+        ),
+    );
+  };
+  const polling = poll(everyMs, () => "health", took, error.show);
+  return { element: h("div", { class: "view" }, error.element, content), stop: polling.stop };
+}
+
+function overview({ ready, checks, reload, process }) {
+  const wrong = Object.entries(checks).filter(([, found]) => found !== "ok");
+  return panel(
+    "Gateway",
+    { aside: badge(ready ? "ok" : "bad", ready ? "ready" : "not ready") },
+    h(
+      "dl",
+      { class: "facts" },
+      fact("Running for", format.span(process.uptime_seconds)),
+      fact("Memory", format.bytes(process.memory_bytes)),
+      fact("Pipeline", `generation ${format.count(reload.generation)}`),
+      fact(
+        "Checks",
+        wrong.length === 0 ? `${Object.keys(checks).length} pass` : `${wrong.length} fail`,
+      ),
+    ),
+    wrong.length > 0 &&
+      h(
+        "ul",
+        { class: "wrong" },
+        ...wrong.map(([name, found]) => h("li", {}, badge("bad", found), name)),
+      ),
+  );
+}
+
+function fact(name, value) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
+}
+
+const nodeColumns = [
+  { title: "Node" },
+  { title: "State" },
+  { title: "Best block", number: true },
+  { title: "Finalized", number: true },
+  { title: "In flight", number: true },
+];
+
+function ledgerPanel({ name, ready, nodes }) {
+  const rows = nodes.map((node) =>
+    row(nodeColumns, [
+      node.name,
+      state(node.state),
+      node.best === undefined ? format.none : format.count(node.best),
+      node.finalized === undefined ? format.none : format.count(node.finalized),
+      format.count(node.in_flight),
+    ]),
+  );
+  return panel(
+    `Node pool ${name}`,
+    { aside: usable(ready) },
+    table(`Nodes of ${name}`, nodeColumns, rows).element,
+  );
+}
+
+const urlColumns = [{ title: "Address" }, { title: "State" }];
+
+function upstreamPanel({ name, ready, urls }) {
+  const rows = urls.map((url) => row(urlColumns, [url.name, state(url.state)]));
+  return panel(
+    `Upstream ${name}`,
+    { aside: usable(ready) },
+    table(`Addresses of ${name}`, urlColumns, rows).element,
+  );
+}
+
+const workerColumns = [
+  { title: "Worker" },
+  { title: "Model" },
+  { title: "State" },
+  { title: "In flight", number: true },
+];
+
+function networkPanel({ name, ready, workers, models }) {
+  const rows = workers.map((worker) =>
+    row(workerColumns, [
+      worker.name,
+      worker.model,
+      state(worker.state),
+      format.count(worker.in_flight),
+    ]),
+  );
+  const content =
+    rows.length === 0
+      ? empty("No workers", "The network lists none, or has not been heard of yet.")
+      : table(`Workers of ${name}`, workerColumns, rows).element;
+  return panel(
+    `Network ${name}`,
+    {
+      aside: h(
+        "span",
+        { class: "aside" },
+        models === 1 ? "1 model" : `${format.count(models)} models`,
+        usable(ready),
+      ),
+    },
+    content,
+  );
+}
+
+function usable(ready) {
+  return badge(ready ? "ok" : "bad", ready ? "usable" : "not usable");
+}
+
+const good = ["usable", "active", "busy"];
+const gone = ["unreachable", "other_chain", "left out", "not admitted"];
+
+function state(word) {
+  const meaning = good.includes(word) ? "ok" : gone.includes(word) ? "bad" : "warn";
+  return badge(meaning, word.replaceAll("_", " "));
+}

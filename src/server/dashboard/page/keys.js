@@ -1,0 +1,197 @@
+/** Keys: how full their windows are, and what can be done with them. */
+import { poll } from "./api.js";
+import { badge, choice, empty, h, panel, replace, row, table } from "./dom.js";
+import * as format from "./format.js";
+import { createDialog, revokeDialog, rotateDialog } from "./key-dialogs.js";
+import { trouble } from "./trouble.js";
+import { workspaceSelect } from "./usage.js";
+
+const everyMs = 5_000;
+const typingMs = 250;
+/** Charges that leave a window so close to one another leave it together. */
+const soonMs = 300_000;
+
+export function keysView(session) {
+  const isPlatform = session.scope === "platform";
+  const state = { text: "", workspace: "", state: "active" };
+  const columns = [
+    { title: "Key" },
+    ...(isPlatform ? [{ title: "Workspace" }] : []),
+    { title: "24 hours", kind: "window" },
+    { title: "30 days", kind: "window" },
+    { title: "Last used" },
+    { title: "Actions" },
+  ];
+  const error = trouble();
+  const { element, body } = table("Keys, the newest first", columns, []);
+  const note = h("div", {}, h("p", { class: "loading" }, "Loading…"));
+  element.hidden = true;
+
+  const took = ({ keys, truncated }) => {
+    element.hidden = keys.length === 0;
+    replace(body, ...keys.map((key) => keyRow(columns, key, isPlatform, again)));
+    if (keys.length === 0)
+      replace(note, empty("No keys here", "Change the search, or make a new key."));
+    else
+      replace(
+        note,
+        truncated ? h("p", { class: "hint" }, "The newest 100 are shown: search for others.") : "",
+      );
+  };
+  const path = () => {
+    const query = new URLSearchParams({ state: state.state });
+    if (state.text !== "") query.set("q", state.text);
+    if (state.workspace !== "") query.set("workspace", state.workspace);
+    return `keys?${query}`;
+  };
+  const polling = poll(everyMs, path, took, error.show);
+  const again = () => void polling.now();
+  return {
+    element: h(
+      "div",
+      { class: "view" },
+      error.element,
+      h(
+        "div",
+        { class: "tools" },
+        searchField((text) => {
+          state.text = text;
+          again();
+        }),
+        isPlatform &&
+          workspaceSelect((id) => {
+            state.workspace = id;
+            again();
+          }),
+        choice(
+          "State",
+          [
+            ["active", "Active"],
+            ["all", "All"],
+          ],
+          state.state,
+          (wanted) => {
+            state.state = wanted;
+            again();
+          },
+        ),
+        h(
+          "button",
+          { class: "primary end", type: "button", onclick: () => createDialog(session, again) },
+          "New key",
+        ),
+      ),
+      panel("Keys", {}, element, note),
+    ),
+    stop: polling.stop,
+  };
+}
+
+function searchField(search) {
+  let timer;
+  const field = h("input", {
+    type: "search",
+    placeholder: "Name or id",
+    "aria-label": "Search keys by name or id",
+    maxlength: 100,
+    oninput() {
+      clearTimeout(timer);
+      timer = setTimeout(() => search(field.value.trim()), typingMs);
+    },
+  });
+  return field;
+}
+
+function keyRow(columns, key, isPlatform, again) {
+  const { id, name, state } = key;
+  const isActive = state === "active";
+  const title = name === "" ? id : name;
+  const action = (word, dialog) =>
+    h(
+      "button",
+      {
+        type: "button",
+        class: "plain",
+        "aria-label": `${word} ${title}`,
+        data: { focus: `${word} ${id}` },
+        onclick: () => dialog(key, again),
+      },
+      word,
+    );
+  const canRotate = key.rotated_to === undefined;
+  const actions = isActive && key.manageable;
+  return row(columns, [
+    [
+      h("span", { class: "key-name" }, title, ...marks(key)),
+      h("code", {}, id),
+      h("small", { class: "quiet wrap" }, key.capabilities.join(" ")),
+    ],
+    ...(isPlatform
+      ? [[h("span", {}, key.workspace_name), h("code", {}, shortId(key.workspace_id))]]
+      : []),
+    windowCell(key.windows["24h"], "24 hours"),
+    windowCell(key.windows["30d"], "30 days"),
+    h("span", { class: "number", title: key.last_used_at }, lastUse(key)),
+    actions
+      ? h(
+          "span",
+          { class: "actions" },
+          canRotate && action("Rotate", rotateDialog),
+          action("Revoke", revokeDialog),
+        )
+      : h("span", { class: "quiet" }, isActive ? "not yours" : format.none),
+  ]);
+}
+
+/** Uses are written down once a minute: what has charged something and has none yet was used just now. */
+function lastUse({ last_used_at: at, windows }) {
+  if (at !== undefined) return format.relative(at);
+  return windows["30d"].used_cu_milli > 0 ? "just now" : "never";
+}
+
+/** What is out of the ordinary about a key. */
+function marks({ state, expires_at: expiresAt, rotated_to: rotatedTo, revoked_at: revokedAt }) {
+  if (state === "revoked") return [badge("bad", `revoked ${format.moment(revokedAt)}`)];
+  if (state === "expired") return [badge("quiet", `expired ${format.moment(expiresAt)}`)];
+  if (expiresAt === undefined) return [];
+  const word = rotatedTo === undefined ? "expires" : "replaced, ends";
+  return [badge("warn", `${word} ${format.relative(expiresAt)}`)];
+}
+
+function windowCell(window, name) {
+  const { used_cu_milli: used, limit_cu_milli: limit, reserved_cu_milli: reserved } = window;
+  if (limit === undefined) {
+    return [
+      h("span", { class: "number" }, format.cu(used)),
+      h("small", { class: "quiet" }, clears(window)),
+    ];
+  }
+  const full = limit === 0 ? 1 : Math.min(1, (used + reserved) / limit);
+  const meter = h("span", {
+    class: `meter ${full >= 1 ? "bad" : full >= 0.8 ? "warn" : ""}`,
+    role: "meter",
+    "aria-label": `Credit used within ${name}`,
+    "aria-valuemin": 0,
+    "aria-valuemax": limit,
+    "aria-valuenow": Math.min(used, limit),
+    "aria-valuetext": `${format.cu(used)} of ${format.cu(limit)}`,
+    fill: full,
+  });
+  return [
+    meter,
+    h("span", { class: "number" }, h("b", {}, format.cu(used)), ` of ${format.cu(limit)}`),
+    h("small", { class: "quiet" }, clears(window)),
+  ];
+}
+
+/** When a window frees up. */
+function clears({ room_at: roomAt, frees_at: freesAt, empty_at: emptyAt }) {
+  if (roomAt !== undefined) return `full until ${format.moment(roomAt)}`;
+  if (freesAt === undefined) return "nothing used";
+  if (Date.parse(emptyAt) - Date.parse(freesAt) < soonMs) return `empty ${format.moment(emptyAt)}`;
+  return `frees from ${format.moment(freesAt)}, empty ${format.moment(emptyAt)}`;
+}
+
+function shortId(id) {
+  return id.slice(0, 11);
+}

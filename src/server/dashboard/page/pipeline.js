@@ -1,0 +1,100 @@
+/** The pipeline as compiled: requests run from left to right, to the surface that answers. */
+import { poll } from "./api.js";
+import { badge, h, replace } from "./dom.js";
+import * as format from "./format.js";
+import { trouble } from "./trouble.js";
+
+const everyMs = 5_000;
+
+export function pipelineView() {
+  const error = trouble();
+  const content = h("div", { class: "routes" }, h("p", { class: "loading" }, "Loading…"));
+  const took = ({ routes }) => replace(content, ...routes.map(routePanel));
+  const polling = poll(everyMs, () => "routes", took, error.show);
+  return {
+    element: h(
+      "div",
+      { class: "view" },
+      error.element,
+      h(
+        "p",
+        { class: "hint" },
+        "Requests run down the steps to the surface, answers run back up. Times are means of one exchange in eight since this pipeline was loaded, waiting included; requests count since the start of the process.",
+      ),
+      content,
+    ),
+    stop: polling.stop,
+  };
+}
+
+function routePanel({ path, methods, steps, surface, requests, at }) {
+  const all = Object.values(requests).reduce((sum, n) => sum + n, 0);
+  const spent = [...steps, surface].map(({ mean_ms: mean }) => mean ?? 0);
+  const most = Math.max(...spent);
+  return h(
+    "section",
+    { class: "panel route" },
+    h(
+      "div",
+      { class: "panel-head" },
+      h(
+        "h2",
+        {},
+        h("span", { class: "methods" }, methods.join(" ")),
+        h("span", { class: "path" }, path),
+      ),
+      h(
+        "p",
+        { class: "route-counts" },
+        all === 0
+          ? h("span", { class: "quiet" }, "no requests yet")
+          : [h("b", {}, format.count(all)), " requests"].reduce(
+              (p, c) => (p.append(c), p),
+              h("span", {}),
+            ),
+        ...["4xx", "5xx"]
+          .filter((name) => requests[name] > 0)
+          .map((name) =>
+            badge(name === "5xx" ? "bad" : "warn", `${format.count(requests[name])} × ${name}`),
+          ),
+        path.startsWith("(")
+          ? undefined
+          : h("small", { class: "quiet" }, `line ${at.split(":")[0]}`),
+      ),
+    ),
+    h(
+      "ol",
+      { class: "flow", "aria-label": `Steps of ${path}` },
+      ...steps.map((step) => stepBox(step, most)),
+      stepBox(surface, most, true),
+    ),
+  );
+}
+
+function stepBox(step, most, isSurface = false) {
+  const { name, mode, conditional, mean_ms: mean, p95_ms: p95, refusals } = step;
+  const refused = Object.entries(refusals);
+  const count = refused.reduce((sum, [, n]) => sum + n, 0);
+  return h(
+    "li",
+    {
+      class: `step${isSurface ? " surface" : ""}`,
+      fill: most > 0 ? (mean ?? 0) / most : 0,
+      title: p95 === undefined ? undefined : `95 % within ${format.duration(p95)}`,
+    },
+    h("span", { class: "step-name" }, name),
+    h(
+      "span",
+      { class: "step-time number" },
+      mean === undefined ? format.none : format.duration(mean),
+    ),
+    mode === "shadow" && badge("quiet", "shadow"),
+    conditional && badge("quiet", "when"),
+    count > 0 &&
+      h(
+        "span",
+        { class: "step-refused", title: refused.map(([code, n]) => `${code} ${n}`).join("\n") },
+        `${format.count(count)} refused`,
+      ),
+  );
+}

@@ -1,0 +1,31 @@
+/** What the dashboard is made of: the running gateway, as far as an operator looks at it. */
+import type { AccountsService } from "../../accounts/accounts.ts";
+import type { ComputePool } from "../../compute/pool.ts";
+import type { MeterService } from "../../metering/meter.ts";
+import type { RenderedMetrics } from "../../metrics.ts";
+import type { Activity } from "../../pipeline/activity.ts";
+import type { Generation } from "../../pipeline/generation.ts";
+import type { Clock, Log, Seal } from "../../plugin.ts";
+import type { Readiness } from "../readiness.ts";
+
+export interface DashboardParts {
+  /** Names under which it may be opened beside addresses and localhost. */
+  readonly hosts: readonly string[];
+  readonly dataDir: string;
+  readonly accounts: Pick<AccountsService, "identify" | "read" | "write">;
+  readonly meter: Pick<MeterService, "keyWindows" | "workspaceUsage" | "purchasedLeft">;
+  readonly metrics: Pick<RenderedMetrics, "read">;
+  readonly activity: Activity;
+  /** The one that serves now. */
+  readonly generation: () => Generation;
+  /** Exchanges under way. */
+  readonly running: () => number;
+  /** How the last reload went, as /pipelines shows it. */
+  readonly reload: () => object;
+  readonly ready: () => Readiness;
+  readonly seal: Seal;
+  /** A thread for reports: adding up a month must not hold up requests. */
+  readonly reports: Pick<ComputePool, "run">;
+  readonly clock: Clock;
+  readonly log: Log;
+}
