@@ -19,6 +19,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   workspaces: async () => (await import("./commands/workspaces.ts")).workspaces,
   audit: async () => (await import("./commands/audit.ts")).audit,
   usage: async () => (await import("./commands/usage.ts")).usage,
+  verify: async () => (await import("./commands/verify.ts")).verify,
   docs: async () => (await import("./commands/docs.ts")).docs,
   worker: async () => (await import("./commands/worker.ts")).worker,
 };

@@ -109,6 +109,8 @@ export interface FakeGateway {
   policy: unknown;
   /** Answers to pages of other origins, too. */
   allowsOrigins: boolean;
+  /** Served at /v1/models. */
+  models: unknown;
   /** Of each upgrade: what the client offered. */
   readonly upgrades: { readonly protocols: string; readonly authorization: string | undefined }[];
   /** Method, path and authorization of each HTTP request that is no upgrade. */
@@ -125,8 +127,17 @@ export interface FakeGateway {
   readonly options: ConnectOptions;
 }
 
-export async function startFakeGateway(t: TestContext, script: Script = {}): Promise<FakeGateway> {
-  const clock = manualClock(start);
+export interface FakeOptions {
+  /** Milliseconds since 1970; `start` unless given. */
+  readonly at?: number;
+}
+
+export async function startFakeGateway(
+  t: TestContext,
+  script: Script = {},
+  { at = start }: FakeOptions = {},
+): Promise<FakeGateway> {
+  const clock = manualClock(at);
   const http = createServer((request, response) => answerHttp(gateway, served, request, response));
   const sockets = new WebSocketServer({
     noServer: true,
@@ -145,7 +156,7 @@ export async function startFakeGateway(t: TestContext, script: Script = {}): Pro
   await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
   // A server that listens on TCP has an address of this kind.
   const { port } = http.address() as AddressInfo;
-  const served: Served = { evidence: new Map(), ctr: 0 };
+  const served: Served = { started: at / 1000, evidence: new Map(), ctr: 0 };
   const url = `http://127.0.0.1:${port}`;
   const gateway: FakeGateway = {
     url,
@@ -153,6 +164,7 @@ export async function startFakeGateway(t: TestContext, script: Script = {}): Pro
     clock,
     policy: undefined,
     allowsOrigins: false,
+    models: undefined,
     upgrades: [],
     requests: [],
     hellos: [],
@@ -194,6 +206,8 @@ export function clientClock(clock: ManualClock): ClientClock {
 
 /** What an enclave keeps from session to session. */
 interface Served {
+  /** Seconds since 1970. */
+  readonly started: number;
   readonly evidence: Map<string, unknown>;
   ctr: number;
 }
@@ -206,10 +220,11 @@ function answerHttp(
 ): void {
   gateway.requests.push([method, url, headers.authorization ?? "-"].join(" "));
   const digest = /^\/v1\/confidential\/evidence\/([0-9a-f]{64})$/.exec(url)?.[1];
-  const body =
-    url === "/.well-known/confidential-policy.json"
-      ? gateway.policy
-      : served.evidence.get(`sha256:${digest ?? ""}`);
+  const bodies: Readonly<Record<string, unknown>> = {
+    "/.well-known/confidential-policy.json": gateway.policy,
+    "/v1/models": gateway.models,
+  };
+  const body = bodies[url] ?? served.evidence.get(`sha256:${digest ?? ""}`);
   response.statusCode = body === undefined ? 404 : 200;
   response.setHeader("content-type", "application/json");
   if (gateway.allowsOrigins) response.setHeader("access-control-allow-origin", "*");
@@ -277,13 +292,14 @@ async function shake(
   gateway.hellos.push(hello);
   if (script.isSilent === true) return undefined;
   const helloBytes = script.hello?.(sent) ?? sent;
+  const started = Math.floor(served.started);
   const keyset = sound(
     writeKeyset({
       hs: handshakeSigner.publicKey,
       ur: reportSigner.publicKey,
       net: hello.network,
       role: hello.termination,
-      notAfter: seconds + 3000,
+      notAfter: started + 3000,
       ...script.keyset,
     }),
   );

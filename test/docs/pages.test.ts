@@ -82,6 +82,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   workspaces: async () => (await import("../../src/commands/workspaces.ts")).workspaces,
   audit: async () => (await import("../../src/commands/audit.ts")).audit,
   usage: async () => (await import("../../src/commands/usage.ts")).usage,
+  verify: async () => (await import("../../src/commands/verify.ts")).verify,
   docs: async () => (await import("../../src/commands/docs.ts")).docs,
 };
 
