@@ -10,7 +10,7 @@ import type { ApiKey, KeyPrincipal, Workspace } from "../services/accounts.ts";
 import type { Clock } from "../services/clock.ts";
 import type { ChargeLine, CuRefusal, Meter, Reservation } from "../services/meter.ts";
 import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
-import type { Journal } from "./journal.ts";
+import type { Haste, Journal } from "./journal.ts";
 import type { KeyWindows, WindowState } from "./meter.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { periodOf, type Split } from "./periods.ts";
@@ -105,8 +105,8 @@ export class CreditMeter implements Meter {
       reservedMilli: what.costMilli,
       requestId: about.requestId,
     });
-    // Urgent: a stream's first byte waits for it.
-    const written = journal.publish(1, true);
+    // A stream's first byte waits for it.
+    const written = journal.publish(1, "now");
     return this.#isAsync ? onDiskAtOnce : written;
   }
 
@@ -129,7 +129,7 @@ export class CreditMeter implements Meter {
     key.number ||= this.#journal.nameNumber(key.id);
     workspace.number ||= this.#journal.nameNumber(workspace.id);
     for (const line of lines) this.#charge(reservation, line, now);
-    const written = this.#journal.publish(lines.length, this.book.holders === 0);
+    const written = this.#journal.publish(lines.length, this.#haste(reservation));
     return this.#isAsync ? onDiskAtOnce : written;
   }
 
@@ -164,7 +164,13 @@ export class CreditMeter implements Meter {
     reservation.free();
     if (reservation.intent === 0 || !this.#journal.hasRoom(1)) return;
     this.#journal.closed(now, reservation.intent, why);
-    void this.#journal.publish(1, false);
+    void this.#journal.publish(1, "later");
+  }
+
+  /** With an intent on disk nothing can be lost, and the end of a stream may come a moment later. */
+  #haste({ intent }: OpenReservation): Haste {
+    if (this.book.holders === 0) return "now";
+    return intent === 0 ? "soon" : "later";
   }
 
   get writable(): boolean {

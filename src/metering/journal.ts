@@ -33,6 +33,14 @@ const ringBytes = 4 * 1024 * 1024;
 const pauseMs = 0.5;
 /** About 24 charges. */
 const enoughBytes = 3 * 1024;
+/** How long what nobody waits for stays on this side (milliseconds): the next that is waited for takes it along. */
+const lingerMs = 4;
+
+/**
+ * How much haste records have. `now`: somebody waits, and nobody else is about to join their commit. `soon`: others are.
+ * `later`: a few milliseconds do not matter.
+ */
+export type Haste = "now" | "soon" | "later";
 
 export interface JournalOptions {
   readonly dataDir: string;
@@ -73,6 +81,7 @@ export class Journal {
   #waitingRows = 0;
   #handingOver = false;
   #urgent = false;
+  #lingering: NodeJS.Timeout | undefined;
   readonly #tick: Disposable;
   readonly #exited = Promise.withResolvers<void>();
 
@@ -148,9 +157,8 @@ export class Journal {
   /**
    * Hands `rows` records to the journal thread, in one commit with all that was appended since the last call. The
    * promise resolves when they are on disk; it rejects when they could not be written and never will be.
-   * `urgent`: nobody else is about to join this commit, so it need not wait for company.
    */
-  publish(rows: number, urgent: boolean): Promise<void> {
+  publish(rows: number, haste: Haste): Promise<void> {
     const ring = this.#ring;
     let group = this.#groups.at(-1);
     if (group === undefined || ring.hasTakenBeyond(group.start)) {
@@ -159,7 +167,12 @@ export class Journal {
     }
     group.end = ring.next;
     this.#waitingRows += rows;
-    this.#urgent = urgent;
+    if (haste === "later") {
+      this.#lingering ??= setTimeout(this.#handOver, lingerMs);
+      return group.promise;
+    }
+    // One that cannot wait makes all of them go.
+    this.#urgent ||= haste === "now";
     // At the end of the event loop's turn: what settles in one turn travels together, for one wake-up.
     if (!this.#handingOver) {
       this.#handingOver = true;
@@ -169,8 +182,11 @@ export class Journal {
   }
 
   readonly #handOver = (): void => {
+    clearTimeout(this.#lingering);
+    this.#lingering = undefined;
     this.#handingOver = false;
     this.#ring.publish(this.#urgent);
+    this.#urgent = false;
   };
 
   /** Resolves when all that was published until now is on disk. */
@@ -184,6 +200,7 @@ export class Journal {
     if (this.#ended) return this.#exited.promise;
     this.#ended = true;
     this.#tick[Symbol.dispose]();
+    this.#handOver();
     // What fails now has been told to those who wait.
     if (this.#down === undefined) await this.flush().catch(() => {});
     if (this.#down === undefined || this.#isAsync) this.#ring.keepAll();

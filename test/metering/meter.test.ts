@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { describe, test } from "node:test";
+import type { MeterService } from "../../src/metering/meter.ts";
 import { readUsage } from "../../src/metering/read-usage.ts";
+import type { Reservation } from "../../src/plugin.ts";
 import {
   about,
   charge,
@@ -276,6 +278,63 @@ test("many charges of one turn share few commits", async (t) => {
   assert.equal(rows, 1_000);
   assert.ok(commits >= 1 && commits <= 20, `${commits} commits`);
   assert.match(text, /sluice_charged_cu_milli_total\{surface="ledger-rpc"\} 1000/);
+});
+
+describe("the end of a stream", () => {
+  const stream = (meter: MeterService): Reservation =>
+    take(meter, principalOf(), 9, { streamed: true });
+
+  test("joins the commit of one that is waited for", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const { open, metrics } = meterFixture(t);
+    const meter = await open();
+    const commits = async (): Promise<number> =>
+      Number(/sluice_journal_commit_rows_count (\d+)/.exec(await metrics.render())?.[1]);
+    const [ending, running] = [stream(meter), stream(meter)];
+    await running.journalled;
+    const earlier = await commits();
+    const charged = ending.settle([line(7)]);
+    // Long enough for a commit of its own.
+    for (let turn = 0; turn < 5_000; turn++) await new Promise(setImmediate);
+    assert.equal(await commits(), earlier);
+    await Promise.all([charged, stream(meter).journalled]);
+    assert.equal(await commits(), earlier + 1);
+  });
+
+  test("waits 4 ms for others at most", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const { open } = meterFixture(t);
+    const meter = await open();
+    const [ending, running] = [stream(meter), stream(meter)];
+    await running.journalled;
+    const charged = ending.settle([line(7)]);
+    t.mock.timers.tick(4);
+    await charged;
+    assert.equal(meter.keyUsage("key_1").day, 7);
+  });
+
+  test("does not wait when nobody else has credit, nor do answers in one piece", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const { open } = meterFixture(t);
+    const meter = await open();
+    const alone = stream(meter);
+    await alone.journalled;
+    await charge(meter, principalOf({ key: { id: "key_2" } }), 1);
+    await alone.settle([line(3)]);
+    assert.equal(meter.keyUsage("key_1").day, 3);
+  });
+
+  test("is written by a close, however soon", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const { open, dataDir } = meterFixture(t);
+    const meter = await open();
+    const [ending, running] = [stream(meter), stream(meter)];
+    await running.journalled;
+    const charged = ending.settle([line(7)]);
+    await meter.close();
+    await charged;
+    assert.equal([...readUsage(dataDir)].length, 1);
+  });
 });
 
 test("1,000 parallel calls on a budget for 100 charge exactly 100", async (t) => {
