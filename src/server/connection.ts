@@ -89,6 +89,8 @@ export class LiveConnection implements Connection {
 
   close(code: number, reason: string): void {
     this.#closedByUs = true;
+    // A paused one would not see the answer.
+    this.resume();
     this.#webSocket.close(code, reason);
     this.#closing ??= this.#x.runtime.clock.after(closeMs, () => this.terminate());
   }

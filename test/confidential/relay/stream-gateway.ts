@@ -33,7 +33,7 @@ admin: { port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
 rate: "0.25"
 networks:
-  alpha: { kind: enclave, url: "\${WORKER_URL}", evidence: { kind: simulated, roots: ["\${ROOT}"] } }
+  alpha: { kind: enclave, url: "\${WORKER_URL}", status: { every: 100ms }, evidence: { kind: simulated, roots: ["\${ROOT}"] } }
 lists:
   edge: [request-id, { access-log: { file: access.log } }, authenticate, rate-limit]
   inference: [{ use: edge }, { authorize: { require: inference } }, meter]

@@ -32,7 +32,7 @@ describe("a session through the gateway", () => {
     assert.equal(done.pricing.network, "alpha");
     assert.equal(worker.requests.at(-1)?.["model"], model);
     const [charge] = await stream.charges();
-    assert.equal(charge?.costCuMilli, 7 * tokenMilli);
+    assert.equal(charge?.usedCuMilli, 7 * tokenMilli);
     assert.equal(charge?.surface, "confidential-stream");
     assert.equal(charge?.model, model);
     assert.equal(readReport(fromBase64Url(done.report) ?? new Uint8Array())?.rid, 1);

@@ -1,0 +1,303 @@
+/** How sessions end: every fault with its code, once, and what was asked billed or given back. */
+import assert from "node:assert/strict";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { frameOf } from "./frame-of.ts";
+import type { Script } from "./enclave-worker.ts";
+import { writeHello, type Hello } from "../../../src/confidential/hello.ts";
+import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
+import { helloOf, openStream, sound, type OpenStream } from "./stream-client.ts";
+
+/** Waits until a condition holds, turn by turn of the event loop. */
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+/** A gate that a scripted worker waits at. */
+function gate(): { readonly pass: () => Promise<void>; open(): void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { pass: () => promise, open: resolve };
+}
+
+describe("how a session ends", () => {
+  let stream: StreamGateway;
+  before(async () => {
+    stream = await startStreamGateway();
+  });
+  after(() => stream[Symbol.asyncDispose]());
+  beforeEach(() => {
+    stream.worker.script = {};
+    stream.worker.coefficient = 1000;
+  });
+
+  /** The one error frame, and the close code behind it. */
+  async function refusal(session: Pick<OpenStream, "nextText" | "closed">): Promise<unknown[]> {
+    const { type, code } = await session.nextText();
+    return [type, code, await session.closed];
+  }
+
+  const hellos: readonly (readonly [
+    string,
+    Partial<Hello> | ((text: string) => string),
+    string,
+    number,
+  ])[] = [
+    ["another network", { network: "beta" }, "NETWORK_NOT_AVAILABLE", 4404],
+    ["another model", { model: "Other/Model" }, "MODEL_NOT_AVAILABLE", 4404],
+    ["the gateway's termination", { termination: "gateway" }, "TERMINATION_NOT_AVAILABLE", 4404],
+    ["a lower price than there is", { maxCoefficient: 999 }, "PRICE_ABOVE_MAX", 4402],
+    ["another version", (text) => text.replace('"v":1', '"v":2'), "SUITE_UNSUPPORTED", 4426],
+    ["another suite", (text) => text.replace("x25519", "p256"), "SUITE_UNSUPPORTED", 4426],
+    ["a name twice", (text) => text.replace('"v":1', '"v":1,"v":1'), "BAD_FRAME", 4400],
+    ["no JSON", () => "hello", "BAD_FRAME", 4400],
+    ["a message too long", () => " ".repeat(20_000), "BAD_FRAME", 4400],
+  ];
+  for (const [what, change, code, close] of hellos) {
+    it(`hello with ${what}: ${code}`, async () => {
+      using wire = await stream.wire();
+      const { hello } = await helloOf(typeof change === "function" ? {} : change);
+      const text = Buffer.from(writeHello(hello)).toString();
+      wire.socket.send(typeof change === "function" ? change(text) : text);
+      assert.deepEqual(await refusal(wire), ["error", code, close]);
+    });
+  }
+
+  it("a binary frame instead of hello: BAD_FRAME", async () => {
+    using wire = await stream.wire();
+    wire.socket.send(Buffer.alloc(64));
+    assert.deepEqual(await refusal(wire), ["error", "BAD_FRAME", 4400]);
+  });
+
+  it("a key of low order: the worker refuses what nobody could use", async () => {
+    using wire = await stream.wire();
+    const { hello } = await helloOf({ epk: new Uint8Array(32) });
+    wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+    const { code } = await wire.nextText();
+    assert.equal(code, "UPSTREAM_FAILED");
+  });
+
+  const frames: readonly (readonly [
+    string,
+    (session: OpenStream) => readonly Uint8Array[],
+    string,
+    number,
+  ])[] = [
+    ["sent twice", (s) => [frameOf(s), frameOf(s, { again: true })], "REPLAY", 4409],
+    ["with a number left out", (s) => [frameOf(s, { seq: 1 })], "REPLAY", 4409],
+    ["of another epoch", (s) => [frameOf(s, { epoch: 1 })], "BAD_FRAME", 4400],
+    ["of another version", (s) => [frameOf(s, { version: 2 })], "BAD_FRAME", 4400],
+    ["of a type that enclaves send", (s) => [frameOf(s, { type: 2 })], "BAD_FRAME", 4400],
+    ["of a request out of order", (s) => [frameOf(s, { rid: 2 })], "BAD_FRAME", 4400],
+    ["shorter than a header", () => [new Uint8Array(8)], "BAD_FRAME", 4400],
+  ];
+  for (const [what, make, code, close] of frames) {
+    it(`a frame ${what}: ${code}`, async () => {
+      stream.worker.script = { pace: gate().pass };
+      using session = await stream.open();
+      for (const frame of make(session)) session.socket.send(frame);
+      assert.deepEqual(await refusal(session), ["error", code, close]);
+    });
+  }
+
+  it("a frame above the limit: the connection is closed with 1009", async () => {
+    using session = await stream.open();
+    session.socket.send(Buffer.alloc(2 * 1024 * 1024));
+    assert.equal(await session.closed, 1009);
+  });
+
+  it("a text frame after hello: BAD_FRAME", async () => {
+    using session = await stream.open();
+    session.socket.send("{}");
+    assert.deepEqual(await refusal(session), ["error", "BAD_FRAME", 4400]);
+  });
+
+  const shown: readonly (readonly [string, Script])[] = [
+    ["core altered", { core: (core) => flipped(core, 40) }],
+    ["the signature altered", { sig: (sig) => flipped(sig, 3) }],
+    ["a keyset of another network", { keyset: (keyset) => ({ ...keyset, net: "beta" }) }],
+    ["a keyset of the other role", { keyset: (keyset) => ({ ...keyset, role: "gateway" }) }],
+    ["a keyset that has ended", { keyset: (keyset) => ({ ...keyset, notAfter: 1 }) }],
+    [
+      "a keyset that lasts too long",
+      { keyset: (one) => ({ ...one, notAfter: one.notAfter + 3600 }) },
+    ],
+    ["a quote for something else", { reportData: (bytes) => flipped(bytes, 20) }],
+    ["evidence without collateral", { evidence: (shown) => ({ ...shown, collateral: {} }) }],
+    [
+      "evidence that calls itself hardware",
+      { evidence: (shown) => ({ ...shown, tee_type: "tdx", simulated: undefined }) },
+    ],
+  ];
+  for (const [what, script] of shown) {
+    it(`a worker that shows ${what} gets no session`, async () => {
+      stream.worker.script = script;
+      using wire = await stream.wire();
+      const { hello } = await helloOf();
+      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      const { type, code } = await wire.nextText();
+      assert.deepEqual(
+        [type, (await wire.closed) >= 4400 || code === "BAD_FRAME"],
+        ["error", true],
+      );
+      // It comes back once it shows what it should.
+      stream.worker.script = {};
+      await until(async () => {
+        using again = await stream.wire();
+        const next = await helloOf();
+        again.socket.send(Buffer.from(writeHello(next.hello)), { binary: false });
+        return (await again.nextText())["type"] === "attestation";
+      });
+    });
+  }
+
+  const bills: readonly (readonly [string, Script, string, number])[] = [
+    [
+      "signed by nobody",
+      { signReport: async (_, sign) => sign(Buffer.from("something else")) },
+      "bad_signature",
+      7,
+    ],
+    ["of another session", { report: (one) => ({ ...one, session: "A".repeat(22) }) }, "replay", 7],
+    ["of another request", { report: (one) => ({ ...one, rid: 7 }) }, "replay", 7],
+    ["of another handshake", { report: (one) => ({ ...one, th: "0".repeat(64) }) }, "replay", 7],
+    [
+      "with another digest",
+      { report: (one) => ({ ...one, resDigest: "0".repeat(64) }) },
+      "digest_mismatch",
+      7,
+    ],
+    ["of another day", { report: (one) => ({ ...one, iat: one.iat - 86_400 }) }, "stale", 7],
+    [
+      "of another keyset",
+      { report: (one) => ({ ...one, keyset: `sha256:${"0".repeat(64)}` }) },
+      "unknown_key",
+      7,
+    ],
+    ["with a counter that was used", { report: (one) => ({ ...one, ctr: 1 }) }, "replay", 7],
+    [
+      "with more tokens than were asked for",
+      { tokens: { prompt: 5, completion: 101, cached: 0, reasoning: 0 } },
+      "usage_mismatch",
+      106,
+    ],
+    [
+      "with tokens beyond all reason",
+      { tokens: { prompt: 5_000_000, completion: 1, cached: 0, reasoning: 0 } },
+      "",
+      0,
+    ],
+  ];
+  for (const [what, script, reason, tokens] of bills) {
+    it(`a report ${what} is never verified, and never charged beyond the reservation`, async () => {
+      using first = await stream.open();
+      first.ask();
+      await first.answer();
+      stream.worker.script = script;
+      using session = await stream.open();
+      session.ask();
+      const { done } = await session.answer();
+      assert.equal(done.usage.verified, false);
+      if (reason !== "") assert.equal(done.usage.unverified_reason, reason);
+      if (tokens > 0) assert.equal(done.usedCUMilli, tokens * tokenMilli);
+      const charges = await stream.charges();
+      assert.equal(charges.at(-1)?.usedCuMilli, done.usedCUMilli);
+      assert.ok(done.usedCUMilli <= 5_000_001 * tokenMilli);
+    });
+  }
+
+  it("a report that never comes: the answer is not charged, the session ends", async () => {
+    stream.worker.script = { reportFrame: () => "garbage" };
+    const before = (await stream.charges()).length;
+    using session = await stream.open();
+    session.ask();
+    for (let index = 0; index < 3; index++) sound(session.channel.open(await session.nextBinary()));
+    assert.deepEqual(await refusal(session), ["error", "UPSTREAM_FAILED", 1011]);
+    assert.equal((await stream.charges()).length, before);
+  });
+
+  const lost: readonly (readonly [string, Script["frame"]])[] = [
+    ["lost", (frame, index) => (index === 0 ? undefined : frame)],
+    [
+      "sent again with another number",
+      (frame, index) => (index === 1 ? flipped(frame, 15) : frame),
+    ],
+  ];
+  for (const [what, frame] of lost) {
+    it(`a chunk ${what} ends the session: nobody can take the answer for whole`, async () => {
+      stream.worker.script = frame === undefined ? {} : { frame };
+      using session = await stream.open();
+      session.ask();
+      let message = await session.next();
+      while ("binary" in message) message = await session.next();
+      assert.match(message.text, /"UPSTREAM_FAILED"/);
+      assert.equal(await session.closed, 1011);
+    });
+  }
+
+  it("a worker that is cut off in the middle: one error frame, nothing charged", async () => {
+    const held = gate();
+    stream.worker.script = { pace: held.pass };
+    const before = (await stream.charges()).length;
+    using session = await stream.open();
+    session.ask();
+    await until(() => stream.worker.requests.length > 0);
+    stream.worker.cut();
+    assert.deepEqual(await refusal(session), ["error", "UPSTREAM_FAILED", 1011]);
+    assert.equal((await stream.charges()).length, before);
+  });
+
+  it("a client that leaves is charged for what the worker then reports", async () => {
+    const held = gate();
+    stream.worker.script = { pace: held.pass };
+    const before = (await stream.charges()).length;
+    const asked = stream.worker.requests.length;
+    const session = await stream.open();
+    session.ask();
+    await until(() => stream.worker.requests.length > asked);
+    session.socket.terminate();
+    await until(() => stream.worker.texts.some((text) => text.includes('"cancel"')));
+    held.open();
+    await until(async () => (await stream.charges()).length > before);
+    assert.equal((await stream.charges()).at(-1)?.usedCuMilli, 7 * tokenMilli);
+  });
+
+  it("a second request in the same session is billed on its own", async () => {
+    using session = await stream.open();
+    session.ask();
+    const first = await session.answer();
+    session.ask();
+    const second = await session.answer();
+    assert.deepEqual([first.done.rid, second.done.rid], [1, 2]);
+  });
+
+  it("an enclave that charges less than was offered is believed, one that charges more is not", async () => {
+    stream.worker.script = { report: (one) => ({ ...one, coefficient: 500 }) };
+    using cheap = await stream.open();
+    cheap.ask();
+    const { done } = await cheap.answer();
+    // 7 × 3 × 0.5 is 10.5 milli-CU: half up.
+    assert.deepEqual([done.pricing.coefficient, done.usedCUMilli], [500, 11]);
+    stream.worker.script = { report: (one) => ({ ...one, coefficient: 9000 }) };
+    using dear = await stream.open();
+    dear.ask();
+    const more = await dear.answer();
+    assert.deepEqual(
+      [more.done.pricing.coefficient, more.done.usedCUMilli],
+      [1000, 7 * tokenMilli],
+    );
+  });
+
+  it("keys: one without credit is refused before the enclave has the whole request", async () => {
+    const poor = stream.gateway.issue({ plan: "enterprise", cuLimit24hMilli: 100 });
+    const asked = stream.worker.requests.length;
+    using session = await openStream(await stream.wire(poor.key));
+    session.ask();
+    assert.deepEqual(await refusal(session), ["error", "INSUFFICIENT_BALANCE", 4402]);
+    assert.equal(stream.worker.requests.length, asked);
+  });
+});
+
+function flipped(bytes: Uint8Array, at: number): Uint8Array<ArrayBuffer> {
+  const altered = new Uint8Array(bytes);
+  altered[at] = (altered[at] ?? 0) ^ 1;
+  return altered;
+}
