@@ -33,7 +33,7 @@ export function openRate(config: RateConfig | undefined, parts: RateParts): Rate
     name: `${parts.name} rate`,
     url: config.url,
     everyMs: config.everyMs,
-    read: (value) => decimalText(at(value, path)),
+    read: (value) => positiveDecimal(at(value, path)),
     changed: (value) => {
       usd = value;
     },
@@ -45,6 +45,12 @@ export function openRate(config: RateConfig | undefined, parts: RateParts): Rate
     firstReading: document.firstReading,
     close: () => document.close(),
   };
+}
+
+/** A price of 0 is what a source says that has none: what it said last is nearer to the truth. */
+function positiveDecimal(value: unknown): string | undefined {
+  const text = decimalText(value);
+  return text !== undefined && /[1-9]/.test(text) ? text : undefined;
 }
 
 function pointerParts(pointer: string): string[] {

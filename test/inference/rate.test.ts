@@ -14,6 +14,12 @@ test("a fixed rate is known at once", async () => {
   rate.close();
 });
 
+test("a fixed rate of 0 is an operator's word", () => {
+  const rate = openRate({ kind: "fixed", usd: "0" }, { ...observed(), name: "n" });
+  assert.equal(rate.usd, "0");
+  rate.close();
+});
+
 test("no rate at all is none", async () => {
   const rate = openRate(undefined, { ...observed(), name: "n" });
   await rate.firstReading;
@@ -33,7 +39,6 @@ for (const [pointer, document_, usd] of [
   ["/data/list/0/at", document, "0.5"],
   ["/data/list/1", document, "2"],
   ["/data/small", document, "0.00000015"],
-  ["/data/zero", document, "0"],
   ["/a~1b/m~0n", document, "3"],
   ["/a~1b/", document, "4"],
   ["/a~1b/~01", document, "5"],
@@ -51,6 +56,9 @@ for (const [pointer, document_, usd] of [
   ["/constructor/name", document, undefined],
   ["/__proto__", document, undefined],
   ["", document, undefined],
+  ["/data/zero", document, undefined],
+  ["/price", { price: "0.000" }, undefined],
+  ["/price", { price: "0.0001" }, "0.0001"],
   ["/price", { price: -0.25 }, undefined],
   ["/price", { price: "-0.25" }, undefined],
   ["/price", { price: 1e300 }, undefined],
@@ -89,7 +97,7 @@ test(
     const config = { kind: "polled", url: `${server.url}/rate`, pointer: "/usd", everyMs } as const;
     const rate = openRate(config, { ...seen, name: "n" });
     const rates: (string | undefined)[] = [];
-    for (const wrong of [{ usd: -1 }, { usd: null }, 503, "{", {}, { usd: 0.5 }]) {
+    for (const wrong of [{ usd: -1 }, { usd: 0 }, { usd: null }, 503, "{", {}, { usd: 0.5 }]) {
       const ms = await pause;
       rates.push(rate.usd);
       server.documents.set("/rate", wrong);
@@ -97,8 +105,8 @@ test(
       seen.clock.advance(ms);
     }
     await pause;
-    assert.deepEqual([...rates, rate.usd], [...Array<string>(6).fill("0.25"), "0.5"]);
-    assert.equal(seen.value('sluice_polled_document_failures_total{document="n rate"}'), 5);
+    assert.deepEqual([...rates, rate.usd], [...Array<string>(7).fill("0.25"), "0.5"]);
+    assert.equal(seen.value('sluice_polled_document_failures_total{document="n rate"}'), 6);
     rate.close();
   },
 );
