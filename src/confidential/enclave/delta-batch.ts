@@ -21,8 +21,8 @@ export interface DeltaBatch {
 /** confidential-stream.md, 1.2: a batch is full after so long, or with so many tokens. */
 const batchMs = 40;
 const batchTokens = 8;
-/** Characters of text in one frame: escaped as JSON they are well below the limit of its data. */
-const pieceChars = 8_192;
+/** Characters of one text in a frame: two of them, each character escaped in six, are below the limit of its data. */
+const pieceChars = 4_096;
 
 /** `send`: the plaintext of one chunk. */
 export function createDeltaBatch(clock: Clock, send: (data: Uint8Array) => void): DeltaBatch {

@@ -1,0 +1,169 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import {
+  createEnclaveIdentity,
+  type EnclaveIdentity,
+} from "../../../src/confidential/enclave/identity.ts";
+import type { EvidenceProvider } from "../../../src/confidential/evidence/provider.ts";
+import { createSimulatedProvider } from "../../../src/confidential/evidence/simulated-provider.ts";
+import { fault, isFault, type Fault } from "../../../src/confidential/fault.ts";
+import { readKeyset } from "../../../src/confidential/keyset.ts";
+import { nodeSuite } from "../../../src/confidential/node-crypto.ts";
+import { evidenceDigest } from "../../../src/confidential/statement.ts";
+import type { AttestationEvidence } from "../../../src/confidential/verify/evidence.ts";
+import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
+import { codeOf, sound } from "../session.ts";
+
+const net = "confidential-alpha";
+const { signal } = new AbortController();
+
+interface Started {
+  readonly clock: ManualClock;
+  readonly identity: EnclaveIdentity;
+  /** What the platform answers instead of a quote. */
+  failure: Fault | undefined;
+  /** What it makes a quote for instead. */
+  binds: Uint8Array | undefined;
+  readonly quotes: number;
+  /** Resolves when the quotes that were begun have been dealt with. */
+  settled(): Promise<void>;
+}
+
+async function start(failure?: Fault): Promise<Started> {
+  const clock = manualClock();
+  const simulated = await createSimulatedProvider(new Uint8Array(32).fill(1), clock);
+  let quotes = 0;
+  let running: Promise<AttestationEvidence | Fault> = Promise.resolve(fault("TIMEOUT", ""));
+  const provider: EvidenceProvider = {
+    ...simulated,
+    quote(reportData, until) {
+      quotes++;
+      running =
+        started.failure === undefined
+          ? simulated.quote(started.binds ?? reportData, until)
+          : Promise.resolve(started.failure);
+      return running;
+    },
+  };
+  const given = { clock, failure, binds: undefined } as {
+    -readonly [Key in keyof Started]: Started[Key];
+  };
+  const started: Started = Object.defineProperty(given, "quotes", { get: () => quotes });
+  given.settled = async () => {
+    await running;
+    // The digests and the reading again of the quote stand between.
+    for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
+  };
+  const models = [{ id: "Demo/Echo-1", hash: "ab" }];
+  given.identity = createEnclaveIdentity({ net, role: "worker", models, provider, clock });
+  await started.identity.ready;
+  return started;
+}
+
+describe("an enclave's identity", () => {
+  test("is a keyset of two keys, for less than an hour, with evidence of its own digest", async () => {
+    const { identity, clock } = await start();
+    const held = sound(identity.current());
+    const keyset = sound(readKeyset(held.keyset));
+    assert.deepEqual(keyset.hs, held.hs.publicKey);
+    assert.deepEqual(keyset.ur, held.ur.publicKey);
+    assert.equal(keyset.net, net);
+    assert.equal(keyset.role, "worker");
+    assert.deepEqual(keyset.models, [{ id: "Demo/Echo-1", hash: "ab" }]);
+    assert.equal(keyset.notAfter, held.notAfter);
+    assert.ok(held.notAfter - clock.now() / 1000 <= 3600);
+    assert.equal(held.evidenceDigest, await evidenceDigest(nodeSuite, held.evidence));
+    assert.deepEqual([held.ctr(), held.ctr(), held.ctr()], [1, 2, 3]);
+    identity.close();
+  });
+
+  test("is renewed with new keys long before it ends; the old keyset stays whoever's has it", async () => {
+    const started = await start();
+    const { identity, clock } = started;
+    const old = sound(identity.current());
+    clock.advance(1_650_000);
+    await started.settled();
+    const held = sound(identity.current());
+    assert.notEqual(held.digest, old.digest);
+    assert.notDeepEqual(held.hs.publicKey, old.hs.publicKey);
+    assert.notDeepEqual(held.ur.publicKey, old.ur.publicKey);
+    assert.equal(held.notAfter, old.notAfter + 1650);
+    assert.equal(held.ctr(), 1);
+    const message = new Uint8Array(3);
+    const sig = await old.ur.sign(message);
+    assert.ok(await nodeSuite.verify(old.ur.publicKey, message, sig));
+    identity.close();
+  });
+
+  test("that cannot be renewed serves until its end, and no longer", async () => {
+    const started = await start();
+    const { identity, clock } = started;
+    const old = sound(identity.current());
+    started.failure = fault("ATTESTATION_UNAVAILABLE", "no quote");
+    for (let passed = 0; passed < 3_290; passed += 10) {
+      clock.advance(10_000);
+      await Promise.resolve();
+    }
+    await started.settled();
+    assert.equal(identity.current(), old);
+    clock.advance(20_000);
+    assert.equal(codeOf(identity.current()), "ATTESTATION_UNAVAILABLE");
+    started.failure = undefined;
+    await started.settled();
+    clock.advance(10_000);
+    await started.settled();
+    assert.equal(isFault(identity.current()), false);
+    identity.close();
+  });
+
+  test("without evidence is none; the platform is asked again after 10 s", async () => {
+    const started = await start(fault("ATTESTATION_UNAVAILABLE", "no quote"));
+    const { identity, clock } = started;
+    assert.equal(codeOf(identity.current()), "ATTESTATION_UNAVAILABLE");
+    started.failure = undefined;
+    clock.advance(9_999);
+    assert.equal(started.quotes, 1);
+    clock.advance(1);
+    await started.settled();
+    assert.equal(started.quotes, 2);
+    assert.equal(isFault(identity.current()), false);
+    identity.close();
+  });
+
+  test("is not given a quote that binds something else", async () => {
+    const started = await start();
+    const held = sound(started.identity.current());
+    started.binds = new Uint8Array(64).fill(3);
+    const made = await started.identity.quoteFor(held, new Uint8Array(32), signal);
+    assert.equal(codeOf(made), "ATTESTATION_UNAVAILABLE");
+    started.identity.close();
+  });
+
+  test("asks for nothing any more once it is closed", async () => {
+    const started = await start();
+    const held = started.identity.current();
+    started.identity.close();
+    started.clock.advance(3_000_000);
+    await started.settled();
+    assert.equal(started.quotes, 1);
+    assert.equal(started.identity.current(), held);
+  });
+});
+
+describe("quotes for a client's nonce", () => {
+  test("are made for it, eight at once and then four a second", async () => {
+    const { identity, clock } = await start();
+    const held = sound(identity.current());
+    const nonces = Array.from({ length: 10 }, (_, at) => new Uint8Array(32).fill(at));
+    const made = await Promise.all(nonces.map((nonce) => identity.quoteFor(held, nonce, signal)));
+    const refused = made.filter((each) => isFault(each));
+    assert.deepEqual(refused.map(codeOf), ["RATE_LIMITED", "RATE_LIMITED"]);
+    const quotes = made.filter((each) => !isFault(each)).map((each) => JSON.stringify(each));
+    assert.equal(new Set(quotes).size, 8);
+    clock.advance(250);
+    const nonce = new Uint8Array(32);
+    assert.equal(isFault(await identity.quoteFor(held, nonce, signal)), false);
+    assert.equal(codeOf(await identity.quoteFor(held, nonce, signal)), "RATE_LIMITED");
+    identity.close();
+  });
+});
