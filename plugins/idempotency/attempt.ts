@@ -99,15 +99,17 @@ export class Attempt {
 
 /** A response that is copied while it passes. */
 class CapturedStream {
-  readonly #status: number;
-  readonly #contentType: string | undefined;
+  readonly #head: Omit<StoredResponse, "body">;
   /** Undefined: it is too large, or has failed. */
   #chunks: Uint8Array[] | undefined = [];
   #bytes = 0;
 
   constructor(head: ResponseHead) {
-    this.#status = head.status;
-    this.#contentType = head.get("content-type");
+    this.#head = {
+      status: head.status,
+      contentType: head.get("content-type"),
+      contentEncoding: head.get("content-encoding"),
+    };
     if (head.status >= 500) this.#chunks = undefined;
   }
 
@@ -120,8 +122,7 @@ class CapturedStream {
 
   get response(): StoredResponse | undefined {
     if (this.#chunks === undefined) return undefined;
-    const body = Buffer.concat(this.#chunks, this.#bytes);
-    return { status: this.#status, contentType: this.#contentType, body };
+    return { ...this.#head, body: Buffer.concat(this.#chunks, this.#bytes) };
   }
 }
 
@@ -134,15 +135,22 @@ function hasFailed({ status, outcome }: Reply): boolean {
 function responseOf({ status, headers = [], body = "" }: Reply): StoredResponse | undefined {
   const bytes = typeof body === "string" ? Buffer.from(body) : body;
   if (bytes.length > responseBytes) return undefined;
-  const at = headers.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === "content-type");
-  return { status, contentType: at === -1 ? undefined : headers[at + 1], body: bytes };
+  const field = (wanted: string): string | undefined => {
+    const at = headers.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === wanted);
+    return at === -1 ? undefined : headers[at + 1];
+  };
+  const contentType = field("content-type");
+  return { status, contentType, contentEncoding: field("content-encoding"), body: bytes };
 }
 
 function insteadOf(found: NotRun): Reply {
   if (found.kind === "replay") {
-    const { status, contentType, body } = found.response;
-    const headers = contentType === undefined ? [] : ["content-type", contentType];
-    return { status, headers: [...headers, "idempotent-replayed", "true"], body };
+    const { status, contentType, contentEncoding, body } = found.response;
+    const headers = ["idempotent-replayed", "true"];
+    if (contentType !== undefined) headers.push("content-type", contentType);
+    // Without it the stored bytes would be taken for something else.
+    if (contentEncoding !== undefined) headers.push("content-encoding", contentEncoding);
+    return { status, headers, body };
   }
   return { inFlight, mismatch, unavailable }[found.kind];
 }

@@ -33,8 +33,9 @@ const leaseMs = 60_000;
 /** Two renewals may fail before a lease ends. */
 const renewMs = 20_000;
 const sweepMs = 60_000;
-/** Slots forgotten in one write: the event loop waits for it. */
+/** Slots forgotten in one write: the event loop waits for it. What is left follows soon. */
 const sweepRows = 200;
+const sweepAgainMs = 250;
 
 const ran = { kind: "ran" } as const;
 const inFlight = { kind: "inFlight" } as const;
@@ -50,6 +51,7 @@ class Slots implements IdempotencyService {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #timers: readonly Disposable[];
+  #sweepAgain: Disposable | undefined;
   /** By owner: the leases to renew. */
   readonly #held = new Set<string>();
 
@@ -111,20 +113,22 @@ class Slots implements IdempotencyService {
 
   close(): void {
     for (const timer of this.#timers) timer[Symbol.dispose]();
+    this.#sweepAgain?.[Symbol.dispose]();
   }
 
   #slot(owner: string): IdempotencySlot {
     return {
-      store: ({ status, contentType, body }) => {
+      store: ({ status, contentType, contentEncoding, body }) => {
         this.#held.delete(owner);
         const until = this.#clock.now() + keptMs;
         const changed = this.#write("the response of a request could not be kept", (db) =>
           db
             .prepare(
-              `UPDATE idempotency_slots SET owner = NULL, until = ?, status = ?, content_type = ?, body = ?
+              `UPDATE idempotency_slots
+               SET owner = NULL, until = ?, status = ?, content_type = ?, content_encoding = ?, body = ?
                WHERE owner = ?`,
             )
-            .run(until, status, contentType ?? null, body, owner),
+            .run(until, status, contentType ?? null, contentEncoding ?? null, body, owner),
         );
         return changed?.changes === 1;
       },
@@ -147,14 +151,20 @@ class Slots implements IdempotencyService {
   }
 
   #sweep(): void {
-    this.#write("old idempotency slots could not be forgotten; it is tried again", (db) =>
-      db
-        .prepare(
-          `DELETE FROM idempotency_slots WHERE rowid IN
+    this.#sweepAgain?.[Symbol.dispose]();
+    this.#sweepAgain = undefined;
+    const swept = this.#write(
+      "old idempotency slots could not be forgotten; it is tried again",
+      (db) =>
+        db
+          .prepare(
+            `DELETE FROM idempotency_slots WHERE rowid IN
              (SELECT rowid FROM idempotency_slots WHERE until <= ? LIMIT ?)`,
-        )
-        .run(this.#clock.now(), sweepRows),
+          )
+          .run(this.#clock.now(), sweepRows),
     );
+    if (swept?.changes !== sweepRows) return;
+    this.#sweepAgain = this.#clock.after(sweepAgainMs, () => this.#sweep());
   }
 
   /** Runs `work` in a transaction; undefined, and a line in the log, when the store cannot be written. */
@@ -181,11 +191,14 @@ function findSlot(
   const status = optionalNumber(row, "status");
   if (status === undefined) return inFlight;
   if (text(row, "fingerprint") !== fingerprint) return mismatch;
-  const contentType = optionalText(row, "content_type");
-  return { kind: "replay", response: { status, contentType, body: blob(row, "body") } };
+  const response = {
+    status,
+    contentType: optionalText(row, "content_type"),
+    contentEncoding: optionalText(row, "content_encoding"),
+    body: blob(row, "body"),
+  };
+  return { kind: "replay", response };
 }
-
-const columns = "(api_key_id, key, fingerprint, owner, until, status, content_type, body)";
 
 function putInFlight(
   db: DatabaseSync,
@@ -194,19 +207,31 @@ function putInFlight(
   until: number,
 ): void {
   db.prepare(
-    `INSERT OR REPLACE INTO idempotency_slots ${columns} VALUES (?, ?, ?, ?, ?, NULL, NULL, NULL)`,
+    `INSERT OR REPLACE INTO idempotency_slots (api_key_id, key, fingerprint, owner, until)
+     VALUES (?, ?, ?, ?, ?)`,
   ).run(apiKeyId, key, fingerprint, owner, until);
 }
 
 function putResponse(
   db: DatabaseSync,
   { apiKeyId, key, fingerprint }: IdempotentRequest,
-  { status, contentType, body }: StoredResponse,
+  { status, contentType, contentEncoding, body }: StoredResponse,
   until: number,
 ): void {
   db.prepare(
-    `INSERT OR REPLACE INTO idempotency_slots ${columns} VALUES (?, ?, ?, NULL, ?, ?, ?, ?)`,
-  ).run(apiKeyId, key, fingerprint, until, status, contentType ?? null, body);
+    `INSERT OR REPLACE INTO idempotency_slots
+       (api_key_id, key, fingerprint, until, status, content_type, content_encoding, body)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+  ).run(
+    apiKeyId,
+    key,
+    fingerprint,
+    until,
+    status,
+    contentType ?? null,
+    contentEncoding ?? null,
+    body,
+  );
 }
 
 function forget(db: DatabaseSync, { apiKeyId, key }: IdempotentRequest): void {

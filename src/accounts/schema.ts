@@ -98,6 +98,7 @@ const migrations: readonly string[] = [
     until INTEGER NOT NULL,
     status INTEGER,
     content_type TEXT,
+    content_encoding TEXT,
     body BLOB,
     PRIMARY KEY (api_key_id, key),
     CHECK ((owner IS NULL) = (status IS NOT NULL)),

@@ -13,6 +13,8 @@ export interface IdempotentRequest {
 export interface StoredResponse {
   readonly status: number;
   readonly contentType: string | undefined;
+  /** Of the body as it is kept. */
+  readonly contentEncoding: string | undefined;
   readonly body: Uint8Array;
 }
 

@@ -21,6 +21,7 @@ const another: IdempotentRequest = { ...request, fingerprint: "b".repeat(64) };
 const response: StoredResponse = {
   status: 201,
   contentType: "text/plain",
+  contentEncoding: "br",
   body: Uint8Array.of(0, 255, 10),
 };
 const replay = { kind: "replay", response };
@@ -105,9 +106,33 @@ test("a stored response is replayed by every replica for 24 hours, to the byte, 
   assert.equal(slots(db), 0);
 });
 
+test("more old slots than one write forgets are gone soon after", (t) => {
+  const { one, other, clock, db } = serve(t);
+  other.idempotency.close();
+  one.write((writer) =>
+    transaction(writer, () => {
+      for (let n = 0; n < 450; n++) {
+        one.idempotency.once({ ...request, key: `gateway_${n}` }, () => response);
+      }
+    }),
+  );
+  taken(one.idempotency.take(request));
+  clock.jump(day - lease);
+  clock.advance(lease);
+  assert.equal(slots(db), 251);
+  clock.advance(500);
+  assert.equal(slots(db), 1);
+  assert.deepEqual(one.lines, []);
+});
+
 test("a response without content type and without body is replayed as such", (t) => {
   const { one } = serve(t);
-  const empty = { status: 204, contentType: undefined, body: new Uint8Array() };
+  const empty = {
+    status: 204,
+    contentType: undefined,
+    contentEncoding: undefined,
+    body: new Uint8Array(),
+  };
   taken(one.idempotency.take(request)).store(empty);
   assert.deepEqual(one.idempotency.take(request), { kind: "replay", response: empty });
 });

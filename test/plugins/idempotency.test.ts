@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { join } from "node:path";
 import { test } from "node:test";
+import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import idempotency from "../../plugins/idempotency/index.ts";
 import { readUsage } from "../../src/metering/read-usage.ts";
@@ -177,6 +178,18 @@ test("an upstream's streamed answer is kept, and replayed with its status, type 
   );
   assert.equal(headers.get("x-upstream"), null);
   assert.deepEqual(shop.received, ["a"]);
+});
+
+test("a compressed answer is replayed as what it is", async () => {
+  await using shop = await open();
+  const text = "all of it ".repeat(100);
+  shop.script.push((_, res) => {
+    res.writeHead(200, { "content-type": "text/plain", "content-encoding": "gzip" });
+    res.end(gzipSync(text));
+  });
+  assert.equal(await (await shop.send("/free")).text(), text);
+  const again = await shop.send("/free");
+  assert.deepEqual([await again.text(), replayed(again)], [text, true]);
 });
 
 test("while the first request is on its way, others are a conflict, even after its lease", async () => {
