@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { APICallError, generateText, streamText, type LanguageModel } from "ai";
+import { APICallError, generateText, jsonSchema, streamText, tool, type LanguageModel } from "ai";
 import { failing, streamed } from "../inference/scripts.ts";
 import { tokenMilli } from "../plugins/chat-gateway.ts";
 import { startJudged, type Judged } from "./chat-clients.ts";
@@ -49,6 +49,22 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
     const usage = await result.usage;
     assert.deepEqual([usage.inputTokens, usage.outputTokens], [5, 4]);
     assert.equal((usage.raw as RawUsage | undefined)?.usedCUMilli, 9 * tokenMilli);
+  });
+
+  it("offers tools, which are ignored", async () => {
+    const { text, toolCalls } = await generateText({
+      model: modelOf(judged.key),
+      prompt,
+      maxRetries: 0,
+      tools: { f: tool({ inputSchema: jsonSchema({ type: "object", properties: {} }) }) },
+      toolChoice: "auto",
+      temperature: 0,
+      seed: 1,
+    });
+    assert.equal(text, "Hello world");
+    assert.deepEqual(toolCalls, []);
+    const { body } = judged.worker.received.at(-1) ?? { body: {} };
+    assert.deepEqual(Object.keys(body), ["model", "messages", "stream", "chat_template_kwargs"]);
   });
 
   it("stops a stream: the worker's request ends, what came is charged", async () => {
@@ -100,6 +116,9 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
       [429, true],
       [404, false],
     ]);
+    judged.worker.script(failing(400));
+    const wrong = await failed(modelOf(judged.key));
+    assert.deepEqual([wrong.statusCode, wrong.isRetryable], [400, false]);
     judged.worker.script(failing(500));
     const { statusCode, isRetryable, message } = await failed(modelOf(judged.key));
     assert.deepEqual([statusCode, isRetryable], [503, true]);

@@ -16,6 +16,12 @@ function modelOf(apiKey: string, model = "Test/Model-1"): ChatOpenAI {
   return new ChatOpenAI({ model, apiKey, maxRetries: 0, configuration: { baseURL } });
 }
 
+interface Thrown {
+  readonly constructor: { readonly name: string };
+  readonly status?: number;
+  readonly lc_error_code?: string;
+}
+
 describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
   it("reads an answer in one piece and its usage", async () => {
     const answer = await modelOf(judged.key).invoke("Hi");
@@ -65,21 +71,32 @@ describe("LangChain's ChatOpenAI", { timeout: 20_000 }, () => {
     assert.equal(charge.outputTokens, 1);
   });
 
-  it("throws the client's error of each status", async () => {
-    const statusOf = async (model: ChatOpenAI): Promise<unknown> => {
+  it("throws the client's exception for every refusal, with LangChain's code where it has one", async () => {
+    const thrownBy = async (model: ChatOpenAI): Promise<unknown[]> => {
       try {
         await model.invoke("Hi");
       } catch (error) {
-        return (error as { status?: unknown }).status;
+        // Of whatever class: these are what callers look at.
+        const { constructor, status, lc_error_code: code } = error as Thrown;
+        return [constructor.name, status, code];
       }
-      return "answered";
+      return ["answered"];
     };
-    assert.equal(await statusOf(modelOf(judged.unknownKey)), 401);
-    assert.equal(await statusOf(modelOf(judged.forbiddenKey)), 403);
-    assert.equal(await statusOf(modelOf(judged.poorKey)), 429);
-    assert.equal(await statusOf(modelOf(judged.key, "No/Model-1")), 404);
-    judged.worker.script(failing(500));
-    assert.equal(await statusOf(modelOf(judged.key)), 503);
+    const { key, worker } = judged;
+    const auth = await thrownBy(modelOf(judged.unknownKey));
+    assert.deepEqual(auth, ["AuthenticationError", 401, "MODEL_AUTHENTICATION"]);
+    const forbidden = await thrownBy(modelOf(judged.forbiddenKey));
+    assert.deepEqual(forbidden, ["PermissionDeniedError", 403, undefined]);
+    const poor = await thrownBy(modelOf(judged.poorKey));
+    assert.deepEqual(poor, ["RateLimitError", 429, "MODEL_RATE_LIMIT"]);
+    const missing = await thrownBy(modelOf(key, "No/Model-1"));
+    assert.deepEqual(missing, ["NotFoundError", 404, "MODEL_NOT_FOUND"]);
+    worker.script(failing(400));
+    const wrong = await thrownBy(modelOf(key));
+    assert.deepEqual(wrong, ["BadRequestError", 400, undefined]);
+    worker.script(failing(500));
+    const failed = await thrownBy(modelOf(key));
+    assert.deepEqual(failed, ["InternalServerError", 503, undefined]);
   });
 
   it("throws in the middle of a stream that breaks", async () => {
