@@ -13,9 +13,9 @@ import {
   type ToolOutcome,
   type Tools,
 } from "../tool.ts";
-import { createConfirmations, withToken, type Confirmations } from "./confirmation.ts";
+import { createConfirmations, withToken } from "./confirmation.ts";
 import { toolMetrics, type ToolMetrics } from "./metrics.ts";
-import { ToolRun } from "./run.ts";
+import { ToolRun, type RunParts } from "./run.ts";
 import { createSchemaCompiler, type InputCheck } from "./schema.ts";
 
 /** What the catalogue works with. */
@@ -74,14 +74,12 @@ class LiveCatalogue implements Catalogue, NestingTools {
   readonly #tools = new Map<string, CataloguedTool>();
   readonly #compile = createSchemaCompiler();
   readonly #metrics: Metrics;
-  readonly #parts: CatalogueParts & {
-    readonly tools: NestingTools;
-    readonly confirmations: Confirmations;
-  };
+  readonly #parts: RunParts;
 
   constructor(parts: CatalogueParts) {
     this.#metrics = parts.metrics;
-    this.#parts = { ...parts, tools: this, confirmations: createConfirmations(parts) };
+    const { clock, log } = parts;
+    this.#parts = { clock, log, tools: this, confirmations: createConfirmations(parts) };
   }
 
   add(tools: readonly Tool<never>[]): string[] {
