@@ -1,7 +1,7 @@
 /** Documentation search: the tool `docs_search` over Sluice's own docs and the operator's, which can also be read. */
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import { defineTools, type Resource, type Tool } from "sluice-gateway/plugin";
+import { defineTools, type Prompt, type Resource, type Tool } from "sluice-gateway/plugin";
 import { folderProblems, type Sources } from "./folders.ts";
 import { loadLibrary, makeLibrary, type LibraryPage } from "./library.ts";
 import { search, type SearchIndex } from "./search-index.ts";
@@ -82,9 +82,28 @@ export default defineTools<DocsSearchOptions>({
     const { pages } = library;
     const paragraphs = library.index.paragraphs.length;
     host.log.info({ pages: pages.length, paragraphs }, "documentation indexed");
-    return { tools: [docsSearch(library.index)], resources: pages.map(resource) };
+    const resources = pages.map(resource);
+    return { tools: [docsSearch(library.index)], resources, prompts: [answerFromDocs] };
   },
 });
+
+const answerFromDocs: Prompt = {
+  name: "docs_answer",
+  title: "Answer from the documentation",
+  description: "Answers a question from the documentation, with its sources.",
+  arguments: [{ name: "question", description: "What you want to know.", required: true }],
+  capability: "docs:read",
+  get({ question = "" }) {
+    const text = [
+      "Answer the question below from the documentation alone. Search it with docs_search, in its own words and in others,",
+      "and read the pages that the results link to where a paragraph is not enough. Name the url of what you rely on; where",
+      "the documentation does not say it, say so.",
+      "",
+      question,
+    ].join("\n");
+    return { ok: true, messages: [{ role: "user", content: { type: "text", text } }] };
+  },
+};
 
 /** gateway.md, "Tools"; the shape of a hit: decisions.md section 6. */
 function docsSearch(index: SearchIndex): Tool<DocsSearchInput> {

@@ -8,6 +8,7 @@ import { blockTools } from "./block-tools.ts";
 import { chainTools } from "./chain-tools.ts";
 import { methodTools } from "./method-tools.ts";
 import type { Chain } from "./node.ts";
+import { prompts } from "./prompts.ts";
 import { storageTools } from "./storage-tools.ts";
 import { submitTool } from "./submit-tool.ts";
 
@@ -52,6 +53,6 @@ export default defineTools<Options>({
       accountTool(chain),
       ...methodTools(chain),
     ];
-    return { tools: write ? [...tools, submitTool(chain)] : tools };
+    return { tools: write ? [...tools, submitTool(chain)] : tools, prompts: prompts(chain) };
   },
 });

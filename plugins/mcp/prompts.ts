@@ -36,7 +36,9 @@ export async function getPrompt(
 /** The failure of a prompt that asks nothing. */
 export function promptFailure(got: Extract<Got, { readonly ok: false }>): RpcFailure {
   if ("failure" in got) return got.failure;
-  return { code: codes.internal, message: got.message, data: { errorCode: got.code } };
+  const { code: errorCode, message } = got;
+  const code = errorCode === "GATEWAY_INVALID_PARAMS" ? codes.invalidParams : codes.internal;
+  return { code, message, data: { errorCode } };
 }
 
 export function promptMembers(got: Extract<PromptResult, { readonly ok: true }>): string {

@@ -5,7 +5,7 @@ import type { UpstreamConfig } from "../../src/config/config.ts";
 import { openLedger } from "../../src/ledger/ledger.ts";
 import type { NodeFailure, NodePool, NodeRequest } from "../../src/ledger/node.ts";
 import { createMetrics } from "../../src/metrics.ts";
-import type { DecodedJson, Decoder, DecodeFailure, ToolOutcome } from "../../src/plugin.ts";
+import type { DecodedJson, Decoder, DecodeFailure, Prompt, ToolOutcome } from "../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { createCatalogue, type Catalogue } from "../../src/tools/catalogue.ts";
 import { upstreamConfig } from "../ledger/fixture.ts";
@@ -91,6 +91,7 @@ function scriptedDecoder(script: DecoderScript, asked: string[]): Decoder {
 
 export interface ScriptedTools {
   readonly catalogue: Catalogue;
+  readonly prompts: readonly Prompt[];
   /** What the node was asked, as `method params`, in order. */
   readonly asked: readonly string[];
   /** Whether each of those might have been sent again. */
@@ -115,10 +116,10 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   const pool = new ScriptedPool(node);
   const decoding: string[] = [];
   const decoder = scriptedDecoder(script.decoder ?? {}, decoding);
-  const host = fakeHost({ clock, metrics, decoder: () => decoder });
-  const { log, seal } = host;
+  const { log, seal } = fakeHost();
   const ledger = openLedger({ upstream: upstreamConfig(upstream), pool, metrics, clock, log });
-  const { tools } = await ledgerTools.start(options, { ...host, ledger: () => ledger });
+  const host = fakeHost({ clock, metrics, decoder: () => decoder, ledger: () => ledger });
+  const { tools, prompts = [] } = await ledgerTools.start(options, host);
   const claimed = new Set<string>();
   const claims = {
     claim: (id: string) => !claimed.has(id) && claimed.add(id).has(id),
@@ -128,6 +129,7 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   assert.deepEqual(catalogue.add(tools), []);
   return {
     catalogue,
+    prompts,
     asked: pool.asked,
     retried: pool.retried,
     decoding,

@@ -73,7 +73,7 @@ test("a tool that must ask is a failed result for a client that cannot be asked"
   const plain = await ask(gateway, { body: { tool: asker } });
   assert.equal(plain.json.isError, true);
   const prompt = await legacy("prompts/get", { name: "test_input_required_result_prompt" });
-  assert.equal(prompt.json.error.code, -32603);
+  assert.equal(prompt.json.error.code, -32602);
 });
 
 test("a question that the client did not say it can answer is 400, -32021, naming what it lacks", async () => {

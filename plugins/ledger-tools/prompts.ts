@@ -1,0 +1,70 @@
+/** Prompts that people pick in their client: questions about the chain that take more than one of the tools. */
+import { toolFailure, type Prompt, type PromptResult } from "sluice-gateway/plugin";
+import { capability } from "./manner.ts";
+import type { Chain } from "./node.ts";
+
+const badBlock = toolFailure(
+  "GATEWAY_INVALID_PARAMS",
+  "block: neither a height nor 0x and 64 hex digits",
+);
+const badAddress = toolFailure(
+  "GATEWAY_INVALID_PARAMS",
+  "address: not an SS58 address, or its checksum is wrong",
+);
+
+export function prompts({ decoder }: Chain): readonly Prompt[] {
+  return [
+    {
+      name: "ledger_explainBlock",
+      title: "Explain a block",
+      description: "What happened in a block, in words.",
+      arguments: [
+        { name: "block", description: "Height, or 0x and 64 hex digits.", required: true },
+      ],
+      capability,
+      get: ({ block = "" }) => explainBlock(block.trim()),
+    },
+    {
+      name: "ledger_explainAccount",
+      title: "Explain an account",
+      description: "What an account holds, and what holds it in place.",
+      arguments: [{ name: "address", description: "SS58 address.", required: true }],
+      capability,
+      get({ address = "" }) {
+        const given = address.trim();
+        return decoder.accountId(given) === undefined ? badAddress : explainAccount(given);
+      },
+    },
+  ];
+}
+
+const units =
+  "Balances are in the token's smallest unit; ledger_getChainStats names its decimals and symbol.";
+const honesty = "Say what the tools did not tell you instead of guessing at it.";
+
+function explainBlock(block: string): PromptResult {
+  const isHeight = /^\d{1,10}$/.test(block);
+  if (!isHeight && !/^0x[0-9a-f]{64}$/i.test(block)) return badBlock;
+  const input = isHeight ? { height: Number(block) } : { hash: block };
+  return asked(
+    `Explain what happened in block ${block}. Read it with ledger_getBlockDecoded ${JSON.stringify(input)}.`,
+    "For each signed extrinsic tell what was called and, from the events of its phase, whether it succeeded and what it moved.",
+    "Sum up the rest in a sentence. args and data are SCALE-encoded bytes of the runtime's own types.",
+    units,
+    honesty,
+  );
+}
+
+function explainAccount(address: string): PromptResult {
+  return asked(
+    `Explain the account ${address}. Read it with ledger_getAccount.`,
+    "Tell how much is free, reserved and frozen, how much of it can be spent, how many transactions it has sent (nonce), and what refers to it (consumers, providers, sufficients).",
+    units,
+    honesty,
+  );
+}
+
+function asked(...sentences: readonly string[]): PromptResult {
+  const content = { type: "text", text: sentences.join("\n") };
+  return { ok: true, messages: [{ role: "user", content }] };
+}
