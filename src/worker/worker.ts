@@ -65,8 +65,14 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
   const id = `worker-${randomBytes(6).toString("hex")}`;
   const isServed = (model: string): boolean => (upstream.find(model)?.activeWorkers ?? 0) > 0;
   let advertised = options.advertise;
+  const { host, port, token } = options;
   const server = await listenForSessions({
-    ...options,
+    host,
+    port,
+    token,
+    clock,
+    log,
+    coefficient,
     identity,
     find: (model) => upstream.find(model),
     status: (state) =>
@@ -78,7 +84,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
   const { authority } = server;
   const address = `ws://${authority}${streamPath}`;
   // Nobody reaches a wildcard by its name.
-  if (!isWildcard(options.host)) advertised ??= address;
+  if (!isWildcard(host)) advertised ??= address;
   const rest = stack.move();
   return {
     url: address,
