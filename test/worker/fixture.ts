@@ -68,7 +68,7 @@ export async function startTestWorker(
 }
 
 /** The demo model, a token every millisecond. */
-async function startModel(t: TestContext): Promise<string> {
+export async function startModel(t: TestContext): Promise<string> {
   const model = await startDemoModel({ tokenMs: 1 });
   t.after(() => model.close());
   return model.url;

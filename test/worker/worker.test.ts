@@ -2,12 +2,15 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { describe, test } from "node:test";
+import { isFault } from "../../src/confidential/fault.ts";
+import { readAnswer } from "../../src/confidential/handshake.ts";
 import { nodeSuite } from "../../src/confidential/node-crypto.ts";
 import { sessionReportData } from "../../src/confidential/statement.ts";
+import { readTextFrame } from "../../src/confidential/text-frames.ts";
 import { verifyEvidence } from "../../src/confidential/verify/verify.ts";
 import { readStatus } from "../../src/inference/status.ts";
 import { ending, prepare } from "../confidential/enclave/client.ts";
-import { sound, touched } from "../confidential/session.ts";
+import { codeOf, sound, touched } from "../confidential/session.ts";
 import {
   chunk,
   connectTo,
@@ -127,7 +130,21 @@ describe("a worker", () => {
 });
 
 describe("what a worker's line does not forgive", () => {
-  test("tampering, replay, reordering, and a hello that was written anew", async (t) => {
+  test("a hello that was written anew on its way: its client sees it", async (t) => {
+    const worker = await startTestWorker(t);
+    const wire = await openSocket(t, worker.url);
+    const { bytes } = await prepare();
+    wire.text(Buffer.from(JSON.stringify(JSON.parse(Buffer.from(bytes).toString()), null, 1)));
+    const event = await wire.next();
+    assert.ok(event.kind === "text");
+    const frame = readTextFrame(Buffer.from(event.text));
+    assert.ok(!isFault(frame) && frame.kind === "attestation");
+    const expected = { net: "confidential-alpha", role: "worker", now: Date.now() / 1000 } as const;
+    const read = await readAnswer(nodeSuite, bytes, frame.core, frame.sig, expected);
+    assert.equal(codeOf(read), "ATTESTATION_UNAVAILABLE");
+  });
+
+  test("tampering, replay, reordering", async (t) => {
     const worker = await startTestWorker(t);
     const long = { ...params, messages: [{ role: "user", content: "x".repeat(80_000) }] };
     const cases: readonly [
