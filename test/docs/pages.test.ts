@@ -83,6 +83,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   audit: async () => (await import("../../src/commands/audit.ts")).audit,
   usage: async () => (await import("../../src/commands/usage.ts")).usage,
   verify: async () => (await import("../../src/commands/verify.ts")).verify,
+  worker: async () => (await import("../../src/commands/worker.ts")).worker,
   docs: async () => (await import("../../src/commands/docs.ts")).docs,
 };
 
