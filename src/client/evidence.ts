@@ -37,8 +37,7 @@ async function findEvidence(
   signal: AbortSignal,
 ): Promise<unknown> {
   const known = memory.evidence.get(digest);
-  // Without a key there is no use in asking.
-  if (known !== undefined || headers === undefined) return known;
+  if (known !== undefined) return known;
   const url = `${base}/v1/confidential/evidence/${digest.slice("sha256:".length)}`;
-  return fetchJson(url, maxTextBytes, { signal, headers });
+  return fetchJson(url, maxTextBytes, { signal, ...(headers && { headers }) });
 }

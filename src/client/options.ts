@@ -78,7 +78,7 @@ export interface Settings {
   credential(): Promise<Credential>;
   /** Whether `credential` can be asked for another connection. */
   readonly isReusable: boolean;
-  /** For HTTP beside the stream; a ticket is good for the stream alone. */
+  /** For HTTP beside the stream, of a server; a ticket is good for the stream alone. */
   readonly headers: Record<string, string> | undefined;
 }
 
@@ -161,7 +161,12 @@ function readCredential(
   if (dangerouslyAllowBrowser !== true) {
     throw new TypeError("an API key in a browser is open to all who use it: use tickets");
   }
-  return { credential: () => Promise.resolve(inProtocol(key)), isReusable: true, headers };
+  // To another origin they would have to be asked for first, and need not be sent.
+  return {
+    credential: () => Promise.resolve(inProtocol(key)),
+    isReusable: true,
+    headers: undefined,
+  };
 }
 
 /** Where a browser can put it, whose WebSocket sends no headers. The server never answers with it. */

@@ -32,11 +32,13 @@ export async function readSessionPolicy(
 }
 
 async function readNetworkPolicy(
-  { base, network: name, memory, clock }: Settings,
+  { base, network: name, memory, clock, headers }: Settings,
   key: NonNullable<Settings["policyKey"]>,
   signal: AbortSignal,
 ): Promise<NetworkPolicy | string> {
-  const document = await fetchJson(base + policyPath, maxDocumentBytes, { signal });
+  // Anybody may have it; but a key has a rate of its own, and an address shares one.
+  const request = { signal, ...(headers && { headers }) };
+  const document = await fetchJson(base + policyPath, maxDocumentBytes, request);
   if (document === undefined) return "it cannot be fetched";
   const gateway = `${base} ${toBase64Url(key)}`;
   const lowestSerial = await memory.serials.highest(gateway);

@@ -62,7 +62,9 @@ describe("a client that pins the policy key", () => {
     const session = await connect(pinned(gateway));
     assert.equal(session.termination, "worker");
     assert.deepEqual(session.checks[0], { name: "policy", result: "pass" });
-    assert.deepEqual(gateway.requests, ["GET /.well-known/confidential-policy.json -"]);
+    assert.deepEqual(gateway.requests, [
+      "GET /.well-known/confidential-policy.json Bearer gateway_dev_key",
+    ]);
     await session.close();
   });
 
