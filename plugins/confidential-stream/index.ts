@@ -27,7 +27,8 @@ declare module "sluice-gateway/plugin" {
 
 interface Options {
   readonly origins?: readonly string[];
-  readonly evidence?: { readonly kind: EvidenceSource };
+  /** Without a kind, which an environment variable may leave out, it is not there. */
+  readonly evidence?: { readonly kind?: EvidenceSource };
 }
 
 /** confidential-stream.md section 1.1. */
@@ -52,7 +53,6 @@ export default defineSurface<Options>({
           "Who attests this gateway, for networks whose workers have no enclave: then it ends the encryption itself.",
         type: "object",
         properties: { kind: { enum: ["auto", "tdx", "sev-snp", "dstack", "simulated"] } },
-        required: ["kind"],
         additionalProperties: false,
       },
     },

@@ -17,7 +17,8 @@ const priceMilli = 100;
 
 export interface PlatformToolsOptions {
   readonly evidence?: {
-    readonly kind: EvidenceSource;
+    /** Not written where an environment variable leaves it out: then nobody attests. */
+    readonly kind?: EvidenceSource;
     readonly binding: Quote["binding"];
   };
 }
@@ -45,17 +46,16 @@ export default defineTools<PlatformToolsOptions>({
               "hashed: quotes carry a hash of the bytes asked for. Needed where the same TD also has an RA-TLS identity, whose quotes could else be asked for here.",
           },
         },
-        required: ["kind"],
         additionalProperties: false,
       },
     },
     additionalProperties: false,
   },
   start({ evidence }, host) {
-    const attestation = evidence && {
-      evidence: host.evidence(evidence.kind),
-      binding: evidence.binding,
-    };
+    const attestation =
+      evidence?.kind === undefined
+        ? undefined
+        : { evidence: host.evidence(evidence.kind), binding: evidence.binding };
     return { tools: [listModels(host.networks), getAttestationQuote(attestation)] };
   },
 });

@@ -1,4 +1,5 @@
 /** The service `host.networks` of one generation: its networks by name, in the order of pipeline.yaml. */
+import type { PlainNetwork } from "../confidential/relay/own-enclaves.ts";
 import type { StreamNetwork } from "../confidential/relay/service.ts";
 import type {
   ChangedBy,
@@ -20,7 +21,8 @@ export interface WorkerStatus {
 }
 
 /** One network that is open: what `Network` is, and what stands in for it where nothing is asked. */
-export interface OpenNetwork extends StreamNetwork {
+export interface OpenNetwork extends StreamNetwork, PlainNetwork {
+  readonly name: string;
   /** By id, in a stable order. */
   readonly models: ReadonlyMap<string, Offer & { readonly entry: ModelEntry }>;
   /** What it would list with these overrides, by id, in the place of those that are stored. */

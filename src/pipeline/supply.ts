@@ -8,6 +8,7 @@ import type {
   Confidential,
   Decoder,
   DocumentedRoute,
+  EvidenceSource,
   ForwardOptions,
   Forwarder,
   Host,
@@ -101,9 +102,7 @@ export class Supply {
       },
       tickets: this.#services.tickets,
       evidence: (source) => {
-        if (source === "simulated" && !this.#config.simulatedAllowed) {
-          throw new Error(simulatedRefusal);
-        }
+        this.#refuseSimulated(source);
         return evidence.evidence(source);
       },
       version,
@@ -177,8 +176,20 @@ export class Supply {
     if (this.#confidential !== undefined) return this.#confidential;
     this.#openNetworks();
     const { networks } = this.#config;
-    this.#confidential = this.#services.openConfidential(this.networksInUse, networks);
+    const opened = this.#services.openConfidential(this.networksInUse, networks);
+    this.#confidential = {
+      ...opened,
+      stream: (options) => {
+        this.#refuseSimulated(options.evidence);
+        return opened.stream(options);
+      },
+    };
     return this.#confidential;
+  }
+
+  #refuseSimulated(source: EvidenceSource | undefined): void {
+    if (source !== "simulated" || this.#config.simulatedAllowed) return;
+    throw new Error(simulatedRefusal);
   }
 
   #settings(upstream: string): string {

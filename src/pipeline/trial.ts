@@ -95,6 +95,9 @@ function inertServices(): Services {
       name,
       termination: kind === "enclave" ? "worker" : "gateway",
       openStream: () => Promise.resolve(noEnclave),
+      price: () => {
+        throw new Error("a trial costs nothing");
+      },
       models: new Map(),
       entriesWith: () => [],
       read: false,

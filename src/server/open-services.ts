@@ -7,10 +7,7 @@ import { createTickets } from "../accounts/tickets.ts";
 import { createWorkspaces } from "../accounts/workspaces-service.ts";
 import { openComputePool } from "../compute/pool.ts";
 import { createEvidenceService } from "../confidential/evidence/evidence-service.ts";
-import { noOwnEnclaves } from "../confidential/relay/own-enclaves.ts";
-import { createPolicy, policySigner } from "../confidential/relay/policy.ts";
 import { Receipts } from "../confidential/relay/receipts.ts";
-import { createConfidential } from "../confidential/relay/service.ts";
 import type { Config } from "../config/config.ts";
 import { createEnclaveRecords } from "../inference/enclave/transport.ts";
 import { Network } from "../inference/network.ts";
@@ -25,6 +22,7 @@ import type { Clock, Log, Workspace } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import { createSeal, keptSecret } from "../store/seal.ts";
+import { confidentialOpener } from "./open-confidential.ts";
 
 export interface OpenServices extends Services {
   readonly metrics: RenderedMetrics;
@@ -66,7 +64,7 @@ export async function openServices(
   const enclaves = createEnclaveRecords();
   const deploymentSecret = secret ?? keptSecret(dataDir);
   const seal = createSeal(deploymentSecret);
-  const signer = policySigner(deploymentSecret);
+  const evidence = createEvidenceService({ clock, log, simulatedAllowed });
   const receiptsPool = openComputePool({ clock, metrics, threads: 1 });
   stack.defer(() => receiptsPool.close());
   const receipts = new Receipts(dataDir, clock, receiptsPool);
@@ -80,7 +78,7 @@ export async function openServices(
     idempotency,
     meter,
     claims,
-    evidence: createEvidenceService({ clock, log, simulatedAllowed }),
+    evidence,
     seal,
     openLedger(upstream) {
       const shared = { upstream, clock, log, metrics };
@@ -89,17 +87,15 @@ export async function openServices(
     openNetwork: (network) => new Network(network, { clock, log, metrics, overrides, enclaves }),
     storeOverrides: overridesStore(accounts, clock, log),
     tickets: createTickets({ seal, claims, accounts, clock }),
-    openConfidential: (networks, configured) =>
-      createConfidential({
-        clock,
-        log,
-        metrics,
-        ...enclaves,
-        receipts,
-        networks,
-        openOwn: () => noOwnEnclaves,
-        policy: createPolicy(configured, signer, clock),
-      }),
+    openConfidential: confidentialOpener({
+      clock,
+      log,
+      metrics,
+      ...enclaves,
+      receipts,
+      evidence,
+      secret: deploymentSecret,
+    }),
     openDecoder: (ledger) => createDecoder({ ledger, compute, clock }),
   };
 }

@@ -121,10 +121,10 @@ describe("how a session ends", () => {
       { keyset: (one) => ({ ...one, notAfter: one.notAfter + 3600 }) },
     ],
     ["a quote for something else", { reportData: (bytes) => flipped(bytes, 20) }],
-    ["evidence without collateral", { evidence: (shown) => ({ ...shown, collateral: {} }) }],
+    ["evidence without collateral", { evidence: (evidence) => ({ ...evidence, collateral: {} }) }],
     [
       "evidence that calls itself hardware",
-      { evidence: (shown) => ({ ...shown, tee_type: "tdx", simulated: undefined }) },
+      { evidence: (evidence) => ({ ...evidence, tee_type: "tdx", simulated: undefined }) },
     ],
   ];
   for (const [what, script] of shown) {
@@ -206,12 +206,12 @@ describe("how a session ends", () => {
 
   it("a report that never comes: the answer is not charged, the session ends", async () => {
     stream.worker.script = { reportFrame: () => "garbage" };
-    const before = (await stream.charges()).length;
+    const charged = (await stream.charges()).length;
     using session = await stream.open();
     session.ask();
     for (let index = 0; index < 3; index++) sound(session.channel.open(await session.nextBinary()));
     assert.deepEqual(await refusal(session), ["error", "UPSTREAM_FAILED", 1011]);
-    assert.equal((await stream.charges()).length, before);
+    assert.equal((await stream.charges()).length, charged);
   });
 
   const lost: readonly (readonly [string, Script["frame"]])[] = [
@@ -236,19 +236,19 @@ describe("how a session ends", () => {
   it("a worker that is cut off in the middle: one error frame, nothing charged", async () => {
     const held = gate();
     stream.worker.script = { pace: held.pass };
-    const before = (await stream.charges()).length;
+    const charged = (await stream.charges()).length;
     using session = await stream.open();
     session.ask();
     await until(() => stream.worker.requests.length > 0);
     stream.worker.cut();
     assert.deepEqual(await refusal(session), ["error", "UPSTREAM_FAILED", 1011]);
-    assert.equal((await stream.charges()).length, before);
+    assert.equal((await stream.charges()).length, charged);
   });
 
   it("a client that leaves is charged for what the worker then reports", async () => {
     const held = gate();
     stream.worker.script = { pace: held.pass };
-    const before = (await stream.charges()).length;
+    const charged = (await stream.charges()).length;
     const asked = stream.worker.requests.length;
     const session = await stream.open();
     session.ask();
@@ -256,7 +256,7 @@ describe("how a session ends", () => {
     session.socket.terminate();
     await until(() => stream.worker.texts.some((text) => text.includes('"cancel"')));
     held.open();
-    await until(async () => (await stream.charges()).length > before);
+    await until(async () => (await stream.charges()).length > charged);
     assert.equal((await stream.charges()).at(-1)?.usedCuMilli, 7 * tokenMilli);
   });
 

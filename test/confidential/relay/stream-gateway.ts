@@ -8,6 +8,8 @@ import {
 } from "../../../src/testing/gateway.ts";
 import { join } from "node:path";
 import type { Hello } from "../../../src/confidential/hello.ts";
+import { streamed } from "../../inference/scripts.ts";
+import { startWorker, type Worker } from "../../inference/worker.ts";
 import { startEnclaveWorker, type EnclaveWorker } from "./enclave-worker.ts";
 import { openStream, openWire, type OpenStream, type Wire } from "./stream-client.ts";
 
@@ -18,6 +20,8 @@ export const pageOrigin = "https://app.example";
 export interface StreamGateway extends AsyncDisposable {
   readonly gateway: TestGateway;
   readonly worker: EnclaveWorker;
+  /** Of the network `classic`, with `own`. */
+  readonly plain: Worker;
   readonly url: string;
   wire(key?: string): Promise<Wire>;
   open(over?: Partial<Hello>): Promise<OpenStream>;
@@ -34,6 +38,7 @@ store: { data: "\${DATA_DIR}" }
 rate: "0.25"
 networks:
   alpha: { kind: enclave, url: "\${WORKER_URL}", status: { every: 100ms }, evidence: { kind: simulated, roots: ["\${ROOT}"] } }
+  classic: { kind: openai, url: "\${PLAIN_URL:-}", price_per_token_nano: "12" }
 lists:
   edge: [request-id, { access-log: { file: access.log } }, authenticate, rate-limit]
   inference: [{ use: edge }, { authorize: { require: inference } }, meter]
@@ -42,7 +47,7 @@ routes:
   - path: /v1/confidential/stream
     websocket: true
     run: [{ use: inference }]
-    to: { confidential-stream: { origins: ["${pageOrigin}"] } }
+    to: { confidential-stream: { origins: ["${pageOrigin}"], evidence: { kind: "\${EVIDENCE:-}" } } }
   - path: /v1/confidential/tickets
     methods: [POST]
     run: [{ use: edge }, { authorize: { require: inference } }]
@@ -67,16 +72,20 @@ export async function startStreamGateway(
   options: {
     readonly account?: WantedKey;
     readonly clock?: Clock;
+    /** The gateway is an enclave itself, in front of a model server in the clear. */
+    readonly own?: boolean;
     readonly prepare?: (worker: EnclaveWorker) => void;
   } = {},
 ): Promise<StreamGateway> {
   await using stack = new AsyncDisposableStack();
   const worker = stack.use(await startEnclaveWorker());
   options.prepare?.(worker);
+  const plain = stack.use(await startWorker({ otherwise: streamed() }));
+  const own = { PLAIN_URL: plain.url, EVIDENCE: "simulated" };
   const gateway = stack.use(
     await startTestGateway({
       pipeline,
-      env: { WORKER_URL: worker.url, ROOT: worker.root },
+      env: { WORKER_URL: worker.url, ROOT: worker.root, ...(options.own === true && own) },
       account: { plan: "enterprise", ...options.account },
       ...(options.clock !== undefined && { clock: options.clock }),
     }),
@@ -88,6 +97,7 @@ export async function startStreamGateway(
   return {
     gateway,
     worker,
+    plain,
     url,
     wire,
     open: async (over) => openStream(await wire(), over),

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { chunkOf, eventOf } from "../../inference/sse.ts";
 import { readReport } from "../../../src/confidential/report.ts";
 import { fromBase64Url } from "../../../src/confidential/layout.ts";
 import { model } from "./enclave-worker.ts";
+import { sound } from "./stream-client.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 
 describe("a session through the gateway", () => {
@@ -54,5 +56,41 @@ describe("a session through the gateway", () => {
       choices: [{ message: { content: "Hello world" }, finish_reason: "stop" }],
       usage: { total_tokens: 7, usedCUMilli: 7 * tokenMilli },
     });
+  });
+});
+
+describe("a gateway that ends the encryption itself", () => {
+  let stream: StreamGateway;
+  before(async () => {
+    stream = await startStreamGateway({ own: true });
+  });
+  after(() => stream[Symbol.asyncDispose]());
+
+  it("is an enclave like others, in front of models in the clear", async () => {
+    using session = await stream.open({ network: "classic", termination: "gateway" });
+    session.ask({ model, messages: [{ role: "user", content: "Say hello" }], max_tokens: 20 });
+    const { deltas, final, done } = await session.answer();
+    assert.equal(deltas.map(({ content }) => content).join(""), "Hello world");
+    assert.equal(final["finish_reason"], "stop");
+    assert.equal(done.usage.unverified_reason, "simulated");
+    const tokens = done.usage.total_tokens;
+    assert.equal(done.usedCUMilli, tokens * tokenMilli);
+    const [charge] = await stream.charges();
+    assert.equal(charge?.usedCuMilli, tokens * tokenMilli);
+  });
+
+  it("stops the model when the client cancels, and reports what was made until then", async () => {
+    const holding = stream.plain.hold();
+    using session = await stream.open({ network: "classic", termination: "gateway" });
+    session.ask();
+    const held = await holding;
+    held.begin();
+    await held.push(eventOf(JSON.stringify(chunkOf({ content: "One" }))));
+    const { header } = sound(session.channel.open(await session.nextBinary()));
+    assert.equal(header.type, "chunk");
+    session.socket.send(sound(session.channel.seal("cancel", 1, new Uint8Array())));
+    const { done } = await session.answer();
+    await held.left;
+    assert.equal(done.usage.completion_tokens, 1);
   });
 });
