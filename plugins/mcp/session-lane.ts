@@ -43,12 +43,10 @@ export async function sessionLane(call: Call, body: Params): Promise<Reply | und
   if (isRequest && message.method === "initialize") return initialize(call, message);
   const opened = opening(call, isRequest ? message.id : "null", isRequest);
   if (!opened.ok) return opened.reply;
-  if (message.kind === "response") {
-    call.server.openQuestions.answer(call.principal.key.id, message.id, message.result);
-  }
+  take(call, message);
   if (!isRequest) return accepted;
-  const { revision, session } = opened;
-  const { text, outcome, events } = await answerTo(call, message, frameOf(revision), session);
+  const frame = frameOf(opened.revision);
+  const { text, outcome, events } = await answerTo(call, message, frame, opened);
   if (outcome !== undefined && events?.opened !== true) {
     const refusal = creditRefusal(outcome);
     if (refusal !== undefined) return refusal;
@@ -70,6 +68,7 @@ export async function arrayLane(call: Call, items: readonly unknown[]): Promise<
   const answers: string[] = [];
   for (const [index, item] of items.entries()) {
     const message = messageOf(item, () => idAsSent(call.server.host, call.x.body, index));
+    take(call, message);
     if (message.kind === "invalid") answers.push(errorText("null", invalidRequest));
     if (message.kind !== "request") continue;
     const { text } =
@@ -81,6 +80,12 @@ export async function arrayLane(call: Call, items: readonly unknown[]): Promise<
   if (answers.length === 0) return accepted;
   const body = `[${answers.join(",")}]`;
   return answered(call, body);
+}
+
+/** What the client answers to a question goes to the call that asked. */
+function take({ server, principal }: Call, message: Message): void {
+  if (message.kind !== "response") return;
+  server.openQuestions.answer(principal.key.id, message.id, message.result);
 }
 
 /** Never an error: what is not known is answered with the newest, and the client decides. */
@@ -108,13 +113,13 @@ async function answerTo(
   call: Call,
   { id, method, params: given }: Request,
   frame: ResultFrame,
-  session: Session | undefined,
+  single: { readonly session: Session | undefined } | undefined,
 ): Promise<ToolAnswer> {
   const params = given ?? {};
   if (!isObject(params)) {
     return { text: errorText(id, invalidParams("params must be an object")) };
   }
-  if (method === "tools/call") return callInSession(call, id, params, frame, session);
+  if (method === "tools/call") return callInSession(call, id, params, frame, single);
   const { byMethod } = call.server.lists;
   const list = byMethod.get(method);
   if (list !== undefined) {

@@ -32,21 +32,24 @@ interface SessionCall {
   events: EventStream | undefined;
 }
 
-/** `tool` and `input`, the names of the plain lane, are taken as well. `session`: undefined where nothing may be asked. */
+/**
+ * `tool` and `input`, the names of the plain lane, are taken as well. `single`: undefined for an item of an array, which has no
+ * stream for progress and questions.
+ */
 export async function callInSession(
   call: Call,
   id: string,
   params: Params,
   frame: ResultFrame,
-  session: Session | undefined,
+  single: { readonly session: Session | undefined } | undefined,
 ): Promise<ToolAnswer> {
   const { tool: called, input: given = {}, name: tool = called, arguments: input = given } = params;
   const { _meta: meta } = params;
   if (typeof tool !== "string") {
     return { text: errorText(id, invalidParams("name must be a string")) };
   }
-  const capabilities = takesEvents(call) ? session?.capabilities : undefined;
-  const events = progressStream(call, params);
+  const capabilities = takesEvents(call) ? single?.session?.capabilities : undefined;
+  const events = single && progressStream(call, params);
   const one: SessionCall = { call, tool, input, meta, capabilities, events };
   const outcome = call.server.writes.has(tool) ? await runWrite(one) : await runAsking(one);
   const result = toolResult(outcome, frame, timestamp(call.server));

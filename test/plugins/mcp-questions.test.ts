@@ -233,6 +233,15 @@ for (const revision of ["2025-11-25", "2025-06-18"]) {
   });
 }
 
+test("2025-03-26: the answer may be an item of an array", async () => {
+  const call = await converse("2025-03-26");
+  const { id } = await call.next();
+  const answer = { jsonrpc: "2.0", id, ...accept };
+  const taken = await ask(gateway, { body: [rpc("ping", {}), answer] });
+  assert.deepEqual(taken.json, [{ jsonrpc: "2.0", id: 1, result: {} }]);
+  assert.equal((await call.next()).result._meta.toolName, "write");
+});
+
 const endings: readonly [what: string, answer: object, code: string][] = [
   ["declines", { result: { action: "decline" } }, "GATEWAY_PERMISSION_DENIED"],
   [

@@ -478,6 +478,17 @@ test("without a token, without events in Accept, or with nothing to report the a
   }
 });
 
+test("the items of an array have no stream: no progress, no questions", async () => {
+  const session = await begin("2025-03-26");
+  const headers = { ...both, ...inSession(session) };
+  const answer = await send([counting("t"), echo], { headers });
+  assert.equal(answer.headers["content-type"], "application/json");
+  assert.deepEqual(
+    answer.json.map((one: Parsed) => one.result._meta.toolName),
+    ["counts", "echo"],
+  );
+});
+
 test("a client that leaves cancels nothing in these revisions", async () => {
   const begun = Promise.withResolvers<void>();
   const hanging = seen.hanging;
