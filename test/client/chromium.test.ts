@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { describe, test } from "node:test";
+import { test } from "node:test";
 import type { TestContext } from "node:test";
-import type { Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { connect } from "../../src/client/client.ts";
 import type { ConnectOptions, FinalAnswer, Session } from "../../src/client/client.ts";
 import { writeCore } from "../../src/confidential/keyset.ts";
@@ -22,10 +22,8 @@ import type { FakeGateway, Script } from "./fake-gateway.ts";
 const messages = [{ role: "user", content: "a secret" }];
 const bundle = await bundleClient();
 
-/** A page of an origin of its own that has the client; undefined: no Chromium, and the test is skipped. */
-async function openPage(t: TestContext): Promise<Page | undefined> {
-  const browser = await launchChromium(t);
-  if (browser === undefined) return undefined;
+/** A page of an origin of its own that has the client. */
+async function openPage(t: TestContext, browser: Browser): Promise<Page> {
   const server = createServer((request, response) => {
     const isScript = request.url === "/client.js";
     response.setHeader("content-type", isScript ? "text/javascript" : "text/html");
@@ -100,10 +98,12 @@ function inPage(page: Page, gateway: FakeGateway, changes: object = {}): Promise
   });
 }
 
-describe("the client in Chromium", () => {
-  test("comes to the verdict that Node comes to", async (t) => {
-    const page = await openPage(t);
-    if (page === undefined) return;
+test("the client in Chromium", async (outer) => {
+  const browser = await launchChromium(outer);
+  if (browser === undefined) return;
+
+  await outer.test("comes to the verdict that Node comes to", async (t) => {
+    const page = await openPage(t, browser);
     const gateway = await startFakeGateway(t);
     const told = await inPage(page, gateway);
     assert.equal(told.text, "Hello", JSON.stringify(told.refused));
@@ -126,9 +126,8 @@ describe("the client in Chromium", () => {
     assert.equal(told.session?.keyset, session.keyset);
   });
 
-  test("refuses what Node refuses, for the same reasons", async (t) => {
-    const page = await openPage(t);
-    if (page === undefined) return;
+  await outer.test("refuses what Node refuses, for the same reasons", async (t) => {
+    const page = await openPage(t, browser);
     const lowOrder = Buffer.from(
       "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
       "hex",
@@ -157,9 +156,8 @@ describe("the client in Chromium", () => {
     }
   });
 
-  test("breaks off an answer that was touched, and believes no gateway", async (t) => {
-    const page = await openPage(t);
-    if (page === undefined) return;
+  await outer.test("breaks off an answer that was touched, and believes no gateway", async (t) => {
+    const page = await openPage(t, browser);
     const first = await startFakeGateway(t, {
       outgoing: ([one, ...rest]) => [touched(one as Uint8Array, 40), ...rest],
     });
@@ -171,22 +169,23 @@ describe("the client in Chromium", () => {
     assert.deepEqual([final?.verified, final?.unverifiedReason], [false, "bad_signature"]);
   });
 
-  test("takes no API key of its own accord, and hides the one that it is made to take", async (t) => {
-    const page = await openPage(t);
-    if (page === undefined) return;
-    const gateway = await startFakeGateway(t);
-    const key = { ticket: undefined, apiKey: "gateway_dev_key" };
-    assert.equal((await inPage(page, gateway, key)).refused?.name, "TypeError");
-    assert.equal(gateway.upgrades.length, 0);
-    const told = await inPage(page, gateway, { ...key, dangerouslyAllowBrowser: true });
-    assert.equal(told.text, "Hello", JSON.stringify(told.refused));
-    const hidden = `confidential.auth.${Buffer.from("gateway_dev_key").toString("base64url")}`;
-    assert.equal(gateway.upgrades[0]?.protocols, `confidential.v1, ${hidden}`);
-  });
+  await outer.test(
+    "takes no API key of its own accord, and hides the one that it is made to take",
+    async (t) => {
+      const page = await openPage(t, browser);
+      const gateway = await startFakeGateway(t);
+      const key = { ticket: undefined, apiKey: "gateway_dev_key" };
+      assert.equal((await inPage(page, gateway, key)).refused?.name, "TypeError");
+      assert.equal(gateway.upgrades.length, 0);
+      const told = await inPage(page, gateway, { ...key, dangerouslyAllowBrowser: true });
+      assert.equal(told.text, "Hello", JSON.stringify(told.refused));
+      const hidden = `confidential.auth.${Buffer.from("gateway_dev_key").toString("base64url")}`;
+      assert.equal(gateway.upgrades[0]?.protocols, `confidential.v1, ${hidden}`);
+    },
+  );
 
-  test("holds to a policy document of the pinned key", async (t) => {
-    const page = await openPage(t);
-    if (page === undefined) return;
+  await outer.test("holds to a policy document of the pinned key", async (t) => {
+    const page = await openPage(t, browser);
     const gateway = await startFakeGateway(t);
     const signer = createSigner();
     const policy = readPolicy({
@@ -211,27 +210,30 @@ describe("the client in Chromium", () => {
     assert.equal((await inPage(page, gateway, other)).refused?.code, "POLICY_REFUSED");
   });
 
-  test("verifies a real TDX quote as Node does", { skip: skipWithoutShared }, async (t) => {
-    const page = await openPage(t);
-    if (page === undefined) return;
-    const { quote, collateral, now, reportData } = realTdx();
-    const verify = (bytes: Uint8Array): Promise<unknown> => {
-      const given = [tdxEvidence(bytes, collateral), [...reportData], now] as const;
-      return page.evaluate(async ([evidence, expected, at]) => {
-        const path = "/client.js";
-        const client = (await import(path)) as { verifyEvidence: typeof verifyEvidence };
+  await outer.test(
+    "verifies a real TDX quote as Node does",
+    { skip: skipWithoutShared },
+    async (t) => {
+      const page = await openPage(t, browser);
+      const { quote, collateral, now, reportData } = realTdx();
+      const verify = (bytes: Uint8Array): Promise<unknown> => {
+        const given = [tdxEvidence(bytes, collateral), [...reportData], now] as const;
+        return page.evaluate(async ([evidence, expected, at]) => {
+          const path = "/client.js";
+          const client = (await import(path)) as { verifyEvidence: typeof verifyEvidence };
+          const policy = { imageHashes: "any" } as const;
+          const bound = { reportData: Uint8Array.from(expected) };
+          return client.verifyEvidence(evidence, bound, policy, at);
+        }, given);
+      };
+      for (const bytes of [quote, touched(quote, 700)]) {
         const policy = { imageHashes: "any" } as const;
-        const bound = { reportData: Uint8Array.from(expected) };
-        return client.verifyEvidence(evidence, bound, policy, at);
-      }, given);
-    };
-    for (const bytes of [quote, touched(quote, 700)]) {
-      const policy = { imageHashes: "any" } as const;
-      const evidence = tdxEvidence(bytes, collateral);
-      assert.deepEqual(
-        await verify(bytes),
-        await verifyEvidence(evidence, { reportData }, policy, now),
-      );
-    }
-  });
+        const evidence = tdxEvidence(bytes, collateral);
+        assert.deepEqual(
+          await verify(bytes),
+          await verifyEvidence(evidence, { reportData }, policy, now),
+        );
+      }
+    },
+  );
 });
