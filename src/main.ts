@@ -18,6 +18,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   keys: async () => (await import("./commands/keys.ts")).keys,
   workspaces: async () => (await import("./commands/workspaces.ts")).workspaces,
   audit: async () => (await import("./commands/audit.ts")).audit,
+  explain: async () => (await import("./commands/explain.ts")).explain,
   usage: async () => (await import("./commands/usage.ts")).usage,
   verify: async () => (await import("./commands/verify.ts")).verify,
   docs: async () => (await import("./commands/docs.ts")).docs,

@@ -77,6 +77,17 @@ export type SlotPhases = Partial<Record<SlotName, Phase>>;
 /** How an exchange ended: `replied` is a step's own answer, `complete` the surface's, sent to its last byte. */
 export type Outcome = "complete" | "replied" | "clientLeft" | "upstreamFailed" | "timedOut";
 
+/** A limit that leaves no room for a request. */
+export interface LimitReached {
+  /** What is counted together: `key`, `address`, `24h`, `plan` … */
+  readonly scope: string;
+  readonly unit: "requests" | "milli-CU";
+  readonly used: number;
+  readonly limit: number;
+  /** When there is room again, milliseconds since 1970; absent: the refusing plugin does not know. */
+  readonly clearsAt?: number;
+}
+
 /** An answer of known size. Values, never throws, carry expected failures: see `refuse` for those with a code. */
 export interface Reply {
   readonly status: number;
@@ -85,6 +96,8 @@ export interface Reply {
   readonly body?: string | Uint8Array;
   /** The `GATEWAY_*` code of a refusal, for logs and metrics. */
   readonly code?: string;
+  /** The limit that a refusal is about, for whoever explains the exchange. It is not sent. */
+  readonly reached?: LimitReached;
   /** How the exchange ends, where the reply stands in for an upstream's missing answer. */
   readonly outcome?: "upstreamFailed" | "timedOut";
 }

@@ -27,15 +27,16 @@ export class FailedKeys {
     this.#windowStart = clock.monotonic();
   }
 
-  /** Whether a failing key from this address is refused without being looked at further. */
-  blocks(address: string): boolean {
-    if (this.#blockedUntil.size === 0) return false;
+  /** For how long, milliseconds, a failing key from this address is refused without being looked at further; 0: it is not. */
+  blockedMs(address: string): number {
+    if (this.#blockedUntil.size === 0) return 0;
     const key = addressKey(address, this.#ipv6Prefix);
     const until = this.#blockedUntil.get(key);
-    if (until === undefined) return false;
-    if (this.#clock.monotonic() < until) return true;
+    if (until === undefined) return 0;
+    const left = until - this.#clock.monotonic();
+    if (left > 0) return left;
     this.#blockedUntil.delete(key);
-    return false;
+    return 0;
   }
 
   /** Counts one failed key. Settles when the store has answered; a store that fails blocks nobody. */

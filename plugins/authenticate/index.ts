@@ -80,7 +80,17 @@ export default defineStep<Options>({
       requestHeaders(x) {
         const principal = identify(x, host);
         x.set("principal", principal);
-        if (isGuess(principal) && failedKeys.blocks(x.request.address)) return blocked;
+        const blockedMs = isGuess(principal) ? failedKeys.blockedMs(x.request.address) : 0;
+        if (blockedMs > 0) {
+          const clearsAt = Math.ceil(x.arrivedAt + blockedMs);
+          const limit = {
+            scope: "failed-keys",
+            unit: "requests",
+            used: failures,
+            limit: failures,
+          } as const;
+          return { ...blocked, reached: { ...limit, clearsAt } };
+        }
         return undefined;
       },
       settled(x) {

@@ -89,7 +89,18 @@ export default defineStep<Options>({
     return {
       requestHeaders(x) {
         const now = micros(x.arrivedMonotonic);
-        return limiter.bucketOf(x, now).take(now) ? undefined : refusal;
+        const bucket = limiter.bucketOf(x, now);
+        if (bucket.take(now)) return undefined;
+        const { name, burst } = bucket.terms;
+        const clearsAt = x.arrivedAt + Math.ceil(bucket.microsToNext(now) / 1000);
+        const reached = {
+          scope: name,
+          unit: "requests" as const,
+          used: burst,
+          limit: burst,
+          clearsAt,
+        };
+        return { ...refusal, reached };
       },
       // A limit that is only tried out (shadow) must not slow clients that follow these fields.
       ...(mode === "enforce" && {

@@ -6,6 +6,8 @@
  */
 
 const unitsPerToken = 1e9;
+/** A thousand years: later than anybody asks, and still a date. */
+const longestMicros = 3.2e16;
 /** Keeps a level plus one refill below 2^53. */
 const maxBurst = 4_000_000;
 
@@ -13,6 +15,8 @@ const maxBurst = 4_000_000;
 export interface Terms {
   readonly unitsPerMicro: number;
   readonly capUnits: number;
+  /** Whole tokens of a full bucket. */
+  readonly burst: number;
   /** Microseconds from empty to full. */
   readonly fillMicros: number;
   /** Value of `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11 section 3). */
@@ -33,6 +37,7 @@ export function createTerms(name: string, rps: number, burst: number): Terms {
   return {
     unitsPerMicro,
     capUnits,
+    burst: Math.floor(capacity),
     fillMicros: unitsPerMicro === 0 ? Infinity : Math.ceil(capUnits / unitsPerMicro),
     policy: `"${name}";q=${Math.floor(capacity)}${window}`,
     limits: [],
@@ -83,6 +88,14 @@ export class TokenBucket {
   remaining(now: number): number {
     this.#refill(now);
     return Math.floor(this.#level / unitsPerToken);
+  }
+
+  /** Until there is a token, microseconds: 0 when there is one; the far future for a rate of nothing. */
+  microsToNext(now: number): number {
+    this.#refill(now);
+    const { unitsPerMicro } = this.#terms;
+    const missing = unitsPerToken - this.#level;
+    return missing <= 0 ? 0 : Math.min(Math.ceil(missing / unitsPerMicro), longestMicros);
   }
 
   /** A full bucket says nothing that a new one would not say. */

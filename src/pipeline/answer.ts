@@ -4,14 +4,17 @@ import type { Outcome, Reply } from "../plugin.ts";
 import type { PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { LiveResponseHead } from "./response-head.ts";
+import { limitReached } from "./limit-reached.ts";
 import { forgiven, shadowed } from "./shadow.ts";
 import { startTime, stopTime } from "./step-stats.ts";
+import { addTrace } from "./trace-header.ts";
 
 type Body = string | Uint8Array | undefined;
 
 /** Sends a reply of known size through the hooks of every step that was entered. Never throws. */
 export function answer(x: LiveExchange, reply: Reply, from: "step" | "surface"): void {
   if (reply.outcome !== undefined) x.forcedOutcome = reply.outcome;
+  if (reply.code !== undefined) x.reached = limitReached(reply);
   ascend(x, new LiveResponseHead(reply, from, false), reply.body, 0);
 }
 
@@ -117,6 +120,7 @@ function endOfReply(x: LiveExchange, head: LiveResponseHead, body: Body, from: n
 function replaced(x: LiveExchange, step: PlacedStep, reply: Reply, end: number): void {
   x.repliedByStep = true;
   x.repliedDepth = step.depth;
+  x.reached = limitReached(reply);
   ascend(x, new LiveResponseHead(reply, "step", false), reply.body, end);
 }
 
@@ -134,6 +138,7 @@ function send(x: LiveExchange, head: LiveResponseHead, body: Body): void {
     head.fields.push("content-length", String(length));
   }
   closeIfUnread(x, head);
+  if (x.wantsTrace) addTrace(x, head);
   res.writeHead(head.status, head.fields);
   x.sent.status = head.status;
   x.sent.code = head.code;
@@ -233,6 +238,7 @@ export function settle(x: LiveExchange): void {
   if (x.sent.code !== undefined) x.compiled.stepStats.refused(x.repliedDepth, x.sent.code);
   if (x.times !== undefined) x.compiled.stepStats.ended(x.times);
   x.runtime.activity?.settled(x, seconds * 1000);
+  x.runtime.stories?.settled(x, outcome, seconds * 1000);
   x.finished();
 }
 

@@ -25,10 +25,19 @@ type With<K extends keyof StepHooks> = PlacedStep & {
 
 export type SurroundingStep = With<"around">;
 
+/** A route as it is spoken of: nothing that keeps a generation alive. */
+export interface RouteShape {
+  readonly path: string;
+  readonly surface: string;
+  /** Names, from the top of the list. */
+  readonly steps: readonly string[];
+}
+
 /** Down arrays run from the top of the list to the bottom, up arrays from the bottom to the top. */
 export interface CompiledRoute {
   readonly config: RouteConfig;
   readonly route: Exchange["route"];
+  readonly shape: RouteShape;
   readonly steps: readonly PlacedStep[];
   readonly surface: SurfaceHooks;
   readonly stats: RouteStats;
@@ -61,6 +70,7 @@ export function compileRoute(
   return {
     config,
     route: { path: config.path, surface: config.to.name },
+    shape: { path: config.path, surface: config.to.name, steps: steps.map(({ name }) => name) },
     steps,
     surface,
     stats,

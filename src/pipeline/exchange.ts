@@ -6,8 +6,8 @@ import type {
   Clock,
   Connection,
   Exchange,
+  LimitReached,
   Log,
-  Outcome,
   RequestHead,
   Sink,
   SlotName,
@@ -15,6 +15,8 @@ import type {
 } from "../plugin.ts";
 import type { Linked } from "../stream/linked-list.ts";
 import type { Activity } from "./activity.ts";
+import type { Stories } from "./stories.ts";
+import { asksForTrace } from "./trace-header.ts";
 import type { CompiledRoute, PlacedStep } from "./compile.ts";
 import type { ExchangeResponse } from "./response.ts";
 
@@ -31,6 +33,8 @@ export interface Runtime {
   readonly bodyWatch: BodyWatch;
   /** Told every exchange that has ended. */
   readonly activity?: Activity | undefined;
+  /** Whom `sluice explain` asks. */
+  readonly stories?: Stories | undefined;
   /** How long a client may take nothing of an answer that waits for it. */
   readonly stallMs: number;
 }
@@ -134,6 +138,14 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   repliedByStep = false;
   /** Of the step whose reply is sent; the surface's own is below all of them. */
   repliedDepth = Infinity;
+  /** The limit that the reply being sent is about. */
+  reached: LimitReached | undefined = undefined;
+  /** Depths of steps in shadow mode that would have refused. */
+  shadowed: Set<number> | undefined = undefined;
+  /** The surface has been asked for its answer. */
+  surfaceAsked = false;
+  /** Its client wants the story of it in the answer. */
+  readonly wantsTrace: boolean;
   /** Milliseconds spent at each depth; undefined: this exchange is not timed. */
   readonly times: Float64Array | undefined;
   /** The surface may still be at work after the client has left: `settled` waits for it. */
@@ -180,7 +192,8 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
     this.arrivedAt = runtime.clock.now();
     this.arrivedMonotonic = runtime.clock.monotonic();
     this.#onSettled = onSettled;
-    this.times = compiled.stepStats.begin();
+    this.wantsTrace = asksForTrace(arrival.req.headers);
+    this.times = compiled.stepStats.begin(this.arrivedMonotonic, this.wantsTrace);
   }
 
   get route(): Exchange["route"] {

@@ -195,6 +195,7 @@ function enterSurface(x: LiveExchange): void {
     return answer(x, upgradeRequired, "step");
   }
   x.surfaceBusy = true;
+  x.surfaceAsked = true;
   let result: Reply | undefined | Promise<Reply | undefined>;
   const since = startTime(x);
   try {

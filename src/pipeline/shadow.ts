@@ -7,6 +7,7 @@ import type { LiveExchange } from "./exchange.ts";
 export function shadowed(x: LiveExchange, step: PlacedStep, reply: Reply): boolean {
   if (!step.shadow) return false;
   step.shadowRefusals.add(1);
+  (x.shadowed ??= new Set()).add(step.depth);
   const { status, code } = reply;
   x.runtime.log.info(
     { step: step.name, route: x.route.path, status, code },
@@ -19,6 +20,7 @@ export function shadowed(x: LiveExchange, step: PlacedStep, reply: Reply): boole
 export function forgiven(x: LiveExchange, step: PlacedStep, error: unknown): boolean {
   if (!step.shadow) return false;
   step.shadowRefusals.add(1);
+  (x.shadowed ??= new Set()).add(step.depth);
   x.runtime.log.error(
     { err: error, step: step.name, route: x.route.path },
     "shadow: the step failed",

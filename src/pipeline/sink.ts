@@ -6,6 +6,7 @@ import type { LiveExchange } from "./exchange.ts";
 import { LiveResponseHead } from "./response-head.ts";
 import { forgiven, shadowed } from "./shadow.ts";
 import { startTime, stopTime } from "./step-stats.ts";
+import { addTrace } from "./trace-header.ts";
 
 /** Sends the head through the hooks and hands the surface its sink. */
 export async function openSink(
@@ -54,6 +55,7 @@ class ResponseSink implements Sink {
     closeIfUnread(x, head);
     // HTTP/1.0 has no chunks that trailers could follow: node:http throws at their announcement.
     if (req.httpVersionMinor === 0) head.remove("trailer");
+    if (x.wantsTrace) addTrace(x, head);
     res.writeHead(head.status, head.fields);
     x.sent.status = head.status;
     x.sent.code = head.code;

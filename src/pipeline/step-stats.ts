@@ -1,12 +1,15 @@
 /**
- * What each step of a route costs and refuses since the route was loaded. Refusals are all counted; time is taken of one
- * exchange in eight, so that the other seven read no clock.
+ * What each step of a route costs and refuses since the route was loaded. Refusals are all counted. Time is taken of
+ * exchanges that come apart, so that each can be explained; of those that come close together one in eight, so that
+ * under load the other seven read no clock.
  */
 import type { Clock } from "../plugin.ts";
 import { TimeHistogram } from "./time-histogram.ts";
 
-/** The first exchange of a route is timed, and every so many after it. */
+/** Of exchanges of a route that come close together, one in so many is timed. */
 const timedEvery = 8;
+/** What comes so many milliseconds after the last timed one is timed: at most 100 a second, about 1 µs each. */
+const apartMs = 10;
 
 interface StepStats {
   /** Of its hooks together, waiting included; one entry for each timed exchange that came to it. */
@@ -20,16 +23,22 @@ export class RouteSteps {
   readonly #time: readonly TimeHistogram[];
   readonly #refusals: readonly Map<string, number>[];
   #untilTimed = 0;
+  #lastTimed = -Infinity;
 
   constructor(steps: number) {
     this.#time = Array.from({ length: steps + 1 }, () => new TimeHistogram());
     this.#refusals = Array.from({ length: steps + 1 }, () => new Map<string, number>());
   }
 
-  /** Where the milliseconds of an exchange are added up, by depth; undefined: it is not timed. */
-  begin(): Float64Array | undefined {
-    if (this.#untilTimed-- > 0) return undefined;
+  /**
+   * Where the milliseconds of an exchange are added up, by depth; undefined: it is not timed. `now`: of its arrival,
+   * monotonic.
+   */
+  begin(now: number, isAskedFor: boolean): Float64Array | undefined {
+    const isApart = now - this.#lastTimed >= apartMs;
+    if (this.#untilTimed-- > 0 && !isApart && !isAskedFor) return undefined;
     this.#untilTimed = timedEvery - 1;
+    this.#lastTimed = now;
     return new Float64Array(this.#time.length).fill(-1);
   }
 

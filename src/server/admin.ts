@@ -19,6 +19,8 @@ export interface AdminOptions {
   readonly metrics: Pick<RenderedMetrics, "render" | "contentType">;
   /** What /pipelines answers with, as JSON. */
   readonly pipelines: () => unknown;
+  /** What is known of the exchanges with a request id, newest first. */
+  readonly explain: (requestId: string) => readonly object[];
   /** What /readyz answers with: 503 while not ready. */
   readonly ready: () => {
     readonly ready: boolean;
@@ -60,14 +62,21 @@ export async function startAdmin(options: AdminOptions): Promise<Admin> {
   };
 }
 
-const paths = ["/metrics", "/pipelines", "/healthz", "/readyz"];
+const paths = ["/metrics", "/pipelines", "/explain", "/healthz", "/readyz"];
 
-function routes(app: FastifyInstance, { metrics, pipelines, ready }: AdminOptions): void {
+function routes(app: FastifyInstance, { metrics, pipelines, explain, ready }: AdminOptions): void {
   app.get("/metrics", async (_, reply) => {
     const text = await metrics.render();
     return reply.type(metrics.contentType).send(text);
   });
   app.get("/pipelines", (_, reply) => sendJson(reply, 200, pipelines()));
+  app.get("/explain", (request, reply) => {
+    // A request id may hold what a path may not, and be longer than a parameter of one.
+    const id = new URL(request.url, "http://localhost").searchParams.get("id") ?? "";
+    const exchanges = explain(id);
+    if (exchanges.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+    return sendJson(reply, 200, { exchanges });
+  });
   app.get("/healthz", (_, reply) => sendJson(reply, 200, { status: "ok", checks: {} }));
   app.get("/readyz", (_, reply) => {
     const { ready: isReady, checks } = ready();

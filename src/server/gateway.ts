@@ -7,7 +7,9 @@ import { describePipelines } from "../pipeline/describe.ts";
 import type { Generation } from "../pipeline/generation.ts";
 import { checkFile, nextGeneration, type Checked } from "../pipeline/load-generation.ts";
 import { Activity } from "../pipeline/activity.ts";
+import { creditClearsAt } from "../metering/clears-at.ts";
 import { coreMetrics } from "../pipeline/stats.ts";
+import { Stories } from "../pipeline/stories.ts";
 import type { Clock, Log } from "../plugin.ts";
 import { startAdmin, type Admin } from "./admin.ts";
 import type { DashboardParts } from "./dashboard/parts.ts";
@@ -78,7 +80,9 @@ async function assemble(
   const ready = (): ReturnType<typeof readiness> => readiness({ ...state, accounts, meter });
   const { server } = config;
   const activity = new Activity();
-  const listener = await listen({ server, generation, clock, log, readiness: ready, activity });
+  const stories = new Stories(creditClearsAt(meter, clock));
+  const shared = { clock, log, readiness: ready, activity, stories };
+  const listener = await listen({ server, generation, ...shared });
   stack.defer(() => listener.close(0));
   const reloader = createReloader({
     ...options,
@@ -109,7 +113,15 @@ async function assemble(
     ready,
     reports,
   };
-  late.admin = await startAdmin({ ...config.admin, metrics, pipelines, ready, dashboard, log });
+  late.admin = await startAdmin({
+    ...config.admin,
+    metrics,
+    pipelines,
+    explain: (requestId) => stories.find(requestId),
+    ready,
+    dashboard,
+    log,
+  });
   const drain = drainer({ options, config, clock, state, reloader, listener, stack });
   return {
     config,

@@ -8,6 +8,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from "node:net";
 import { refuse } from "../errors.ts";
 import type { Activity } from "../pipeline/activity.ts";
+import type { Stories } from "../pipeline/stories.ts";
 import type { Runtime } from "../pipeline/exchange.ts";
 import type { Generation } from "../pipeline/generation.ts";
 import { bodyTimedOut } from "../pipeline/run.ts";
@@ -29,6 +30,7 @@ export interface ListenerOptions {
   readonly log: Log;
   readonly readiness: () => Readiness;
   readonly activity?: Activity;
+  readonly stories?: Stories;
 }
 
 export interface Listener {
@@ -57,6 +59,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     bodyWatch,
     stallMs: config.bodyIdleMs,
     activity: options.activity,
+    stories: options.stories,
   };
   const dispatch = new Dispatch(options, runtime);
   const wrapped = await behindFastify(

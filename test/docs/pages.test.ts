@@ -81,6 +81,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   keys: async () => (await import("../../src/commands/keys.ts")).keys,
   workspaces: async () => (await import("../../src/commands/workspaces.ts")).workspaces,
   audit: async () => (await import("../../src/commands/audit.ts")).audit,
+  explain: async () => (await import("../../src/commands/explain.ts")).explain,
   usage: async () => (await import("../../src/commands/usage.ts")).usage,
   verify: async () => (await import("../../src/commands/verify.ts")).verify,
   worker: async () => (await import("../../src/commands/worker.ts")).worker,

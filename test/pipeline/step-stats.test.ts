@@ -25,13 +25,25 @@ test("no duration is too short or too long to be counted", () => {
   assert.ok((times.quantile(1) ?? 0) > 1_800_000);
 });
 
-test("one exchange in eight is timed, the first one too", () => {
+test("of exchanges that come together one in eight is timed, the first one too", () => {
   const route = new RouteSteps(2);
-  const timed = Array.from({ length: 17 }, () => route.begin() !== undefined);
+  const timed = Array.from({ length: 17 }, () => route.begin(5, false) !== undefined);
   assert.deepEqual(
     timed.flatMap((isTimed, i) => (isTimed ? [i] : [])),
     [0, 8, 16],
   );
+});
+
+test("exchanges that come apart are all timed, and so is one that asks for it", () => {
+  const route = new RouteSteps(2);
+  const timed = (now: number, isAskedFor = false): boolean =>
+    route.begin(now, isAskedFor) !== undefined;
+  assert.deepEqual(
+    [timed(0), timed(9.9), timed(10), timed(10), timed(20)],
+    [true, false, true, false, true],
+  );
+  assert.equal(timed(21), false);
+  assert.equal(timed(21, true), true);
 });
 
 test("a step's time is what its hooks took, and a step below a refusal has none", async () => {

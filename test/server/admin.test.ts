@@ -24,6 +24,7 @@ async function start(more: Partial<AdminOptions> = {}): Promise<Started> {
     port: 0,
     metrics: createMetrics(),
     pipelines: () => ({ routes: [] }),
+    explain: () => [],
     ready: () => ({ ready: true, checks: { journal: "ok" } }),
     log,
     ...more,

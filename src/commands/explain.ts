@@ -1,0 +1,109 @@
+/** `sluice explain`: asks the running gateway what became of a request, step by step. */
+import type { Config } from "../config/config.ts";
+import { printFault } from "../config/fault.ts";
+import { readConfig } from "../config/read.ts";
+import type { Told } from "../pipeline/story.ts";
+import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
+import { text } from "./option.ts";
+
+/** The admin listener answers from memory. */
+const timeoutMs = 5_000;
+
+export const explain: Command = {
+  summary: "show what became of a request",
+  help: `usage: sluice explain REQUEST_ID [--admin URL]
+
+Asks the running gateway for the request with this X-Request-Id: what each step did with it, how long it took, and at
+which limit it was refused. The gateway remembers the latest 2048 exchanges that went well and the latest 2048 refused ones.
+Under load it takes the time of one exchange in eight.
+
+--admin URL      the gateway's admin listener (default: admin.host and admin.port of pipeline.yaml)
+--json           one JSON document
+--config FILE    the pipeline.yaml that names the admin listener`,
+  options: { admin: { type: "string" } },
+  async run(context, values, [requestId, extra]) {
+    if (requestId === undefined) throw new UsageError("explain: the request's id is missing");
+    if (extra !== undefined) throw new UsageError(`explain: "${extra}" is one argument too many`);
+    const url = await adminUrl(context, values);
+    if (url === undefined) return 1;
+    const found = await ask(url, requestId, context.signal);
+    if (typeof found === "string") {
+      context.complain(found);
+      return 1;
+    }
+    if (context.json) context.print(JSON.stringify({ exchanges: found }));
+    else for (const told of found) for (const line of lines(told)) context.print(line);
+    return 0;
+  },
+};
+
+/** Undefined: the file does not say, and that has been printed. */
+async function adminUrl(context: CommandContext, values: OptionValues): Promise<URL | undefined> {
+  const given = text(values, "admin");
+  if (given !== undefined) {
+    const url = URL.parse(given);
+    if (url === null) throw new UsageError(`--admin: "${given}" is not a URL`);
+    return url;
+  }
+  const { config, faults } = await readConfig(context.configFile, context.env);
+  if (config === undefined) {
+    for (const fault of faults) context.complain(printFault(fault, process.cwd()));
+    return undefined;
+  }
+  if (config.admin.port !== 0) return configured(config.admin);
+  context.complain("admin.port is 0, any free one: name the listener with --admin");
+  return undefined;
+}
+
+function configured({ host, port }: Config["admin"]): URL {
+  // A listener on every address is on this machine's own, too.
+  const reached = host === "0.0.0.0" || host === "::" ? "localhost" : host;
+  return new URL(`http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`);
+}
+
+/** A text says why there is no answer. */
+async function ask(
+  admin: URL,
+  requestId: string,
+  signal: AbortSignal,
+): Promise<readonly Told[] | string> {
+  const url = new URL("/explain", admin);
+  url.searchParams.set("id", requestId);
+  try {
+    const given = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+    const answer = await fetch(url, { signal: given });
+    if (answer.status === 404) return `the gateway knows no request ${requestId} (any more)`;
+    if (answer.status !== 200) return `${admin.origin} answered ${answer.status}`;
+    // The gateway's own answer, of this very package.
+    const { exchanges } = (await answer.json()) as { readonly exchanges: readonly Told[] };
+    return exchanges;
+  } catch (error) {
+    const reason = error instanceof Error ? (error.cause ?? error) : error;
+    return `no gateway answers at ${admin.origin}: ${String(reason)}`;
+  }
+}
+
+function lines(told: Told): string[] {
+  const { request_id: id, at, method, route, status, code, outcome, ms, limit } = told;
+  const who = told.key_id === undefined ? "no key" : `${told.key_id} of ${told.workspace_id}`;
+  const width = Math.max(...told.steps.map(({ step }) => step.length));
+  return [
+    `${id}  ${at}  ${method} ${route}`,
+    `  ${status === 0 ? "no answer" : status}${code === undefined ? "" : ` ${code}`}, ${outcome}, ${ms} ms, ${who}`,
+    ...(limit === undefined ? [] : [`  ${limitLine(limit)}`]),
+    ...told.steps.map(({ step, did, ms: took }) =>
+      `    ${step.padEnd(width)}  ${did.padEnd(12)}${took === undefined ? "" : `  ${took} ms`}`.trimEnd(),
+    ),
+  ];
+}
+
+function limitLine({
+  scope,
+  unit,
+  used,
+  limit,
+  clears_at: at,
+}: NonNullable<Told["limit"]>): string {
+  const clears = at === undefined ? "has room, or never will" : `has room again at ${at}`;
+  return `limit ${scope}: ${used} of ${limit} ${unit} used, ${clears}`;
+}

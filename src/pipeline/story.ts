@@ -1,0 +1,162 @@
+/**
+ * What became of one exchange, step by step: who let it pass, who refused it and at which limit, how long each took. Names,
+ * numbers and codes only: nothing that a client sent in a header, a query or a body, but for its request id.
+ */
+import type { ApiKey, LimitReached, Outcome } from "../plugin.ts";
+import type { RouteShape } from "./compile.ts";
+import type { LiveExchange } from "./exchange.ts";
+
+/** `replied`: a step's own answer that is no refusal. `failed`: the step threw. */
+type Did = "passed" | "refused" | "would refuse" | "replied" | "failed" | "skipped" | "not reached";
+
+interface StepTold {
+  readonly step: string;
+  readonly did: Did;
+  /** Of its hooks, waiting included; absent: this exchange was not timed, or the step has taken none. */
+  readonly ms?: number;
+}
+
+/** An exchange as `sluice explain` prints it. Times are RFC 3339, `ms` milliseconds. */
+export interface Told {
+  readonly request_id: string;
+  readonly at: string;
+  readonly method: string;
+  /** As pipeline.yaml writes it. */
+  readonly route: string;
+  readonly status: number;
+  readonly code?: string;
+  /** Absent: it is still being answered. */
+  readonly outcome?: Outcome;
+  readonly ms: number;
+  readonly key_id?: string;
+  readonly workspace_id?: string;
+  /** What a refusal is about. */
+  readonly limit?: {
+    readonly scope: string;
+    readonly unit: LimitReached["unit"];
+    readonly used: number;
+    readonly limit: number;
+    /** Absent: it has cleared, or it is not known. */
+    readonly clears_at?: string;
+  };
+  /** From the top of the list to the surface. */
+  readonly steps: readonly StepTold[];
+}
+
+/** When a limit of a key has room again, milliseconds since 1970; undefined: it has, or it is not known. */
+export type ClearsAt = (key: ApiKey, reached: LimitReached) => number | undefined;
+
+/** What is kept of an exchange. Written over and over: an ended exchange costs no new object. */
+export class Story {
+  requestId = "";
+  #at = 0;
+  #ms = 0;
+  #method = "";
+  #shape: RouteShape | undefined = undefined;
+  #status = 0;
+  #code: string | undefined = undefined;
+  #outcome: Outcome | undefined = undefined;
+  #entered = 0;
+  /** Who answered in place of the surface: a step, or (Infinity) the core; -1: the surface did. */
+  #repliedDepth = -1;
+  #brokenDepth: number | undefined = undefined;
+  #surfaceAsked = false;
+  #skipped: ReadonlySet<number> | undefined = undefined;
+  #shadowed: ReadonlySet<number> | undefined = undefined;
+  #times: Float64Array | undefined = undefined;
+  #reached: LimitReached | undefined = undefined;
+  #key: ApiKey | undefined = undefined;
+
+  /** `status` and `code` of what is being sent or was; `outcome` undefined while it is. */
+  write(
+    x: LiveExchange,
+    { status, code }: { readonly status: number; readonly code: string | undefined },
+    outcome: Outcome | undefined,
+    ms: number,
+  ): this {
+    const principal = x.peek("principal");
+    this.requestId = x.peek("requestId") ?? "";
+    this.#at = x.arrivedAt;
+    this.#ms = ms;
+    this.#method = x.request.method;
+    this.#shape = x.compiled.shape;
+    this.#status = status;
+    this.#code = code;
+    this.#outcome = outcome;
+    this.#entered = x.entered;
+    this.#repliedDepth = x.repliedByStep ? x.repliedDepth : -1;
+    this.#brokenDepth = x.brokenDepth;
+    this.#surfaceAsked = x.surfaceAsked;
+    this.#skipped = x.skipped;
+    this.#shadowed = x.shadowed;
+    this.#times = x.times;
+    this.#reached = code === undefined ? undefined : x.reached;
+    this.#key = principal?.kind === "key" ? principal.key : undefined;
+    return this;
+  }
+
+  tell(clearsAt: ClearsAt): Told {
+    const code = this.#code;
+    const key = this.#key;
+    return {
+      request_id: this.requestId,
+      at: new Date(this.#at).toISOString(),
+      method: this.#method,
+      route: this.#shape?.path ?? "",
+      status: this.#status,
+      ...(code !== undefined && { code }),
+      ...(this.#outcome !== undefined && { outcome: this.#outcome }),
+      ms: rounded(this.#ms),
+      ...(key !== undefined && { key_id: key.id, workspace_id: key.workspaceId }),
+      ...(this.#reached !== undefined && { limit: told(this.#reached, key, clearsAt) }),
+      steps: this.#steps(),
+    };
+  }
+
+  #steps(): StepTold[] {
+    const { steps = [], surface = "" } = this.#shape ?? {};
+    const all = steps.map((step, depth) => this.#step(step, this.#did(depth), depth));
+    const isNobodys = this.#repliedDepth === Infinity && this.#brokenDepth === undefined;
+    if (isNobodys && !this.#surfaceAsked) all.push({ step: "(core)", did: "refused" });
+    all.push(this.#step(surface, this.#surfaceDid(), steps.length));
+    return all;
+  }
+
+  #step(step: string, did: Did, depth: number): StepTold {
+    const ms = this.#times?.[depth] ?? -1;
+    return { step, did, ...(ms >= 0 && { ms: rounded(ms) }) };
+  }
+
+  #did(depth: number): Did {
+    if (this.#skipped?.has(depth) === true) return "skipped";
+    if (depth >= this.#entered) return "not reached";
+    if (depth === this.#brokenDepth) return "failed";
+    if (depth === this.#repliedDepth) return this.#code === undefined ? "replied" : "refused";
+    return this.#shadowed?.has(depth) === true ? "would refuse" : "passed";
+  }
+
+  #surfaceDid(): Did {
+    if (!this.#surfaceAsked) return "not reached";
+    if (this.#repliedDepth === Infinity && this.#brokenDepth === undefined) return "failed";
+    return this.#repliedDepth === -1 && this.#code !== undefined ? "refused" : "replied";
+  }
+}
+
+function told(
+  reached: LimitReached,
+  key: ApiKey | undefined,
+  clearsAt: ClearsAt,
+): NonNullable<Told["limit"]> {
+  const { scope, unit, used, limit } = reached;
+  const at = reached.clearsAt ?? (key === undefined ? undefined : clearsAt(key, reached));
+  return { scope, unit, used, limit, ...(at !== undefined && { clears_at: iso(at) }) };
+}
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+/** To a microsecond. */
+function rounded(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
+}

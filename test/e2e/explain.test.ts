@@ -1,0 +1,341 @@
+/** What became of a request, through a whole gateway: `sluice explain`, /explain and X-Sluice-Trace. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { explain } from "../../src/commands/explain.ts";
+import type { CommandContext } from "../../src/commands/command.ts";
+import type { Told } from "../../src/pipeline/story.ts";
+import type { Capability } from "../../src/plugin.ts";
+import { manualClock } from "../../src/testing/clock.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../../src/testing/gateway.ts";
+
+const pipeline = `version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+plans:
+  free: { rps: 1000, includedCu: 1, overageUsdPerCu: none }
+  enterprise: { rps: 1000 }
+lists:
+  edge: [request-id, { authenticate: { failures: 1 } }, rate-limit]
+unmatched: [request-id]
+routes:
+  - { path: /open, methods: [GET], run: [{ use: edge }, { authorize: { require: key }, mode: shadow }], to: discovery }
+  - { path: /keyed, methods: [GET], run: [{ use: edge }, { authorize: { require: key } }, { meter: { price: 600 } }], to: discovery }
+  - { path: /some, methods: [GET], run: [{ use: edge }, { authorize: { require: inference }, when: { header: { x-a: "*" } } }], to: discovery }
+  - path: /body
+    methods: [POST]
+    run: [{ use: edge }, { validate: { bodyBytes: 10, body: { type: object } } }]
+    to: discovery
+  - { path: /tight, methods: [GET], run: [request-id, authenticate, { rate-limit: { rps: 0.5, burst: 1 } }], to: discovery }
+`;
+
+const start = (more: Partial<TestGatewayOptions> = {}): Promise<TestGateway> =>
+  startTestGateway({ pipeline, ...more });
+
+interface Sent {
+  readonly key?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly method?: string;
+  readonly body?: string;
+}
+
+let requests = 0;
+
+/** Sends a request with an id of its own and answers that, with the answer. */
+async function send(
+  gateway: TestGateway,
+  path: string,
+  { key, headers, ...init }: Sent = {},
+): Promise<{ id: string; status: number; headers: Headers }> {
+  const id = `r/${++requests}?x=1&y`;
+  const answer = await fetch(gateway.url + path, {
+    ...init,
+    headers: {
+      "x-request-id": id,
+      ...(key !== undefined && { authorization: `Bearer ${key}` }),
+      ...headers,
+    },
+  });
+  await answer.text();
+  return { id, status: answer.status, headers: answer.headers };
+}
+
+async function toldOf({ adminUrl }: TestGateway, id: string): Promise<readonly Told[]> {
+  const answer = await fetch(`${adminUrl}/explain?id=${encodeURIComponent(id)}`);
+  if (answer.status === 404) return [];
+  assert.equal(answer.status, 200);
+  // The shape that these tests are about.
+  const { exchanges } = (await answer.json()) as { exchanges: readonly Told[] };
+  return exchanges;
+}
+
+async function only(gateway: TestGateway, id: string): Promise<Told> {
+  const [told, ...others] = await toldOf(gateway, id);
+  assert.ok(told !== undefined && others.length === 0);
+  return told;
+}
+
+const did = ({ steps }: Told): string[] => steps.map((one) => `${one.step}: ${one.did}`);
+
+describe("/explain", () => {
+  it("tells an exchange that went well: who, what each step did, how long it took", async () => {
+    await using gateway = await start();
+    const { id } = await send(gateway, "/keyed", { key: gateway.key });
+    const told = await only(gateway, id);
+    const { steps, at, ms, ...rest } = told;
+    assert.deepEqual(rest, {
+      request_id: id,
+      method: "GET",
+      route: "/keyed",
+      status: 200,
+      outcome: "complete",
+      key_id: gateway.keyId,
+      workspace_id: gateway.workspaceId,
+    });
+    assert.ok(!Number.isNaN(Date.parse(at)) && ms > 0);
+    assert.deepEqual(
+      steps.map(({ step }) => step),
+      ["request-id", "authenticate", "rate-limit", "authorize", "meter", "discovery"],
+    );
+    assert.ok(steps.every((step) => (step.ms ?? -1) >= 0));
+    assert.deepEqual(new Set(steps.slice(0, -1).map((step) => step.did)), new Set(["passed"]));
+    assert.equal(steps.at(-1)?.did, "replied");
+  });
+
+  it("tells who refused, who would have, who was passed over and who was never reached", async () => {
+    await using gateway = await start();
+    const refused = await send(gateway, "/keyed");
+    assert.equal(refused.status, 401);
+    const told = await only(gateway, refused.id);
+    assert.equal(told.code, "GATEWAY_UNAUTHORIZED");
+    assert.equal(told.outcome, "replied");
+    assert.deepEqual(did(told).slice(2), [
+      "rate-limit: passed",
+      "authorize: refused",
+      "meter: not reached",
+      "discovery: not reached",
+    ]);
+    const shadowed = await send(gateway, "/open");
+    assert.equal(did(await only(gateway, shadowed.id))[3], "authorize: would refuse");
+    const skipped = await send(gateway, "/some");
+    assert.equal(did(await only(gateway, skipped.id))[3], "authorize: skipped");
+    const body = { method: "POST", body: "x".repeat(11) };
+    const tooLarge = await send(gateway, "/body", body);
+    assert.equal(tooLarge.status, 413);
+    assert.deepEqual(did(await only(gateway, tooLarge.id)).slice(3), [
+      "validate: passed",
+      "(core): refused",
+      "discovery: not reached",
+    ]);
+    const unknown = await send(gateway, "/nowhere");
+    assert.deepEqual(did(await only(gateway, unknown.id)), [
+      "request-id: passed",
+      "(unmatched): refused",
+    ]);
+  });
+
+  it("names the limit of a refused rate: scope, used, limit, and when there is room again", async () => {
+    const clock = manualClock();
+    await using gateway = await start({ clock, account: { createdAt: clock.now() } });
+    const key = gateway.key;
+    assert.equal((await send(gateway, "/tight", { key })).status, 200);
+    clock.advance(500);
+    const { id, status } = await send(gateway, "/tight", { key });
+    assert.equal(status, 429);
+    assert.deepEqual((await only(gateway, id)).limit, {
+      scope: "key",
+      unit: "requests",
+      used: 1,
+      limit: 1,
+      clears_at: new Date(clock.now() + 1_500).toISOString(),
+    });
+  });
+
+  it("names the block of an address that tries key after key", async () => {
+    await using gateway = await start();
+    const guess = (n: number) =>
+      send(gateway, "/keyed", { key: `gateway_dev_${String(n).repeat(32)}` });
+    for (const n of [1, 2]) assert.equal((await guess(n)).status, 401);
+    const { id, status } = await guess(3);
+    assert.equal(status, 429);
+    const { limit } = await only(gateway, id);
+    assert.partialDeepStrictEqual(limit, {
+      scope: "failed-keys",
+      unit: "requests",
+      used: 1,
+      limit: 1,
+    });
+    assert.ok(Date.parse(limit?.clears_at ?? "") > Date.now());
+  });
+
+  it("names the window or the plan that has no credit left, and when it clears", async () => {
+    const clock = manualClock();
+    await using gateway = await start({
+      clock,
+      account: { cuLimit24hMilli: 1_000, createdAt: clock.now() },
+    });
+    assert.equal((await send(gateway, "/keyed", { key: gateway.key })).status, 200);
+    const dayRefused = await send(gateway, "/keyed", { key: gateway.key });
+    assert.equal(dayRefused.status, 429);
+    const day = await only(gateway, dayRefused.id);
+    assert.equal(did(day)[4], "meter: refused");
+    assert.deepEqual(day.limit, {
+      scope: "24h",
+      unit: "milli-CU",
+      used: 600,
+      limit: 1_000,
+      clears_at: "2026-01-16T12:01:00.000Z",
+    });
+    const free = gateway.issue({ plan: "free", createdAt: clock.now() });
+    assert.equal((await send(gateway, "/keyed", { key: free.key })).status, 200);
+    const planRefused = await send(gateway, "/keyed", { key: free.key });
+    const plan = await only(gateway, planRefused.id);
+    assert.deepEqual(plan.limit, {
+      scope: "plan",
+      unit: "milli-CU",
+      used: 600,
+      limit: 1_000,
+      clears_at: "2026-02-01T00:00:00.000Z",
+    });
+  });
+
+  it("tells all exchanges of one id, newest first, and 404 where there is none", async () => {
+    await using gateway = await start();
+    const headers = { "x-request-id": "same" };
+    await send(gateway, "/open", { headers });
+    await send(gateway, "/keyed", { headers });
+    await send(gateway, "/keyed", { headers, key: gateway.key });
+    const told = await toldOf(gateway, "same");
+    assert.deepEqual(told.map(({ status }) => String(status)).toSorted(), ["200", "200", "401"]);
+    assert.deepEqual(await toldOf(gateway, "another"), []);
+    assert.equal((await fetch(`${gateway.adminUrl}/explain`)).status, 404);
+  });
+
+  it("remembers refusals when thousands of others have gone well since, and not for ever", async () => {
+    await using gateway = await start();
+    const { id } = await send(gateway, "/keyed");
+    const first = await send(gateway, "/open", { key: gateway.key });
+    const gone = async (path: string, key: string | undefined): Promise<void> => {
+      for (let n = 0; n < 2_048; n += 64) {
+        await Promise.all(
+          Array.from({ length: 64 }, () => send(gateway, path, key === undefined ? {} : { key })),
+        );
+      }
+    };
+    await gone("/open", gateway.key);
+    assert.deepEqual(await toldOf(gateway, first.id), []);
+    assert.equal((await toldOf(gateway, id)).length, 1);
+  });
+
+  it("keeps nothing of what a client has sent, but its request id", async () => {
+    await using gateway = await start();
+    const secret = "gateway_dev_0123456789abcdef0123456789abcdef";
+    const headers = { authorization: `Bearer ${secret}`, "x-a": secret, cookie: secret };
+    const { id } = await send(gateway, `/keyed?key=${secret}`, { headers });
+    const sent = await send(gateway, "/body", { method: "POST", body: `{"${secret.slice(-5)}"` });
+    for (const one of [id, sent.id]) {
+      const text = JSON.stringify(await only(gateway, one));
+      assert.doesNotMatch(text, /0123456789abcdef|bcdef/);
+    }
+  });
+});
+
+describe("X-Sluice-Trace", () => {
+  const asked = { "x-sluice-trace": "1" };
+  const admin: readonly Capability[] = ["platform:admin"];
+
+  it("tells a platform's administrator the story in the answer, and its times in Server-Timing", async () => {
+    await using gateway = await start({ account: { capabilities: admin } });
+    const { id, headers } = await send(gateway, "/keyed", { key: gateway.key, headers: asked });
+    // Our own header.
+    const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Told;
+    assert.equal(told.request_id, id);
+    assert.equal(told.outcome, undefined);
+    assert.equal(told.steps.at(-1)?.did, "replied");
+    const timing = headers.get("server-timing") ?? "";
+    assert.match(timing, /^request-id;dur=[\d.]+;desc="passed", authenticate;dur=/);
+    assert.match(timing, /, discovery;dur=[\d.]+;desc="replied", total;dur=[\d.]+$/);
+  });
+
+  it("tells refusals too", async () => {
+    await using gateway = await start({ account: { capabilities: admin, cuLimit24hMilli: 1 } });
+    const { status, headers } = await send(gateway, "/keyed", { key: gateway.key, headers: asked });
+    assert.equal(status, 429);
+    // Our own header.
+    const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Told;
+    assert.partialDeepStrictEqual(told.limit, { scope: "24h", used: 0, limit: 1 });
+  });
+
+  it("is ignored for every other caller, and for any other value", async () => {
+    await using gateway = await start({
+      account: { capabilities: ["workspace:admin", "inference"] },
+    });
+    const other = gateway.issue({ capabilities: admin });
+    for (const sent of [
+      { key: gateway.key, headers: asked },
+      { headers: asked },
+      { key: other.key, headers: { "x-sluice-trace": "true" } },
+      { key: other.key },
+    ]) {
+      const { headers } = await send(gateway, "/open", sent);
+      assert.equal(headers.get("x-sluice-trace"), null);
+      assert.equal(headers.get("server-timing"), null);
+    }
+  });
+});
+
+describe("sluice explain", () => {
+  async function run(
+    gateway: TestGateway,
+    args: readonly string[],
+    more: { readonly admin?: string; readonly json?: boolean } = {},
+  ): Promise<{ code: 0 | 1; out: string[]; err: string[] }> {
+    const out: string[] = [];
+    const err: string[] = [];
+    const context: CommandContext = {
+      env: { PORT: "0", ADMIN_PORT: new URL(gateway.adminUrl).port, DATA_DIR: gateway.folder },
+      print: (line) => void out.push(line),
+      complain: (line) => void err.push(line),
+      configFile: `${gateway.folder}/pipeline.yaml`,
+      signal: new AbortController().signal,
+      json: more.json === true,
+    };
+    const values = more.admin === undefined ? {} : { admin: more.admin };
+    return { code: await explain.run(context, values, args), out, err };
+  }
+
+  it("prints what the gateway of pipeline.yaml knows, as prose or as JSON", async () => {
+    await using gateway = await start({ account: { cuLimit24hMilli: 1 } });
+    const { id } = await send(gateway, "/keyed", { key: gateway.key });
+    const { code, out } = await run(gateway, [id]);
+    assert.equal(code, 0);
+    const [head = "", what = "", limit = "", ...steps] = out;
+    assert.ok(head.startsWith(`${id}  20`) && head.endsWith("  GET /keyed"));
+    assert.match(
+      what,
+      /^ {2}429 GATEWAY_CU_LIMIT_EXCEEDED, replied, [\d.]+ ms, key_\w+ of ws_\w+$/,
+    );
+    assert.match(limit, /^ {2}limit 24h: 0 of 1 milli-CU used, /);
+    assert.match(steps[4] ?? "", /^ {4}meter {9}refused {7}[\d.]+ ms$/);
+    assert.equal(steps[5], "    discovery     not reached");
+    const json = await run(gateway, [id], { json: true, admin: gateway.adminUrl });
+    assert.deepEqual(JSON.parse(json.out.join("")), { exchanges: await toldOf(gateway, id) });
+  });
+
+  it("says that a request is not known, and that no gateway answers", async () => {
+    await using gateway = await start();
+    const unknown = await run(gateway, ["nobody"]);
+    assert.equal(unknown.code, 1);
+    assert.match(unknown.err.join(), /knows no request nobody/);
+    const nowhere = await run(gateway, ["nobody"], { admin: "http://127.0.0.1:9" });
+    assert.equal(nowhere.code, 1);
+    assert.match(nowhere.err.join(), /no gateway answers at http:\/\/127\.0\.0\.1:9/);
+    await assert.rejects(run(gateway, []), /id is missing/);
+    await assert.rejects(run(gateway, ["a", "b"]), /one argument too many/);
+    await assert.rejects(run(gateway, ["a"], { admin: "nonsense" }), /not a URL/);
+  });
+});
