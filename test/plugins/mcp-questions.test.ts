@@ -119,10 +119,10 @@ test("a store that fails leaves the answer to come, or the time to end", async (
   const claims = { claim: fail, has: fail };
   const questions = createOpenQuestions({ clock, seal: createSeal("test"), claims });
   const sent: string[] = [];
-  const ask = (): Promise<unknown> =>
+  const askOne = (): Promise<unknown> =>
     questions.ask("key_1", new AbortController().signal, (id) => void sent.push(id));
-  const late = ask();
-  const answered = ask();
+  const late = askOne();
+  const answered = askOne();
   clock.advance(60_000);
   questions.answer("key_1", sent[1], "yes");
   assert.equal(await answered, "yes");
