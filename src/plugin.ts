@@ -4,7 +4,8 @@
  * A request runs down an ordered list of **steps** to a **surface** that answers it; the answer runs back up the same
  * steps. `pipeline.yaml` is the only place where that order is written. A plugin is a plain object: a manifest first
  * (name, options, the slots it needs and provides), then `start`, which returns its hooks. There is no `next()`, no
- * priority and no base class. Shipped and third-party plugins use this one file, exported as `sluice-gateway/plugin`.
+ * priority and no base class; only a step that must begin and end with the surface's answer stands around it (`around`).
+ * Shipped and third-party plugins use this one file, exported as `sluice-gateway/plugin`.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";

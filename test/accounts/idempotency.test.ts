@@ -1,11 +1,13 @@
 /** The service `host.idempotency`: every row of the specification's table, on two gateways that share a store. */
 import assert from "node:assert/strict";
 import type { DatabaseSync } from "node:sqlite";
+import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
 import { openIdempotency, type IdempotencyService } from "../../src/accounts/idempotency.ts";
 import { findWorkspace, purchase } from "../../src/accounts/workspaces.ts";
 import type { IdempotencySlot, IdempotentRequest, StoredResponse } from "../../src/plugin.ts";
 import { transaction } from "../../src/store/sqlite.ts";
+import { sourceUrl, startModule } from "../store/run-module.ts";
 import { accountsFixture, day, hour, type AccountsFixture } from "./fixture.ts";
 
 const lease = 60_000;
@@ -246,6 +248,56 @@ test("while another process holds the store nothing is taken and nothing runs; i
   assert.equal(one.lines.length, 3);
   taken(one.idempotency.take(request));
 });
+
+test("processes that race for the same keys make each purchase once, and all see its response", async (t) => {
+  const { folder, workspace, db } = accountsFixture(t);
+  const racers = [1, 2, 3].map(() => startModule(racer(folder, workspace.id)));
+  const outputs = racers.map(({ stdout }) =>
+    createInterface({ input: stdout! })[Symbol.asyncIterator](),
+  );
+  for (const lines of outputs) assert.equal((await lines.next()).value, "ready");
+  for (const { stdin } of racers) stdin?.end("go");
+  const told = await Promise.all(outputs.map((lines) => Array.fromAsync(lines)));
+  assert.equal(told[0]?.length, 20);
+  assert.deepEqual(told, [told[0], told[0], told[0]]);
+  assert.equal(findWorkspace(db, workspace.id)?.purchasedTotalCuMilli, 20 * 5);
+  assert.equal(slots(db), 20);
+});
+
+/** Buys 5 under each of 20 keys, and prints the response of each. Who finds the store locked asks again. */
+function racer(folder: string, workspaceId: string): string {
+  return `
+    const { openAccounts } = await import(${JSON.stringify(sourceUrl("accounts/accounts.ts"))});
+    const { openIdempotency } = await import(${JSON.stringify(sourceUrl("accounts/idempotency.ts"))});
+    const { purchase } = await import(${JSON.stringify(sourceUrl("accounts/workspaces.ts"))});
+    const { systemClock } = await import(${JSON.stringify(sourceUrl("clock.ts"))});
+    const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
+    const plan = { rps: 1, includedCuMilli: 0 };
+    const plans = { free: plan, developer: plan, startup: plan, enterprise: plan };
+    const [dataDir, clock] = [${JSON.stringify(folder)}, systemClock];
+    const accounts = openAccounts({ dataDir, environment: "dev", plans, clock, log });
+    const idempotency = openIdempotency({ accounts, clock, log });
+    console.log("ready");
+    await new Promise((go) => process.stdin.once("end", go).resume());
+    for (let n = 0; n < 20; n++) {
+      const request = { apiKeyId: "key_1", key: "gateway_" + n, fingerprint: "a".repeat(64) };
+      let body;
+      const work = () => {
+        const by = { actor: "test", at: clock.now() };
+        const { purchaseId } = accounts.write((db) => purchase(db, ${JSON.stringify(workspaceId)}, 5, by));
+        body = Buffer.from(purchaseId);
+        return { status: 200, contentType: undefined, contentEncoding: undefined, body };
+      };
+      let result;
+      do result = idempotency.once(request, work);
+      while (result.kind === "unavailable");
+      if (result.kind === "replay") body = Buffer.from(result.response.body);
+      console.log(n, result.kind === "ran" || result.kind === "replay", body.toString());
+    }
+    idempotency.close();
+    accounts.close();
+  `;
+}
 
 test("a transaction that SQLite gave up keeps nothing, also when the work says that it is done", (t) => {
   const { one, buy, bought, db } = serve(t);

@@ -251,6 +251,27 @@ test(
   },
 );
 
+test(
+  "what would be listed with other overrides can be seen before they are stored",
+  inTime,
+  async () => {
+    await using worker = await startWorker({ otherwise: streamed() });
+    await using opened = await listing(worker, [{ id: "w1" }, { id: "w2", model: "hidden" }]);
+    const plain = { enabled: true, ownedBy: undefined, priceCoefficient: undefined };
+    const wanted = [
+      { ...plain, id: "hidden", enabled: false },
+      { ...plain, id: "announced", ownedBy: "Somebody" },
+    ];
+    const before = [...opened.network.models.values()].map(({ entry }) => entry);
+    const seen = opened.network.entriesWith(new Map(wanted.map((one) => [one.id, one])));
+    const listed = (): object[] => [...opened.network.models.values()].map(({ entry }) => entry);
+    assert.deepEqual(listed(), before);
+    opened.override(...wanted);
+    assert.deepEqual(seen, listed());
+    assert.notDeepEqual(seen, before);
+  },
+);
+
 test("a worker that rests is asked what it has, and comes back", inTime, async () => {
   await using worker = await startWorker({ otherwise: streamed() });
   await using opened = await openNetwork(worker.url, { headers: { authorization: "Bearer w" } });
