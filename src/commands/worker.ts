@@ -56,9 +56,11 @@ LOG_LEVEL             of the log on standard error (info); no prompt and no answ
   },
   async run(context, values, positionals) {
     if (positionals.length > 0) throw new UsageError(`unexpected "${positionals.join(" ")}"`);
-    const started = await startOrComplain(context, readOptions(context, values));
+    const options = readOptions(context, values);
+    const started = await startOrComplain(context, options);
     if (started === undefined) return 1;
     announce(context, started);
+    for (const line of warnings(options, started)) context.complain(line);
     if (!context.signal.aborted) {
       await new Promise<void>((resolve) => {
         context.signal.addEventListener("abort", () => resolve(), { once: true });
@@ -100,6 +102,18 @@ function announce(context: CommandContext, started: RunningWorker): void {
   context.print(`SIMULATED - NOT A TEE: it proves nothing. Root: ${simulatedRoot}`);
 }
 
+function warnings(
+  { host, token, collateral }: WorkerOptions,
+  { evidence }: RunningWorker,
+): readonly string[] {
+  const isOpen = token === undefined && !/^(127\.|localhost$|::1$)/.test(host);
+  const isBare = evidence === "tdx" && collateral === undefined;
+  return [
+    ...(isOpen ? [`without --token, whoever reaches ${host} may use the model`] : []),
+    ...(isBare ? ["without --pccs or --collateral, gateways refuse its TDX evidence"] : []),
+  ];
+}
+
 function readOptions(context: CommandContext, values: OptionValues): WorkerOptions {
   const { env } = context;
   const environment = checkVariable(env["GATEWAY_ENV"] || "dev", environments, "GATEWAY_ENV");
@@ -117,7 +131,7 @@ function readOptions(context: CommandContext, values: OptionValues): WorkerOptio
     advertise: advertise && checkUrl(advertise, "advertise", ["ws:", "wss:", "http:", "https:"]),
     coefficient: readCoefficient(text(values, "coefficient") ?? "1000"),
     evidence: checkWord(text(values, "evidence") ?? "auto", sources, "evidence"),
-    token: text(values, "token") || env["SLUICE_WORKER_TOKEN"] || undefined,
+    token: readToken(context, values),
     apiKey: env["UPSTREAM_API_KEY"] || undefined,
     simulatedAllowed: environment !== "prod" || env["CONFIDENTIAL_ALLOW_SIMULATED"] === "1",
     collateral: readCollateral(values),
@@ -128,6 +142,13 @@ function checkVariable<T extends string>(word: string, allowed: readonly T[], na
   const found = allowed.find((each) => each === word);
   if (found !== undefined) return found;
   throw new UsageError(`${name}: "${word}" is none of ${allowed.join(", ")}`);
+}
+
+/** An option that came out empty is no wish for a worker that is open to all. */
+function readToken({ env }: CommandContext, values: OptionValues): string | undefined {
+  const given = text(values, "token");
+  if (given === "") throw new UsageError("--token is empty");
+  return given ?? (env["SLUICE_WORKER_TOKEN"] || undefined);
 }
 
 function readCollateral(values: OptionValues): CollateralSource | undefined {

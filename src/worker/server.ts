@@ -124,6 +124,8 @@ function upgradeRefusal(
   expected: Buffer | undefined,
 ): string | undefined {
   if (method !== "GET" || url?.split("?", 1)[0] !== streamPath) return "404 Not Found";
+  // Gateways are no browsers: whoever has an origin is a page that somebody opened next to the worker.
+  if (headers.origin !== undefined) return "403 Forbidden";
   if (expected !== undefined && !timingSafeEqual(digestOf(headers.authorization), expected)) {
     return "401 Unauthorized";
   }

@@ -152,6 +152,7 @@ describe("sluice worker", () => {
     [[...needed, "--advertise", "worker:1"], /--advertise/],
     [[...needed, "--pccs", "pccs"], /--pccs/],
     [[...needed, "--pccs", "https://pccs", "--collateral", "c.json"], /--pccs/],
+    [[...needed, "--token", ""], /--token/],
     [[...needed, "start"], /unexpected "start"/],
   ];
   for (const [argv, message] of wrong) {

@@ -12,15 +12,19 @@ export interface WorkerSocket extends Wire {
 export interface SocketOptions {
   readonly token?: string;
   readonly protocols?: readonly string[];
+  readonly origin?: string;
 }
 
 /** Rejects with what the server answered instead of an upgrade. */
 export async function openSocket(
   t: TestContext,
   url: string,
-  { token, protocols = [workerSubprotocol] }: SocketOptions = {},
+  { token, protocols = [workerSubprotocol], origin }: SocketOptions = {},
 ): Promise<WorkerSocket> {
-  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const headers = {
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    ...(origin !== undefined && { origin }),
+  };
   const webSocket = new WebSocket(url, [...protocols], { headers, perMessageDeflate: false });
   t.after(() => webSocket.terminate());
   const queue = eventQueue();

@@ -196,6 +196,9 @@ describe("what a worker's line does not forgive", () => {
     await assert.rejects(openSocket(t, url, { token, protocols: ["confidential.v1"] }), /400/);
     await assert.rejects(openSocket(t, url, { token, protocols: [] }), /400/);
     await assert.rejects(openSocket(t, url.replace("/cstream/1", "/cstream/2"), { token }), /404/);
+    // A page that is open on the same machine.
+    const origin = "http://127.0.0.1:3000";
+    await assert.rejects(openSocket(t, url, { token, origin }), /403/);
     const { client, wire } = await connectTo(t, url, { token });
     assert.equal(wire.webSocket.protocol, "cstream.worker.v1");
     assert.equal(wire.webSocket.extensions, "");

@@ -5,7 +5,7 @@
 import type { Clock } from "../../services/clock.ts";
 import type { Log } from "../../services/log.ts";
 import type { EvidenceProvider } from "../evidence/provider.ts";
-import { carries } from "../evidence/provider.ts";
+import { aborted, carries } from "../evidence/provider.ts";
 import { fault, isFault } from "../fault.ts";
 import type { Fault } from "../fault.ts";
 import { digestName } from "../handshake.ts";
@@ -156,7 +156,15 @@ async function quote(
   const late = new AbortController();
   using _limit = clock.after(quoteMs, () => late.abort());
   const reportData = await sessionReportData(nodeSuite, digest, nonce, role);
-  const made = await provider.quote(reportData, AbortSignal.any([signal, late.signal]));
-  if (isFault(made) || (await carries(made, reportData))) return made;
-  return fault("ATTESTATION_UNAVAILABLE", "the quote binds something else");
+  const until = AbortSignal.any([signal, late.signal]);
+  const made = await Promise.race([provider.quote(reportData, until), aborted(until)]);
+  if (made === undefined) return fault("ATTESTATION_UNAVAILABLE", "the platform took too long");
+  if (isFault(made)) return made;
+  if (!(await carries(made, reportData))) {
+    return fault("ATTESTATION_UNAVAILABLE", "the quote binds something else");
+  }
+  // No verifier would take it.
+  return provider.staples === true && made.collateral === undefined
+    ? fault("ATTESTATION_UNAVAILABLE", "Intel's collateral could not be had")
+    : made;
 }

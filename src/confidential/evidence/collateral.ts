@@ -5,6 +5,7 @@
 import { readFile } from "node:fs/promises";
 import type { Clock } from "../../services/clock.ts";
 import { fromBase64, toHex } from "../verify/binary-text.ts";
+import type { AttestationEvidence } from "../verify/evidence.ts";
 import { readTdxCollateral } from "../verify/tdx-collateral.ts";
 import type { TdxCollateral } from "../verify/tdx-collateral.ts";
 
@@ -13,6 +14,17 @@ export type CollateralSource = (
   quote: string,
   signal: AbortSignal,
 ) => Promise<TdxCollateral | undefined>;
+
+/** The evidence with its collateral, if it is TDX's and there is some. */
+export async function staple(
+  evidence: AttestationEvidence,
+  source: CollateralSource | undefined,
+  signal: AbortSignal,
+): Promise<AttestationEvidence> {
+  if (evidence.tee_type !== "tdx" || source === undefined) return evidence;
+  const collateral = await source(evidence.quote, signal);
+  return collateral === undefined ? evidence : { ...evidence, collateral };
+}
 
 /** Intel publishes about once a day what holds for 30. */
 const freshMs = 3_600_000;

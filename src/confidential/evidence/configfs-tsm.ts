@@ -8,6 +8,7 @@ import { fault, isFault } from "../fault.ts";
 import type { Fault } from "../fault.ts";
 import { toBase64 } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
+import { staple } from "./collateral.ts";
 import type { CollateralSource } from "./collateral.ts";
 import { carries } from "./provider.ts";
 import type { EvidenceProvider } from "./provider.ts";
@@ -46,6 +47,7 @@ export async function openConfigfsTsm(
   return {
     teeType,
     simulated: false,
+    staples: teeType === "tdx" && collateral !== undefined,
     async quote(reportData, signal) {
       const made = await inTurn(() => {
         if (signal.aborted) return unavailable("nobody waits for the quote");
@@ -54,8 +56,7 @@ export async function openConfigfsTsm(
       if (isFault(made)) return made;
       // The driver serves the whole machine: what it hands out is believed when it is what was asked for.
       if (!(await carries(made, reportData))) return unavailable("the quote is for something else");
-      const stapled = teeType === "tdx" ? await collateral?.(made.quote, signal) : undefined;
-      return stapled === undefined ? made : { ...made, collateral: stapled };
+      return staple(made, collateral, signal);
     },
   };
 }

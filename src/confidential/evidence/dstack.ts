@@ -12,6 +12,7 @@ import type { Bytes } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import { readSnpReport } from "../verify/snp-report.ts";
 import { askSocket } from "./agent-socket.ts";
+import { staple } from "./collateral.ts";
 import type { CollateralSource } from "./collateral.ts";
 import { carries } from "./provider.ts";
 import type { EvidenceProvider } from "./provider.ts";
@@ -51,11 +52,10 @@ export async function openDstack(
   return {
     teeType: first.tee_type,
     simulated: false,
+    staples: first.tee_type === "tdx" && collateral !== undefined,
     async quote(reportData, until) {
       const made = await askForQuote(socket, reportData, until);
-      if (isFault(made)) return made;
-      const stapled = made.tee_type === "tdx" ? await collateral?.(made.quote, until) : undefined;
-      return stapled === undefined ? made : { ...made, collateral: stapled };
+      return isFault(made) ? made : staple(made, collateral, until);
     },
   };
 }

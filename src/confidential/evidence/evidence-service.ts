@@ -12,7 +12,7 @@ import { isReserved } from "../statement.ts";
 import { joinBytes, sameBytes, toHex } from "../verify/binary-text.ts";
 import { openProvider } from "./open-provider.ts";
 import type { ProviderParts } from "./open-provider.ts";
-import { readContent } from "./provider.ts";
+import { aborted, readContent } from "./provider.ts";
 import type { EvidenceProvider } from "./provider.ts";
 
 export interface EvidenceService {
@@ -100,13 +100,6 @@ async function make(
     teeType: provider.teeType,
     simulated: provider.simulated,
   };
-}
-
-function aborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    else signal.addEventListener("abort", () => resolve(undefined), { once: true });
-  });
 }
 
 function failed(reason: QuoteFailure): Quoted {

@@ -18,11 +18,21 @@ export interface EvidenceProvider {
   readonly simulated: boolean;
   /** Of a simulation: the test root, DER in base64. */
   readonly root?: string;
+  /** What it makes is of use only with Intel's collateral, which is there unless it could not be had. */
+  readonly staples?: boolean;
   /**
    * Evidence that carries these 64 bytes, as it travels in the frame `attestation`. A fault is
    * ATTESTATION_UNAVAILABLE; it names no path and no text of the platform's.
    */
   quote(reportData: Uint8Array, signal: AbortSignal): Promise<AttestationEvidence | Fault>;
+}
+
+/** Resolves when nobody waits any more: not every platform can be told to give up. */
+export function aborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    else signal.addEventListener("abort", () => resolve(undefined), { once: true });
+  });
 }
 
 /** What evidence says of itself; it has not been verified. */

@@ -150,6 +150,59 @@ describe("an enclave's identity", () => {
   });
 });
 
+describe("a platform that gives less than is needed", () => {
+  test("no collateral where it is stapled is no evidence", async () => {
+    const clock = manualClock();
+    const simulated = await createSimulatedProvider(new Uint8Array(32).fill(1), clock);
+    let has = false;
+    const provider: EvidenceProvider = {
+      ...simulated,
+      staples: true,
+      async quote(reportData, until) {
+        const { collateral, ...made } = sound(await simulated.quote(reportData, until));
+        return has && collateral ? { ...made, collateral } : made;
+      },
+    };
+    const identity = createEnclaveIdentity({ net, role: "gateway", provider, clock });
+    await identity.ready;
+    assert.equal(codeOf(identity.current()), "ATTESTATION_UNAVAILABLE");
+    identity.close();
+    has = true;
+    const next = createEnclaveIdentity({ net, role: "gateway", provider, clock });
+    await next.ready;
+    assert.equal(isFault(next.current()), false);
+    next.close();
+  });
+
+  test("no answer within 20 s is none, and who has left waits for nothing", async () => {
+    const clock = manualClock();
+    const simulated = await createSimulatedProvider(new Uint8Array(32).fill(1), clock);
+    let isStuck = false;
+    const asked = Promise.withResolvers<void>();
+    const provider: EvidenceProvider = {
+      ...simulated,
+      quote(reportData, until) {
+        if (!isStuck) return simulated.quote(reportData, until);
+        asked.resolve();
+        return new Promise(() => {});
+      },
+    };
+    const identity = createEnclaveIdentity({ net, role: "worker", provider, clock });
+    await identity.ready;
+    const held = sound(identity.current());
+    isStuck = true;
+    const late = identity.quoteFor(held, new Uint8Array(32), signal);
+    await asked.promise;
+    clock.advance(20_000);
+    assert.equal(codeOf(await late), "ATTESTATION_UNAVAILABLE");
+    const leaving = new AbortController();
+    const left = identity.quoteFor(held, new Uint8Array(32), leaving.signal);
+    leaving.abort();
+    assert.equal(codeOf(await left), "ATTESTATION_UNAVAILABLE");
+    identity.close();
+  });
+});
+
 describe("quotes for a client's nonce", () => {
   test("are made for it, eight at once and then four a second", async () => {
     const { identity, clock } = await start();

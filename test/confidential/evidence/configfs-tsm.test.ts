@@ -7,7 +7,7 @@ import type { TdxCollateral } from "../../../src/confidential/verify/tdx-collate
 import { verifyEvidence } from "../../../src/confidential/verify/verify.ts";
 import { codeOf, sound } from "../session.ts";
 import { createSnpPlatform } from "../verify/snp-platform.ts";
-import { failures } from "../verify/real-quotes.ts";
+import { failures, realBytes, realTdx, skipWithoutShared } from "../verify/real-quotes.ts";
 import { fakeKernel, kernelError, type FakeDriver } from "./kernel.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);
@@ -100,6 +100,23 @@ describe("quotes by configfs", () => {
     const left = AbortSignal.abort();
     assert.equal(codeOf(await provider.quote(reportData, left)), "ATTESTATION_UNAVAILABLE");
     assert.deepEqual(kernel.writes, []);
+  });
+});
+
+describe("real quotes", { skip: skipWithoutShared }, () => {
+  test("of a TDX and a SEV-SNP machine pass for what was asked, and for nothing else", async () => {
+    const quote = Buffer.from(realTdx().quote);
+    const intel = await opened({ provider: "tdx_guest", report: () => quote });
+    const made = sound(await intel.provider.quote(realTdx().reportData, signal));
+    assert.equal(made.quote, quote.toString("base64"));
+    const refused = await intel.provider.quote(reportData, signal);
+    assert.equal(codeOf(refused), "ATTESTATION_UNAVAILABLE");
+    const report = Buffer.from(realBytes("snp_attestation.bin"));
+    const amd = await opened({ provider: "sev_guest", report: () => report });
+    const data = report.subarray(0x50, 0x90);
+    assert.equal(sound(await amd.provider.quote(data, signal)).tee_type, "sev-snp");
+    const other = await amd.provider.quote(reportData, signal);
+    assert.equal(codeOf(other), "ATTESTATION_UNAVAILABLE");
   });
 });
 
