@@ -3,8 +3,9 @@
  * none of it: Node runs the TypeScript as it is, but it strips no types below node_modules.
  */
 import { execFileSync } from "node:child_process";
-import { cpSync, globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { assetsOf } from "./assets.ts";
 
 const root = join(import.meta.dirname, "..");
 const dist = join(root, "dist");
@@ -45,19 +46,7 @@ function publishedManifest(): object {
 
 rmSync(dist, { recursive: true, force: true });
 execFileSync("tsc", ["-p", join(import.meta.dirname, "tsconfig.build.json")], { stdio: "inherit" });
-const assets = globSync(
-  [
-    "src/demo/recording*",
-    "plugins/**/README.md",
-    "docs/**/*.md",
-    "pipeline.yaml",
-    "pipeline.schema.json",
-    "README.md",
-    "LICENSE",
-  ],
-  { cwd: root },
-);
-for (const asset of assets.filter((path) => !path.endsWith(".ts"))) {
+for (const asset of assetsOf(root)) {
   cpSync(join(root, asset), join(dist, asset), { recursive: true });
 }
 writeFileSync(join(dist, "package.json"), `${JSON.stringify(publishedManifest(), undefined, 2)}\n`);

@@ -1,0 +1,18 @@
+/** What the published package holds beside the compiled code. */
+import { globSync } from "node:fs";
+
+const patterns = [
+  "src/demo/recording*",
+  "src/server/dashboard/page/*",
+  "plugins/**/README.md",
+  "docs/**/*.md",
+  "pipeline.yaml",
+  "pipeline.schema.json",
+  "README.md",
+  "LICENSE",
+];
+
+/** Paths below `root`. */
+export function assetsOf(root: string): string[] {
+  return globSync(patterns, { cwd: root }).filter((path) => !path.endsWith(".ts"));
+}

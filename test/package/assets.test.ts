@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import { globSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { assetsOf } from "../../.ci/assets.ts";
+
+const root = join(import.meta.dirname, "../..");
+
+test("whatever the sources load beside code is published", () => {
+  const published = new Set(assetsOf(root));
+  const files = globSync("{src,plugins}/**/*.*", { cwd: root }).filter(
+    (path) => !path.endsWith(".ts") && !path.endsWith("README.md"),
+  );
+  assert.ok(files.includes("src/server/dashboard/page/index.html"));
+  assert.deepEqual(
+    files.filter((path) => !published.has(path)),
+    [],
+  );
+});
