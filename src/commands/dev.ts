@@ -4,6 +4,7 @@ import { readConfig } from "../config/read.ts";
 import { openDemoAccount, type DemoAccount } from "../demo/account.ts";
 import { startDemo, type Demo } from "../demo/demo.ts";
 import { headOf, proposeChat, proposeRequests, type ProposedRequest } from "../demo/requests.ts";
+import { isFault } from "../confidential/fault.ts";
 import { createLog } from "../log.ts";
 import type { Gateway } from "../server/gateway.ts";
 import type { Command, CommandContext } from "./command.ts";
@@ -18,11 +19,15 @@ stand a demo node that replays recorded answers of a real runtime, unless LEDGER
 demo model that says what it is told, unless CONFIDENTIAL_CLASSIC_URL names another server.
 For GATEWAY_ENV=dev only. SIGINT or SIGTERM drains and ends it.
 
+The encrypted stream ends in this process, whose evidence is simulated: it proves nothing, and clients have to ask for it.
+
 LEDGER_RPC_URL   your own node: http, https, ws or wss
 CONFIDENTIAL_CLASSIC_URL
                  your own models: any server that speaks OpenAI's chat completions, such as http://127.0.0.1:8000
 TOKEN_USD_RATE, PRICE_PER_TOKEN_NANO
                  what its tokens cost: USD of one native token, and nano native tokens of one token
+CONFIDENTIAL_EVIDENCE
+                 who attests this process instead: auto, tdx, sev-snp or dstack
 PORT             where clients connect (8080); ADMIN_PORT: metrics and /pipelines (9090)
 DATA_DIR         where accounts and charges are kept (./data beside pipeline.yaml)
 LOG_LEVEL        warn unless set; info logs every request
@@ -80,7 +85,17 @@ interface SetUp {
   readonly models: readonly string[] | undefined;
   /** Undefined when no route leads to a model. */
   readonly chatUrl: string | undefined;
+  /** Undefined when no route leads to the encrypted stream, or its evidence is no simulation. */
+  readonly stream: SimulatedStream | undefined;
   readonly requests: readonly ProposedRequest[];
+}
+
+interface SimulatedStream {
+  readonly url: string;
+  /** The test root, DER in base64. */
+  readonly root: string;
+  /** A command that opens a session and shows what was checked; undefined where only the demo model could be asked. */
+  readonly verify: string | undefined;
 }
 
 async function prepare(gateway: Gateway, demo: Demo): Promise<SetUp> {
@@ -90,7 +105,8 @@ async function prepare(gateway: Gateway, demo: Demo): Promise<SetUp> {
   // One of each kind first.
   const [call = [], ...more] = ledger.requests;
   const requests = [call, chat.requests, more].flat();
-  return { gateway, account, ...ledger, ...chat, requests };
+  const stream = await prepareStream(gateway, account.key, demo);
+  return { gateway, account, ...ledger, ...chat, stream, requests };
 }
 
 type Ledger = Pick<SetUp, "nodes" | "rpcUrl" | "requests">;
@@ -129,6 +145,31 @@ function prepareChat({ config, url }: Gateway, key: string, { modelUrl, modelId 
   return { models: isDemo ? undefined : urls.map((each) => new URL(each).host), chatUrl, requests };
 }
 
+async function prepareStream(
+  { config, url, evidence }: Gateway,
+  key: string,
+  { modelUrl, modelId }: Demo,
+): Promise<SimulatedStream | undefined> {
+  const route = config.routes.find(({ to }) => to.name === "confidential-stream");
+  const network = config.networks.find(({ kind }) => kind === "openai");
+  const provider = await evidence.provider("simulated");
+  if (route === undefined || network === undefined || !isSimulated(route.to.options))
+    return undefined;
+  if (isFault(provider) || provider.root === undefined) return undefined;
+  const { root } = provider;
+  const verify = [
+    `npx sluice verify ${url} --key ${key} --network ${network.name} --model ${modelId}`,
+    `--termination gateway --image-hash any --allow-simulated --simulated-root ${root}`,
+  ].join(" ");
+  return { url: url + route.path, root, verify: modelUrl === undefined ? undefined : verify };
+}
+
+function isSimulated({ evidence }: Readonly<Record<string, unknown>>): boolean {
+  return typeof evidence === "object" && evidence !== null && "kind" in evidence
+    ? evidence.kind === "simulated"
+    : false;
+}
+
 function upstreamUrls(config: Config, name: unknown): readonly string[] {
   return typeof name === "string" ? (config.upstreams.get(name)?.urls ?? []) : [];
 }
@@ -137,11 +178,14 @@ function sameHost(one: string, other: string): boolean {
   return new URL(one).host === new URL(other).host;
 }
 
-function asJson({ gateway, account, nodes, rpcUrl, models, chatUrl, requests }: SetUp): object {
+function asJson(setUp: SetUp): object {
+  const { gateway, account, nodes, rpcUrl, models, chatUrl, stream, requests } = setUp;
   return {
     url: gateway.url,
     rpc_url: rpcUrl,
     chat_url: chatUrl,
+    stream_url: stream?.url,
+    simulated_root: stream?.root,
     admin_url: gateway.adminUrl,
     pipelines_url: `${gateway.adminUrl}/pipelines`,
     node: nodes === undefined ? "demo" : nodes.join(", "),
@@ -153,7 +197,8 @@ function asJson({ gateway, account, nodes, rpcUrl, models, chatUrl, requests }: 
   };
 }
 
-function asText({ gateway, account, nodes, rpcUrl, models, chatUrl, requests }: SetUp): string {
+function asText(setUp: SetUp): string {
+  const { gateway, account, nodes, rpcUrl, models, chatUrl, stream, requests } = setUp;
   const until = new Date(account.expiresAt).toISOString().slice(0, 10);
   const node =
     nodes?.join(", ") ?? "demo node with recorded answers (LEDGER_RPC_URL names another)";
@@ -165,12 +210,14 @@ function asText({ gateway, account, nodes, rpcUrl, models, chatUrl, requests }: 
     `  node        ${node}`,
     `  chat        ${chatUrl ?? "no route of pipeline.yaml leads to a model"}`,
     ...(chatUrl === undefined ? [] : [`  models      ${model}`]),
+    ...(stream === undefined ? [] : [`  encrypted   ${stream.url} (SIMULATED - NOT A TEE)`]),
     `  key         ${account.key} (until ${until})`,
     `  pipeline    ${gateway.adminUrl}/pipelines`,
     `  metrics     ${gateway.adminUrl}/metrics`,
     "",
     ...(requests.length === 0 ? [] : ["Try it:", ""]),
     ...requests.flatMap(({ curl }) => [curl, ""]),
+    ...(stream?.verify === undefined ? [] : [stream.verify, ""]),
     "Ctrl-C stops it.",
   ].join("\n");
 }

@@ -21,6 +21,7 @@ export async function startDemo(
   started: AsyncDisposableStack,
 ): Promise<Demo> {
   const found: Record<string, string> = {};
+  if (!env["CONFIDENTIAL_EVIDENCE"]) found["CONFIDENTIAL_EVIDENCE"] = "simulated";
   let nodeUrl: string | undefined;
   let modelUrl: string | undefined;
   if (!env["LEDGER_RPC_URL"]) {

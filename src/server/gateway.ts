@@ -4,6 +4,7 @@ import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
 import { createLog } from "../log.ts";
 import { describePipelines } from "../pipeline/describe.ts";
+import type { EvidenceService } from "../confidential/evidence/evidence-service.ts";
 import type { Generation } from "../pipeline/generation.ts";
 import { checkFile, nextGeneration, type Checked } from "../pipeline/load-generation.ts";
 import { Activity } from "../pipeline/activity.ts";
@@ -38,6 +39,8 @@ export interface Gateway {
   readonly adminUrl: string;
   readonly reloader: Reloader;
   readonly listener: Listener;
+  /** Who attests this process. */
+  readonly evidence: EvidenceService;
   /**
    * Drains (decisions.md section 12), once however often it is called. Resolves when every charge is settled and every
    * port is closed.
@@ -129,6 +132,7 @@ async function assemble(
     adminUrl: late.admin.url,
     reloader,
     listener,
+    evidence: services.evidence,
     stop: drain,
   };
 }

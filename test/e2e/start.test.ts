@@ -24,6 +24,8 @@ after(() => rm(folder, { recursive: true, force: true }));
 interface Printed {
   readonly rpc_url: string;
   readonly chat_url?: string;
+  readonly stream_url?: string;
+  readonly simulated_root?: string;
   readonly model: string;
   readonly pipelines_url: string;
   readonly node: string;
@@ -128,6 +130,19 @@ test("the requests it prints work, the pipeline is shown, and SIGTERM ends it wi
     assert.match(await pipelines.text(), /ledger-rpc/);
   });
   assert.equal(code, 0);
+});
+
+test("the encrypted stream ends here in a simulated enclave, and sluice verify says so", async () => {
+  await withDev({}, async ({ stream_url: streamUrl = "", key, simulated_root: root = "" }) => {
+    const model = ["--network", "confidential-classic", "--model", demoModelId];
+    const trust = ["--image-hash", "any", "--termination", "gateway", "--simulated-root", root];
+    const args = ["verify", new URL(streamUrl).origin, "--key", key, ...model, ...trust, "--json"];
+    const run = promisify(execFile);
+    const { stdout } = await run(process.execPath, [main, ...args, "--allow-simulated"]);
+    const { accepted, verified, assurance } = JSON.parse(stdout) as Record<string, unknown>;
+    assert.deepEqual([accepted, verified, assurance], [true, false, "simulated"]);
+    await assert.rejects(run(process.execPath, [main, ...args]), { code: 1 });
+  });
 });
 
 test("the lines for a shell do the same as their parts", async (t) => {

@@ -59,7 +59,7 @@ export function openOwnEnclaves(
       return;
     }
     if (provider.simulated) {
-      log.warn({ root: provider.root }, "this gateway's evidence is SIMULATED - NOT A TEE");
+      log.warn({}, "this gateway's evidence is SIMULATED - NOT A TEE");
     }
     if (isClosed) return;
     for (const { name } of networks) {
