@@ -13,6 +13,8 @@ import { createSigner } from "../../src/confidential/node-crypto.ts";
 import { readPolicy, signPolicy, writePolicy } from "../../src/confidential/policy-document.ts";
 import { verifyEvidence } from "../../src/confidential/verify/verify.ts";
 import { launchChromium } from "../browser.ts";
+import { model } from "../confidential/relay/enclave-worker.ts";
+import { startStreamGateway } from "../confidential/relay/stream-gateway.ts";
 import { sound, touched } from "../confidential/session.ts";
 import { realTdx, skipWithoutShared, tdxEvidence } from "../confidential/verify/real-quotes.ts";
 import { bundleClient } from "./bundle.ts";
@@ -234,6 +236,36 @@ test("the client in Chromium", async (outer) => {
           await verifyEvidence(evidence, { reportData }, policy, now),
         );
       }
+    },
+  );
+
+  await outer.test(
+    "comes to a whole gateway with a ticket for its page, and only once",
+    async (t) => {
+      const page = await openPage(t, browser);
+      const { origin } = new URL(page.url());
+      await using stream = await startStreamGateway({ origin });
+      const { gateway, worker } = stream;
+      const response = await fetch(`${gateway.url}/v1/confidential/tickets`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+        body: JSON.stringify({ model, origin }),
+      });
+      const { ticket } = (await response.json()) as { ticket: string };
+      const options: ConnectOptions = {
+        url: gateway.url,
+        ticket,
+        network: "alpha",
+        model,
+        allowSimulated: true,
+        simulatedRoots: [worker.root],
+      };
+      const told = await page.evaluate(converse, { options, now: Date.now(), asked: messages });
+      assert.equal(told.text, "Hello world", JSON.stringify(told.refused));
+      assert.deepEqual([told.final?.verified, told.final?.unverifiedReason], [false, "simulated"]);
+      assert.equal(told.final?.usedCUMilli, told.final?.recomputedCUMilli);
+      const again = await page.evaluate(converse, { options, now: Date.now(), asked: messages });
+      assert.equal(again.refused?.code, "CONNECTION_FAILED");
     },
   );
 });

@@ -47,7 +47,7 @@ routes:
   - path: /v1/confidential/stream
     websocket: true
     run: [{ use: inference }]
-    to: { confidential-stream: { origins: ["${pageOrigin}"], evidence: { kind: "\${EVIDENCE:-}" } } }
+    to: { confidential-stream: { origins: ["\${ORIGIN}"], evidence: { kind: "\${EVIDENCE:-}" } } }
   - path: /v1/confidential/tickets
     methods: [POST]
     run: [{ use: edge }, { authorize: { require: inference } }]
@@ -74,6 +74,8 @@ export async function startStreamGateway(
     readonly clock?: Clock;
     /** The gateway is an enclave itself, in front of a model server in the clear. */
     readonly own?: boolean;
+    /** Of the pages that may connect; `pageOrigin` unless given. */
+    readonly origin?: string;
     readonly prepare?: (worker: EnclaveWorker) => void;
   } = {},
 ): Promise<StreamGateway> {
@@ -85,7 +87,12 @@ export async function startStreamGateway(
   const gateway = stack.use(
     await startTestGateway({
       pipeline,
-      env: { WORKER_URL: worker.url, ROOT: worker.root, ...(options.own === true && own) },
+      env: {
+        WORKER_URL: worker.url,
+        ROOT: worker.root,
+        ORIGIN: options.origin ?? pageOrigin,
+        ...(options.own === true && own),
+      },
       account: { plan: "enterprise", ...options.account },
       ...(options.clock !== undefined && { clock: options.clock }),
     }),
