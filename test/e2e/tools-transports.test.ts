@@ -43,6 +43,8 @@ interface Transport {
   failure(body: Parsed): { readonly code: string; readonly message: string } | undefined;
   /** The tool's result as JSON text. */
   result(answer: Answer): string;
+  /** What the answer says of its cost, with whatever else it says of usage. */
+  usage(body: Parsed): Parsed;
 }
 
 interface Sent {
@@ -59,7 +61,7 @@ const toolFailure = (result: Parsed): ReturnType<Transport["failure"]> =>
 function transportOf(
   name: string,
   sent: (tool: string, input: unknown) => Sent,
-  more: Pick<Transport, "failure" | "result">,
+  more: Omit<Transport, "name" | "call">,
 ): Transport {
   return {
     name,
@@ -80,6 +82,7 @@ const request = (method: string, params: object): object => ({
 const asMcp = {
   failure: ({ result }: Parsed) => toolFailure(result),
   result: (answer: Answer) => (answer.json() as Parsed).result.content[0].text as string,
+  usage: ({ result }: Parsed) => result._meta,
 };
 
 const transports: readonly Transport[] = [
@@ -95,11 +98,13 @@ const transports: readonly Transport[] = [
       },
       result: ({ text }) =>
         text.slice(text.indexOf('"content":') + 10, text.indexOf(',"usedCUMilli"')),
+      usage: ({ result }: Parsed) => result,
     },
   ),
   transportOf("/mcp, plain", (tool, input) => ({ path: "/mcp", body: { tool, input } }), {
     failure: toolFailure,
     result: (answer) => (answer.json() as Parsed).content[0].text,
+    usage: ({ _meta: meta }: Parsed) => meta,
   }),
   transportOf(
     "/mcp, 2025-11-25",
@@ -195,6 +200,35 @@ for (const transport of transports) {
         assert.equal(transport.failure(answer.json())?.code, code);
         assert.equal(answer.headers["x-used-cu-milli"], "0");
         assert.ok(!answer.text.includes("secret"), answer.text);
+      }
+    });
+
+    it("tells what a success cost, in the answer as in the header", async () => {
+      const calls = [
+        { tool: "docs_search", params: { query: "gateway" } },
+        { tool: "ledger_listMethods", params: {} },
+        { tool: "nothing", params: {} },
+      ];
+      for (const [tool, input, cost] of [
+        ["ledger_listMethods", { namespace: "chain_" }, 100],
+        ["platform_listModels", {}, 100],
+        ["docs_search", { query: "gateway", limit: 1 }, 100],
+        ["gateway_batch", { calls }, 200],
+        ["gateway_batch", { calls: [] }, 0],
+      ] as const) {
+        const answer = await transport.call(tool, input);
+        const { usedCUMilli, content: _, ...more } = transport.usage(answer.json());
+        assert.equal(usedCUMilli, cost, tool);
+        assert.equal(answer.headers["x-used-cu-milli"], String(cost), tool);
+        if (transport.name === "/rpc") continue;
+        assert.equal(more.toolName, tool);
+        assert.equal(more.timestamp, new Date(gateway.clock.now()).toISOString());
+        assert.ok(Number.isInteger(more.latencyMs));
+        const { genAIRequestModel, genAIUsageInputTokens, genAIUsageOutputTokens } = more;
+        assert.deepEqual(
+          [genAIRequestModel, genAIUsageInputTokens, genAIUsageOutputTokens],
+          ["", 0, 0],
+        );
       }
     });
 
