@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { openComputePool } from "../../src/compute/pool.ts";
+import { createMetrics } from "../../src/metrics.ts";
 import { usageSeries, type UsageSeriesJob } from "../../src/metering/usage-series.ts";
+import { manualClock } from "../../src/testing/clock.ts";
 import { meterFixture, noon, principalOf, take } from "./fixture.ts";
 
 const minute = 60_000;
@@ -87,4 +90,17 @@ test("nothing was charged: no series, whether there is a journal or a workspace 
   await open();
   assert.deepEqual(usageSeries(job(dataDir)), none);
   assert.deepEqual(usageSeries(job(dataDir, { workspaceId: "ws_none" })), none);
+});
+
+test("a thread of the pool gives the same as JSON", async (t) => {
+  const { dataDir, open } = meterFixture(t);
+  const meter = await open();
+  await take(meter, principalOf(), 0).settle([{ surface: "chat", method: "m", costMilli: 3 }]);
+  const pool = openComputePool({ clock: manualClock(), metrics: createMetrics(), threads: 1 });
+  t.after(() => pool.close());
+  const { href } = new URL("../../src/metering/usage-series.ts", import.meta.url);
+  const done = await pool.run({ module: href, input: job(dataDir), transfer: [] });
+  assert.ok(done.ok);
+  assert.deepEqual(JSON.parse(new TextDecoder().decode(done.bytes)), usageSeries(job(dataDir)));
+  assert.equal(usageSeries(job(dataDir)).usedCuMilli, 3);
 });
