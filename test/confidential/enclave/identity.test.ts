@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { EventEmitter, once } from "node:events";
 import { describe, test } from "node:test";
 import {
   createEnclaveIdentity,
@@ -10,7 +11,6 @@ import { fault, isFault, type Fault } from "../../../src/confidential/fault.ts";
 import { readKeyset } from "../../../src/confidential/keyset.ts";
 import { nodeSuite } from "../../../src/confidential/node-crypto.ts";
 import { evidenceDigest } from "../../../src/confidential/statement.ts";
-import type { AttestationEvidence } from "../../../src/confidential/verify/evidence.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 import { codeOf, sound } from "../session.ts";
 
@@ -25,39 +25,47 @@ interface Started {
   /** What it makes a quote for instead. */
   binds: Uint8Array | undefined;
   readonly quotes: number;
-  /** Resolves when the quotes that were begun have been dealt with. */
-  settled(): Promise<void>;
+  /** Moves the clock, which has the platform asked again, and waits until that has come to something. */
+  renewAfter(ms: number): Promise<void>;
 }
 
+/** From one keyset to the next, and to another try. */
+const renewMs = 1_650_000;
+const retryMs = 10_000;
+
 async function start(failure?: Fault): Promise<Started> {
-  const clock = manualClock();
+  const manual = manualClock();
+  const timers = new EventEmitter();
+  const clock: ManualClock = {
+    ...manual,
+    after(ms, task) {
+      // The last thing that a renewal does.
+      if (ms === renewMs || ms === retryMs) timers.emit("renewed");
+      return manual.after(ms, task);
+    },
+  };
   const simulated = await createSimulatedProvider(new Uint8Array(32).fill(1), clock);
-  let quotes = 0;
-  let running: Promise<AttestationEvidence | Fault> = Promise.resolve(fault("TIMEOUT", ""));
+  const state = { failure, binds: undefined as Uint8Array | undefined, quotes: 0 };
   const provider: EvidenceProvider = {
     ...simulated,
     quote(reportData, until) {
-      quotes++;
-      running =
-        started.failure === undefined
-          ? simulated.quote(started.binds ?? reportData, until)
-          : Promise.resolve(started.failure);
-      return running;
+      state.quotes++;
+      if (state.failure !== undefined) return Promise.resolve(state.failure);
+      return simulated.quote(state.binds ?? reportData, until);
     },
   };
-  const given = { clock, failure, binds: undefined } as {
-    -readonly [Key in keyof Started]: Started[Key];
-  };
-  const started: Started = Object.defineProperty(given, "quotes", { get: () => quotes });
-  given.settled = async () => {
-    await running;
-    // The digests and the reading again of the quote stand between.
-    for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
-  };
   const models = [{ id: "Demo/Echo-1", hash: "ab" }];
-  given.identity = createEnclaveIdentity({ net, role: "worker", models, provider, clock });
-  await started.identity.ready;
-  return started;
+  const identity = createEnclaveIdentity({ net, role: "worker", models, provider, clock });
+  await identity.ready;
+  return Object.assign(state, {
+    clock,
+    identity,
+    async renewAfter(ms: number) {
+      const renewed = once(timers, "renewed");
+      clock.advance(ms);
+      await renewed;
+    },
+  });
 }
 
 describe("an enclave's identity", () => {
@@ -79,10 +87,9 @@ describe("an enclave's identity", () => {
 
   test("is renewed with new keys long before it ends; the old keyset stays whoever's has it", async () => {
     const started = await start();
-    const { identity, clock } = started;
+    const { identity } = started;
     const old = sound(identity.current());
-    clock.advance(1_650_000);
-    await started.settled();
+    await started.renewAfter(renewMs);
     const held = sound(identity.current());
     assert.notEqual(held.digest, old.digest);
     assert.notDeepEqual(held.hs.publicKey, old.hs.publicKey);
@@ -100,18 +107,13 @@ describe("an enclave's identity", () => {
     const { identity, clock } = started;
     const old = sound(identity.current());
     started.failure = fault("ATTESTATION_UNAVAILABLE", "no quote");
-    for (let passed = 0; passed < 3_290; passed += 10) {
-      clock.advance(10_000);
-      await Promise.resolve();
-    }
-    await started.settled();
+    await started.renewAfter(renewMs);
+    while (clock.now() < old.notAfter * 1000 - retryMs) await started.renewAfter(retryMs);
     assert.equal(identity.current(), old);
-    clock.advance(20_000);
+    await started.renewAfter(retryMs);
     assert.equal(codeOf(identity.current()), "ATTESTATION_UNAVAILABLE");
     started.failure = undefined;
-    await started.settled();
-    clock.advance(10_000);
-    await started.settled();
+    await started.renewAfter(retryMs);
     assert.equal(isFault(identity.current()), false);
     identity.close();
   });
@@ -121,10 +123,9 @@ describe("an enclave's identity", () => {
     const { identity, clock } = started;
     assert.equal(codeOf(identity.current()), "ATTESTATION_UNAVAILABLE");
     started.failure = undefined;
-    clock.advance(9_999);
+    clock.advance(retryMs - 1);
     assert.equal(started.quotes, 1);
-    clock.advance(1);
-    await started.settled();
+    await started.renewAfter(1);
     assert.equal(started.quotes, 2);
     assert.equal(isFault(identity.current()), false);
     identity.close();
@@ -144,7 +145,6 @@ describe("an enclave's identity", () => {
     const held = started.identity.current();
     started.identity.close();
     started.clock.advance(3_000_000);
-    await started.settled();
     assert.equal(started.quotes, 1);
     assert.equal(started.identity.current(), held);
   });
