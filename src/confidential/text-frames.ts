@@ -148,6 +148,21 @@ export function writeAttestation(
   return JSON.stringify({ type: "attestation", ...signed, ...evidence });
 }
 
+/**
+ * From gateway to worker, when the client has left and cannot cancel itself: the answer ends here, and its report says what
+ * was made. Unsigned: whoever relays can end a session anyway.
+ */
+export function writeCancelFrame(rid: number): string {
+  return JSON.stringify({ type: "cancel", rid });
+}
+
+/** The request that is to end; undefined for any other frame. `bytes`: as received. */
+export function readCancelFrame(bytes: Uint8Array): number | undefined {
+  const object = readJsonObject(bytes, maxTextBytes);
+  const rid = object?.["rid"];
+  return object?.["type"] === "cancel" && isCount(rid) ? rid : undefined;
+}
+
 /** From worker to gateway. */
 export function writeReportFrame(rid: number, report: Uint8Array, sig: Uint8Array): string {
   const signed = { report: toBase64Url(report), sig: toBase64Url(sig) };

@@ -10,7 +10,7 @@ import type { Fault, StreamCode } from "../fault.ts";
 import { readHello } from "../hello.ts";
 import type { Hello } from "../hello.ts";
 import { handshakeMs, idleMs, maxSessionMs } from "../limits.ts";
-import { writeReportFrame } from "../text-frames.ts";
+import { readCancelFrame, writeReportFrame } from "../text-frames.ts";
 import { cancelled, EnclaveAnswer, refused } from "./answer.ts";
 import type { Outcome } from "./answer.ts";
 import { readChatRequest } from "./chat-request.ts";
@@ -88,13 +88,20 @@ class Session implements EnclaveSession {
 
   text(bytes: Uint8Array): void {
     if (this.#state === "closed") return;
-    if (this.#state !== "hello") return this.#fail(fault("BAD_FRAME", "a text frame after hello"));
+    if (this.#state !== "hello") return this.#laterText(bytes);
     const hello = readHello(bytes);
     if (isFault(hello)) return this.#fail(hello);
     const refusal = openingFault(hello, this.#parts);
     if (refusal !== undefined) return this.#fail(refusal);
     this.#state = "answering";
     this.#shakeHands(Uint8Array.from(bytes), hello).catch((error: unknown) => this.#break(error));
+  }
+
+  /** A relay may end an answer whose reader has left; there is nothing else to say. */
+  #laterText(bytes: Uint8Array): void {
+    const rid = readCancelFrame(bytes);
+    if (rid === undefined) return this.#fail(fault("BAD_FRAME", "a text frame after hello"));
+    if (rid === this.#established?.channel.watch.rid()) this.#answer?.cancel();
   }
 
   binary(frame: Uint8Array): void {

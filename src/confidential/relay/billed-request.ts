@@ -7,7 +7,9 @@ import { fault, type Fault } from "../fault.ts";
 import type { Hello } from "../hello.ts";
 import { toBase64Url } from "../layout.ts";
 import { nodeSuite } from "../node-crypto.ts";
+import type { Outcome } from "../../plugin.ts";
 import type { FrameWatch } from "../frame-watch.ts";
+import type { Finish } from "../report.ts";
 import { judgeReport, type ReportVerdict } from "../report-verdict.ts";
 import type { SeenCounters } from "../seen-counters.ts";
 import { usageOf, type ReportFrame } from "../text-frames.ts";
@@ -34,6 +36,8 @@ export interface Billed {
 export class BilledRequest {
   readonly rid: number;
   readonly #facts: SessionFacts;
+  /** The enclave has all of it. */
+  isAsked = false;
   #frameBytes = 0;
   #charge: StreamCharge | undefined;
 
@@ -120,7 +124,7 @@ export class BilledRequest {
       costMilli,
       inputTokens: report?.tokens.prompt ?? 0,
       outputTokens: report?.tokens.completion ?? 0,
-      outcome: report?.finish === "error" ? "upstreamFailed" : "complete",
+      outcome: outcomeOf[report?.finish ?? "error"],
       pricing,
     });
   }
@@ -158,5 +162,13 @@ export class BilledRequest {
     return { receipt, verdict, done: JSON.stringify(done) };
   }
 }
+
+/** As the journal names it for every surface. */
+const outcomeOf: Readonly<Record<Finish, Outcome>> = {
+  stop: "complete",
+  length: "complete",
+  cancel: "clientLeft",
+  error: "upstreamFailed",
+};
 
 const unwritten = fault("UPSTREAM_FAILED", "nothing can be charged at the moment");

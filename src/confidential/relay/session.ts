@@ -13,7 +13,7 @@ import { toBase64Url } from "../layout.ts";
 import { handshakeMs, idleMs, maxSessionMs } from "../limits.ts";
 import { nodeSuite } from "../node-crypto.ts";
 import type { SeenCounters } from "../seen-counters.ts";
-import { readTextFrame, type ReportFrame } from "../text-frames.ts";
+import { readTextFrame, writeCancelFrame, type ReportFrame } from "../text-frames.ts";
 import { BilledRequest, type Billed, type SessionFacts } from "./billed-request.ts";
 import type { LinkListener } from "./link.ts";
 import type { Serving } from "./serving.ts";
@@ -175,6 +175,7 @@ export class StreamSession implements LinkListener {
       this.#giveUp();
       return undefined;
     }
+    request.isAsked = true;
     this.#pass(last, facts);
     this.#goOn();
   }
@@ -275,9 +276,9 @@ export class StreamSession implements LinkListener {
     this.#deadline[Symbol.dispose]();
     this.#idle[Symbol.dispose]();
     const link = this.#facts?.serving.link;
-    if (link === undefined || this.#request === undefined) return this.#giveUp();
+    if (link === undefined || this.#request?.isAsked !== true) return this.#giveUp();
     link.resume();
-    link.text(Buffer.from(JSON.stringify({ type: "cancel", rid: this.#request.rid })));
+    link.text(Buffer.from(writeCancelFrame(this.#request.rid)));
     this.#expectReport();
   }
 

@@ -93,4 +93,21 @@ describe("a gateway that ends the encryption itself", () => {
     await held.left;
     assert.equal(done.usage.completion_tokens, 1);
   });
+
+  it("stops the model when the client leaves, and charges what was made until then", async () => {
+    const charged = (await stream.charges()).length;
+    const holding = stream.plain.hold();
+    const session = await stream.open({ network: "classic", termination: "gateway" });
+    session.ask();
+    const held = await holding;
+    held.begin();
+    await held.push(eventOf(JSON.stringify(chunkOf({ content: "One" }))));
+    await session.nextBinary();
+    session.socket.terminate();
+    await held.left;
+    let charges = await stream.charges();
+    while (charges.length === charged) charges = await stream.charges();
+    const last = charges.at(-1);
+    assert.deepEqual([last?.outputTokens, last?.outcome], [1, "clientLeft"]);
+  });
 });
