@@ -27,8 +27,8 @@ export type { Assurance, Check, VerificationReport } from "../confidential/verif
 
 /**
  * Opens a session and resolves once every check has passed. Rejects with ConfidentialError, which carries the checks; with
- * TypeError for options that no session can come of; with the signal's reason. There is one attempt, except that a
- * keyset not met before is asked once more, for a quote made for this session.
+ * TypeError for options that no session can come of; with the signal's reason, or what `ticket` threw. There is one
+ * attempt, except that a keyset not met before is asked once more, for a quote made for this session.
  */
 export async function connect(options: ConnectOptions): Promise<Session> {
   const settings = readOptions(options);

@@ -33,8 +33,10 @@ export async function openSession(attempt: Attempt): Promise<OpenSession | "unkn
     signal.throwIfAborted();
     return await attest({ ...attempt, checks, hello, helloBytes, socket }, ephemeral);
   } catch (error) {
-    socket.close(error instanceof ConfidentialError ? closeCodeOf(error.code) : 1000);
-    signal.throwIfAborted();
+    socket.close(
+      closeCodeOf(error instanceof ConfidentialError ? error.code : "CONNECTION_CLOSED"),
+    );
+    if (signal.aborted) throw abortReason(signal, checks);
     throw error;
   } finally {
     signal.removeEventListener("abort", abort);
@@ -81,9 +83,15 @@ async function connectSocket(
     checks.record("connection", undefined);
     return socket;
   } catch (error) {
-    signal.throwIfAborted();
+    if (signal.aborted) throw abortReason(signal, checks);
     if (!(error instanceof ConfidentialError)) throw error;
     checks.record("connection", error.message);
     throw new ConfidentialError(error.code, error.message, { checks: checks.list() });
   }
+}
+
+/** The caller's own as it is; ours, of a handshake that took too long, with what had been checked by then. */
+function abortReason({ reason }: AbortSignal, checks: Checklist<CheckName>): unknown {
+  if (!(reason instanceof ConfidentialError)) return reason;
+  return new ConfidentialError(reason.code, reason.message, { checks: checks.list() });
 }

@@ -45,8 +45,7 @@ const flushPollMs = 5;
 export async function openSocket(request: SocketRequest): Promise<StreamSocket> {
   const { url, protocols, headers, signal } = request;
   signal.throwIfAborted();
-  const socket = new WebSocket(url, headers === undefined ? protocols : { protocols, headers });
-  socket.binaryType = "arraybuffer";
+  const socket = createSocket(url, headers === undefined ? protocols : { protocols, headers });
   const stream = readMessages(socket);
   await new Promise<void>((resolve, reject) => {
     const abort = (): void => {
@@ -56,7 +55,7 @@ export async function openSocket(request: SocketRequest): Promise<StreamSocket> 
     };
     const fail = (): void => {
       signal.removeEventListener("abort", abort);
-      reject(new ConfidentialError("CONNECTION_FAILED", "the connection cannot be opened"));
+      reject(failedConnection());
     };
     signal.addEventListener("abort", abort, { once: true });
     socket.addEventListener("close", fail, { once: true });
@@ -67,6 +66,21 @@ export async function openSocket(request: SocketRequest): Promise<StreamSocket> 
     });
   });
   return stream;
+}
+
+function createSocket(url: string, options: string[] | WebSocketInit): WebSocket {
+  try {
+    const socket = new WebSocket(url, options);
+    socket.binaryType = "arraybuffer";
+    return socket;
+  } catch {
+    // A page of https may not open it in the clear, for one.
+    throw failedConnection();
+  }
+}
+
+function failedConnection(): ConfidentialError {
+  return new ConfidentialError("CONNECTION_FAILED", "the connection cannot be opened");
 }
 
 function readMessages(socket: WebSocket): StreamSocket {

@@ -367,6 +367,14 @@ describe("a handshake", () => {
     ]);
   });
 
+  test("goes no further with a server that repeats the ticket", async (t) => {
+    const hidden = `confidential.auth.${Buffer.from("one").toString("base64url")}`;
+    const gateway = await startFakeGateway(t, { protocol: hidden });
+    const { apiKey: _, ...options } = gateway.options;
+    await rejectsWith(connect({ ...options, ticket: "one" }), "SUITE_UNSUPPORTED");
+    assert.equal(gateway.hellos.length, 0);
+  });
+
   test("with one ticket alone asks for a quote of its own, since it cannot ask again", async (t) => {
     const gateway = await startFakeGateway(t);
     const { apiKey: _, ...options } = gateway.options;
@@ -396,7 +404,13 @@ describe("a handshake", () => {
     const connecting = connect(gateway.options);
     await greeted(gateway);
     gateway.clock.advance(2 * handshakeMs);
-    await rejectsWith(connecting, "TIMEOUT");
+    const error = await connecting.catch((reason: unknown) => reason);
+    assert.ok(error instanceof ConfidentialError);
+    assert.equal(error.code, "TIMEOUT");
+    assert.deepEqual(
+      error.checks?.filter(({ result }) => result === "fail").map(({ name }) => name),
+      ["answer"],
+    );
   });
 
   const mistakes: readonly (readonly [string, object])[] = [
