@@ -2,6 +2,7 @@
  * Reads a chat-completions request (gateway.md, "POST /v1/chat/completions") and writes what a worker gets of it. Fields
  * that this service ignores, and those that nobody knows, are dropped.
  */
+import { lastingBytes } from "./lasting.ts";
 
 /** What a request asks for. */
 export interface ChatRequest {
@@ -79,7 +80,7 @@ export function readChatRequest(value: unknown): Reading {
       stream: streamed,
       includeUsage,
       maxTokens,
-      body: Buffer.from(JSON.stringify(forWorker)),
+      body: lastingBytes(JSON.stringify(forWorker)),
       promptChars: chars,
       promptTokensMost:
         bytes + Buffer.byteLength(JSON.stringify(kwargs)) + frameTokens * messages.length,

@@ -13,6 +13,7 @@ import type {
 } from "sluice-gateway/plugin";
 import { settle, type Completion } from "./completion.ts";
 import { chatError, codeOf, errorJson } from "./errors.ts";
+import { lastingBytes } from "./lasting.ts";
 import { usageOf } from "./usage.ts";
 
 const headers: readonly string[] = [
@@ -61,7 +62,7 @@ class StreamedCompletion implements AnswerReader {
     this.#completion = completion;
     this.#resolve = resolve;
     this.#reject = reject;
-    this.#prefix = Buffer.from(`data: ${this.#envelope()},"choices":[`);
+    this.#prefix = lastingBytes(`data: ${this.#envelope()},"choices":[`);
   }
 
   begin(call: InferenceCall): void {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
+import { lastingBytes } from "../../plugins/chat/lasting.ts";
 import { readChatRequest, type ChatRequest } from "../../plugins/chat/request.ts";
 import { chatBody } from "./chat-gateway.ts";
 
@@ -155,6 +156,16 @@ describe("what a worker gets", () => {
     assert.deepEqual(sent({ messages: [{ role: "user", content }] })["messages"], [
       { role: "user", content },
     ]);
+  });
+});
+
+describe("bytes that stay as long as an answer takes", () => {
+  it("have memory of their own, not a slice of what others share", () => {
+    const { body } = read();
+    assert.equal(body.buffer.byteLength, body.length);
+    const bytes = lastingBytes("data: ü€😀");
+    assert.equal(bytes.toString(), "data: ü€😀");
+    assert.equal(bytes.buffer.byteLength, bytes.length);
   });
 });
 

@@ -33,6 +33,8 @@ export class LineCutter {
    * yet. `BAD`: it ends in a bare LF or is too long.
    */
   take(piece: Buffer, at: number, to: number): number {
+    // Pieces often end where a line would start: nothing is kept then, nor 8 KiB for every connection.
+    if (at === to) return UNFINISHED;
     let end = at;
     while (end < to && piece[end] !== LF) end++;
     if (this.#carried + end - at >= LINE_BYTES) return BAD;
