@@ -28,7 +28,10 @@ export interface Tool<Input = unknown> {
   /** Letters, digits and underscores; unique on a deployment. */
   readonly name: string;
   readonly description: string;
-  /** JSON Schema 2020-12; the root is `type: "object"`, without `oneOf`, `anyOf` or `allOf` beside it. */
+  /**
+   * JSON Schema 2020-12; the root is `type: "object"`, without `oneOf`, `anyOf` or `allOf` beside it. `x-mcp-header: "Region"` on a
+   * text, integer or boolean has agents of revision 2026-07-28 repeat the argument in `Mcp-Param-Region`, for proxies to route by.
+   */
   readonly inputSchema: JsonSchema;
   readonly price: ToolPrice;
   readonly capability: Capability | undefined;

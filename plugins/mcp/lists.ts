@@ -1,4 +1,4 @@
-/** What never changes while a generation lives, as JSON text made once at start. */
+/** What never changes while a generation lives, made once at start: most of it as JSON text. */
 import type {
   CatalogueEntry,
   Prompt,
@@ -6,6 +6,7 @@ import type {
   ResourceTemplate,
   Tools,
 } from "sluice-gateway/plugin";
+import { paramHeadersOf, type ParamHeader } from "./param-headers.ts";
 import type { ResultFrame } from "./tool-result.ts";
 import { announcedRevisions, metaKeys } from "./revisions.ts";
 
@@ -27,6 +28,8 @@ export interface Lists {
   readonly server: string;
   /** Around the results of stateless calls. */
   readonly statelessFrame: ResultFrame;
+  /** Arguments that headers repeat, by tool. */
+  readonly paramHeaders: ReadonlyMap<string, readonly ParamHeader[]>;
 }
 
 export function createLists(
@@ -54,6 +57,7 @@ export function createLists(
     initialize: members({ capabilities, serverInfo, instructions }),
     discover: members({ supportedVersions: announcedRevisions, capabilities, instructions }),
     server,
+    paramHeaders: paramHeadersOf(tools.list),
     statelessFrame: { head: `"resultType":"complete",`, meta: `,${server}`, rich: true },
   };
 }

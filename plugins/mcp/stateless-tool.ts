@@ -12,7 +12,9 @@ import {
 import { askedAgain, confirmationQuestion, takesForms, type Said } from "./confirmation.ts";
 import { clientCapabilities } from "./dialogue.ts";
 import { errorText, failed, invalidParams, resultText, type RpcFailure } from "./json-rpc.ts";
+import { paramMismatch } from "./param-headers.ts";
 import { asking, type StatelessRequest } from "./stateless-result.ts";
+import { mismatch } from "./stateless-rules.ts";
 import { failedResult, toolResult } from "./tool-result.ts";
 
 /** What the client brings to a call beside the tool's input. */
@@ -28,11 +30,14 @@ export async function callTool(
 ): Promise<Reply | undefined> {
   const { name: tool, arguments: input = {} } = params;
   if (typeof tool !== "string") return failed(400, id, invalidParams("name must be a string"));
+  const { paramHeaders, statelessFrame: frame } = call.server.lists;
+  const repeated = paramHeaders.get(tool);
+  const wrong = repeated && paramMismatch(repeated, call.x.request.headers, input);
+  if (wrong !== undefined) return failed(400, id, mismatch(wrong));
   const asker = { keyId: call.principal.key.id, method: "tools/call", name: tool };
   const brought = bring(call, params, asker);
   if ("code" in brought) return failed(400, id, brought);
   const { said, dialogue } = brought;
-  const frame = call.server.lists.statelessFrame;
   if (said?.kind === "declined") {
     const declined = failedResult("GATEWAY_PERMISSION_DENIED", "the user declined", frame);
     return answered(call, resultText(id, declined));

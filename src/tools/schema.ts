@@ -27,10 +27,21 @@ const options: Options = {
   logger: false,
 };
 
+/**
+ * Names the header in which agents of revision 2026-07-28 repeat the argument (without `Mcp-Param-`), so that what stands
+ * between can route by it: a token of RFC 9110.
+ */
+const headerKeyword = {
+  keyword: "x-mcp-header",
+  schemaType: "string",
+  metaSchema: { type: "string", pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
+} as const;
+
 /** A compiler of its own for each catalogue: ajv keeps every schema it has seen, and refuses an `$id` seen twice. */
 export function createSchemaCompiler(): SchemaCompiler {
   const quick = new Ajv2020(options);
   const thorough = new Ajv2020({ ...options, allErrors: true });
+  for (const ajv of [quick, thorough]) ajv.addKeyword(headerKeyword);
   return (schema) => {
     if (schema["type"] !== "object")
       return 'has an input schema whose root is not `type: "object"`';

@@ -14,6 +14,22 @@ const pair = {
   additionalProperties: false,
 };
 
+describe("a header for an argument", () => {
+  const compile = (header: unknown): unknown =>
+    createSchemaCompiler()({
+      type: "object",
+      properties: { a: { type: "string", "x-mcp-header": header } },
+    });
+
+  it("is named by a token, and changes nothing about the input", () => {
+    const check = compile("X-Region_1");
+    assert.ok(typeof check === "function");
+    for (const header of ["", "a b", "a:b", "é", "a\r\nb", 1, null, ["a"]]) {
+      assert.match(String(compile(header)), /^has an invalid input schema: /);
+    }
+  });
+});
+
 describe("the violations of an input", () => {
   it("are none for a valid one", () => {
     assert.deepEqual(checkOf(pair)({ a: 1, b: "x" }), []);

@@ -17,7 +17,6 @@ const noLog = "nothing is logged to clients: the protocol has given logging up";
 const noStream = "there is no stream on which a change could be told";
 const schema =
   "its schema has allOf and anyOf at the root, which clients' model providers refuse; the catalogue refuses it at start";
-const customHeaders = "no tool's schema asks for Mcp-Param headers";
 const tasks = "the tasks extension is not offered";
 
 const inSessions: Exceptions = {
@@ -27,10 +26,9 @@ const inSessions: Exceptions = {
   "json-schema-2020-12": schema,
 };
 
-/** Of the stateless revision only scenarios that are not scored: two pending ones and an extension. */
+/** Of the stateless revision only scenarios that are not scored: a pending one and an extension. */
 const stateless: Exceptions = {
   "json-schema-2020-12": schema,
-  "http-custom-header-server-validation": customHeaders,
   "tasks-lifecycle": tasks,
   "tasks-capability-negotiation": tasks,
   "tasks-wire-fields": tasks,

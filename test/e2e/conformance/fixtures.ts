@@ -76,6 +76,18 @@ export default defineTools({
         }
         return { ok: true, value: null, content: [text("done")] };
       }),
+      fixture("test_custom_headers", (input) => ({ ok: true, value: input }), {
+        type: "object",
+        properties: {
+          region: { type: "string", "x-mcp-header": "Region" },
+          shard: { type: "integer", "x-mcp-header": "Shard" },
+          inner: {
+            type: "object",
+            properties: { dry: { type: "boolean", "x-mcp-header": "Dry-Run" } },
+          },
+        },
+        required: ["region"],
+      }),
       showing("test_logging_tool", text("nothing is logged to clients")),
       ...askingTools,
     ],
