@@ -1,5 +1,16 @@
 /** What anybody may read: evidence by its digest, and the signed policy. */
-import { refuse, type Confidential, type Exchange, type Reply } from "sluice-gateway/plugin";
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import {
+  refuse,
+  type Confidential,
+  type Exchange,
+  type Host,
+  type Reply,
+  type SignedPolicy,
+  type SurfaceHooks,
+} from "sluice-gateway/plugin";
+import type { ConfidentialOptions } from "./index.ts";
 
 const digestForm = /^(?:sha256:)?([0-9a-f]{64})$/;
 
@@ -21,8 +32,30 @@ export function showEvidence(x: Exchange, confidential: Confidential): Reply {
   };
 }
 
-/** `GET /.well-known/confidential-policy.json`. */
-export async function showPolicy(confidential: Confidential): Promise<Reply> {
+/** `GET /.well-known/confidential-policy.json`. Throws when the document of the options cannot be served. */
+export async function servePolicy(
+  { confidential, folder }: Host,
+  { document }: ConfidentialOptions,
+): Promise<SurfaceHooks> {
+  if (document === undefined) {
+    return { answer: async () => policyReply(await confidential.policy()) };
+  }
+  const signed = await confidential.readPolicy(await readJson(resolve(folder, document)));
+  if (typeof signed === "string") throw new Error(`${document}: ${signed}`);
+  const reply = policyReply(signed);
+  return { answer: () => reply };
+}
+
+async function readJson(file: string): Promise<unknown> {
+  const text = await readFile(file, "utf8");
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function policyReply(policy: SignedPolicy): Reply {
   return {
     status: 200,
     headers: [
@@ -34,6 +67,6 @@ export async function showPolicy(confidential: Confidential): Promise<Reply> {
       "access-control-allow-origin",
       "*",
     ],
-    body: JSON.stringify(await confidential.policy()),
+    body: JSON.stringify(policy),
   };
 }

@@ -1,6 +1,6 @@
 /** Surface `confidential`: what belongs to the encrypted stream and is no stream: tickets, evidence, receipts, policy. */
 import { defineSurface, type Host, type Principal, type SurfaceHooks } from "sluice-gateway/plugin";
-import { showEvidence, showPolicy } from "./documents.ts";
+import { servePolicy, showEvidence } from "./documents.ts";
 import { showReceipt } from "./receipt.ts";
 import { issueTicket } from "./ticket.ts";
 
@@ -10,13 +10,14 @@ declare module "sluice-gateway/plugin" {
   }
 }
 
-interface Options {
+export interface ConfidentialOptions {
   readonly do: "ticket" | "evidence" | "receipt" | "policy";
+  readonly document?: string;
 }
 
 const ticketBytes = 16_384;
 
-export default defineSurface<Options>({
+export default defineSurface<ConfidentialOptions>({
   name: "confidential",
   description: "Tickets for browsers, evidence, receipts and the policy of the encrypted stream.",
   options: {
@@ -25,22 +26,33 @@ export default defineSurface<Options>({
       do: {
         description:
           "What the route is for. evidence: its path has `{digest}`; receipt: `{session}` and `{rid}`.",
-        enum: ["ticket", "evidence", "receipt", "policy"] satisfies Options["do"][],
+        enum: ["ticket", "evidence", "receipt", "policy"] satisfies ConfidentialOptions["do"][],
+      },
+      document: {
+        description:
+          "policy: a document signed by `sluice policy sign`, relative to pipeline.yaml; absent: this gateway signs what pipeline.yaml says.",
+        type: "string",
+        minLength: 1,
       },
     },
     required: ["do"],
     additionalProperties: false,
   },
   wants: { principal: "answer" },
-  start: (options, host) => surfaces[options.do](host),
+  start: (options, host) => surfaces[options.do](host, options),
 });
 
-const surfaces: Readonly<Record<Options["do"], (host: Host) => SurfaceHooks>> = {
+const surfaces: Readonly<
+  Record<
+    ConfidentialOptions["do"],
+    (host: Host, options: ConfidentialOptions) => SurfaceHooks | Promise<SurfaceHooks>
+  >
+> = {
   ticket: ({ tickets }) => ({
     body: { bytes: ticketBytes, types: ["application/json"] },
     answer: (x) => issueTicket(x, tickets),
   }),
   evidence: ({ confidential }) => ({ answer: (x) => showEvidence(x, confidential) }),
   receipt: ({ confidential }) => ({ answer: (x) => showReceipt(x, confidential) }),
-  policy: ({ confidential }) => ({ answer: () => showPolicy(confidential) }),
+  policy: servePolicy,
 };

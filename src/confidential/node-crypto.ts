@@ -37,7 +37,8 @@ export function signerFrom(seed: Uint8Array): Signer {
 /** RFC 8410 section 7: all of PKCS #8 that stands before the seed. */
 const ed25519Header = Buffer.from("302e020100300506032b657004220420", "hex");
 
-function signerOf(privateKey: KeyObject): Signer {
+/** `privateKey`: Ed25519. */
+export function signerOf(privateKey: KeyObject): Signer {
   const publicKey = rawPublic(createPublicKey(privateKey));
   return { publicKey, sign: (message) => sign(null, message, privateKey) };
 }

@@ -5,6 +5,7 @@
 import { systemClock } from "../clock.ts";
 import { openComputePool } from "../compute/pool.ts";
 import { fault } from "../confidential/fault.ts";
+import { readSignedPolicy } from "../confidential/relay/policy.ts";
 import type { EvidenceService } from "../confidential/evidence/evidence-service.ts";
 import type { Fault } from "../config/config.ts";
 import { orderFaults } from "../config/fault.ts";
@@ -58,6 +59,7 @@ const inertConfidential: Confidential = {
   evidence: () => undefined,
   receipt: () => undefined,
   policy: () => Promise.resolve({ policy: "", sig: "", key: "" }),
+  readPolicy: (document) => readSignedPolicy(document, systemClock),
 };
 const inertEvidence: EvidenceService = {
   evidence: () => ({ quote: () => Promise.resolve({ kind: "failed", reason: "unavailable" }) }),

@@ -74,4 +74,6 @@ export interface Confidential {
   receipt(session: string, rid: number): Receipt | undefined;
   /** What may run where, as pipeline.yaml has it, signed by this deployment. */
   policy(): Promise<SignedPolicy>;
+  /** A document that was signed elsewhere, once its signature has been checked; else what is wrong with it. */
+  readPolicy(document: unknown): Promise<SignedPolicy | string>;
 }

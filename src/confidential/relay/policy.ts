@@ -3,8 +3,15 @@ import { createHmac } from "node:crypto";
 import type { NetworkConfig } from "../../config/config.ts";
 import type { Clock } from "../../services/clock.ts";
 import type { SignedPolicy } from "../../services/confidential.ts";
-import { signerFrom } from "../node-crypto.ts";
-import { signPolicy, writePolicy, type NetworkPolicy } from "../policy-document.ts";
+import { readBytes } from "../layout.ts";
+import { nodeSuite, signerFrom } from "../node-crypto.ts";
+import {
+  readPolicyDocument,
+  signPolicy,
+  writePolicy,
+  type NetworkPolicy,
+} from "../policy-document.ts";
+import { isJsonObject } from "../strict-json.ts";
 import type { Signer } from "../suite.ts";
 
 /** A document is good for so long, and replaced well before. */
@@ -41,6 +48,21 @@ export function createPolicy(
     signed = signPolicy(bytes, signer);
     return signed;
   };
+}
+
+/** The key of a document signed elsewhere is its own: whether it is the right one is for clients, who have pinned it. */
+export async function readSignedPolicy(
+  document: unknown,
+  clock: Clock,
+): Promise<SignedPolicy | string> {
+  if (!isJsonObject(document)) return "it is no policy document";
+  const { policy, sig, key: named } = document;
+  const key = readBytes(named, 32);
+  if (key === undefined) return "it names no key";
+  const read = await readPolicyDocument(nodeSuite, document, { key, now: clock.now() });
+  if (typeof read === "string") return read;
+  // Read as base64url just now.
+  return { policy, sig, key: named } as SignedPolicy;
 }
 
 /** A list of images that holds any cannot be signed: then nothing is vouched for. */

@@ -9,6 +9,7 @@ import type { SeenCounters } from "../seen-counters.ts";
 import type { Billed } from "./billed-request.ts";
 import type { EvidenceMemory } from "./evidence-memory.ts";
 import type { Receipts } from "./receipts.ts";
+import { readSignedPolicy } from "./policy.ts";
 import type { Serving } from "./serving.ts";
 import { StreamSession, type SessionParts } from "./session.ts";
 
@@ -52,6 +53,7 @@ export function createConfidential(parts: ConfidentialParts): Confidential {
     evidence: (digest) => memory.find(digest),
     receipt: (session, rid) => receipts.find(session, rid),
     policy,
+    readPolicy: (document) => readSignedPolicy(document, parts.clock),
   };
 }
 
