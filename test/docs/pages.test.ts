@@ -84,6 +84,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   explain: async () => (await import("../../src/commands/explain.ts")).explain,
   usage: async () => (await import("../../src/commands/usage.ts")).usage,
   verify: async () => (await import("../../src/commands/verify.ts")).verify,
+  policy: async () => (await import("../../src/commands/policy.ts")).policy,
   worker: async () => (await import("../../src/commands/worker.ts")).worker,
   docs: async () => (await import("../../src/commands/docs.ts")).docs,
 };
