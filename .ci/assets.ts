@@ -5,7 +5,7 @@ const patterns = [
   "src/demo/recording*",
   "src/server/dashboard/page/*",
   "plugins/**/README.md",
-  "docs/**/*.md",
+  "docs/**/*.{md,png}",
   "pipeline.yaml",
   "pipeline.schema.json",
   "README.md",

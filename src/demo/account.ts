@@ -30,7 +30,8 @@ export function openDemoAccount(dataDir: string, now: number): DemoAccount {
         workspaceId: workspace.id,
         name: workspaceName,
         environment: "dev",
-        capabilities: defaultCapabilities,
+        // Who runs it is its administrator: the dashboard opens with this key.
+        capabilities: [...defaultCapabilities, "platform:admin"],
         expiresAt: now + keyLifeMs,
       },
       by,

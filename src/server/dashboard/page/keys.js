@@ -161,10 +161,7 @@ function marks({ state, expires_at: expiresAt, rotated_to: rotatedTo, revoked_at
 function windowCell(window, name) {
   const { used_cu_milli: used, limit_cu_milli: limit, reserved_cu_milli: reserved } = window;
   if (limit === undefined) {
-    return [
-      h("span", { class: "number" }, format.cu(used)),
-      h("small", { class: "quiet" }, clears(window)),
-    ];
+    return [h("span", { class: "number" }, format.cu(used)), ...clears(window)];
   }
   const full = limit === 0 ? 1 : Math.min(1, (used + reserved) / limit);
   const meter = h("span", {
@@ -180,16 +177,21 @@ function windowCell(window, name) {
   return [
     meter,
     h("span", { class: "number" }, h("b", {}, format.cu(used)), ` of ${format.cu(limit)}`),
-    h("small", { class: "quiet" }, clears(window)),
+    ...clears(window),
   ];
 }
 
-/** When a window frees up. */
+/** When a window frees up, a line for each instant. */
 function clears({ room_at: roomAt, frees_at: freesAt, empty_at: emptyAt }) {
-  if (roomAt !== undefined) return `full until ${format.moment(roomAt)}`;
-  if (freesAt === undefined) return "nothing used";
-  if (Date.parse(emptyAt) - Date.parse(freesAt) < soonMs) return `empty ${format.moment(emptyAt)}`;
-  return `frees from ${format.moment(freesAt)}, empty ${format.moment(emptyAt)}`;
+  if (roomAt !== undefined) return lines(`full until ${format.moment(roomAt)}`);
+  if (freesAt === undefined) return lines("nothing used");
+  const end = `empty ${format.moment(emptyAt)}`;
+  if (Date.parse(emptyAt) - Date.parse(freesAt) < soonMs) return lines(end);
+  return lines(`frees from ${format.moment(freesAt)}`, end);
+}
+
+function lines(...texts) {
+  return texts.map((text) => h("small", { class: "quiet" }, text));
 }
 
 function shortId(id) {
