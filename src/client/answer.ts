@@ -14,8 +14,21 @@ export interface ChatRequest {
   readonly [parameter: string]: unknown;
 }
 
-/** OpenAI's `delta`, as the enclave sealed it: `content`, `reasoning_content`, `tool_calls` … */
-export type Delta = JsonObject;
+/** OpenAI's `delta`, as the enclave sealed it; what has no type here has not been looked at. */
+export interface Delta {
+  readonly content?: string | null;
+  readonly reasoning_content?: string | null;
+  readonly [member: string]: unknown;
+}
+
+export function isDelta(object: JsonObject): object is JsonObject & Delta {
+  const { content, reasoning_content: reasoning } = object;
+  return isOptionalText(content) && isOptionalText(reasoning);
+}
+
+function isOptionalText(value: unknown): boolean {
+  return value === undefined || value === null || typeof value === "string";
+}
 
 /** With this client's own verdict in place of the gateway's. */
 export interface VerifiedUsage extends OpenAiUsage {

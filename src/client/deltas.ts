@@ -1,8 +1,8 @@
 /** The deltas of one answer, between the connection that brings them and the one reader who takes them. */
-import type { JsonObject } from "../confidential/strict-json.ts";
+import type { Delta } from "./answer.ts";
 
-export interface Deltas extends AsyncIterable<JsonObject> {
-  push(delta: JsonObject, bytes: number): void;
+export interface Deltas extends AsyncIterable<Delta> {
+  push(delta: Delta, bytes: number): void;
   end(): void;
   /** The reader gets `error` next; what it has not read is dropped. */
   fail(error: unknown): void;
@@ -11,7 +11,7 @@ export interface Deltas extends AsyncIterable<JsonObject> {
 }
 
 interface Waiting {
-  readonly delta: JsonObject;
+  readonly delta: Delta;
   readonly bytes: number;
 }
 
@@ -29,7 +29,7 @@ export function createDeltas(onLeave: () => void): Deltas {
     wake = undefined;
   }
 
-  async function next(): Promise<IteratorResult<JsonObject, undefined>> {
+  async function next(): Promise<IteratorResult<Delta, undefined>> {
     for (;;) {
       if (failure !== undefined) {
         const { error } = failure;
@@ -46,7 +46,7 @@ export function createDeltas(onLeave: () => void): Deltas {
     }
   }
 
-  function leave(): Promise<IteratorResult<JsonObject, undefined>> {
+  function leave(): Promise<IteratorResult<Delta, undefined>> {
     if (!isOver && !hasLeft) onLeave();
     hasLeft = true;
     clear();

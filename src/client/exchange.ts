@@ -5,11 +5,18 @@ import { idleMs, maxTextBytes } from "../confidential/limits.ts";
 import { isJsonObject, readJsonObject } from "../confidential/strict-json.ts";
 import { readTextFrame } from "../confidential/text-frames.ts";
 import type { Bytes } from "../confidential/verify/binary-text.ts";
+import { isDelta } from "./answer.ts";
 import type { FinalAnswer } from "./answer.ts";
 import { conclude } from "./conclude.ts";
 import type { Final } from "./conclude.ts";
 import type { Deltas } from "./deltas.ts";
-import { closedFailure, ConfidentialError, failureOf, toldFailure } from "./failure.ts";
+import {
+  closeCodeOf,
+  closedFailure,
+  ConfidentialError,
+  failureOf,
+  toldFailure,
+} from "./failure.ts";
 import type { OpenSession } from "./attempt.ts";
 import type { Settings } from "./options.ts";
 
@@ -36,7 +43,7 @@ export async function runExchange(
   const rid = open.channel.watch.rid() + 1;
   const sending = sendRequest(open, rid, request, turn);
   // A failure of it closes the socket, which ends the reading too; it is told below.
-  sending.catch(() => open.socket.close(1000));
+  sending.catch(() => open.socket.close(closeCodeOf("CONNECTION_CLOSED")));
   let final: Final | undefined;
   for (;;) {
     const message = await nextMessage(open, settings, sending);
@@ -93,7 +100,7 @@ async function nextMessage(
   let isLate = false;
   const stop = clock.after(idleMs, () => {
     isLate = true;
-    socket.close(4408);
+    socket.close(closeCodeOf("TIMEOUT"));
   });
   const message = await socket.next();
   stop();
@@ -116,6 +123,7 @@ async function openFrame(
   const object = readJsonObject(data, maxTextBytes);
   if (object === undefined) throw broken("a frame's contents cannot be read");
   if (header.type === "chunk") {
+    if (!isDelta(object)) throw broken("a chunk is no delta");
     deltas.push(object, bytes.length);
     if (deltas.waitingBytes() <= maxUnreadBytes) return undefined;
     throw failureOf(fault("LIMIT_EXCEEDED", "the answer is not being read"));

@@ -173,6 +173,11 @@ const breaks: readonly Break[] = [
     code: "BAD_FRAME",
   },
   {
+    name: "the enclave seals what is no delta",
+    script: { deltas: [{ content: 1 }] },
+    code: "BAD_FRAME",
+  },
+  {
     name: "the last frame has no finish_reason",
     script: { final: { finish_reason: undefined } },
     code: "BAD_FRAME",

@@ -81,7 +81,7 @@ async function converse({ options, now, asked }: Conversation): Promise<Told> {
     const session = await client.connect({ ...options, clock });
     const answer = session.chat({ messages: asked });
     let text = "";
-    for await (const { content } of answer) text += String(content);
+    for await (const { content } of answer) text += content ?? "";
     const { signedReport: _, ...final } = await answer.final;
     await session.close();
     const { checks, evidence, assurance, role, keyset } = session;

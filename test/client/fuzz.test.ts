@@ -91,7 +91,7 @@ test("a bill is verified only with the answer and the tokens that the enclave si
       const answer = session.chat({ messages });
       let text = "";
       try {
-        for await (const { content } of answer) text += String(content);
+        for await (const { content } of answer) text += content ?? "";
         const final = await answer.final;
         if (!final.verified) return;
         verified++;

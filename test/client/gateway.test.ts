@@ -51,7 +51,7 @@ describe("the client behind a gateway", () => {
     assert.equal(session.termination, "worker");
     const answer = session.chat({ messages });
     let text = "";
-    for await (const { content } of answer) text += String(content);
+    for await (const { content } of answer) text += content ?? "";
     assert.equal(text, "Hello world");
     const final = await answer.final;
     assert.equal(final.verified, true, JSON.stringify(final.checks));

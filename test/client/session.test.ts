@@ -10,7 +10,7 @@ const messages = [{ role: "user", content: "a secret" }];
 
 async function textOf(answer: Answer): Promise<string> {
   let text = "";
-  for await (const { content } of answer) text += String(content);
+  for await (const { content } of answer) text += content ?? "";
   return text;
 }
 

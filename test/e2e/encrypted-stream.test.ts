@@ -1,0 +1,91 @@
+/** Everything that is shipped: the client, a gateway, `sluice worker` as a process, and a model server behind it. */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { test, type TestContext } from "node:test";
+import { connect, createClientMemory } from "../../src/client/client.ts";
+import { startTestGateway } from "../../src/testing/gateway.ts";
+import { streamed } from "../inference/scripts.ts";
+import { startWorker } from "../inference/worker.ts";
+
+const model = "Test/Model-1";
+const root = join(import.meta.dirname, "../..");
+const messages = [{ role: "user", content: "Say hello" }];
+
+const pipeline = `
+version: 1
+server: { port: "\${PORT}", drainSeconds: 5, drainDelaySeconds: 0 }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+rate: "0.25"
+networks:
+  alpha:
+    kind: enclave
+    url: "\${WORKER_URL}"
+    price_per_token_nano: "12"
+    evidence: { kind: simulated, roots: ["\${ROOT}"] }
+routes:
+  - path: /v1/confidential/stream
+    websocket: true
+    run: [request-id, authenticate, rate-limit, { authorize: { require: inference } }, meter]
+    to: { confidential-stream: { origins: [] } }
+`;
+
+interface ReadyWorker {
+  readonly url: string;
+  readonly simulated_root: string;
+}
+
+async function spawnWorker(t: TestContext, upstream: string): Promise<ReadyWorker> {
+  const argv = ["worker", "--upstream", upstream, "--model", model, "--network", "alpha"];
+  const more = ["--listen", "127.0.0.1:0", "--evidence", "simulated", "--json"];
+  const child = spawn(process.execPath, [join(root, "src/main.ts"), ...argv, ...more], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const ended = once(child, "exit");
+  t.after(async () => {
+    child.kill();
+    await ended;
+  });
+  const [line] = (await once(createInterface(child.stdout), "line")) as [string];
+  // Its ready line.
+  return JSON.parse(line) as ReadyWorker;
+}
+
+test("a chat goes encrypted from the client to the worker, and every bill is verified", async (t) => {
+  await using upstream = await startWorker({ otherwise: streamed() });
+  const worker = await spawnWorker(t, upstream.url);
+  await using gateway = await startTestGateway({
+    pipeline,
+    env: { WORKER_URL: worker.url, ROOT: worker.simulated_root },
+    account: { plan: "enterprise" },
+  });
+  const memory = createClientMemory();
+  for (const wanted of ["a quote of its own", "the cached one", "the one that is known"]) {
+    const session = await connect({
+      url: gateway.url,
+      apiKey: gateway.key,
+      network: "alpha",
+      model,
+      allowSimulated: true,
+      simulatedRoots: [worker.simulated_root],
+      treatSimulatedAsVerified: true,
+      memory,
+    });
+    const answer = session.chat({ messages, max_tokens: 20 });
+    let text = "";
+    for await (const { content } of answer) text += content ?? "";
+    assert.equal(text, "Hello world", wanted);
+    const final = await answer.final;
+    assert.equal(final.verified, true, JSON.stringify(final.checks));
+    assert.equal(final.recomputedCUMilli, final.usedCUMilli);
+    assert.ok(final.usedCUMilli > 0);
+    // What the worker must refuse it says inside the encryption, and charges nothing for.
+    const refused = await session.chat({ messages, n: 7 }).final;
+    assert.equal(refused.error, "n must be 1");
+    assert.deepEqual([refused.verified, refused.usedCUMilli], [true, 0]);
+    await session.close();
+  }
+});
