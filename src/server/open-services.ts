@@ -8,6 +8,7 @@ import { createWorkspaces } from "../accounts/workspaces-service.ts";
 import { openComputePool } from "../compute/pool.ts";
 import { createEvidenceService } from "../confidential/evidence/evidence-service.ts";
 import { Receipts } from "../confidential/relay/receipts.ts";
+import { Retries } from "../confidential/relay/retries.ts";
 import type { Config } from "../config/config.ts";
 import { createEnclaveRecords } from "../inference/enclave/transport.ts";
 import { Network } from "../inference/network.ts";
@@ -93,6 +94,7 @@ export async function openServices(
       metrics,
       ...enclaves,
       receipts,
+      retries: new Retries(clock),
       evidence,
       secret: deploymentSecret,
     }),

@@ -13,6 +13,7 @@ import type { Finish } from "../report.ts";
 import { judgeReport, type ReportVerdict } from "../report-verdict.ts";
 import type { SeenCounters } from "../seen-counters.ts";
 import { usageOf, type ReportFrame } from "../text-frames.ts";
+import type { Retries } from "./retries.ts";
 import type { Serving, StreamPrice } from "./serving.ts";
 
 export interface SessionFacts {
@@ -21,6 +22,7 @@ export interface SessionFacts {
   readonly watch: FrameWatch;
   readonly customer: StreamCustomer;
   readonly counters: SeenCounters;
+  readonly retries: Retries;
   /** Seconds since 1970. */
   readonly now: () => number;
 }
@@ -38,6 +40,8 @@ export class BilledRequest {
   readonly #facts: SessionFacts;
   /** The enclave has all of it. */
   isAsked = false;
+  /** Its final has gone to the client. */
+  isAnswered = false;
   #frameBytes = 0;
   #charge: StreamCharge | undefined;
 
@@ -71,7 +75,11 @@ export class BilledRequest {
     const { report } = verdict;
     if (report === undefined) return fault("UPSTREAM_FAILED", "the usage report cannot be read");
     const price = this.#facts.serving.priceAt(report.coefficient);
-    const costMilli = this.#cost(verdict, price);
+    const told = this.#cost(verdict, price);
+    const { hello, customer, retries } = this.#facts;
+    const attempt = { keyId: customer.keyId, idempotencyKey: hello.idempotencyKey };
+    const costMilli = told - retries.paid(attempt, told);
+    if (!this.isAnswered) retries.lost(attempt, costMilli);
     if (!(await this.#settle(verdict, price, costMilli))) return unwritten;
     return this.#conclude(signed, verdict, price, costMilli);
   }

@@ -11,6 +11,7 @@ import type { EvidenceMemory } from "./evidence-memory.ts";
 import type { Receipts } from "./receipts.ts";
 import { readSignedPolicy } from "./policy.ts";
 import type { Serving } from "./serving.ts";
+import type { Retries } from "./retries.ts";
 import { StreamSession, type SessionParts } from "./session.ts";
 
 /** A network as sessions see it. */
@@ -38,6 +39,7 @@ export interface StreamRecords {
   readonly counters: SeenCounters;
   readonly memory: EvidenceMemory;
   readonly receipts: Receipts;
+  readonly retries: Retries;
 }
 
 export interface ConfidentialParts extends StreamRecords {
@@ -58,7 +60,7 @@ export function createConfidential(parts: ConfidentialParts): Confidential {
 }
 
 function createStream(parts: ConfidentialParts, own: OwnEnclaves): Stream {
-  const { clock, log, counters, receipts, metrics } = parts;
+  const { clock, log, counters, receipts, retries, metrics } = parts;
   const networks = new Map(parts.networks.map((network) => [network.name, network]));
   const count = requestCounter(metrics);
   const gauge = metrics.gauge("sluice_stream_sessions", "Open sessions of the encrypted stream.");
@@ -68,6 +70,7 @@ function createStream(parts: ConfidentialParts, own: OwnEnclaves): Stream {
     clock,
     log,
     counters,
+    retries,
     async open(bytes, hello) {
       const network = networks.get(hello.network);
       if (network === undefined) return fault("NETWORK_NOT_AVAILABLE", "there is no such network");

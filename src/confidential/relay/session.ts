@@ -16,12 +16,14 @@ import type { SeenCounters } from "../seen-counters.ts";
 import { readTextFrame, writeCancelFrame, type ReportFrame } from "../text-frames.ts";
 import { BilledRequest, type Billed, type SessionFacts } from "./billed-request.ts";
 import type { LinkListener } from "./link.ts";
+import type { Retries } from "./retries.ts";
 import type { Serving } from "./serving.ts";
 
 export interface SessionParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly counters: SeenCounters;
+  readonly retries: Retries;
   /** Finds who serves a `hello`. */
   open(helloBytes: Uint8Array, hello: Hello): Promise<Serving | Fault>;
   /** Keeps a receipt; resolves when it is on disk, to false when it cannot be. */
@@ -104,12 +106,13 @@ export class StreamSession implements LinkListener {
       serving.link.close();
       return serving.ended(true);
     }
-    const { clock, counters } = this.#parts;
+    const { clock, counters, retries } = this.#parts;
     this.#facts = {
       hello,
       serving,
       customer: this.#customer,
       counters,
+      retries,
       watch: createFrameWatch(nodeSuite.newHash),
       now: () => Math.floor(clock.now() / 1000),
     };
@@ -192,7 +195,10 @@ export class StreamSession implements LinkListener {
     this.#activeAt = this.#parts.clock.monotonic();
     const header = facts.watch.observe("s2c", frame);
     if (isFault(header)) return this.#enclaveFailed();
-    if (header.type === "final") this.#expectReport();
+    if (header.type === "final") {
+      this.#expectReport();
+      if (this.#request !== undefined) this.#request.isAnswered = !this.#closed;
+    }
     if (!this.#closed && !this.#connection.send(frame)) facts.serving.link.pause();
   }
 

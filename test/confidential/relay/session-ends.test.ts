@@ -260,6 +260,35 @@ describe("how a session ends", () => {
     assert.equal((await stream.charges()).at(-1)?.usedCuMilli, 7 * tokenMilli);
   });
 
+  it("an attempt in the place of one that broke off costs so much less, once", async () => {
+    const attempt = { idempotencyKey: "one-and-the-same" };
+    const held = gate();
+    stream.worker.script = {
+      pace: held.pass,
+      tokens: { prompt: 5, completion: 1, cached: 0, reasoning: 0 },
+    };
+    const charged = (await stream.charges()).length;
+    const asked = stream.worker.requests.length;
+    const broken = await stream.open(attempt);
+    broken.ask();
+    await until(() => stream.worker.requests.length > asked);
+    const texts = stream.worker.texts.length;
+    broken.socket.terminate();
+    await until(() => stream.worker.texts.length > texts);
+    held.open();
+    await until(async () => (await stream.charges()).length > charged);
+    stream.worker.script = {};
+    const costs: number[] = [];
+    for (let again = 0; again < 2; again++) {
+      using session = await stream.open(attempt);
+      session.ask();
+      costs.push((await session.answer()).done.usedCUMilli);
+    }
+    const charges = await stream.charges();
+    assert.equal(charges[charged]?.usedCuMilli, 6 * tokenMilli);
+    assert.deepEqual(costs, [1 * tokenMilli, 7 * tokenMilli]);
+  });
+
   it("a second request in the same session is billed on its own", async () => {
     using session = await stream.open();
     session.ask();
