@@ -11,19 +11,28 @@ const purpose = "mcp question";
 const waitMs = 5 * 60_000;
 const strayMs = 1_000;
 
+/** The call that asks: a session's id and the request's, as JSON text. */
+export interface AskingCall {
+  readonly keyId: string;
+  readonly session: string;
+  readonly request: string;
+}
+
 export interface OpenQuestions {
   /**
    * Asks by `send`, and waits. Undefined: the client said that it will not answer, did not in time, its answer went astray,
-   * or it has gone (`signal`).
+   * it has cancelled the call, or it has gone (`signal`).
    */
-  ask(keyId: string, signal: AbortSignal, send: (id: string) => void): Promise<unknown>;
+  ask(call: AskingCall, signal: AbortSignal, send: (id: string) => void): Promise<unknown>;
   /** What a client answers; passed over when no question of ours to that key has this id. */
   answer(keyId: string, id: unknown, result: unknown): void;
+  /** The client waits for this call no longer: whatever its user says now comes too late. */
+  cancel(call: AskingCall): void;
 }
 
 interface Waiting {
-  readonly keyId: string;
-  resolve(result: unknown): void;
+  readonly call: AskingCall;
+  readonly resolve: (result: unknown) => void;
 }
 interface Ticket {
   readonly i: string;
@@ -42,13 +51,13 @@ export function createOpenQuestions(parts: {
 }): OpenQuestions {
   const { clock, seal, claims } = parts;
   return {
-    async ask(keyId, signal, send) {
+    async ask(call, signal, send) {
       if (signal.aborted) return undefined;
-      const ticket: Ticket = { i: randomUUID(), k: keyId };
+      const ticket: Ticket = { i: randomUUID(), k: call.keyId };
       const id = seal.seal(purpose, ticket, clock.now() + waitMs);
       const { promise, resolve } = Promise.withResolvers<unknown>();
       const giveUp = (): void => resolve(undefined);
-      open.set(id, { keyId, resolve });
+      open.set(id, { call, resolve });
       signal.addEventListener("abort", giveUp, { once: true });
       using _late = clock.after(waitMs, giveUp);
       using _stray = clock.every(strayMs, () => {
@@ -65,13 +74,19 @@ export function createOpenQuestions(parts: {
     answer(keyId, id, result) {
       if (typeof id !== "string") return;
       const waiting = open.get(id);
-      if (waiting?.keyId === keyId) waiting.resolve(result);
+      if (waiting?.call.keyId === keyId) waiting.resolve(result);
       if (waiting !== undefined) return;
       const opened = seal.open(purpose, id);
       if (opened === undefined || opened.expiresAt <= clock.now()) return;
       // What is sealed for this purpose was made above.
       const ticket = opened.value as Ticket;
       if (ticket.k === keyId) attempt(() => claims.claim(strayClaim(ticket), opened.expiresAt));
+    },
+    cancel({ keyId, session, request }) {
+      for (const { call, resolve } of open.values()) {
+        const isIt = call.request === request && call.session === session && call.keyId === keyId;
+        if (isIt) resolve(undefined);
+      }
     },
   };
 }

@@ -43,7 +43,7 @@ export async function sessionLane(call: Call, body: Params): Promise<Reply | und
   if (isRequest && message.method === "initialize") return initialize(call, message);
   const opened = opening(call, isRequest ? message.id : "null", isRequest);
   if (!opened.ok) return opened.reply;
-  take(call, message);
+  take(call, message, opened.session);
   if (!isRequest) return accepted;
   const frame = frameOf(opened.revision);
   const { text, outcome, events } = await answerTo(call, message, frame, opened);
@@ -68,7 +68,7 @@ export async function arrayLane(call: Call, items: readonly unknown[]): Promise<
   const answers: string[] = [];
   for (const [index, item] of items.entries()) {
     const message = messageOf(item, () => idAsSent(call.server.host, call.x.body, index));
-    take(call, message);
+    take(call, message, opened.session);
     if (message.kind === "invalid") answers.push(errorText("null", invalidRequest));
     if (message.kind !== "request") continue;
     const { text } =
@@ -82,10 +82,15 @@ export async function arrayLane(call: Call, items: readonly unknown[]): Promise<
   return answered(call, body);
 }
 
-/** What the client answers to a question goes to the call that asked. */
-function take({ server, principal }: Call, message: Message): void {
-  if (message.kind !== "response") return;
-  server.openQuestions.answer(principal.key.id, message.id, message.result);
+/** What the client answers to a question goes to the call that asked; a call that it cancels asks no longer. */
+function take({ server, principal }: Call, message: Message, session: Session | undefined): void {
+  const { openQuestions } = server;
+  const keyId = principal.key.id;
+  if (message.kind === "response") openQuestions.answer(keyId, message.id, message.result);
+  if (message.kind !== "notification" || message.method !== "notifications/cancelled") return;
+  const request = isObject(message.params) ? message.params["requestId"] : undefined;
+  if (session === undefined || request === undefined) return;
+  openQuestions.cancel({ keyId, session: session.id, request: JSON.stringify(request) });
 }
 
 /** Never an error: what is not known is answered with the newest, and the client decides. */

@@ -24,6 +24,9 @@ const mostRounds = 8;
 /** A tool, its input and how its client is reached. */
 interface SessionCall {
   readonly call: Call;
+  /** The request's id, as JSON text. */
+  readonly id: string;
+  readonly session: Session | undefined;
   readonly tool: string;
   readonly input: unknown;
   readonly meta: unknown;
@@ -50,7 +53,8 @@ export async function callInSession(
   }
   const capabilities = takesEvents(call) ? single?.session?.capabilities : undefined;
   const events = single && progressStream(call, params);
-  const one: SessionCall = { call, tool, input, meta, capabilities, events };
+  const session = single?.session;
+  const one: SessionCall = { call, id, session, tool, input, meta, capabilities, events };
   const outcome = call.server.writes.has(tool) ? await runWrite(one) : await runAsking(one);
   const result = toolResult(outcome, frame, timestamp(call.server));
   return { text: resultText(id, result), outcome, events: one.events };
@@ -90,13 +94,12 @@ async function runAsking(one: SessionCall): Promise<ToolOutcome> {
 
 /** Asks all at once; undefined unless every one is answered. */
 async function ask(one: SessionCall, requests: Questions["requests"]): Promise<Params | undefined> {
-  const { call } = one;
-  const { server, x, principal } = call;
+  const { server, x, principal } = one.call;
   const events = (one.events ??= new EventStream(x, server.clock, undefined));
-  const keyId = principal.key.id;
+  const asking = { keyId: principal.key.id, session: one.session?.id ?? "", request: one.id };
   const asked = Object.entries(requests).map(async ([name, { method, params }]) => {
     const send = (id: string): void => events.request(id, method, params);
-    return [name, await server.openQuestions.ask(keyId, x.signal, send)] as const;
+    return [name, await server.openQuestions.ask(asking, x.signal, send)] as const;
   });
   const answers = await Promise.all(asked);
   return answers.some(([, answer]) => answer === undefined)

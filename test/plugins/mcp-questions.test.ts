@@ -29,6 +29,8 @@ interface Open extends Disposable {
   answered: Promise<unknown>;
 }
 
+const ours = { keyId: "key_1", session: "s", request: "1" };
+
 /** One question to `key_1`, asked. */
 function asked(): Open {
   const clock = manualClock();
@@ -40,7 +42,7 @@ function asked(): Open {
   const questions = createOpenQuestions({ clock, seal: createSeal("test"), claims });
   const sent: string[] = [];
   const client = new AbortController();
-  const answered = questions.ask("key_1", client.signal, (id) => void sent.push(id));
+  const answered = questions.ask(ours, client.signal, (id) => void sent.push(id));
   const close = (): void => client.abort();
   return { questions, clock, sent, claimed, client, answered, [Symbol.dispose]: close };
 }
@@ -75,8 +77,25 @@ test("an answer that is an error, five minutes, and a client that has gone are n
   left.client.abort();
   assert.equal(await left.answered, undefined);
   const { questions, client, sent } = left;
-  assert.equal(await questions.ask("key_1", client.signal, (id) => void sent.push(id)), undefined);
+  assert.equal(await questions.ask(ours, client.signal, (id) => void sent.push(id)), undefined);
   assert.equal(sent.length, 1, "nobody is there to be asked");
+});
+
+test("a call that its client cancels asks no longer; no other call of that number does so", async () => {
+  using open = asked();
+  const { questions, sent } = open;
+  for (const other of [
+    { keyId: "key_2" },
+    { session: "t" },
+    { request: "2" },
+    { request: '"1"' },
+  ]) {
+    questions.cancel({ ...ours, ...other });
+  }
+  assert.equal(await Promise.race([open.answered, Promise.resolve("waits")]), "waits");
+  questions.cancel(ours);
+  questions.answer("key_1", sent[0], "too late");
+  assert.equal(await open.answered, undefined);
 });
 
 /** What a replica claims that got the answer to a question which it did not ask. */
@@ -120,7 +139,7 @@ test("a store that fails leaves the answer to come, or the time to end", async (
   const questions = createOpenQuestions({ clock, seal: createSeal("test"), claims });
   const sent: string[] = [];
   const askOne = (): Promise<unknown> =>
-    questions.ask("key_1", new AbortController().signal, (id) => void sent.push(id));
+    questions.ask(ours, new AbortController().signal, (id) => void sent.push(id));
   const late = askOne();
   const answered = askOne();
   clock.advance(60_000);
@@ -280,6 +299,19 @@ test("a client that leaves while it is asked is waited for no longer, and its an
   await ask(gateway, { body: rpc("ping", {}) });
   assert.equal((await call.answer(question.id, accept)).status, 202);
   await ask(gateway, { body: rpc("ping", {}) });
+  assert.equal(seen.writes.length, earlier);
+});
+
+test("a write that its client has cancelled does not run when its user says yes", async () => {
+  const earlier = seen.writes.length;
+  const call = await converse();
+  const question = await call.next();
+  const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 1 } };
+  const headers = { "mcp-session-id": call.session };
+  assert.equal((await ask(gateway, { body: cancelled, headers })).status, 202);
+  await call.answer(question.id, accept);
+  const { result } = await call.next();
+  assert.equal(result._meta.errorCode, "GATEWAY_CONFIRMATION_REQUIRED");
   assert.equal(seen.writes.length, earlier);
 });
 
