@@ -7,7 +7,10 @@ import { text } from "../../store/row.ts";
 import type { ReceiptsJob } from "./receipts-job.ts";
 import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
 
-const module = new URL("./receipts-job.ts", import.meta.url).href;
+const module = new URL(
+  import.meta.url.endsWith(".ts") ? "./receipts-job.ts" : "./receipts-job.js",
+  import.meta.url,
+).href;
 /** confidential-stream.md section 2 asks for 30 days. */
 const keptMs = 90 * 86_400_000;
 
