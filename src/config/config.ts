@@ -197,6 +197,8 @@ export interface Config {
   readonly plans: Readonly<Record<PlanName, PlanConfig>>;
   readonly upstreams: ReadonlyMap<string, UpstreamConfig>;
   readonly networks: readonly NetworkConfig[];
+  /** Of this gateway's own TDX evidence; `file` is absolute. */
+  readonly collateral: { readonly pccs: string | undefined; readonly file: string | undefined };
   readonly log: { readonly level: string };
   /** What seals sessions and confirmation tokens; undefined: made and kept in the data folder. */
   readonly secret: string | undefined;

@@ -147,6 +147,26 @@ const evidenceSchema: JsonSchema = {
   },
 };
 
+/** confidential-stream.md section 3.5: a verifier fetches nothing, so that what it needs comes with the quote. */
+export const collateralSchema: JsonSchema = {
+  type: "object",
+  description: "Intel's collateral for this gateway's own TDX evidence; read at the start.",
+  additionalProperties: false,
+  default: {},
+  properties: {
+    pccs: {
+      type: "string",
+      format: "http-url",
+      description: "Where it is fetched: a PCCS, or https://api.trustedservices.intel.com.",
+    },
+    file: {
+      type: "string",
+      minLength: 1,
+      description: "A JSON file instead, relative to this one, read anew for each quote.",
+    },
+  },
+};
+
 /** One inference network: decisions.md section 8. A network without a `url` is not configured. */
 export const networkSchema: JsonSchema = {
   type: "object",

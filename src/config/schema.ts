@@ -3,7 +3,7 @@
  * and what pipeline.schema.json is generated from.
  */
 import type { JsonSchema } from "../plugin.ts";
-import { networkSchema, rateSchema, upstreamSchema } from "./schema-backends.ts";
+import { collateralSchema, networkSchema, rateSchema, upstreamSchema } from "./schema-backends.ts";
 
 type Properties = Readonly<Record<string, JsonSchema>>;
 
@@ -226,6 +226,7 @@ export function fileSchema(entries: EntrySchemas): JsonSchema {
       upstreams: named("Backends, by name.", upstreamSchema, { default: {} }),
       networks: named("Inference networks, by name.", networkSchema, { default: {} }),
       rate: rateSchema,
+      collateral: collateralSchema,
       plugins: named(
         "Third-party plugins: name to package or ./path.",
         { type: "string", minLength: 1 },

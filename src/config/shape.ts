@@ -41,6 +41,7 @@ interface FileShape extends UnsupportedShape {
   readonly upstreams: Readonly<Record<string, UpstreamShape | null>>;
   readonly networks: Readonly<Record<string, NetworkShape | null>>;
   readonly rate?: RateShape;
+  readonly collateral: { readonly pccs?: string; readonly file?: string };
   readonly plugins: Readonly<Record<string, string | null>>;
   readonly routes?: readonly (RouteShape | null)[];
 }
@@ -105,6 +106,10 @@ export function shapeConfig(
     plans: shapePlans(shape.plans),
     upstreams: shapeUpstreams(shape.upstreams, root),
     networks: shapeNetworks(shape.networks, shape.rate),
+    collateral: {
+      pccs: shape.collateral.pccs,
+      file: shape.collateral.file && resolve(dirname(file), shape.collateral.file),
+    },
     log: shape.log,
     secret: shape.secret,
     tools: shapeUses(find(root, "/tools"), faults),

@@ -6,6 +6,11 @@ import { replaceOverrides } from "../accounts/model-overrides.ts";
 import { createTickets } from "../accounts/tickets.ts";
 import { createWorkspaces } from "../accounts/workspaces-service.ts";
 import { openComputePool } from "../compute/pool.ts";
+import {
+  collateralFile,
+  collateralService,
+  type CollateralSource,
+} from "../confidential/evidence/collateral.ts";
 import { createEvidenceService } from "../confidential/evidence/evidence-service.ts";
 import { Receipts } from "../confidential/relay/receipts.ts";
 import { Retries } from "../confidential/relay/retries.ts";
@@ -65,7 +70,12 @@ export async function openServices(
   const enclaves = createEnclaveRecords();
   const deploymentSecret = secret ?? keptSecret(dataDir);
   const seal = createSeal(deploymentSecret);
-  const evidence = createEvidenceService({ clock, log, simulatedAllowed });
+  const evidence = createEvidenceService({
+    clock,
+    log,
+    simulatedAllowed,
+    collateral: collateralOf(config, clock),
+  });
   const receiptsPool = openComputePool({ clock, metrics, threads: 1 });
   stack.defer(() => receiptsPool.close());
   const receipts = new Receipts(dataDir, clock, receiptsPool);
@@ -113,4 +123,10 @@ function overridesStore(accounts: AccountsService, clock: Clock, log: Log): Stor
       return false;
     }
   };
+}
+
+function collateralOf({ collateral }: Config, clock: Clock): CollateralSource | undefined {
+  const { file, pccs } = collateral;
+  if (file !== undefined) return collateralFile(file);
+  return pccs === undefined ? undefined : collateralService(pccs, clock);
 }
