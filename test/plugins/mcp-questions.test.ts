@@ -84,13 +84,8 @@ test("an answer that is an error, five minutes, and a client that has gone are n
 test("a call that its client cancels asks no longer; no other call of that number does so", async () => {
   using open = asked();
   const { questions, sent } = open;
-  for (const other of [
-    { keyId: "key_2" },
-    { session: "t" },
-    { request: "2" },
-    { request: '"1"' },
-  ]) {
-    questions.cancel({ ...ours, ...other });
+  for (const more of [{ keyId: "key_2" }, { session: "t" }, { request: "2" }, { request: '"1"' }]) {
+    questions.cancel({ ...ours, ...more });
   }
   assert.equal(await Promise.race([open.answered, Promise.resolve("waits")]), "waits");
   questions.cancel(ours);
