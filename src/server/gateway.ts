@@ -102,6 +102,7 @@ async function assemble(
   });
   stack.use(reloader);
   const pipelines = (): object => describePipelines(state.generation, reloader.state);
+  const explain = (requestId: string): readonly object[] => stories.find(requestId);
   // Of its own: an operator who looks at a month must not hold up the report that a client has asked for.
   const reports = openComputePool({ clock, metrics, threads: 1, queue: 4, timeoutMs: 30_000 });
   stack.defer(() => reports.close());
@@ -110,6 +111,7 @@ async function assemble(
     hosts: config.admin.hosts,
     dataDir: config.store.data,
     activity,
+    explain,
     generation: () => state.generation,
     running: () => listener.running,
     reload: () => reloader.state,
@@ -120,7 +122,7 @@ async function assemble(
     ...config.admin,
     metrics,
     pipelines,
-    explain: (requestId) => stories.find(requestId),
+    explain,
     ready,
     dashboard,
     log,

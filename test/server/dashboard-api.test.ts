@@ -420,3 +420,47 @@ test("health and the pipeline are a platform administrator's to see", async () =
     assert.equal(refused.body.error_code, "GATEWAY_PERMISSION_DENIED");
   }
 });
+
+test("what became of a request is told to a platform administrator", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  await ask(gateway, "live", { cookie });
+  await call(gateway, undefined);
+  const [{ request_id: id }] = (await ask(gateway, "live", { cookie })).body.exchanges;
+  const { status, body } = await ask(gateway, `explain?id=${id}`, { cookie });
+  assert.equal(status, 200);
+  assert.equal(body.exchanges.length, 1);
+  const [told] = body.exchanges;
+  assert.equal(told.code, "GATEWAY_UNAUTHORIZED");
+  assert.deepEqual(
+    told.steps.map(({ step, did }: { step: string; did: string }) => `${step} ${did}`),
+    [
+      "request-id passed",
+      "authenticate passed",
+      "authorize refused",
+      "meter not reached",
+      "discovery not reached",
+    ],
+  );
+  assert.equal((await ask(gateway, "explain?id=unknown", { cookie })).status, 404);
+  assert.equal((await ask(gateway, "explain", { cookie })).status, 400);
+  const tenant = await signIn(gateway, gateway.tenant.key);
+  assert.equal((await ask(gateway, `explain?id=${id}`, { cookie: tenant })).status, 403);
+});
+
+test("while the store cannot be read the dashboard says so, and its page stays", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const db = openAccountsDatabase(`${gateway.folder}/data`);
+  db.exec("ALTER TABLE keys RENAME TO lost");
+  db.close();
+  for (const path of ["session", "keys", "live"]) {
+    const { status, body } = await ask(gateway, path, { cookie });
+    assert.equal(status, 503, path);
+    assert.deepEqual(body, {
+      error: "temporarily unavailable",
+      error_code: "GATEWAY_SERVICE_UNAVAILABLE",
+    });
+  }
+  assert.equal((await fetch(`${gateway.adminUrl}/dashboard`)).status, 200);
+});

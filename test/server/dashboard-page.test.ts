@@ -84,6 +84,10 @@ test("who signs in sees what the gateway does, and the numbers move with it", (t
     const latest = page.getByRole("table", { name: "The latest requests, newest first" });
     await latest.getByText("0.5 CU").waitFor();
     await latest.getByText("No valid key").waitFor();
+    await latest.getByRole("button").first().click();
+    const story = page.getByRole("dialog", { name: "GET /call" });
+    await story.getByRole("row", { name: /authorize.*refused/ }).waitFor();
+    await story.getByRole("button", { name: "Close" }).click();
 
     await view(page, "Usage");
     await page.getByRole("row", { name: /discovery.*0\.5 CU.*100%/ }).waitFor();

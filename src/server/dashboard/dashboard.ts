@@ -1,8 +1,9 @@
 /** The operator's dashboard on the admin listener: a page and the JSON behind it. Everything below /dashboard. */
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { sendJson, sendRefusal } from "../admin-answer.ts";
 import { foreign, hostAllowed, protect } from "./guard.ts";
 import { health } from "./health.ts";
+import { queryOf } from "./input.ts";
 import { keyRoutes } from "./key-routes.ts";
 import { live } from "./live.ts";
 import { servePages } from "./pages.ts";
@@ -28,6 +29,7 @@ export function dashboard(parts: DashboardParts): (scope: FastifyInstance) => Pr
     signInRoutes(scope, parts, sessions);
     keyRoutes(add, parts);
     usageRoutes(add, parts);
+    add("GET", "explain", (_, request, reply) => explain(parts, request, reply), "platform");
     add("GET", "live", (viewer, _, reply) => sendJson(reply, 200, live(parts, viewer)));
     add("GET", "health", (_viewer, _, reply) => sendJson(reply, 200, health(parts)), "platform");
     add(
@@ -37,6 +39,21 @@ export function dashboard(parts: DashboardParts): (scope: FastifyInstance) => Pr
       "platform",
     );
   };
+}
+
+/** As /explain on the same listener, for who is signed in. */
+function explain(
+  parts: Pick<DashboardParts, "explain">,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const id = queryOf(request.url, ["id"])?.["id"];
+  if (id === undefined) {
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message: "the query is id" });
+  }
+  const exchanges = parts.explain(id);
+  if (exchanges.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+  return sendJson(reply, 200, { exchanges });
 }
 
 function guard(scope: FastifyInstance, hosts: readonly string[]): void {

@@ -34,6 +34,7 @@ const own = [
   "live.js",
   "health.js",
   "pipeline.js",
+  "story.js",
   "trouble.js",
   "sign-in.js",
   "theme.js",

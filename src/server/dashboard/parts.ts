@@ -16,6 +16,8 @@ export interface DashboardParts {
   readonly meter: Pick<MeterService, "keyWindows" | "workspaceUsage" | "purchasedLeft">;
   readonly metrics: Pick<RenderedMetrics, "read">;
   readonly activity: Activity;
+  /** What became of the requests with this id, newest first. */
+  readonly explain: (requestId: string) => readonly object[];
   /** The one that serves now. */
   readonly generation: () => Generation;
   /** Exchanges under way. */

@@ -3,6 +3,7 @@ import { poll } from "./api.js";
 import { stackedBars, swatch } from "./chart.js";
 import { badge, empty, h, panel, replace, row, table } from "./dom.js";
 import * as format from "./format.js";
+import { storyDialog } from "./story.js";
 import { trouble } from "./trouble.js";
 
 const everyMs = 2_000;
@@ -21,15 +22,13 @@ const columns = [
 ];
 
 export function liveView(session) {
+  const isPlatform = session.scope === "platform";
   const error = trouble();
   const tiles = {
     rate: tile("Requests", "per second, last minute"),
     latency: tile("Latency", "half of the latest within"),
     refused: tile("Refused", "of the last ten minutes"),
-    last:
-      session.scope === "platform"
-        ? tile("In flight", "now")
-        : tile("Failed", "of the last ten minutes"),
+    last: isPlatform ? tile("In flight", "now") : tile("Failed", "of the last ten minutes"),
   };
   const chart = stackedBars("Requests of the last ten minutes: answered, refused, failed");
   const reasons = h("div", {}, loading());
@@ -66,7 +65,7 @@ export function liveView(session) {
       quiet,
       empty("No requests yet", "Calls appear here as they end, while this page is open."),
     );
-    replace(body, ...now.exchanges.slice(0, 25).map(exchangeRow));
+    replace(body, ...now.exchanges.slice(0, 25).map((each) => exchangeRow(each, isPlatform)));
   };
   const polling = poll(everyMs, () => "live", took, error.show);
   const legend = lines.map(([name, colour]) => h("span", {}, swatch(colour), name));
@@ -193,10 +192,10 @@ function refusalList(refusals) {
   );
 }
 
-function exchangeRow(exchange) {
+function exchangeRow(exchange, isPlatform) {
   const { time, ms, method, route, status, code, request_id: id } = exchange;
   return row(columns, [
-    h("span", { class: "number", title: id }, format.timeOfDay(time)),
+    isPlatform && id !== undefined ? storyButton(id, time) : h("span", {}, format.timeOfDay(time)),
     [h("b", {}, method), " ", h("span", { class: "path" }, route)],
     [
       badge(meaning(status, code), status === 0 ? "left" : String(status)),
@@ -206,6 +205,20 @@ function exchangeRow(exchange) {
     exchange.used_cu_milli === undefined ? format.none : format.cu(exchange.used_cu_milli),
     h("code", {}, shortId(exchange.key_id)),
   ]);
+}
+
+function storyButton(id, time) {
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "link",
+      "aria-label": `What became of the request at ${format.timeOfDay(time)}`,
+      data: { focus: id },
+      onclick: () => void storyDialog(id),
+    },
+    format.timeOfDay(time),
+  );
 }
 
 function meaning(status, code) {

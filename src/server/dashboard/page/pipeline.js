@@ -19,7 +19,7 @@ export function pipelineView() {
       h(
         "p",
         { class: "hint" },
-        "Requests run down the steps to the surface, answers run back up. Times are means of one exchange in eight since this pipeline was loaded, waiting included; requests count since the start of the process.",
+        "Requests run down the steps to the surface, answers run back up. Times are means since this pipeline was loaded, waiting included, of a sample under load; requests count since the start of the process.",
       ),
       content,
     ),

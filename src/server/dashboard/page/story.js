@@ -1,0 +1,72 @@
+/** One request, as `sluice explain` tells it: what each step did and how long it took. */
+import { ask, ApiError } from "./api.js";
+import { openDialog } from "./dialog.js";
+import { badge, h, row, table } from "./dom.js";
+import * as format from "./format.js";
+
+const columns = [{ title: "Step" }, { title: "Did" }, { title: "Took", number: true }];
+
+/** Opens a dialog for the request of that id. */
+export async function storyDialog(requestId) {
+  try {
+    const { exchanges } = await ask(`explain?id=${encodeURIComponent(requestId)}`);
+    show(`${exchanges[0].method} ${exchanges[0].route}`, ...exchanges.flatMap(story));
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    const text =
+      error.status === 404 ? "This request is no longer remembered." : `${error.message}.`;
+    show("Request", h("p", {}, text));
+  }
+}
+
+function show(title, ...content) {
+  const dialog = openDialog(
+    title,
+    ...content,
+    h(
+      "div",
+      { class: "dialog-end" },
+      h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Close"),
+    ),
+  );
+}
+
+function story(told) {
+  const { status, code, outcome, ms, at, steps, limit } = told;
+  return [
+    h(
+      "dl",
+      { class: "facts story" },
+      fact("Answer", `${status}${code === undefined ? "" : `, ${format.reason(code)}`}`),
+      fact("Ended", outcome ?? "not yet"),
+      fact("At", format.timeOfDay(at)),
+      fact("Took", format.duration(ms)),
+      fact("Request id", h("code", {}, told.request_id)),
+      told.key_id !== undefined && fact("Key", h("code", {}, told.key_id)),
+      limit !== undefined && fact("Limit", limitText(limit)),
+    ),
+    table("Steps, from the top of the list to the surface", columns, steps.map(stepRow)).element,
+  ];
+}
+
+function fact(name, value) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
+}
+
+function limitText({ scope, unit, used, limit, clears_at: clearsAt }) {
+  const amount = unit === "milli-CU" ? format.cu : (n) => `${format.count(n)} ${unit}`;
+  const room = clearsAt === undefined ? "" : `, room again ${format.moment(clearsAt)}`;
+  return `${scope}: ${amount(used)} of ${amount(limit)}${room}`;
+}
+
+const meanings = {
+  passed: "quiet",
+  replied: "ok",
+  refused: "warn",
+  "would refuse": "warn",
+  failed: "bad",
+};
+
+function stepRow({ step, did, ms }) {
+  return row(columns, [step, badge(meanings[did] ?? "quiet", did), format.duration(ms)]);
+}
