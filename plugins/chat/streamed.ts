@@ -111,9 +111,7 @@ class StreamedCompletion implements AnswerReader {
   /** The client has left: the worker stops, and what it has produced is paid for. */
   aborted(): void {
     this.#left = true;
-    const result = this.#call?.abort();
-    settle(this.#completion, result, "clientLeft");
-    this.#sink?.fail("upstreamFailed");
+    settle(this.#completion, this.#call?.abort(), "clientLeft");
     if (!this.#opening) this.#resolve(undefined);
   }
 
@@ -146,10 +144,7 @@ class StreamedCompletion implements AnswerReader {
   #opened(sink: Sink): void {
     this.#opening = false;
     this.#sink = sink;
-    if (this.#left) {
-      sink.fail("upstreamFailed");
-      return this.#resolve(undefined);
-    }
+    if (this.#left) return this.#resolve(undefined);
     sink.onDrain = () => this.#call?.resume();
     if (this.#pass(sink)) this.#call?.resume();
     if (this.#finish !== undefined) this.#end(sink, this.#finish);

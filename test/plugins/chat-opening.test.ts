@@ -1,0 +1,169 @@
+/** A streamed completion until its head has left: what may happen while the journal or a step is waited for. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { createCompletion } from "../../plugins/chat/completion.ts";
+import { readChatRequest } from "../../plugins/chat/request.ts";
+import { streamCompletion } from "../../plugins/chat/streamed.ts";
+import {
+  refuse,
+  type AnswerReader,
+  type Charge,
+  type Exchange,
+  type InferenceResult,
+  type Offer,
+  type Reply,
+  type Sink,
+} from "../../src/plugin.ts";
+import { chatBody } from "./chat-gateway.ts";
+import { fakeExchange } from "./fakes.ts";
+
+const choice = Buffer.from('{"index":0,"delta":{"content":"x"},"finish_reason":null}');
+const produced: InferenceResult = {
+  worker: {
+    network: "n",
+    id: "w",
+    pricing: {
+      network: "n",
+      coefficient: 1000,
+      pricePerTokenNano: "1",
+      tokenUsdRate: "1",
+      asOf: "2026-01-15T12:00:00Z",
+    },
+  },
+  usage: {
+    promptTokens: 1,
+    completionTokens: 1,
+    cachedTokens: undefined,
+    reasoningTokens: undefined,
+    estimated: true,
+  },
+  costMilli: 2,
+  finishReason: undefined,
+};
+
+interface Scene {
+  readonly x: Exchange;
+  /** What the worker, the client and the charge were told, in order. */
+  readonly told: readonly string[];
+  readonly answer: Promise<Reply | undefined>;
+  /** The worker says a token. */
+  readonly says: () => void;
+  readonly journalled: PromiseWithResolvers<Reply | undefined>;
+  readonly head: PromiseWithResolvers<Sink>;
+  readonly sink: Sink;
+}
+
+function scene(): Scene {
+  const told: string[] = [];
+  const journalled = Promise.withResolvers<Reply | undefined>();
+  const head = Promise.withResolvers<Sink>();
+  const x: Exchange = {
+    ...fakeExchange(),
+    stream() {
+      told.push("head");
+      return head.promise;
+    },
+  };
+  const charge: Charge = {
+    reserve: () => undefined,
+    settle: ([line]) => void told.push(`charge ${line?.costMilli} ${line?.outcome}`),
+    open: () => ({ kind: "unavailable" }),
+    usedMilli: undefined,
+    journalled: journalled.promise,
+  };
+  let reader: AnswerReader | undefined;
+  const offer: Offer = {
+    modelId: "Test/Model-1",
+    activeWorkers: 1,
+    maxOutputTokens: 1,
+    mostMilli: () => 0,
+    send(_, toTell) {
+      reader = toTell;
+      return {
+        pause: () => void told.push("pause"),
+        resume: () => void told.push("resume"),
+        abort() {
+          told.push("abort");
+          return produced;
+        },
+      };
+    },
+  };
+  const sink: Sink = {
+    onDrain: undefined,
+    write(chunk) {
+      told.push(`write ${String(Buffer.from(chunk)).split("data: ").length - 1}`);
+      return true;
+    },
+    end: () => Promise.resolve(),
+    fail: (outcome) => void told.push(`fail ${outcome}`),
+  };
+  const reading = readChatRequest(chatBody({ stream: true }));
+  assert.ok(reading.ok);
+  const answer = streamCompletion(createCompletion(x, reading.request, charge), offer);
+  return {
+    x,
+    told,
+    answer,
+    says() {
+      reader?.choice(choice, 0, choice.length);
+      reader?.arrived();
+    },
+    journalled,
+    head,
+    sink,
+  };
+}
+
+describe("a stream whose head has not left", () => {
+  it("holds its worker up, and then passes on what came meanwhile in one piece", async () => {
+    const { told, says, journalled, head, sink, x } = scene();
+    says();
+    says();
+    assert.deepEqual(told, ["pause"]);
+    journalled.resolve(undefined);
+    await settled();
+    assert.deepEqual(told, ["pause", "head"]);
+    says();
+    head.resolve(sink);
+    await settled();
+    assert.deepEqual(told, ["pause", "head", "write 3", "resume"]);
+    x.onAbort?.aborted();
+  });
+
+  it("is refused where its reservation cannot be written: the worker stops, nothing is charged", async () => {
+    const { told, says, journalled, answer, x } = scene();
+    says();
+    const refusal = refuse("GATEWAY_SERVICE_UNAVAILABLE");
+    journalled.resolve(refusal);
+    assert.equal(await answer, refusal);
+    assert.deepEqual(told, ["pause", "abort"]);
+    assert.equal(x.onAbort, undefined);
+  });
+
+  it("may be left by its client: what was produced is charged, and nothing is written", async () => {
+    const { told, says, journalled, head, sink, answer, x } = scene();
+    says();
+    journalled.resolve(undefined);
+    await settled();
+    x.onAbort?.aborted();
+    head.resolve(sink);
+    assert.equal(await answer, undefined);
+    assert.deepEqual(told, ["pause", "head", "abort", "charge 2 clientLeft"]);
+  });
+
+  it("stops its worker when a step throws at the head", async () => {
+    const { told, says, journalled, head, answer, x } = scene();
+    says();
+    journalled.resolve(undefined);
+    head.reject(new Error("a step's bug"));
+    await assert.rejects(answer, /a step's bug/);
+    assert.deepEqual(told, ["pause", "head", "abort"]);
+    assert.equal(x.onAbort, undefined);
+  });
+});
+
+/** All that waits for promises that are settled has run. */
+async function settled(): Promise<void> {
+  await new Promise(setImmediate);
+}
