@@ -1,0 +1,183 @@
+/**
+ * A worker with a simulated enclave that costs little: a real handshake, real evidence, real digests and a signed report for
+ * each answer, and between them frames of the right form with nothing in them, which only a client could tell. Prints
+ * `{ url, simulated_root }`.
+ *
+ * `max_output_tokens` is the number of chunks. Those of `Bench/Paced-1` come 20 ms apart, each with the moment of its
+ * sending in it (nanoseconds of the machine's monotonic clock, at byte 16); those of `Bench/Burst-1` as fast as they go.
+ */
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import type { AddressInfo, Socket } from "node:net";
+import { createServer } from "node:http";
+import { WebSocketServer, type WebSocket } from "ws";
+import { createSimulatedPlatform } from "../../src/confidential/evidence/simulated.ts";
+import { isFault, type Fault } from "../../src/confidential/fault.ts";
+import { createFrameWatch, type FrameWatch } from "../../src/confidential/frame-watch.ts";
+import { writeHeader, type FrameHeader } from "../../src/confidential/frames.ts";
+import { answerHello, digestName } from "../../src/confidential/handshake.ts";
+import { readHello } from "../../src/confidential/hello.ts";
+import { writeKeyset } from "../../src/confidential/keyset.ts";
+import { toBase64Url } from "../../src/confidential/layout.ts";
+import { createSigner, nodeSuite } from "../../src/confidential/node-crypto.ts";
+import { reportMessage, writeReport } from "../../src/confidential/report.ts";
+import { sessionReportData } from "../../src/confidential/statement.ts";
+import { writeAttestation, writeReportFrame } from "../../src/confidential/text-frames.ts";
+import { toHex } from "../../src/confidential/verify/binary-text.ts";
+
+interface Session {
+  readonly webSocket: WebSocket;
+  readonly socket: Socket;
+  readonly watch: FrameWatch;
+  readonly model: string;
+  readonly chunks: number;
+  /** Text of the report for a request whose final has been sent. */
+  readonly report: (rid: number) => Promise<string>;
+  rid: number;
+  /** Chunks still to come. */
+  left: number;
+}
+
+const chunkMs = 20;
+/** 256 bytes padded, with header and tag. */
+const frameBytes = 16 + 256 + 16;
+const net = "bench";
+
+const platform = await createSimulatedPlatform(new Uint8Array(32).fill(7));
+const [hs, ur] = [createSigner(), createSigner()];
+const notAfter = Math.floor(Date.now() / 1000) + 3000;
+const keyset = sound(
+  writeKeyset({ hs: hs.publicKey, ur: ur.publicKey, net, role: "worker", notAfter }),
+);
+const digest = await digestName(nodeSuite, keyset);
+const reportData = await sessionReportData(nodeSuite, digest, undefined, "worker");
+const evidence = platform.evidence(reportData, Date.now());
+let ctr = 0;
+
+/** The sessions by the millisecond at which they are due, modulo `chunkMs`. */
+const wheel: Session[][] = Array.from({ length: chunkMs }, () => []);
+const started = performance.now();
+let turns = 0;
+setInterval(() => {
+  const due = Math.floor(performance.now() - started);
+  for (; turns < due; turns++) turn(wheel[turns % chunkMs]!);
+}, 1);
+
+function turn(sessions: Session[]): void {
+  let kept = 0;
+  for (const session of sessions) {
+    if (session.webSocket.readyState !== session.webSocket.OPEN) continue;
+    send(session);
+    if (session.rid !== 0) sessions[kept++] = session;
+  }
+  sessions.length = kept;
+}
+
+/** One chunk; or what ends the answer. */
+function send(session: Session): void {
+  const { webSocket, watch, rid } = session;
+  const isEnd = session.left === 0;
+  const frame = Buffer.alloc(frameBytes);
+  const header: FrameHeader = {
+    type: isEnd ? "final" : "chunk",
+    isEnd,
+    rid,
+    seq: watch.nextSeq("s2c"),
+  };
+  writeHeader(frame, header);
+  frame.writeBigUInt64LE(process.hrtime.bigint(), 16);
+  sound(watch.observe("s2c", frame));
+  webSocket.send(frame);
+  session.left--;
+  if (!isEnd) return;
+  session.rid = 0;
+  session.report(rid).then(
+    (text) => webSocket.send(text),
+    () => webSocket.terminate(),
+  );
+}
+
+/** Until the connection has no room. */
+function burst(session: Session): void {
+  while (session.rid !== 0 && !session.socket.writableNeedDrain) send(session);
+}
+
+async function serve(webSocket: WebSocket, socket: Socket): Promise<void> {
+  const [bytes] = (await once(webSocket, "message")) as [Buffer];
+  const hello = sound(readHello(bytes));
+  const id = new Uint8Array(randomBytes(16));
+  const { th, core, sig } = sound(
+    await answerHello(nodeSuite, bytes, hello, { keyset, signer: hs, session: id }),
+  );
+  const watch = createFrameWatch(nodeSuite.newHash);
+  const report = async (rid: number): Promise<string> => {
+    const { reqDigest, resDigest } = sound(watch.take(rid));
+    const signed = sound(
+      writeReport({
+        coefficient: 1000,
+        ctr: ++ctr,
+        finish: "stop",
+        iat: Math.floor(Date.now() / 1000),
+        keyset: digest,
+        model: hello.model,
+        net,
+        reqDigest,
+        resDigest,
+        rid,
+        session: toBase64Url(id),
+        th: toHex(th),
+        tokens: { prompt: 12, completion: hello.maxOutputTokens, cached: 0, reasoning: 0 },
+      }),
+    );
+    return writeReportFrame(rid, signed, await ur.sign(reportMessage(signed)));
+  };
+  const { model, maxOutputTokens: chunks } = hello;
+  const session: Session = { webSocket, socket, watch, model, chunks, report, rid: 0, left: 0 };
+  webSocket.on("message", (frame: Buffer, isBinary) => {
+    if (!isBinary) return;
+    const header = sound(watch.observe("c2s", frame));
+    if (header.type !== "request" || !header.isEnd) return;
+    session.rid = header.rid;
+    session.left = chunks;
+    if (model === "Bench/Burst-1") burst(session);
+    else wheel[(turns + chunkMs - 1) % chunkMs]!.push(session);
+  });
+  socket.on("drain", () => {
+    if (model === "Bench/Burst-1") burst(session);
+  });
+  webSocket.send(writeAttestation(core, sig, { evidence }));
+}
+
+const worker = (model: string): object => ({
+  id: model,
+  model,
+  coefficient: 1000,
+  state: "active",
+});
+const status = JSON.stringify({
+  price_per_token_nano: "12",
+  workers: [worker("Bench/Paced-1"), worker("Bench/Burst-1")],
+});
+const http = createServer((_, res) =>
+  res.setHeader("content-type", "application/json").end(status),
+);
+const sockets = new WebSocketServer({
+  server: http,
+  perMessageDeflate: false,
+  // The gateway speaks to a worker, a bare relay passes on what its client says.
+  handleProtocols: ([first]) => first ?? false,
+});
+sockets.on("connection", (webSocket, { socket }) => {
+  webSocket.on("error", () => {});
+  serve(webSocket, socket).catch(() => webSocket.terminate());
+});
+http.listen({ port: 0, host: "127.0.0.1", backlog: 4096 }, () => {
+  // A server that listens on a port has an AddressInfo.
+  const { port } = http.address() as AddressInfo;
+  console.log(JSON.stringify({ url: `http://127.0.0.1:${port}`, simulated_root: platform.root }));
+});
+
+function sound<T extends object>(value: T | Fault | undefined): T {
+  if (value === undefined || isFault(value)) throw new Error(JSON.stringify(value));
+  return value;
+}

@@ -1,0 +1,117 @@
+/** The ways to an enclave in bench/load/stream.ts: none, a bare relay, Sluice as relay and Sluice as the enclave itself. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Role } from "../../src/confidential/hello.ts";
+import { builtEntry } from "./built.ts";
+import { issueKey } from "./key.ts";
+import { startPeer, type Peer } from "./process.ts";
+
+/** What stands behind every way. */
+export interface Backends {
+  /** An enclave (mock-enclave.ts). */
+  readonly enclave: Peer;
+  readonly simulatedRoot: string;
+  /** A model in the clear (mock-model.ts). */
+  readonly model: Peer;
+}
+
+export interface StreamTarget {
+  readonly name: string;
+  readonly termination: Role;
+  readonly network: string;
+  /** `folder` is the run's own. Disposing the peer ends it. */
+  start(
+    backends: Backends,
+    folder: string,
+  ): Promise<{ readonly peer: Peer; readonly url: string; readonly key: string }>;
+}
+
+/** The row that others are compared with. */
+export const yardstick = "bare ws relay";
+export const direct = "the mock enclave itself";
+
+const node = process.execPath;
+const proxyCore = 0;
+
+const wsUrl = ({ port }: Peer): string => `ws://127.0.0.1:${port}`;
+
+export const streamTargets: readonly StreamTarget[] = [
+  {
+    name: direct,
+    termination: "worker",
+    network: "bench",
+    start: ({ enclave }) => {
+      // It goes on living when this target ends.
+      const peer = { ...enclave, [Symbol.asyncDispose]: () => Promise.resolve() };
+      return Promise.resolve({ peer, url: wsUrl(enclave), key: "" });
+    },
+  },
+  {
+    name: yardstick,
+    termination: "worker",
+    network: "bench",
+    async start({ enclave }) {
+      const file = join(import.meta.dirname, "peers/ws-relay.ts");
+      const peer = await startPeer([node, file, wsUrl(enclave)], { core: proxyCore });
+      return { peer, url: wsUrl(peer), key: "" };
+    },
+  },
+  sluice("sluice, relay to a worker", "worker", "bench"),
+  sluice("sluice, its own enclave", "gateway", "plain"),
+];
+
+/** Everything on: key, limits, metering with fsync, receipts, access log to a file. */
+function sluice(name: string, termination: Role, network: string): StreamTarget {
+  return {
+    name,
+    termination,
+    network,
+    async start(backends, folder) {
+      const file = join(folder, "pipeline.yaml");
+      writeFileSync(file, pipeline(backends, folder));
+      const env = { PORT: "0", ADMIN_PORT: "0" };
+      const key = issueKey(file, env);
+      const entry = ["--max-semi-space-size=8", builtEntry()];
+      const command = [node, ...entry, "start", "--json", "--config", file];
+      const peer = await startPeer(command, { core: proxyCore, env });
+      return { peer, url: `${wsUrl(peer)}/v1/confidential/stream`, key };
+    },
+  };
+}
+
+function pipeline({ enclave, simulatedRoot, model }: Backends, folder: string): string {
+  const edge = [
+    "request-id",
+    { "access-log": { file: join(folder, "access.log") } },
+    "authenticate",
+    "rate-limit",
+  ];
+  const at = ({ port }: Peer): string => `http://127.0.0.1:${port}`;
+  return JSON.stringify({
+    version: 1,
+    server: { host: "127.0.0.1", port: "${PORT:-0}" },
+    admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
+    store: { data: join(folder, "data") },
+    plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
+    networks: {
+      bench: {
+        kind: "enclave",
+        url: `${wsUrl(enclave)}/cstream/1`,
+        status: { url: `${at(enclave)}/status` },
+        evidence: { kind: "simulated", roots: [simulatedRoot] },
+      },
+      plain: { kind: "openai", url: at(model), status: { url: `${at(model)}/status` } },
+    },
+    rate: "0.05",
+    lists: { edge },
+    unmatched: ["request-id"],
+    routes: [
+      {
+        path: "/v1/confidential/stream",
+        websocket: true,
+        run: [{ use: "edge" }, { authorize: { require: "inference" } }, "meter"],
+        to: { "confidential-stream": { evidence: { kind: "simulated" } } },
+      },
+    ],
+  });
+}
