@@ -3,8 +3,8 @@ import { setImmediate as turn } from "node:timers/promises";
 import { printFault } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
 import { readUsage, type UsageRow } from "../metering/read-usage.ts";
+import { usageJson, type UsageJson } from "../metering/usage-json.ts";
 import { parseTime } from "../rfc3339.ts";
-import type { Pricing } from "../services/networks.ts";
 import { explain } from "../store/store-error.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { checkWord, text } from "./option.ts";
@@ -14,14 +14,18 @@ import { runSubcommand, type Subcommand } from "./subcommand.ts";
 const linesPerTurn = 500;
 
 const exportRows: Subcommand = {
-  options: ["from", "to", "format"],
+  options: ["from", "to", "after", "format"],
   arguments: [],
   async run(context, values) {
     const format = checkWord(text(values, "format") ?? "jsonl", ["jsonl", "csv"], "format");
     if (context.json && format === "csv") {
       throw new UsageError("usage export: --json and --format csv exclude each other");
     }
-    const range = { from: instant(values, "from"), to: instant(values, "to") };
+    const range = {
+      from: instant(values, "from"),
+      to: instant(values, "to"),
+      after: text(values, "after"),
+    };
     const { config, faults } = await readConfig(context.configFile, context.env);
     if (config === undefined || faults.length > 0) {
       for (const fault of faults) context.complain(printFault(fault, process.cwd()));
@@ -58,36 +62,6 @@ async function print(
   return 0;
 }
 
-/** decisions.md section 12. */
-interface UsageJson {
-  readonly id: string;
-  readonly time: string;
-  readonly workspace_id: string;
-  readonly key_id: string;
-  readonly surface: string;
-  readonly method: string;
-  readonly model: string | null;
-  readonly request_id: string;
-  readonly used_cu_milli: number;
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  readonly estimated: boolean;
-  readonly outcome: string;
-  /** Only where the agent gave its name, and not in CSV, whose columns are fixed. */
-  readonly agent?: string;
-  /** Only of inference, and not in CSV: what the charge was reckoned with. */
-  readonly pricing?: PricingJson;
-}
-
-interface PricingJson {
-  readonly network: string;
-  readonly coefficient: number;
-  readonly price_per_token_nano: string;
-  /** Null: it was not known, and the charge is 0. */
-  readonly token_usd_rate: string | null;
-  readonly as_of: string;
-}
-
 const columns = [
   "id",
   "time",
@@ -103,36 +77,6 @@ const columns = [
   "estimated",
   "outcome",
 ] as const satisfies readonly (keyof UsageJson)[];
-
-function usageJson(row: UsageRow): UsageJson {
-  return {
-    id: row.id,
-    time: new Date(row.time).toISOString(),
-    workspace_id: row.workspaceId,
-    key_id: row.keyId,
-    surface: row.surface,
-    method: row.method,
-    model: row.model ?? null,
-    request_id: row.requestId,
-    used_cu_milli: row.usedCuMilli,
-    input_tokens: row.inputTokens,
-    output_tokens: row.outputTokens,
-    estimated: row.estimated,
-    outcome: row.outcome,
-    ...(row.agent !== undefined && { agent: row.agent }),
-    ...(row.pricing !== undefined && { pricing: pricingJson(row.pricing) }),
-  };
-}
-
-function pricingJson(pricing: Pricing): PricingJson {
-  return {
-    network: pricing.network,
-    coefficient: pricing.coefficient,
-    price_per_token_nano: pricing.pricePerTokenNano,
-    token_usd_rate: pricing.tokenUsdRate ?? null,
-    as_of: pricing.asOf,
-  };
-}
 
 function jsonLine(row: UsageJson): string {
   return JSON.stringify(row);
@@ -162,13 +106,14 @@ function instant(values: OptionValues, option: string): number | undefined {
 
 export const usage: Command = {
   summary: "print what was charged",
-  help: `usage: sluice usage export [--from TIME] [--to TIME] [--format jsonl|csv]
+  help: `usage: sluice usage export [--from TIME] [--to TIME] [--after ID] [--format jsonl|csv]
 
 Prints every settled charge on a line of its own, oldest first. Works while a gateway runs; charges that it settles
 meanwhile are not part of it.
 
 --from TIME        the first instant that counts
 --to TIME          the first instant that no longer counts
+--after ID         only what comes after the charge with this id: the last one of an earlier export
 --format FORMAT    jsonl (default): a JSON document a line; csv: RFC 4180 with a header line
 --json             as --format jsonl
 --config FILE      the pipeline.yaml that names the data folder
@@ -177,6 +122,7 @@ TIME is RFC 3339 (2026-01-31T12:00:00Z), or a date for its first instant in UTC.
   options: {
     from: { type: "string" },
     to: { type: "string" },
+    after: { type: "string" },
     format: { type: "string" },
   },
   async run(context, values, positionals) {

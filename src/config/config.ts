@@ -21,6 +21,17 @@ export interface Fault {
   readonly didYouMean?: string;
 }
 
+/** Where settled charges are delivered to (src/metering/export). */
+export interface UsageExportConfig {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly everyMs: number;
+  readonly batch: number;
+  readonly source: string;
+  readonly type: string;
+  readonly subject: "workspace" | "key";
+}
+
 /** A plugin at one place of pipeline.yaml. */
 export interface PluginUse {
   readonly name: string;
@@ -193,7 +204,11 @@ export interface Config {
     readonly redis: string | undefined;
     readonly postgres: string | undefined;
   };
-  readonly metering: { readonly durability: "settled" | "async" };
+  readonly metering: {
+    readonly durability: "settled" | "async";
+    /** Undefined: usage is exported by hand alone. */
+    readonly export: UsageExportConfig | undefined;
+  };
   readonly plans: Readonly<Record<PlanName, PlanConfig>>;
   readonly upstreams: ReadonlyMap<string, UpstreamConfig>;
   readonly networks: readonly NetworkConfig[];

@@ -94,6 +94,52 @@ const store = closed(
   { default: {} },
 );
 
+const usageExport = closed(
+  "Delivers every settled charge to whoever bills, as CloudEvents over HTTP.",
+  {
+    url: {
+      type: "string",
+      format: "http-url",
+      description: "Where batches are posted to; absent: nowhere.",
+    },
+    headers: named(
+      "Header fields of each request, such as authorization.",
+      { type: "string", pattern: "^[\\t\\x20-\\x7e]*$" },
+      { default: {}, propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" } },
+    ),
+    every: {
+      type: "string",
+      format: "short-duration",
+      default: "5s",
+      description: "How often the journal is looked at while it has nothing new.",
+    },
+    batch: {
+      type: "integer",
+      minimum: 1,
+      maximum: 10_000,
+      default: 100,
+      description: "The most events of one request.",
+    },
+    source: {
+      type: "string",
+      minLength: 1,
+      default: "sluice",
+      description: "The events' source (a URI reference): with their ids it tells what came twice.",
+    },
+    type: {
+      type: "string",
+      minLength: 1,
+      default: "sluice.charge",
+      description: "The events' type.",
+    },
+    subject: {
+      enum: ["workspace", "key"],
+      default: "workspace",
+      description: "Whom an event is counted for: its subject.",
+    },
+  },
+);
+
 const metering = closed(
   "How charges reach the disk.",
   {
@@ -102,6 +148,7 @@ const metering = closed(
       default: "settled",
       description: "settled: on disk before the last byte of the answer leaves; async: soon after.",
     },
+    export: usageExport,
   },
   { default: {} },
 );

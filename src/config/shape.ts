@@ -10,6 +10,7 @@ import type {
   RouteConfig,
   ServerConfig,
   UpstreamConfig,
+  UsageExportConfig,
 } from "./config.ts";
 import type { Environment } from "./environment.ts";
 import { createExpander, methodFaults, pluginUse, readSurface, type Expander } from "./expand.ts";
@@ -34,7 +35,7 @@ interface FileShape extends UnsupportedShape {
   readonly server: ServerConfig;
   readonly admin: Config["admin"];
   readonly store: { readonly data: string; readonly redis?: string; readonly postgres?: string };
-  readonly metering: Config["metering"];
+  readonly metering: MeteringShape;
   readonly plans: Readonly<Record<PlanName, PlanShape>>;
   readonly log: Config["log"];
   readonly secret?: string;
@@ -44,6 +45,14 @@ interface FileShape extends UnsupportedShape {
   readonly collateral: { readonly pccs?: string; readonly file?: string };
   readonly plugins: Readonly<Record<string, string | null>>;
   readonly routes?: readonly (RouteShape | null)[];
+}
+
+interface MeteringShape {
+  readonly durability: Config["metering"]["durability"];
+  readonly export?: Omit<UsageExportConfig, "url" | "everyMs"> & {
+    readonly url?: string;
+    readonly every: string;
+  };
 }
 
 interface PlanShape {
@@ -102,7 +111,7 @@ export function shapeConfig(
       redis: shape.store.redis,
       postgres: shape.store.postgres,
     },
-    metering: shape.metering,
+    metering: shapeMetering(shape.metering),
     plans: shapePlans(shape.plans),
     upstreams: shapeUpstreams(shape.upstreams, root),
     networks: shapeNetworks(shape.networks, shape.rate),
@@ -130,6 +139,13 @@ export function shapeConfig(
   faults.push(...unsupportedFaults(shape, root, found));
   faults.push(...networkFaults(config, root, found));
   return { config, faults: [...faults, ...expander.finish(config.routes.length > 0)] };
+}
+
+/** An export without a url is not there: its variable may be empty. */
+function shapeMetering({ durability, export: shape }: MeteringShape): Config["metering"] {
+  if (shape?.url === undefined) return { durability, export: undefined };
+  const { url, every, ...rest } = shape;
+  return { durability, export: { ...rest, url, everyMs: durationMs(every) ?? 0 } };
 }
 
 /**

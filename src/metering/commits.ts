@@ -15,14 +15,19 @@ const commitsPerRead = 200;
 
 /**
  * The commits that can hold records of `from <= time < to` (milliseconds since 1970), in order, those that were there when
- * it was called. Holds a few hundred of them in memory, never more.
+ * it was called, none before the number `first`. Holds a few hundred of them in memory, never more.
  */
-export function* commitsWithin(db: DatabaseSync, from: number, to: number): Generator<Commit> {
+export function* commitsWithin(
+  db: DatabaseSync,
+  from: number,
+  to: number,
+  first = 1,
+): Generator<Commit> {
   const last = number(one(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
   const page = db.prepare(
     "SELECT seq, first_at, records FROM commits WHERE seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
   );
-  for (let next = firstCommit(db, from, last); next <= last;) {
+  for (let next = Math.max(first, firstCommit(db, from, last)); next <= last;) {
     const commits = page.all(next, last, commitsPerRead);
     for (const row of commits) {
       // Times in the journal never go back.

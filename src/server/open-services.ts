@@ -22,6 +22,7 @@ import { createDecoder } from "../ledger/decode/decoder.ts";
 import { openLedger } from "../ledger/ledger.ts";
 import { openPool } from "../ledger/pool/pool.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
+import { openUsageExport } from "../metering/export/open.ts";
 import { openMeter, type MeterService } from "../metering/meter.ts";
 import type { Services } from "../pipeline/services.ts";
 import type { Clock, Log, Workspace } from "../plugin.ts";
@@ -47,7 +48,7 @@ export async function openServices(
 ): Promise<OpenServices> {
   const { environment, plans, secret, simulatedAllowed } = config;
   const { data: dataDir } = config.store;
-  const { durability } = config.metering;
+  const { durability, export: settings } = config.metering;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   stack.use(lockStore(dataDir));
   const metrics = createMetrics();
@@ -57,6 +58,10 @@ export async function openServices(
   stack.defer(() => idempotency.close());
   const meter = await openMeter({ dataDir, durability, clock, log, metrics });
   stack.defer(() => meter.close());
+  if (settings !== undefined) {
+    const usageExport = openUsageExport({ dataDir, settings, clock, log, metrics });
+    stack.defer(() => usageExport.close());
+  }
   const claims = openClaims(dataDir, clock);
   stack.defer(() => claims.close());
   const compute = openComputePool({ clock, metrics });

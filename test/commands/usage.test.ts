@@ -114,6 +114,24 @@ test("export takes a range", async (t) => {
   assert.equal(await count("--from", "2026-01-16", "--format", "csv"), 1);
 });
 
+test("export goes on behind the charge that an earlier one ended with", async (t) => {
+  const { run, meter } = await twoCharges(t);
+  const ids = async (...argv: string[]): Promise<string[]> =>
+    (await run(usage, "export", ...argv)).out.map(
+      (each) => (JSON.parse(each) as { id: string }).id,
+    );
+  const [first = "", second = ""] = await ids();
+  assert.deepEqual(await ids("--after", first), [second]);
+  assert.deepEqual(await ids("--after", second), []);
+  await take(meter, principalOf(), 1, {}).settle([{ surface: "a", method: "m", costMilli: 1 }]);
+  const later = await ids("--after", second);
+  assert.equal(later.length, 1);
+  assert.ok(![first, second].includes(later[0] ?? ""));
+  const wrong = await run(usage, "export", "--after", "chg_000000000000_1_0");
+  assert.equal(wrong.code, 1);
+  assert.match(wrong.err.join(), /no charge of this journal/);
+});
+
 for (const wrong of [
   "yesterday",
   "2026-02-30",

@@ -37,7 +37,7 @@ test("what is not written has the documented default", () => {
   });
   assert.deepEqual(config.admin, { host: "127.0.0.1", port: 9090, hosts: [] });
   assert.deepEqual(config.log, { level: "info" });
-  assert.deepEqual(config.metering, { durability: "settled" });
+  assert.deepEqual(config.metering, { durability: "settled", export: undefined });
   assert.deepEqual(config.unmatched, []);
   assert.deepEqual(config.fastify, []);
   assert.equal(config.routes[0]?.methods[0], "*");

@@ -68,9 +68,13 @@ function methodTable(optional: boolean): Table {
   return [["method", "params", "milli-CU", "lifetime"], ...rows];
 }
 
-/** A gateway with the shipped pipeline.yaml, and with a route of `forward` for its metrics. */
+/** A gateway with the shipped pipeline.yaml, and with a route of `forward` and an export of usage for their metrics. */
 async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
-  const shipped = readFileSync(join(root, "pipeline.yaml"), "utf8");
+  const exported = 'metering:\n  export: { url: "http://127.0.0.1:9" }\n';
+  const shipped = readFileSync(join(root, "pipeline.yaml"), "utf8").replace(
+    "metering:\n",
+    exported,
+  );
   const forwarded = "  - { path: /forwarded/*, to: { forward: { upstream: ledger } } }\n";
   await using gateway = await startTestGateway({
     pipeline: shipped + forwarded,

@@ -216,7 +216,7 @@ function describe(
     server: serverConfig,
     admin: { host: "127.0.0.1", port: 0, hosts: [] },
     store: { data: "data", redis: undefined, postgres: undefined },
-    metering: { durability: "settled" },
+    metering: { durability: "settled", export: undefined },
     plans: { free: plan, developer: plan, startup: plan, enterprise: plan },
     upstreams: new Map(),
     networks: [],
