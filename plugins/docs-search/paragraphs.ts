@@ -59,8 +59,7 @@ export function paragraphsOf(page: Page): PageParagraphs {
     const whole = leadIn === undefined ? lines : [leadIn, ...lines];
     // "For example:" says nothing without what follows it.
     leadIn = token.type === "paragraph" && lines[0]?.endsWith(":") ? whole.join("\n") : undefined;
-    // The rest of a table says nothing without its head.
-    if (leadIn === undefined) add(whole, token.type === "table" ? lines[0] : undefined);
+    if (leadIn === undefined) add(whole, token.type === "table" ? headOf(lines) : undefined);
   }
   if (leadIn !== undefined) add([leadIn]);
   return { title, paragraphs };
@@ -87,6 +86,11 @@ function linesOf(token: MarkedToken): string[] {
   if (token.type === "html") return [decode(withoutTags(token.text))];
   if ("tokens" in token && token.tokens !== undefined) return [textOf(token.tokens)];
   return token.type === "text" ? [decode(token.text)] : [];
+}
+
+/** The rest of a table says nothing without its head, and little with one that is a paragraph itself. */
+function headOf([head = ""]: readonly string[]): string | undefined {
+  return head.length <= gathered ? head : undefined;
 }
 
 function blocks(tokens: readonly Token[]): string[] {
