@@ -3,7 +3,7 @@ import { globSync } from "node:fs";
 
 const patterns = [
   "src/demo/recording*",
-  "src/server/dashboard/page/*",
+  "src/server/dashboard/page/*.{html,css,js,svg}",
   "plugins/**/README.md",
   "docs/**/*.{md,png}",
   "pipeline.yaml",

@@ -9,7 +9,7 @@ const root = join(import.meta.dirname, "../..");
 test("whatever the sources load beside code is published", () => {
   const published = new Set(assetsOf(root));
   const files = globSync("{src,plugins}/**/*.*", { cwd: root }).filter(
-    (path) => !path.endsWith(".ts") && !path.endsWith("README.md"),
+    (path) => !/\.ts$|\/README\.md$|\/tsconfig\.json$/.test(path),
   );
   assert.ok(files.includes("src/server/dashboard/page/index.html"));
   assert.deepEqual(

@@ -10,7 +10,12 @@ export class ApiError extends Error {
 
 const base = "/dashboard/api/";
 
-/** The answer's JSON; throws ApiError, also where nothing answers (status 0). A 401 tells the page to ask for a key. */
+/**
+ * The answer's JSON; throws ApiError, also where nothing answers (status 0). A 401 tells the page to ask for a key.
+ * @param {string} path
+ * @param {{ method?: string, body?: object, signal?: AbortSignal }} [options]
+ * @returns {Promise<any>}
+ */
 export async function ask(path, { method = "GET", body, signal } = {}) {
   const headers = { "x-sluice-dashboard": "1" };
   if (body !== undefined) headers["content-type"] = "application/json";

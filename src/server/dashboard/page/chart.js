@@ -83,6 +83,7 @@ function stacked({ from, stepSeconds, lines }) {
   return [times, ...sums];
 }
 
+/** @returns {uPlot.Options} */
 function options(place, { lines, unit, stepSeconds }, say) {
   const ink = resolve(place, "ink-quiet");
   const rule = resolve(place, "rule");
@@ -114,7 +115,7 @@ function options(place, { lines, unit, stepSeconds }, say) {
         stroke: resolve(place, colour),
         width: 0,
         points: { show: false },
-        paths: uPlot.paths.bars({ size: [0.8, 48], align: 0 }),
+        paths: uPlot.paths.bars?.({ size: [0.8, 48], align: 0 }),
       })),
     ],
     axes: [
@@ -127,7 +128,7 @@ function options(place, { lines, unit, stepSeconds }, say) {
       },
       { ...axis, size: 72, space: 36, values: (_, ticks) => ticks.map((tick) => unit(tick)) },
     ],
-    hooks: { setCursor: [({ cursor }) => say(cursor.left < 0 ? null : cursor.idx)] },
+    hooks: { setCursor: [({ cursor }) => say((cursor.left ?? -1) < 0 ? null : cursor.idx)] },
   };
 }
 

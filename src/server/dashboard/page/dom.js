@@ -1,14 +1,16 @@
 /** Makes elements. Text is always text: nothing here parses markup. */
 
 /**
- * @param {string} tag
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
  * @param {Record<string, unknown>} [attributes] `class`, `on…` listeners, `data…` in camel case; undefined and false are left out
  * @param {...(Node | string | number | undefined | false)} children
+ * @returns {HTMLElementTagNameMap[Tag]}
  */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   set(element, attributes);
-  element.append(...children.filter((child) => child !== undefined && child !== false).map(node));
+  element.append(...children.filter(isShown).map(node));
   return element;
 }
 
@@ -26,6 +28,15 @@ export function icon(path) {
   return svg;
 }
 
+/**
+ * @template T
+ * @param {T | undefined | false} child
+ * @returns {child is T}
+ */
+function isShown(child) {
+  return child !== undefined && child !== false;
+}
+
 function node(child) {
   return child instanceof Node ? child : document.createTextNode(String(child));
 }
@@ -41,19 +52,30 @@ function set(element, attributes) {
   }
 }
 
-/** Replaces what `parent` holds; an element with the same `data-focus` as the one in focus takes the focus over. */
+/**
+ * Replaces what `parent` holds; an element with the same `data-focus` as the one in focus takes the focus over.
+ * @param {HTMLElement} parent
+ * @param {...(Node | string | false | undefined)} children
+ */
 export function replace(parent, ...children) {
-  const { activeElement } = document;
-  const focus = parent.contains(activeElement) ? activeElement?.dataset.focus : undefined;
-  parent.replaceChildren(...children.filter((child) => child !== undefined && child !== false));
+  const active = document.activeElement;
+  const isWithin = active instanceof HTMLElement && parent.contains(active);
+  const focus = isWithin ? active.dataset.focus : undefined;
+  parent.replaceChildren(...children.filter(isShown));
   if (focus === undefined) return;
   for (const each of parent.querySelectorAll("[data-focus]")) {
-    if (each.dataset.focus === focus) each.focus({ preventScroll: true });
+    if (each instanceof HTMLElement && each.dataset.focus === focus)
+      each.focus({ preventScroll: true });
   }
 }
 
-/** A section with its heading; `aside` stands beside the heading. */
-export function panel(title, { aside, id } = {}, ...children) {
+/**
+ * A section with its heading; `aside` stands beside the heading.
+ * @param {string} title
+ * @param {{ aside?: Node, id?: string }} options
+ * @param {...(Node | false)} children
+ */
+export function panel(title, { aside, id }, ...children) {
   const heading = h("h2", { id }, title);
   const labelled = id === undefined ? {} : { "aria-labelledby": id };
   return h(
@@ -109,6 +131,7 @@ export function row(columns, cells, attributes = {}) {
   );
 }
 
+/** @param {{ number?: boolean, kind?: string }} column */
 function classOf({ number, kind }) {
   return number ? "number" : kind;
 }

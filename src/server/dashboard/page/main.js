@@ -17,7 +17,7 @@ const views = [
   { name: "pipeline", title: "Pipeline", make: pipelineView, platform: true },
 ];
 
-const app = document.getElementById("app");
+const app = document.body.appendChild(h("div", {}));
 let view;
 let leave = () => {};
 
@@ -36,7 +36,7 @@ async function begin(note) {
 function door(note) {
   document.title = "Sign in · Sluice";
   app.replaceChildren(signInView(begin, note));
-  document.getElementById("key").focus();
+  document.getElementById("key")?.focus();
 }
 
 function frame(session) {
@@ -103,7 +103,12 @@ function header(session, links, signOut) {
       ),
       h(
         "button",
-        { class: "plain", type: "button", "aria-label": "Light or dark", onclick: toggleTheme },
+        {
+          class: "plain",
+          type: "button",
+          "aria-label": "Light or dark",
+          onclick: () => document.dispatchEvent(new CustomEvent("themetoggle")),
+        },
         icon("M8 2.5a5.5 5.5 0 1 0 0 11zM8 2.5a5.5 5.5 0 0 1 0 11"),
       ),
       h("button", { class: "plain", type: "button", onclick: () => void signOut() }, "Sign out"),
@@ -112,7 +117,7 @@ function header(session, links, signOut) {
 }
 
 // The skip link's target is within the view that is open.
-document.querySelector(".skip").addEventListener("click", (event) => {
+document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("content")?.focus();
 });

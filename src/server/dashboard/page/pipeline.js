@@ -48,10 +48,7 @@ function routePanel({ path, methods, steps, surface, requests, at }) {
         { class: "route-counts" },
         all === 0
           ? h("span", { class: "quiet" }, "no requests yet")
-          : [h("b", {}, format.count(all)), " requests"].reduce(
-              (p, c) => (p.append(c), p),
-              h("span", {}),
-            ),
+          : h("span", {}, h("b", {}, format.count(all)), " requests"),
         ...["4xx", "5xx"]
           .filter((name) => requests[name] > 0)
           .map((name) =>

@@ -16,8 +16,8 @@
   const changed = () => document.dispatchEvent(new CustomEvent("themechange"));
   dark.addEventListener("change", changed);
 
-  /** The other one from now on. */
-  globalThis.toggleTheme = () => {
+  /** Asked by the page: the other one from now on. */
+  document.addEventListener("themetoggle", () => {
     const isDark = root.dataset.theme === undefined ? dark.matches : root.dataset.theme === "dark";
     root.dataset.theme = isDark ? "light" : "dark";
     try {
@@ -26,5 +26,5 @@
       // Without storage the choice lasts as long as the page.
     }
     changed();
-  };
+  });
 })();

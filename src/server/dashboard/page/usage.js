@@ -15,6 +15,7 @@ const titles = { surfaces: "Surface", workspaces: "Workspace", keys: "Key" };
 
 export function usageView(session) {
   const isPlatform = session.scope === "platform";
+  /** @type {{ range: string, by: string, workspace: string, answer: any }} */
   const state = { range: "24h", by: "surfaces", workspace: "", answer: undefined };
   const error = trouble();
   const chart = stackedBars("Credit Units over time");
