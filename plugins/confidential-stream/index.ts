@@ -60,6 +60,24 @@ export default defineSurface<Options>({
   },
   needs: { principal: "answer", charge: "answer" },
   wants: { ticket: "answer" },
+  operation: () => ({
+    summary: "Open the encrypted inference stream",
+    description: `WebSocket with the subprotocol ${subprotocol}. Frames are encrypted between the client and an enclave; each request is charged on its own.`,
+    headers: {
+      type: "object",
+      properties: {
+        "sec-websocket-protocol": {
+          description: `${subprotocol}, and for pages, which send no key, a ticket.`,
+          type: "string",
+        },
+      },
+      required: ["sec-websocket-protocol"],
+    },
+    refusals: [
+      { code: "GATEWAY_INVALID_PARAMS", description: "The subprotocol is missing" },
+      { code: "GATEWAY_PERMISSION_DENIED", description: "The page's Origin may not connect" },
+    ],
+  }),
   async start({ origins = [], evidence }, { confidential, accounts }) {
     const stream = confidential.stream({ evidence: evidence?.kind });
     await stream.ready;

@@ -1,6 +1,7 @@
 /** Surface `confidential`: what belongs to the encrypted stream and is no stream: tickets, evidence, receipts, policy. */
 import { defineSurface, type Host, type Principal, type SurfaceHooks } from "sluice-gateway/plugin";
 import { servePolicy, showEvidence } from "./documents.ts";
+import { operations } from "./operation.ts";
 import { showReceipt } from "./receipt.ts";
 import { issueTicket } from "./ticket.ts";
 
@@ -39,6 +40,7 @@ export default defineSurface<ConfidentialOptions>({
     additionalProperties: false,
   },
   wants: { principal: "answer" },
+  operation: ({ do: wanted }) => operations[wanted],
   start: (options, host) => surfaces[options.do](host, options),
 });
 
