@@ -196,6 +196,33 @@ test("a server that says close is not asked on that connection again", inTime, a
   assert.deepEqual(worker.requests, [1, 2]);
 });
 
+test("a connection on which more comes than the answer is not used again", inTime, async () => {
+  const surplus = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+  const length = `Content-Length: ${Buffer.byteLength(stream)}`;
+  await using worker = await connectionsOf([
+    (socket) => socket.write(`HTTP/1.1 200 OK\r\n${length}\r\n\r\n${stream}${surplus}`),
+    chunked(200, [stream]),
+  ]);
+  await using opened = await openNetwork(worker.url);
+  await resultOf(opened.ask());
+  await resultOf(opened.ask());
+  assert.deepEqual(worker.requests, [1, 2]);
+});
+
+test("a connection that was answered before all was sent is not used again", inTime, async () => {
+  const early: Reply = (socket) => {
+    socket.pause();
+    withLength(400, "{}")(socket);
+  };
+  await using worker = await connectionsOf([early, chunked(200, [stream])]);
+  await using opened = await openNetwork(worker.url);
+  // More than the kernel takes for a reader that does not read.
+  const body = Buffer.alloc(32 * mebibyte, " ");
+  assert.equal((await failureOf(opened.ask({ body }))).failure, "rejected");
+  await resultOf(opened.ask());
+  assert.deepEqual(worker.requests, [1, 2]);
+});
+
 test("interim heads before the answer are passed over", inTime, async () => {
   const interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
   await using worker = await connectionsOf([
