@@ -7,11 +7,13 @@ import type { Exchange, Host, Principal } from "sluice-gateway/plugin";
 const prefix = "confidential.auth.";
 /** How every API key begins. */
 const keyPrefix = "gateway_";
+/** Whoever has a ticket may open a session and nothing else: anywhere else it would be worth as much as its key. */
+const streamSurface = "confidential-stream";
 
 export function identify(x: Exchange, { accounts, tickets }: Host): Principal {
   const { headers, address } = x.request;
-  const { authorization, upgrade, origin, "sec-websocket-protocol": offered = "" } = headers;
-  if (authorization !== undefined || upgrade === undefined) {
+  const { authorization, origin, "sec-websocket-protocol": offered = "" } = headers;
+  if (authorization !== undefined || x.route.surface !== streamSurface) {
     return accounts.identify(authorization, address);
   }
   const shown = credentialOf(offered);

@@ -124,6 +124,32 @@ describe("who gets a session", () => {
     assert.equal(await other.closed, 4401);
   });
 
+  it("takes a ticket for a session and for nothing else, whatever upgrade a request names", async () => {
+    const shown = Buffer.from(await ticket({})).toString("base64url");
+    const response = await new Promise<{ readonly statusCode?: number | undefined }>(
+      (resolve, reject) => {
+        request(`${stream.gateway.url}/v1/chat/completions`, {
+          method: "POST",
+          headers: {
+            upgrade: "websocket",
+            "content-type": "application/json",
+            "sec-websocket-protocol": `confidential.v1, confidential.auth.${shown}`,
+          },
+        })
+          .on("response", (answer) => resolve(answer.resume()))
+          .on("error", reject)
+          .end("{}");
+      },
+    );
+    assert.equal(response.statusCode, 401);
+    // It has not been used up either.
+    using session = await openStream(
+      await withCredential(Buffer.from(shown, "base64url").toString()),
+    );
+    session.ask();
+    assert.equal((await session.answer()).final["finish_reason"], "stop");
+  });
+
   it("issues tickets for what can be asked only", async () => {
     for (const body of [
       { model: "" },
