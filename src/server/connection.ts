@@ -25,6 +25,11 @@ export class LiveConnection implements Connection {
   #closing: Disposable | undefined;
   #stalled: Disposable | undefined;
   #closedByUs = false;
+  #corked = false;
+  readonly #uncork = (): void => {
+    this.#corked = false;
+    this.#socket.uncork();
+  };
 
   /** `gone` is told when it has ended. */
   constructor(x: LiveExchange, webSocket: WebSocket, socket: Socket, gone: () => void) {
@@ -67,6 +72,7 @@ export class LiveConnection implements Connection {
   send(message: string | Uint8Array): boolean {
     const webSocket = this.#webSocket;
     if (webSocket.readyState !== webSocket.OPEN) return true;
+    this.#cork();
     webSocket.send(message);
     this.#x.sent.bodyBytes +=
       typeof message === "string" ? Buffer.byteLength(message) : message.length;
@@ -113,6 +119,14 @@ export class LiveConnection implements Connection {
   /** Ends it without a handshake. */
   terminate(): void {
     this.#webSocket.terminate();
+  }
+
+  /** What is sent in one turn of the event loop goes in one write: a read of 64 KiB may have held hundreds of frames. */
+  #cork(): void {
+    if (this.#corked) return;
+    this.#corked = true;
+    this.#socket.cork();
+    process.nextTick(this.#uncork);
   }
 
   #received(data: RawData, isText: boolean): void {

@@ -36,6 +36,12 @@ export class LinkInbox {
     for (const tell of this.#early.splice(0)) tell(listener);
   }
 
+  /** Thousands a second: no closure for each. */
+  binary(frame: Buffer): void {
+    if (this.#listener === undefined) this.#early.push((listener) => listener.binary(frame));
+    else this.#listener.binary(frame);
+  }
+
   tell(what: (listener: LinkListener) => void): void {
     if (this.#listener === undefined) this.#early.push(what);
     else what(this.#listener);

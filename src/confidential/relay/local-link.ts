@@ -51,7 +51,7 @@ export class LocalLink implements EnclaveLink {
 
   resume(): void {
     this.#paused = false;
-    for (const frame of this.#waiting.splice(0)) this.#tell((listener) => listener.binary(frame));
+    for (const frame of this.#waiting.splice(0)) this.#pass(frame);
     if (!this.#paused) this.#session.drained();
   }
 
@@ -63,8 +63,12 @@ export class LocalLink implements EnclaveLink {
   /** What is under way when it is paused still arrives in its order. */
   #take(frame: Buffer): boolean {
     if (this.#paused) this.#waiting.push(frame);
-    else this.#tell((listener) => listener.binary(frame));
+    else this.#pass(frame);
     return !this.#paused;
+  }
+
+  #pass(frame: Buffer): void {
+    if (!this.#closed) this.#inbox.binary(frame);
   }
 
   #tell(what: (listener: LinkListener) => void): void {

@@ -67,8 +67,9 @@ class WorkerSocket implements EnclaveLink {
     webSocket.on("message", (data, isBinary) => {
       // The default `binaryType` gives Buffers.
       const frame = data as Buffer;
-      if (isBinary) this.#tell((listener) => listener.binary(frame));
-      else this.#tell((listener) => listener.text(frame));
+      if (this.#closing !== undefined) return;
+      if (isBinary) this.#inbox.binary(frame);
+      else this.#inbox.tell((listener) => listener.text(frame));
     });
     webSocket.on("close", () => {
       this.#pings[Symbol.dispose]();
