@@ -107,6 +107,21 @@ for (const usage of ["none", -1, {}, { prompt_tokens: -5, completion_tokens: 2 }
   });
 }
 
+test("of several reports in a stream the last that makes sense counts", inTime, async () => {
+  const says = (usage: unknown): string => eventOf(chunkOf({ content: "x" }, { extra: { usage } }));
+  const report = (completion: number): object => ({
+    prompt_tokens: 5,
+    completion_tokens: completion,
+    total_tokens: 5 + completion,
+  });
+  const end = eventOf(chunkOf({}, { finishReason: "stop" })) + eventOf("[DONE]");
+  const said = [report(1), report(2), null, { prompt_tokens: -1 }].map(says).join("");
+  await using worker = await startWorker({ otherwise: streamOf(said + end) });
+  await using opened = await openNetwork(worker.url);
+  const { usage } = await resultOf(opened.ask());
+  assert.deepEqual([usage.promptTokens, usage.completionTokens, usage.estimated], [5, 2, false]);
+});
+
 test(
   "what is sent is what was given, under the network's headers and the request's",
   inTime,

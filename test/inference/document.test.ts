@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { createServer, type RequestListener } from "node:http";
+import { once } from "node:events";
+import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import { test } from "node:test";
 import { PolledDocument, type DocumentOptions } from "../../src/inference/document.ts";
 import { closed, listening } from "../e2e/rpc-node.ts";
@@ -228,4 +229,15 @@ test("once closed nothing is told, and no timer is left", inTime, async () => {
   assert.deepEqual(polled.told, []);
   assert.equal(polled.seen.value(failureSeries), 0);
   assert.deepEqual(polled.seen.timers, [timeoutMs]);
+});
+
+test("once closed a reading that is under way is given up", inTime, async () => {
+  const asked = Promise.withResolvers<ServerResponse>();
+  await using polled = await poll((_, res) => asked.resolve(res));
+  const unanswered = await asked.promise;
+  const left = once(unanswered, "close");
+  polled.document.close();
+  await left;
+  await polled.document.firstReading;
+  assert.deepEqual(polled.told, []);
 });
