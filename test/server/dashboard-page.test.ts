@@ -110,6 +110,11 @@ test("who signs in sees what the gateway does, and the numbers move with it", (t
       "discovery",
     ]);
 
+    assert.equal(await page.getByRole("heading", { name: "GET /free" }).count(), 1);
+    await page.getByRole("button", { name: "With requests" }).click();
+    assert.equal(await page.getByRole("heading", { name: "GET /free" }).count(), 0);
+    assert.equal(await steps.isVisible(), true);
+
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByText("You are signed out.").waitFor();
     assert.deepEqual(

@@ -1,6 +1,6 @@
 /** The pipeline as compiled: requests run from left to right, to the surface that answers. */
 import { poll } from "./api.js";
-import { badge, h, replace } from "./dom.js";
+import { badge, choice, empty, h, replace } from "./dom.js";
 import * as format from "./format.js";
 import { trouble } from "./trouble.js";
 
@@ -9,13 +9,36 @@ const everyMs = 5_000;
 export function pipelineView() {
   const error = trouble();
   const content = h("div", { class: "routes" }, h("p", { class: "loading" }, "Loading…"));
-  const took = ({ routes }) => replace(content, ...routes.map(routePanel));
+  /** @type {{ which: string, routes: any[] | undefined }} */
+  const state = { which: "all", routes: undefined };
+  const show = () => {
+    if (state.routes === undefined) return;
+    const shown = state.routes.filter((route) => state.which === "all" || requestsOf(route) > 0);
+    const none = empty("No requests yet", "Routes appear here with their first request.");
+    replace(content, ...(shown.length === 0 ? [none] : shown.map(routePanel)));
+  };
+  const took = ({ routes }) => {
+    state.routes = routes;
+    show();
+  };
   const polling = poll(everyMs, () => "routes", took, error.show);
+  const which = [
+    ["all", "All routes"],
+    ["used", "With requests"],
+  ];
   return {
     element: h(
       "div",
       { class: "view" },
       error.element,
+      h(
+        "div",
+        { class: "tools" },
+        choice("Routes", which, state.which, (wanted) => {
+          state.which = wanted;
+          show();
+        }),
+      ),
       h(
         "p",
         { class: "hint" },
@@ -27,8 +50,13 @@ export function pipelineView() {
   };
 }
 
-function routePanel({ path, methods, steps, surface, requests, at }) {
-  const all = Object.values(requests).reduce((sum, n) => sum + n, 0);
+function requestsOf({ requests }) {
+  return Object.values(requests).reduce((sum, n) => sum + n, 0);
+}
+
+function routePanel(route) {
+  const { path, methods, steps, surface, requests, at } = route;
+  const all = requestsOf(route);
   const spent = [...steps, surface].map(({ mean_ms: mean }) => mean ?? 0);
   const most = Math.max(...spent);
   return h(
