@@ -1,5 +1,6 @@
 /** What became of a request, through a whole gateway: `sluice explain`, /explain and X-Sluice-Trace. */
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { describe, it } from "node:test";
 import { explain } from "../../src/commands/explain.ts";
 import type { CommandContext } from "../../src/commands/command.ts";
@@ -11,6 +12,7 @@ import {
   type TestGateway,
   type TestGatewayOptions,
 } from "../../src/testing/gateway.ts";
+import { closed, listening } from "./rpc-node.ts";
 
 const pipeline = `version: 1
 server: { port: "\${PORT}" }
@@ -268,6 +270,31 @@ describe("X-Sluice-Trace", () => {
     // Our own header.
     const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Told;
     assert.partialDeepStrictEqual(told.limit, { scope: "24h", used: 0, limit: 1 });
+  });
+
+  it("comes with a stream's head, and the command tells the rest", async () => {
+    const upstream = createServer((_, res) => {
+      res.writeHead(200, { "content-type": "text/plain" });
+      res.write("first ");
+      setImmediate(() => res.end("last"));
+    });
+    const url = await listening(upstream);
+    const streams = `${pipeline}  - { path: /stream, methods: [GET], run: [{ use: edge }], to: { forward: { upstream: up } } }
+upstreams: { up: { urls: "${url}" } }
+`;
+    try {
+      await using gateway = await start({ pipeline: streams, account: { capabilities: admin } });
+      const { id, headers } = await send(gateway, "/stream", { key: gateway.key, headers: asked });
+      // Our own header.
+      const told = JSON.parse(headers.get("x-sluice-trace") ?? "") as Told;
+      assert.equal(told.steps.at(-1)?.ms, undefined);
+      assert.match(headers.get("server-timing") ?? "", /rate-limit;dur=.*total;dur=/);
+      const rest = await only(gateway, id);
+      assert.equal(rest.outcome, "complete");
+      assert.ok((rest.steps.at(-1)?.ms ?? -1) >= 0);
+    } finally {
+      await closed(upstream);
+    }
   });
 
   it("is ignored for every other caller, and for any other value", async () => {
