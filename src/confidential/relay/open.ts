@@ -3,7 +3,7 @@
  * Nothing is told of a session before its signature, its keyset and its evidence have been checked.
  */
 import type { Clock } from "../../services/clock.ts";
-import { fault, isFault, type Fault } from "../fault.ts";
+import { fault, isFault, type Fault, type StreamCode } from "../fault.ts";
 import { readAnswer, type Attested } from "../handshake.ts";
 import type { Hello, Role } from "../hello.ts";
 import { handshakeMs } from "../limits.ts";
@@ -38,6 +38,15 @@ export interface OpenParts {
 /** The enclave refused, in its own words' code, or what it showed is not good enough: then with the checks. */
 export interface Unopened extends Fault {
   readonly evidence?: VerificationReport;
+  /** It named evidence that has not been seen here: a client may have seen it elsewhere. */
+  readonly isUnseen?: true;
+}
+
+/** What an enclave says is wrong, for the client: of the client's key and credit it knows nothing. */
+export function enclaveCode(told: StreamCode | undefined): StreamCode {
+  return told === undefined || told === "UNAUTHORIZED" || told === "INSUFFICIENT_BALANCE"
+    ? "UPSTREAM_FAILED"
+    : told;
 }
 
 /** `helloBytes` go on as they are. Closes the link unless the session is open. */
@@ -52,6 +61,8 @@ export async function openEnclave(
   return opened;
 }
 
+const noAttestation = fault("ATTESTATION_UNAVAILABLE", "the enclave showed no attestation");
+
 async function shakeHands(
   link: EnclaveLink,
   helloBytes: Uint8Array,
@@ -64,12 +75,13 @@ async function shakeHands(
   const bytes = await answer;
   if (isFault(bytes)) return bytes;
   const frame = readTextFrame(bytes);
-  if (isFault(frame)) return frame;
-  if (frame.kind === "error") return fault(frame.code ?? "UPSTREAM_FAILED", "the enclave refused");
-  if (frame.kind !== "attestation") return fault("BAD_FRAME", "expected attestation");
+  if (isFault(frame)) return noAttestation;
+  if (frame.kind === "error") return fault(enclaveCode(frame.code), "the enclave refused");
+  if (frame.kind !== "attestation") return noAttestation;
   const expected = { net: hello.network, role, now: clock.now() / 1000 };
   const attested = await readAnswer(nodeSuite, helloBytes, frame.core, frame.sig, expected);
-  if (isFault(attested)) return attested;
+  // Whatever is wrong with it is the enclave's fault: a code of the client's own faults would say otherwise.
+  if (isFault(attested)) return fault("ATTESTATION_UNAVAILABLE", attested.message);
   const shown = await examine(frame, hello, attested, parts);
   return isFault(shown) ? shown : { link, attestation: frame, attested, ...shown };
 }
@@ -80,7 +92,7 @@ function firstText(link: EnclaveLink, clock: Clock): Promise<Buffer | Fault> {
   const deadline = clock.after(handshakeMs, () =>
     resolve(fault("TIMEOUT", "the enclave did not answer in time")),
   );
-  const unexpected = (): void => resolve(fault("BAD_FRAME", "expected attestation"));
+  const unexpected = (): void => resolve(noAttestation);
   link.listener = {
     text: (frame) => resolve(frame),
     binary: unexpected,
@@ -94,6 +106,11 @@ function firstText(link: EnclaveLink, clock: Clock): Promise<Buffer | Fault> {
   });
 }
 
+const unseen: Unopened = {
+  ...fault("ATTESTATION_UNAVAILABLE", "the evidence has not been seen here"),
+  isUnseen: true,
+};
+
 async function examine(
   { evidence: sent, evidenceDigest: named }: AttestationFrame,
   hello: Hello,
@@ -101,6 +118,7 @@ async function examine(
   { clock, role, policyFor, verifier, memory }: OpenParts,
 ): Promise<Pick<OpenEnclave, "evidence" | "evidenceDigest"> | Unopened> {
   const evidence = sent ?? (named === undefined ? undefined : memory.find(named));
+  if (evidence === undefined) return unseen;
   const nonce = hello.freshness === "quote" ? hello.nonce : undefined;
   const reportData = await sessionReportData(nodeSuite, keysetDigest, nonce, role);
   const policy = policyFor(evidence);
@@ -109,7 +127,7 @@ async function examine(
     return { ...fault("ATTESTATION_UNAVAILABLE", "the evidence was refused"), evidence: report };
   }
   // Evidence that passed has a canonical form.
-  const digest = sent === undefined ? named : await memory.keep(sent);
+  const digest = sent === undefined ? named : await memory.keep(sent, nonce !== undefined);
   return digest === undefined
     ? fault("ATTESTATION_UNAVAILABLE", "the evidence has no digest")
     : { evidence: report, evidenceDigest: digest };

@@ -16,6 +16,7 @@ import type { SeenCounters } from "../seen-counters.ts";
 import { readTextFrame, writeCancelFrame, type ReportFrame } from "../text-frames.ts";
 import { BilledRequest, type Billed, type SessionFacts } from "./billed-request.ts";
 import type { LinkListener } from "./link.ts";
+import { enclaveCode } from "./open.ts";
 import type { Retries } from "./retries.ts";
 import type { Serving } from "./serving.ts";
 
@@ -207,7 +208,7 @@ export class StreamSession implements LinkListener {
     if (isFault(read) || read.kind === "attestation" || read.kind === "done") {
       return this.#enclaveFailed();
     }
-    if (read.kind === "error") return this.#enclaveFailed(read.code);
+    if (read.kind === "error") return this.#enclaveFailed(enclaveCode(read.code));
     const request = this.#request;
     if (request === undefined || request.rid !== read.rid) return this.#enclaveFailed();
     this.#request = undefined;

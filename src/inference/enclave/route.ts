@@ -1,6 +1,6 @@
 /**
- * The way to one worker's enclave. It is not offered before a handshake has shown what it runs, and no longer than the
- * keyset of that handshake holds; every session is checked again by itself.
+ * The way to one worker's enclave. It is not offered before a quote made for this gateway has shown what it runs, and no
+ * longer than the keyset of that quote holds; every session is checked again by itself.
  */
 import { randomBytes } from "node:crypto";
 import type { NetworkConfig } from "../../config/config.ts";
@@ -39,6 +39,11 @@ export class EnclaveRoute implements WorkerRoute {
   #evidence: EvidenceKind = "none";
   /** Milliseconds since 1970; 0: not admitted. */
   #admittedUntil = 0;
+  /**
+   * The keyset that has shown a quote for a nonce of ours (confidential-stream.md section 1.4): one without a nonce may have
+   * been made long ago, by a host that sets its guest's clock.
+   */
+  #provenKeyset: string | undefined;
   #checking: Promise<void> | undefined;
   #refusal = "";
   #closed = false;
@@ -84,6 +89,26 @@ export class EnclaveRoute implements WorkerRoute {
 
   /** `helloBytes` as they came. What it shows decides whether the worker goes on being offered. */
   async open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | Unopened> {
+    const opened = await this.#open(helloBytes, hello);
+    if (!isFault(opened) || opened.isUnseen !== true) return opened;
+    // The client has met the keyset by way of another gateway; this one asks for the evidence itself.
+    const own = await this.#openOwn(this.#model, 1, "cached");
+    if (isFault(own)) return own;
+    own.link.close();
+    return this.#open(helloBytes, hello);
+  }
+
+  /** A session of the gateway's own. */
+  async openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | Unopened> {
+    const opened = await this.#openOwn(model, maxOutputTokens, "cached");
+    if (isFault(opened) || this.#isProven(opened)) return opened;
+    await this.#check();
+    if (this.#isProven(opened)) return opened;
+    opened.link.close();
+    return fault("ATTESTATION_UNAVAILABLE", "the keyset has shown no quote made for us");
+  }
+
+  async #open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | Unopened> {
     const { clock } = this.parts;
     const { headers, connectMs } = this.config;
     const link = await connectWorker({ url: this.#url, headers, connectMs, clock });
@@ -91,14 +116,23 @@ export class EnclaveRoute implements WorkerRoute {
     const policyFor = this.#policyFor;
     const parts = { ...this.parts, role: "worker", policyFor } as const;
     const opened = await openEnclave(link, helloBytes, hello, parts);
-    if (!isFault(opened)) this.#admit(opened);
+    if (!isFault(opened)) {
+      if (this.#isProven(opened)) this.#admit(opened);
+      // Of itself it may serve its client, who has a nonce of its own; what comes next is checked.
+      else void this.#check();
+    }
     // Whatever else went wrong, it showed no bad evidence.
-    else if (opened.code === "ATTESTATION_UNAVAILABLE") this.#refuse(opened);
+    else if (opened.code === "ATTESTATION_UNAVAILABLE" && opened.isUnseen !== true) {
+      this.#refuse(opened);
+    }
     return opened;
   }
 
-  /** A session of the gateway's own. */
-  async openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | Unopened> {
+  async #openOwn(
+    model: string,
+    maxOutputTokens: number,
+    freshness: Hello["freshness"],
+  ): Promise<OwnSession | Unopened> {
     const ephemeral = await nodeSuite.createEphemeral();
     const hello: Hello = {
       network: this.config.name,
@@ -111,11 +145,15 @@ export class EnclaveRoute implements WorkerRoute {
       pad: 256,
       evidence: "full",
       known: [],
-      freshness: "cached",
+      freshness,
       idempotencyKey: undefined,
     };
-    const opened = await this.open(writeHello(hello), hello);
+    const opened = await this.#open(writeHello(hello), hello);
     return isFault(opened) ? opened : { ...opened, hello, ephemeral };
+  }
+
+  #isProven({ attested }: OpenEnclave): boolean {
+    return attested.keysetDigest === this.#provenKeyset;
   }
 
   /** Never rejects. */
@@ -127,10 +165,16 @@ export class EnclaveRoute implements WorkerRoute {
   }
 
   async #shakeHands(): Promise<void> {
-    const opened = await this.openOwn(this.#model, 1);
-    if (!isFault(opened)) opened.link.close();
-    // What cannot be asked cannot be offered.
-    else this.#refuse(opened);
+    const { clock, counters } = this.parts;
+    counters.forget(clock.now() / 1000);
+    const opened = await this.#openOwn(this.#model, 1, "quote");
+    if (!isFault(opened)) {
+      opened.link.close();
+      this.#provenKeyset = opened.attested.keysetDigest;
+      this.#admit(opened);
+    }
+    // Others have asked it for quotes; what it has shown before still holds.
+    else if (opened.code !== "RATE_LIMITED") this.#refuse(opened);
   }
 
   #admit({ attested, evidence }: OpenEnclave): void {

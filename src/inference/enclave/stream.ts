@@ -1,5 +1,5 @@
 /** A session of a client's with one of a network's workers: which worker, and at what price. */
-import { fault, isFault, type Fault } from "../../confidential/fault.ts";
+import { fault, isFault, type Fault, type StreamCode } from "../../confidential/fault.ts";
 import type { Hello } from "../../confidential/hello.ts";
 import type { Serving } from "../../confidential/relay/serving.ts";
 import type { Model } from "../model.ts";
@@ -10,7 +10,10 @@ import { EnclaveRoute } from "./route.ts";
 /** The first worker and two more. */
 const mostAttempts = 3;
 
-/** Until a request is sent nothing is lost: a worker that fails is replaced by another. `helloBytes` as they came. */
+/**
+ * Until a request is sent nothing is lost: a worker that fails or refuses is replaced by another. `helloBytes` as they came;
+ * what is wrong with them for every worker has been refused before.
+ */
 export async function openStream(
   network: Network,
   helloBytes: Uint8Array,
@@ -29,8 +32,6 @@ export async function openStream(
     const serving = await openAt(network, model, worker, helloBytes, hello);
     if (!isFault(serving)) return serving;
     failed = serving;
-    // What is wrong with the request is wrong for every worker.
-    if (isCallersFault(serving)) return serving;
   }
   return failed;
 }
@@ -53,7 +54,7 @@ async function openAt(
   const opened = await route.open(helloBytes, hello);
   if (isFault(opened)) {
     worker.inFlight--;
-    if (!isCallersFault(opened)) worker.failed(opened.code === "UPSTREAM_FAILED");
+    if (!isRefusal(opened)) worker.failed(opened.code === "UPSTREAM_FAILED");
     return opened;
   }
   const price = model.priceOf(worker);
@@ -74,6 +75,15 @@ async function openAt(
   };
 }
 
-function isCallersFault({ code }: Fault): boolean {
-  return code === "BAD_FRAME" || code === "SUITE_UNSUPPORTED" || code === "LIMIT_EXCEEDED";
+/** The worker is well and will not have this `hello`: otherwise a caller could have every worker left out. */
+function isRefusal({ code }: Fault): boolean {
+  return refusals.has(code);
 }
+
+const refusals: ReadonlySet<StreamCode> = new Set([
+  "BAD_FRAME",
+  "SUITE_UNSUPPORTED",
+  "LIMIT_EXCEEDED",
+  "PRICE_ABOVE_MAX",
+  "RATE_LIMITED",
+]);

@@ -28,6 +28,8 @@ export interface Script {
   readonly final?: object;
   /** Waits before each chunk. */
   readonly pace?: () => Promise<void>;
+  /** Waits before it takes what comes behind `hello`. */
+  readonly listens?: () => Promise<void>;
   readonly tokens?: UsageReport["tokens"];
   readonly report?: (report: UsageReport) => UsageReport;
   readonly signReport?: (
@@ -36,12 +38,14 @@ export interface Script {
   ) => Promise<Bytes>;
   /** Instead of the frame that is due; undefined: it is lost. */
   readonly frame?: (frame: Bytes, index: number) => Bytes | undefined;
+  /** Sent instead of an attestation. */
+  readonly answer?: (hello: Hello) => string | undefined;
   readonly core?: (core: Bytes) => Bytes;
   readonly sig?: (sig: Bytes) => Bytes;
   readonly keyset?: (keyset: Keyset) => Keyset;
   /** The bytes that the quote binds instead. */
   readonly reportData?: (reportData: Bytes) => Bytes;
-  readonly evidence?: (evidence: object) => object;
+  readonly evidence?: (evidence: object, hello: Hello) => object;
   /** Sent instead of the report; undefined: nothing is sent. */
   readonly reportFrame?: (frame: string) => string | undefined;
 }
@@ -59,6 +63,8 @@ export interface EnclaveWorker extends AsyncDisposable {
   readonly requests: readonly Readonly<Record<string, unknown>>[];
   /** Text frames after hello. */
   readonly texts: readonly string[];
+  /** Bytes of frames that the gateway has not taken. */
+  readonly waitingBytes: number;
   /** Cuts every session. */
   cut(): void;
 }
@@ -98,13 +104,15 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     const nonce = hello.freshness === "quote" ? hello.nonce : undefined;
     const { reportData = (bytes) => bytes, evidence = (shown) => shown } = worker.script;
     const bound = await sessionReportData(nodeSuite, digest, nonce, "worker");
-    return evidence(simulated.evidence(reportData(bound), Date.now()));
+    return evidence(simulated.evidence(reportData(bound), Date.now()), hello);
   }
 
   async function serve(socket: WebSocket): Promise<void> {
     const [bytes] = (await once(socket, "message")) as [Buffer];
     const hello = sound(readHello(bytes));
     hellos.push(hello);
+    const instead = worker.script.answer?.(hello);
+    if (instead !== undefined) return socket.send(instead);
     const { keyset: altered = (one: Keyset) => one, core = same, sig = same } = worker.script;
     const plain: Keyset = { hs: hs.publicKey, ur: ur.publicKey, net, role: "worker", notAfter };
     const keyset = writeKeyset(altered(plain));
@@ -125,6 +133,11 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
       th: answer.th,
       pad: hello.pad,
     });
+    const { listens } = worker.script;
+    if (listens !== undefined) {
+      socket.pause();
+      void listens().then(() => socket.resume());
+    }
     let request = Buffer.alloc(0);
     socket.on("message", (data: Buffer, isBinary) => {
       if (!isBinary) return void texts.push(data.toString());
@@ -201,6 +214,9 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     hellos,
     requests,
     texts,
+    get waitingBytes() {
+      return [...sockets.clients].reduce((sum, { bufferedAmount }) => sum + bufferedAmount, 0);
+    },
     cut() {
       for (const socket of sockets.clients) socket.terminate();
     },

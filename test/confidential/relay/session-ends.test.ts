@@ -120,6 +120,8 @@ describe("how a session ends", () => {
       "a keyset that lasts too long",
       { keyset: (one) => ({ ...one, notAfter: one.notAfter + 3600 }) },
     ],
+    ["no JSON", { answer: () => "attestation" }],
+    ["a bill instead", { answer: () => '{"type":"report","rid":1,"report":"","sig":""}' }],
     ["a quote for something else", { reportData: (bytes) => flipped(bytes, 20) }],
     ["evidence without collateral", { evidence: (evidence) => ({ ...evidence, collateral: {} }) }],
     [
@@ -133,11 +135,7 @@ describe("how a session ends", () => {
       using wire = await stream.wire();
       const { hello } = await helloOf();
       wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
-      const { type, code } = await wire.nextText();
-      assert.deepEqual(
-        [type, (await wire.closed) >= 4400 || code === "BAD_FRAME"],
-        ["error", true],
-      );
+      assert.deepEqual(await refusal(wire), ["error", "ATTESTATION_UNAVAILABLE", 4495]);
       // It comes back once it shows what it should.
       stream.worker.script = {};
       await until(async () => {
@@ -148,6 +146,41 @@ describe("how a session ends", () => {
       });
     });
   }
+
+  const told: readonly (readonly [string, string])[] = [
+    ["RATE_LIMITED", "RATE_LIMITED"],
+    ["PRICE_ABOVE_MAX", "PRICE_ABOVE_MAX"],
+    ["BAD_FRAME", "BAD_FRAME"],
+    ["UNAUTHORIZED", "UPSTREAM_FAILED"],
+    ["INSUFFICIENT_BALANCE", "UPSTREAM_FAILED"],
+    ["NO_SUCH_CODE", "UPSTREAM_FAILED"],
+  ];
+  for (const [said, code] of told) {
+    it(`a worker that refuses with ${said}: the client hears ${code}`, async () => {
+      const error = JSON.stringify({ type: "error", error: "secret", code: said });
+      stream.worker.script = { answer: () => error };
+      using wire = await stream.wire();
+      const { hello } = await helloOf();
+      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      const frame = await wire.nextText();
+      assert.deepEqual([frame["code"], frame["error"]], [code, "the enclave refused"]);
+    });
+  }
+
+  it("a worker is not left out for refusing what a caller asked", async () => {
+    await using fresh = await startStreamGateway();
+    fresh.worker.script = { answer: ({ freshness }) => rateLimited(freshness) };
+    for (let times = 0; times < 5; times++) {
+      using wire = await fresh.wire();
+      const { hello } = await helloOf({ freshness: "quote" });
+      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      assert.deepEqual(await refusal(wire), ["error", "RATE_LIMITED", 4429]);
+    }
+    using session = await fresh.open();
+    session.ask();
+    await session.answer();
+    assert.ok(!fresh.gateway.lines.some((line) => line.includes("left out")));
+  });
 
   const bills: readonly (readonly [string, Script, string, number])[] = [
     [
@@ -324,6 +357,10 @@ describe("how a session ends", () => {
     assert.equal(stream.worker.requests.length, asked);
   });
 });
+
+function rateLimited(freshness: Hello["freshness"]): string | undefined {
+  return freshness === "quote" ? '{"type":"error","error":"","code":"RATE_LIMITED"}' : undefined;
+}
 
 function flipped(bytes: Uint8Array, at: number): Uint8Array<ArrayBuffer> {
   const altered = new Uint8Array(bytes);
