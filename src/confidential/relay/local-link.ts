@@ -10,7 +10,8 @@ import { LinkInbox, type EnclaveLink, type LinkListener } from "./link.ts";
 export class LocalLink implements EnclaveLink {
   readonly #session: EnclaveSession;
   readonly #inbox = new LinkInbox();
-  readonly #waiting: Buffer[] = [];
+  /** What comes while it is paused: an answer's end follows its chunks, its report the end. */
+  readonly #waiting: ((listener: LinkListener) => void)[] = [];
   #paused = false;
   #closed = false;
 
@@ -51,8 +52,11 @@ export class LocalLink implements EnclaveLink {
 
   resume(): void {
     this.#paused = false;
-    for (const frame of this.#waiting.splice(0)) this.#pass(frame);
-    if (!this.#paused) this.#session.drained();
+    while (!this.#paused && !this.#closed) {
+      const next = this.#waiting.shift();
+      if (next === undefined) return this.#session.drained();
+      this.#inbox.tell(next);
+    }
   }
 
   close(): void {
@@ -60,18 +64,14 @@ export class LocalLink implements EnclaveLink {
     this.#session.left();
   }
 
-  /** What is under way when it is paused still arrives in its order. */
   #take(frame: Buffer): boolean {
-    if (this.#paused) this.#waiting.push(frame);
-    else this.#pass(frame);
+    if (this.#paused) this.#tell((listener) => listener.binary(frame));
+    else if (!this.#closed) this.#inbox.binary(frame);
     return !this.#paused;
   }
 
-  #pass(frame: Buffer): void {
-    if (!this.#closed) this.#inbox.binary(frame);
-  }
-
   #tell(what: (listener: LinkListener) => void): void {
-    if (!this.#closed) this.#inbox.tell(what);
+    if (this.#paused) this.#waiting.push(what);
+    else if (!this.#closed) this.#inbox.tell(what);
   }
 }
