@@ -44,6 +44,7 @@ export function documentOf(routes: readonly DocumentedRoute[], about: About): Op
   const components = new Components();
   const paths: Record<string, Record<string, OperationObject>> = {};
   const tags = new Map<string, string>();
+  const ids = new Set<string>();
   for (const route of routes) {
     tags.set(route.surface.name, route.surface.description);
     const path = openApiPath(route.path);
@@ -51,7 +52,12 @@ export function documentOf(routes: readonly DocumentedRoute[], about: About): Op
     for (const { method, parts } of route.operations) {
       // OpenAPI knows no CONNECT; of two routes for one method the first one answers.
       if (!describable.has(method) || method.toLowerCase() in operations) continue;
-      operations[method.toLowerCase()] = operationOf(route, method, parts, components);
+      operations[method.toLowerCase()] = operationOf(
+        route,
+        parts,
+        components,
+        unusedId(operationId(method, route.path), ids),
+      );
     }
   }
   const { title, version, description, url } = about;
@@ -69,16 +75,16 @@ const describable = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 
 function operationOf(
   { path, websocket, surface }: DocumentedRoute,
-  method: string,
   parts: readonly Operation[],
   components: Components,
+  id: string,
 ): OperationObject {
   const summary = parts.findLast((part) => part.summary !== undefined)?.summary;
   const descriptions = parts.flatMap(({ description }) => description ?? []);
   const parameters = parametersOf(path, parts);
   const body = parts.findLast((part) => part.body !== undefined)?.body;
   return {
-    operationId: operationId(method, path),
+    operationId: id,
     tags: [surface.name],
     summary: summary ?? surface.description.replace(/\.$/, ""),
     ...(descriptions.length > 0 && { description: descriptions.join("\n\n") }),
@@ -101,6 +107,14 @@ function operationId(method: string, path: string): string {
   const words = openApiPath(path).match(/[A-Za-z0-9]+/g) ?? ["root"];
   const capitalised = words.map((word) => word.slice(0, 1).toUpperCase() + word.slice(1));
   return method.toLowerCase() + capitalised.join("");
+}
+
+/** `/a/b` and `/a/{b}` would have the same: then the later one gets a number. */
+function unusedId(id: string, used: Set<string>): string {
+  let unused = id;
+  for (let n = 2; used.has(unused); n++) unused = `${id}${n}`;
+  used.add(unused);
+  return unused;
 }
 
 /**

@@ -13,22 +13,69 @@ interface Entry {
   readonly operation: OperationObject;
 }
 
+/** What belongs to one tag. */
+interface Group {
+  readonly name: string;
+  readonly description: string;
+  readonly entries: readonly Entry[];
+}
+
 /** `source`: the path of the document itself. */
 export function pageOf(document: OpenApiDocument, source: string): string {
-  const { info, tags, paths, components } = document;
+  const groups = groupsOf(document);
+  const page = html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <title>${document.info.title}</title>
+        ${styleElement}
+      </head>
+      <body>
+        <a class="skip" href="#content">To the content</a>
+        <nav aria-label="Operations">${groups.map(linksView)}</nav>
+        <main id="content">${mainView(document, groups, source)}</main>
+      </body>
+    </html> `;
+  return page.text;
+}
+
+function groupsOf({ tags, paths }: OpenApiDocument): Group[] {
   const entries = Object.entries(paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, operation]) => ({ path, method, operation })),
   );
-  const groups = tags
+  return tags
     .map((tag) => ({
       ...tag,
       entries: entries.filter((one) => one.operation.tags.includes(tag.name)),
     }))
     .filter((group) => group.entries.length > 0);
+}
+
+function linksView({ name, entries }: Group): Markup {
+  return html`<h2>${name}</h2>
+    <ul>
+      ${entries.map(linkView)}
+    </ul>`;
+}
+
+function mainView(
+  { openapi, info, servers, components }: OpenApiDocument,
+  groups: readonly Group[],
+  source: string,
+): Markup {
   const resolve = (response: Ref<ResponseObject>): ResponseObject =>
     "$ref" in response
       ? (components.responses[nameOf(response.$ref)] ?? { description: "" })
       : response;
+  const sections = groups.map(
+    ({ name, description, entries }) =>
+      html`<section>
+        <h2>${name}</h2>
+        <p>${prose(description)}</p>
+        ${entries.map((entry) => operationView(entry, resolve))}
+      </section>`,
+  );
   const schemas = Object.entries(components.schemas).map(
     ([name, schema]) =>
       html`<section id="schema-${name}">
@@ -36,48 +83,17 @@ export function pageOf(document: OpenApiDocument, source: string): string {
         ${schemaView(schema)}
       </section>`,
   );
-  const page = html`<!doctype html>
-    <html lang="en">
-      <head>
-        <meta charset="utf-8" />
-        <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <title>${info.title}</title>
-        ${styleElement}
-      </head>
-      <body>
-        <a class="skip" href="#content">To the content</a>
-        <nav aria-label="Operations">
-          ${groups.map(
-            ({ name, entries: all }) =>
-              html`<h2>${name}</h2>
-                <ul>
-                  ${all.map(linkView)}
-                </ul>`,
-          )}
-        </nav>
-        <main id="content">
-          <h1>${info.title} <small>${info.version}</small></h1>
-          <p>${prose(info.description)}</p>
-          <p>
-            Address: <code>${document.servers[0]?.url}</code>. For programs:
-            <a href="${source}">OpenAPI ${document.openapi}</a>.
-          </p>
-          ${groups.map(
-            ({ name, description, entries: all }) =>
-              html`<section>
-                <h2>${name}</h2>
-                <p>${prose(description)}</p>
-                ${all.map((entry) => operationView(entry, resolve))}
-              </section>`,
-          )}
-          <section>
-            <h2>Schemas</h2>
-            ${schemas}
-          </section>
-        </main>
-      </body>
-    </html> `;
-  return page.text;
+  return html`<h1>${info.title} <small>${info.version}</small></h1>
+    <p>${prose(info.description)}</p>
+    <p>
+      Address: <code>${servers[0]?.url}</code>. For programs:
+      <a href="${source}">OpenAPI ${openapi}</a>.
+    </p>
+    ${sections}
+    <section>
+      <h2>Schemas</h2>
+      ${schemas}
+    </section>`;
 }
 
 function nameOf(ref: string): string {

@@ -14,7 +14,7 @@ body { margin: 0; display: grid; grid-template-columns: 20rem minmax(0, 1fr); ba
 nav { position: sticky; top: 0; height: 100vh; overflow: auto; padding: 1rem; border-right: 1px solid var(--line); font-size: 0.875rem; }
 nav h2 { margin: 1rem 0 0.25rem; font-size: 0.8rem; color: var(--soft); }
 nav ul { margin: 0; padding: 0; list-style: none; }
-nav a { display: grid; grid-template-columns: 4em 1fr; padding: 0.15rem 0; color: inherit; text-decoration: none; overflow-wrap: anywhere; }
+nav a { display: grid; grid-template-columns: 4em 1fr; align-items: baseline; padding: 0.15rem 0; color: inherit; text-decoration: none; overflow-wrap: anywhere; }
 nav a:hover, h3 a:hover { text-decoration: underline; }
 main { max-width: 56rem; padding: 1.5rem 2rem 6rem; }
 h1 { margin: 0 0 1rem; line-height: 1.2; } h1 small { font-size: 1rem; font-weight: normal; color: var(--soft); }
@@ -32,7 +32,7 @@ p { margin: 0.4rem 0; } code { font: 0.875em ui-monospace, monospace; overflow-w
 .members > li { padding: 0.25rem 0; } .members p { margin: 0; color: var(--soft); font-size: 0.9rem; }
 .name { font-weight: 600; } .type { color: var(--soft); font-size: 0.85rem; overflow-wrap: anywhere; }
 .required { color: var(--delete); font-size: 0.8rem; }
-details { padding: 0.2rem 0; } summary { cursor: pointer; } details > :not(summary) { margin-left: 1rem; }
+details { padding: 0.2rem 0; } summary { cursor: pointer; } details > :not(summary), details > .members, details > .choices { margin-left: 1rem; }
 @media (max-width: 48rem) { body { display: block; } nav { position: static; height: auto; max-height: 40vh; border-right: 0;
   border-bottom: 1px solid var(--line); } main { padding: 1rem; } }
 `;

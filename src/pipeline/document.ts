@@ -127,10 +127,10 @@ function health(
 
 /** What the listener answers without a route (src/server/dispatch.ts). */
 export const healthRoutes: readonly DocumentedRoute[] = [
-  health("/healthz", "Is the process up", {
+  health("/healthz", "Whether the process is up", {
     200: { description: "It is", content: healthContent },
   }),
-  health("/readyz", "Can it serve", {
+  health("/readyz", "Whether it can serve", {
     200: { description: "It can", content: healthContent },
     503: { description: "A store or every upstream is down, or it drains", content: healthContent },
   }),

@@ -115,6 +115,12 @@ describe("the document", () => {
     assert.equal(operation.parameters?.[0]?.name, "rest");
   });
 
+  it("gives every operation an id of its own", () => {
+    const { paths } = document(route("/a/b", []), route("/a/{b}", []), route("/a-b", []));
+    const ids = Object.values(paths).map((operations) => operations["get"]?.operationId);
+    assert.deepEqual(ids, ["getAB", "getAB2", "getAB3"]);
+  });
+
   it("leaves out what OpenAPI cannot say, and keeps the first of two routes", () => {
     const first = { summary: "First" };
     const { paths } = document(
