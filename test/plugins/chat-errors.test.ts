@@ -248,6 +248,27 @@ describe("a worker that fails before the first byte", inTime, () => {
   });
 });
 
+it(
+  "a worker is waited for a minute where nothing else is said, and no longer",
+  inTime,
+  async () => {
+    const clock = manualClock();
+    await using other = await startChat({ clock });
+    const held = other.worker.hold();
+    const asking = other.ask({ stream: true });
+    const { left } = await held;
+    let isOver = false;
+    void asking.then(() => (isOver = true));
+    clock.advance(59_000);
+    // A connection that is cut is seen by then.
+    for (let turn = 0; turn < 500; turn++) await new Promise(setImmediate);
+    assert.equal(isOver, false);
+    clock.advance(2_000);
+    assertChatError(await asking, 503, "UPSTREAM_ERROR");
+    await left;
+  },
+);
+
 describe("a listed model without a worker", () => {
   it("503 MODEL_NOT_AVAILABLE with Retry-After, in both shapes", async () => {
     await using status = await startWorker();
