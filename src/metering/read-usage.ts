@@ -1,8 +1,10 @@
 /** Reads settled charges from the journal, also while a gateway writes it: for exports, tests and shipping. */
+import type { DatabaseSync } from "node:sqlite";
 import type { Pricing } from "../services/networks.ts";
 import { text } from "../store/row.ts";
 import { explain, StoreError } from "../store/store-error.ts";
 import { commitsWithin, NameReader } from "./commits.ts";
+import { blob } from "./journal-file.ts";
 import { one, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, readChargeText, RecordCursor } from "./records.ts";
@@ -42,6 +44,9 @@ export interface UsageRange {
   readonly after?: string | undefined;
 }
 
+/** Before the first charge. */
+const beginning: Place = { commit: 1, place: -1 };
+
 /**
  * The charges of `dataDir` in the order of the journal, those that were settled when it was called. Holds a few hundred
  * commits in memory, never more. Throws StoreError: no journal, unreadable, of a newer release, or `after` is no charge of
@@ -52,9 +57,9 @@ export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<U
   const db = openJournalReader(dataDir);
   try {
     const { from = -Infinity, to = Infinity } = range;
-    const uid = text(one(db, "SELECT uid FROM journal"), "uid");
+    const uid = uidOf(db);
     const names = new NameReader(db);
-    const start = range.after === undefined ? { commit: 1, place: -1 } : placeOf(range.after, uid);
+    const start = range.after === undefined ? beginning : findCharge(db, range.after);
     for (const { seq, records } of commitsWithin(db, from, to, start.commit)) {
       const after = seq === start.commit ? start.place : -1;
       yield* chargesOf(records, `chg_${uid}_${seq}`, names, { from, to, after });
@@ -66,18 +71,39 @@ export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<U
   }
 }
 
-/** The commit and the place in it that a charge's id names. Throws StoreError when it is no id of this journal. */
-export function placeOf(
-  id: string,
-  uid: string,
-): { readonly commit: number; readonly place: number } {
+/** Where a charge stands in the journal. */
+interface Place {
+  readonly commit: number;
+  /** Its number among the records of the commit. */
+  readonly place: number;
+}
+
+/**
+ * Where the charge with this id stands. Throws StoreError when the journal holds none: it is another's, or, restored from a
+ * backup, it does not reach so far any more.
+ */
+export function findCharge(db: DatabaseSync, id: string): Place {
+  const uid = uidOf(db);
   const [, journal, commit, place] = /^chg_([0-9a-f]+)_(\d{1,15})_(\d{1,9})$/.exec(id) ?? [];
-  if (journal === uid) return { commit: Number(commit), place: Number(place) };
+  const found = { commit: Number(commit), place: Number(place) };
+  if (journal === uid && isCharge(db, found)) return found;
   throw new StoreError(
     "SLUICE_STORE_FAILED",
     `"${id}" is no charge of this journal`,
     "name the id of a charge that was exported from this data folder",
   );
+}
+
+function isCharge(db: DatabaseSync, { commit, place }: Place): boolean {
+  const row = db.prepare("SELECT records FROM commits WHERE seq = ?").get(commit);
+  if (row === undefined) return false;
+  const cursor = new RecordCursor(blob(row["records"]));
+  for (let next = 0; cursor.next(); next++) if (next === place) return cursor.kind === kind.charge;
+  return false;
+}
+
+function uidOf(db: DatabaseSync): string {
+  return text(one(db, "SELECT uid FROM journal"), "uid");
 }
 
 /** Charges of one commit within [from, to) and behind the place `after`. */

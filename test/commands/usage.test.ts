@@ -127,9 +127,12 @@ test("export goes on behind the charge that an earlier one ended with", async (t
   const later = await ids("--after", second);
   assert.equal(later.length, 1);
   assert.ok(![first, second].includes(later[0] ?? ""));
-  const wrong = await run(usage, "export", "--after", "chg_000000000000_1_0");
-  assert.equal(wrong.code, 1);
-  assert.match(wrong.err.join(), /no charge of this journal/);
+  const ahead = first.replace(/_\d+_\d+$/, "_999999999_0");
+  for (const id of ["chg_000000000000_1_0", ahead]) {
+    const wrong = await run(usage, "export", "--after", id);
+    assert.equal(wrong.code, 1);
+    assert.match(wrong.err.join(), /no charge of this journal/);
+  }
 });
 
 for (const wrong of [

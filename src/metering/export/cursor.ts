@@ -2,10 +2,9 @@
 import { readFileSync } from "node:fs";
 import { open, rename } from "node:fs/promises";
 import { join } from "node:path";
-import { text } from "../../store/row.ts";
 import { explain, StoreError } from "../../store/store-error.ts";
-import { one, openJournalReader } from "../journal-reader.ts";
-import { placeOf } from "../read-usage.ts";
+import { openJournalReader } from "../journal-reader.ts";
+import { findCharge } from "../read-usage.ts";
 
 const fileName = "usage-export.json";
 
@@ -20,15 +19,15 @@ export class ExportCursor {
   }
 
   /**
-   * Throws StoreError when the file cannot be read, or speaks of another journal: to begin anew, or to skip what was charged
-   * meanwhile, is not ours to decide.
+   * Throws StoreError when the file cannot be read, or names no charge of this journal: to begin anew, or to skip what was
+   * charged meanwhile, is not ours to decide.
    */
   static open(dataDir: string): ExportCursor {
     const file = join(dataDir, fileName);
     const after = readCursor(file);
     const db = openJournalReader(dataDir);
     try {
-      if (after !== undefined) placeOf(after, text(one(db, "SELECT uid FROM journal"), "uid"));
+      if (after !== undefined) findCharge(db, after);
     } catch (error) {
       throw unusable(file, error);
     } finally {
