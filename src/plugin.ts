@@ -210,6 +210,11 @@ export interface Exchange {
   readonly body: Buffer | undefined;
   /** Replaces the buffered body, for the hooks below and the surface. */
   replaceBody(body: Buffer): void;
+  /**
+   * Lets go of the buffered body and of what was parsed of it, for a surface that has read it and streams for long: from
+   * here on there is none, on the way up too.
+   */
+  dropBody(): void;
   /** The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON. */
   json(): { readonly ok: true; readonly value: unknown } | { readonly ok: false };
   /** The body as a stream, for a surface that declared no `body`. Reading it sends `100 Continue` where asked for. */

@@ -57,6 +57,8 @@ function answer(
   const reading = readChatRequest(json.value);
   if (!reading.ok) return chatError("INVALID_REQUEST", { message: reading.message });
   const { request } = reading;
+  // An answer may take minutes, and a prompt be long.
+  x.dropBody();
   const offer = networks.find(request.model, network);
   if (offer === undefined && !networks.unread(network)) return chatError("MODEL_NOT_FOUND");
   if (offer === undefined || offer.activeWorkers === 0) return chatError("MODEL_NOT_AVAILABLE");

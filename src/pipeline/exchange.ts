@@ -221,6 +221,11 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
     this.#json = undefined;
   }
 
+  dropBody(): void {
+    this.body = undefined;
+    this.#json = undefined;
+  }
+
   json(): Json {
     this.#json ??= parseJson(this.body);
     return this.#json;

@@ -71,6 +71,9 @@ class BodyReader<Owner> {
     if (this.#bytes > this.#capBytes) return;
     if (this.#first === undefined) return this.#done(this.#owner, none);
     const body = this.#rest === undefined ? this.#first : Buffer.concat(this.#rest, this.#bytes);
+    // Its listeners stay with the request, for as long as the answer takes.
+    this.#first = undefined;
+    this.#rest = undefined;
     this.#done(this.#owner, { kind: "body", body });
   }
 }

@@ -139,6 +139,23 @@ test("slots hand a value down and are set once", async () => {
   assert.equal((await ask(served, "/x")).body, "r-1");
 });
 
+test("a surface that has read the body can let go of it, for as long as its answer takes", async () => {
+  const seen: unknown[] = [];
+  const steps: TestStep[] = [{ name: "late", settled: (x) => void seen.push(x.body, x.json()) }];
+  const surface = {
+    body: { bytes: 1000 },
+    answer(x: Exchange): Reply {
+      const text = JSON.stringify(x.json());
+      x.dropBody();
+      return { status: 200, body: text };
+    },
+  };
+  await using served = await serve([{ path: "/x", steps, surface }]);
+  const answer = await ask(served, "/x", { method: "POST", body: "[1]" });
+  assert.equal(answer.body, '{"ok":true,"value":[1]}');
+  assert.deepEqual(seen, [undefined, { ok: false }]);
+});
+
 test("the body is read once, capped by the smallest cap, and can be replaced", async () => {
   const steps: TestStep[] = [
     {

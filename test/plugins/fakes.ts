@@ -160,6 +160,7 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
     },
     body: body === undefined ? undefined : Buffer.from(body),
     replaceBody: unused,
+    dropBody: unused,
     json() {
       try {
         return { ok: true, value: JSON.parse(body ?? "") };
