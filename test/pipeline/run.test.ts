@@ -153,6 +153,7 @@ test("a surface that has read the body can let go of it, for as long as its answ
   await using served = await serve([{ path: "/x", steps, surface }]);
   const answer = await ask(served, "/x", { method: "POST", body: "[1]" });
   assert.equal(answer.body, '{"ok":true,"value":[1]}');
+  while (seen.length === 0) await new Promise(setImmediate);
   assert.deepEqual(seen, [undefined, { ok: false }]);
 });
 
