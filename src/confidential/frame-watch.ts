@@ -27,7 +27,10 @@ export interface WatchedExchange {
 }
 
 export interface FrameWatch {
-  /** Reads, admits and records a frame as it stands on the wire: all that a relay does. A fault ends the session. */
+  /**
+   * Reads, admits and records a frame as it stands on the wire: all that a relay does. After a fault that direction is
+   * refused; the other goes on, since an enclave still owes the report of what a client's fault has ended.
+   */
   observe(direction: Direction, frame: Uint8Array): FrameHeader | Fault;
   /** Whether a frame may come next; it then counts. `length`: of the whole frame. */
   admit(direction: Direction, header: FrameHeader, length: number): Fault | undefined;
@@ -83,6 +86,8 @@ export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
   let current: Exchange | undefined;
   let newest = 0;
   let broken: Fault | undefined;
+  /** What `observe` refused. */
+  const refused: Partial<Record<Direction, Fault>> = {};
 
   function begin(rid: number): Exchange | Fault {
     if (current?.hasEnded === false) return fault("BAD_FRAME", "a request is still open");
@@ -128,8 +133,12 @@ export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
     return undefined;
   }
 
+  function admitNext(direction: Direction, header: FrameHeader, length: number): Fault | undefined {
+    return admitLane(lanes[direction], header, length) ?? admitKind(header, length);
+  }
+
   function admit(direction: Direction, header: FrameHeader, length: number): Fault | undefined {
-    broken ??= admitLane(lanes[direction], header, length) ?? admitKind(header, length);
+    broken ??= admitNext(direction, header, length);
     return broken;
   }
 
@@ -156,10 +165,10 @@ export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
     record,
     fail,
     observe(direction, frame) {
-      const header = broken ?? readHeader(frame, direction);
-      if (isFault(header)) return fail(header);
-      const refused = admit(direction, header, frame.length);
-      if (refused !== undefined) return refused;
+      const header = broken ?? refused[direction] ?? readHeader(frame, direction);
+      const reason = isFault(header) ? header : admitNext(direction, header, frame.length);
+      if (reason !== undefined) refused[direction] = reason;
+      if (reason !== undefined || isFault(header)) return reason ?? header;
       record(header, frame);
       return header;
     },

@@ -30,7 +30,7 @@ export interface StreamGateway extends AsyncDisposable {
   charges(): Promise<readonly UsageRow[]>;
 }
 
-const pipeline = `
+export const pipeline = `
 version: 1
 server: { port: "\${PORT}", drainSeconds: 5, drainDelaySeconds: 0 }
 admin: { port: "\${ADMIN_PORT}" }

@@ -1,0 +1,135 @@
+/** What a session may do at most: one request at a time, 256 of them, an hour, and no longer than its keyset. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { describe, it } from "node:test";
+import { maxRequests } from "../../../src/confidential/limits.ts";
+import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
+import type { OpenStream } from "./stream-client.ts";
+import { sound } from "./stream-client.ts";
+import { startStreamGateway, tokenMilli } from "./stream-gateway.ts";
+import { gate, until } from "./wait.ts";
+
+/** A whole request that no client of ours would make: nobody can read it. */
+function requestFrame(session: OpenStream, rid: number): Buffer {
+  const frame = Buffer.alloc(64);
+  frame.set([1, 1, 1, 0]);
+  frame.writeUInt32BE(rid, 4);
+  frame.writeUInt32BE(session.channel.watch.nextSeq("c2s"), 12);
+  return frame;
+}
+
+/** The one error frame behind what is still on its way, and the close code. */
+async function refusal(session: OpenStream): Promise<unknown[]> {
+  let message = await session.next();
+  while (!("text" in message) || !message.text.includes('"error"')) message = await session.next();
+  const { code } = JSON.parse(message.text) as { code: string };
+  return [code, await session.closed];
+}
+
+/** In steps so short that the connection can answer its pings. */
+async function pass(ms: number, clock: ManualClock, session: OpenStream): Promise<void> {
+  for (let waited = 0; waited < ms; waited += 10_000) {
+    session.socket.ping();
+    await once(session.socket, "pong");
+    clock.advance(Math.min(10_000, ms - waited));
+  }
+}
+
+describe("requests of a session", () => {
+  it("come one at a time: a second one before the first is answered ends the session, the first is charged", async () => {
+    await using stream = await startStreamGateway();
+    const held = gate();
+    stream.worker.script = { pace: held.pass };
+    using session = await stream.open();
+    session.ask();
+    await until(() => stream.worker.requests.length > 0);
+    session.socket.send(requestFrame(session, 2));
+    assert.deepEqual(await refusal(session), ["BAD_FRAME", 4400]);
+    held.open();
+    await until(async () => (await stream.charges()).length > 0);
+    assert.equal((await stream.charges())[0]?.usedCuMilli, 7 * tokenMilli);
+    assert.equal(stream.worker.requests.length, 1);
+  });
+
+  it("wait for the bill: a second one between final and done ends the session, the first is charged", async () => {
+    await using stream = await startStreamGateway();
+    const held = gate();
+    stream.worker.script = {
+      async signReport(message, sign) {
+        await held.pass();
+        return sign(message);
+      },
+    };
+    using session = await stream.open();
+    session.ask();
+    for (let index = 0; index < 3; index++) sound(session.channel.open(await session.nextBinary()));
+    session.ask();
+    assert.deepEqual(await refusal(session), ["BAD_FRAME", 4400]);
+    held.open();
+    await until(async () => (await stream.charges()).length > 0);
+    assert.equal((await stream.charges())[0]?.usedCuMilli, 7 * tokenMilli);
+    assert.equal(stream.worker.requests.length, 1);
+  });
+
+  it(`are ${maxRequests} at most, each charged`, async () => {
+    await using stream = await startStreamGateway();
+    stream.worker.script = { chunks: [] };
+    using session = await stream.open();
+    for (let asked = 0; asked < maxRequests; asked++) {
+      session.ask();
+      assert.equal((await session.answer()).done.rid, asked + 1);
+    }
+    session.socket.send(requestFrame(session, maxRequests + 1));
+    assert.deepEqual(await refusal(session), ["LIMIT_EXCEEDED", 4413]);
+    assert.equal((await stream.charges()).length, maxRequests);
+    assert.equal(stream.worker.requests.length, maxRequests);
+  });
+});
+
+describe("how long a session lasts", () => {
+  it("no longer than its keyset", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock });
+    const notAfter = Math.floor(clock.now() / 1000) + 60;
+    stream.worker.script = { keyset: (keyset) => ({ ...keyset, notAfter }) };
+    using session = await stream.open();
+    await pass(50_000, clock, session);
+    session.ask();
+    await session.answer();
+    await pass(10_000, clock, session);
+    assert.deepEqual(await refusal(session), ["LIMIT_EXCEEDED", 4413]);
+  });
+
+  it("until a request that runs by then is answered and charged", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock });
+    const notAfter = Math.floor(clock.now() / 1000) + 60;
+    const held = gate();
+    stream.worker.script = { keyset: (keyset) => ({ ...keyset, notAfter }), pace: held.pass };
+    using session = await stream.open();
+    session.ask();
+    await until(() => stream.worker.requests.length > 0);
+    await pass(60_000, clock, session);
+    held.open();
+    const { deltas, done } = await session.answer();
+    assert.equal(deltas.length, 2);
+    assert.equal(done.usedCUMilli, 7 * tokenMilli);
+    assert.deepEqual(await refusal(session), ["LIMIT_EXCEEDED", 4413]);
+    assert.equal((await stream.charges()).length, 1);
+  });
+
+  it("an hour, with the keyset that lasts longest", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock });
+    const notAfter = Math.floor(clock.now() / 1000) + 3600;
+    stream.worker.script = { keyset: (keyset) => ({ ...keyset, notAfter }) };
+    using session = await stream.open();
+    for (let seconds = 0; seconds < 3600; seconds += 100) {
+      await pass(90_000, clock, session);
+      session.ask();
+      await session.answer();
+      await pass(10_000, clock, session);
+    }
+    assert.deepEqual(await refusal(session), ["LIMIT_EXCEEDED", 4413]);
+  });
+});
