@@ -22,12 +22,13 @@ const events = new Set([400, 409, 413, 422]);
 /** A sink that asks for more patience is asked again after this. */
 const mostPatienceMs = 3_600_000;
 
-/** Never rejects. An answer's body is not looked at: nothing of it is ours to log. */
+/** Never rejects. The status alone counts: of an answer's body nothing is ours to log, and it may never end. */
 export async function send(sink: Sink, body: Uint8Array, signal: AbortSignal): Promise<Sent> {
   try {
     const headers = { ...sink.headers, "content-type": contentType };
     const answer = await request(sink.url, { method: "POST", headers, body, signal });
-    await answer.body.dump({ limit: 64 * 1024, signal });
+    // Read, so that the connection can be used again. One that does not end is cut by the signal.
+    await answer.body.dump({ limit: 64 * 1024, signal }).catch(() => {});
     const { statusCode: status } = answer;
     if (status >= 200 && status < 300) return { kind: "accepted" };
     if (status >= 500 || passing.has(status)) {

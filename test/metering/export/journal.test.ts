@@ -1,5 +1,6 @@
 /** The outbox: batches from a journal on disk, the cursor beside it, and what a sink says over HTTP. */
 import assert from "node:assert/strict";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -244,6 +245,23 @@ test("what a sink answers decides whether it is asked again, with less, or not b
     assert.equal(kind, expected, String(status));
     if (sent.kind === "unavailable") assert.equal(sent.afterMs, 7_000);
     assert.doesNotMatch(JSON.stringify(sent), /secret/);
+  }
+});
+
+test("a sink that takes a batch and then does not end its answer, or breaks it off, has taken it", async () => {
+  const late = new AbortController();
+  const endings = [(res: ServerResponse) => res.destroy(), () => late.abort()];
+  for (const end of endings) {
+    let answering: ServerResponse | undefined;
+    await using on = await sinkOf((_, res) => {
+      answering = res;
+      res.writeHead(200).write("taken");
+    });
+    // Of `send`'s HTTP client: the head has come, and whoever waits for it goes on before what is set here.
+    const onHead = (): unknown => setImmediate(() => answering && end(answering));
+    subscribe("undici:request:headers", onHead);
+    assert.deepEqual(await send(on.sink, body, late.signal), { kind: "accepted" });
+    unsubscribe("undici:request:headers", onHead);
   }
 });
 
