@@ -36,15 +36,22 @@ export interface Told {
     readonly unit: LimitReached["unit"];
     readonly used: number;
     readonly limit: number;
-    /** Absent: it has cleared, or it is not known. */
+    /** It may have passed. Absent: it has cleared, or it is not known. */
     readonly clears_at?: string;
   };
   /** From the top of the list to the surface. */
   readonly steps: readonly StepTold[];
 }
 
-/** When a limit of a key has room again, milliseconds since 1970; undefined: it has, or it is not known. */
-export type ClearsAt = (key: ApiKey, reached: LimitReached) => number | undefined;
+/**
+ * When a limit of a key that refused at `refusedAt` has room again, both milliseconds since 1970; undefined: it has, or it
+ * is not known.
+ */
+export type ClearsAt = (
+  key: ApiKey,
+  reached: LimitReached,
+  refusedAt: number,
+) => number | undefined;
 
 /** What is kept of an exchange. Written over and over: an ended exchange costs no new object. */
 export class Story {
@@ -108,9 +115,16 @@ export class Story {
       ...(this.#outcome !== undefined && { outcome: this.#outcome }),
       ms: rounded(this.#ms),
       ...(key !== undefined && { key_id: key.id, workspace_id: key.workspaceId }),
-      ...(this.#reached !== undefined && { limit: told(this.#reached, key, clearsAt) }),
+      ...(this.#reached !== undefined && { limit: this.#limit(this.#reached, clearsAt) }),
       steps: this.#steps(),
     };
+  }
+
+  #limit(reached: LimitReached, clearsAt: ClearsAt): NonNullable<Told["limit"]> {
+    const { scope, unit, used, limit } = reached;
+    const key = this.#key;
+    const at = reached.clearsAt ?? (key && clearsAt(key, reached, this.#at));
+    return { scope, unit, used, limit, ...(at !== undefined && { clears_at: iso(at) }) };
   }
 
   #steps(): StepTold[] {
@@ -140,16 +154,6 @@ export class Story {
     if (this.#repliedDepth === Infinity && this.#brokenDepth === undefined) return "failed";
     return this.#repliedDepth === -1 && this.#code !== undefined ? "refused" : "replied";
   }
-}
-
-function told(
-  reached: LimitReached,
-  key: ApiKey | undefined,
-  clearsAt: ClearsAt,
-): NonNullable<Told["limit"]> {
-  const { scope, unit, used, limit } = reached;
-  const at = reached.clearsAt ?? (key === undefined ? undefined : clearsAt(key, reached));
-  return { scope, unit, used, limit, ...(at !== undefined && { clears_at: iso(at) }) };
 }
 
 function iso(ms: number): string {

@@ -83,7 +83,7 @@ async function assemble(
   const ready = (): ReturnType<typeof readiness> => readiness({ ...state, accounts, meter });
   const { server } = config;
   const activity = new Activity();
-  const stories = new Stories(creditClearsAt(meter, clock));
+  const stories = new Stories(creditClearsAt(meter));
   const shared = { clock, log, readiness: ready, activity, stories };
   const listener = await listen({ server, generation, ...shared });
   stack.defer(() => listener.close(0));

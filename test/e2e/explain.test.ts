@@ -203,6 +203,10 @@ describe("/explain", () => {
       limit: 1_000,
       clears_at: "2026-02-01T00:00:00.000Z",
     });
+    clock.advance(20 * 86_400_000);
+    assert.equal((await send(gateway, "/keyed", { key: free.key })).status, 200);
+    assert.deepEqual(await only(gateway, planRefused.id), plan, "the month that is over stays so");
+    assert.equal((await only(gateway, dayRefused.id)).limit?.clears_at, undefined);
   });
 
   it("tells all exchanges of one id, newest first, and 404 where there is none", async () => {
