@@ -40,6 +40,8 @@ export default defineSurface({
 function answer(x: Exchange, networks: Networks): Reply {
   const principal = x.get("principal");
   if (principal.kind === "anonymous") return refuse("GATEWAY_UNAUTHORIZED");
+  // A route that forgot to authorize must not hand the catalogue to every key.
+  if (!principal.key.capabilities.has("platform:admin")) return refuse("GATEWAY_PERMISSION_DENIED");
   const { network = "" } = x.request.params;
   if (!networks.names.includes(network)) return refuse("GATEWAY_NOT_FOUND");
   const json = x.json();

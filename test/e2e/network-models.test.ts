@@ -22,6 +22,7 @@ routes:
     methods: [PUT]
     run: [{ use: edge }, { authorize: { require: "platform:admin" } }]
     to: network-models
+  - { path: "/forgotten/{network}/models", methods: [PUT], run: [{ use: edge }], to: network-models }
 `;
 
 interface Listed {
@@ -35,11 +36,12 @@ interface Listed {
 
 async function put(
   { url }: TestGateway,
-  { key }: TestKey,
+  { key }: Pick<TestKey, "key">,
   network: string,
   body: string,
+  area = "admin",
 ): Promise<Response> {
-  return fetch(`${url}/admin/${network}/models`, {
+  return fetch(`${url}/${area}/${network}/models`, {
     method: "PUT",
     headers: {
       authorization: `Bearer ${key}`,
@@ -105,6 +107,11 @@ describe("network-models", () => {
     const admin = gateway.issue({ capabilities: ["platform:admin"] });
     const good = '{"models":[{"id":"Acme/One-1","enabled":false}]}';
     assert.equal((await put(gateway, gateway, "classic", good)).status, 403);
+    const keys = [gateway, gateway.issue({ capabilities: ["workspace:admin"] })];
+    for (const key of keys) {
+      assert.equal((await put(gateway, key, "classic", good, "forgotten")).status, 403);
+    }
+    assert.equal((await put(gateway, { key: "" }, "classic", good, "forgotten")).status, 401);
     assert.equal((await put(gateway, admin, "other", good)).status, 404);
     const bad = [
       "{",
