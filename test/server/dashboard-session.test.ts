@@ -1,10 +1,16 @@
 import assert from "node:assert/strict";
 import { request } from "node:http";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { openAccountsDatabase } from "../../src/accounts/schema.ts";
 import { revokeKey } from "../../src/accounts/keys.ts";
+import type { Log } from "../../src/plugin.ts";
+import { startGateway } from "../../src/server/gateway.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { ask, signIn, startWatched, type Watched } from "./dashboard-gateway.ts";
+
+const noLog: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => noLog };
 
 /** A request with headers that fetch does not let go (Host, Sec-Fetch-Site). */
 function raw(
@@ -93,6 +99,44 @@ test("a session begins with a key, is a cookie that no script reads, and ends fo
   // A copy of the cookie is worth nothing any more.
   assert.deepEqual((await ask(gateway, "session", { cookie })).body, { signed_in: false });
   assert.equal((await ask(gateway, "live", { cookie })).status, 401);
+});
+
+test("a session that was ended stays so after a restart, and one that was not goes on", async () => {
+  await using gateway = await startWatched();
+  const [left, kept] = [await signIn(gateway, gateway.key), await signIn(gateway, gateway.key)];
+  await ask(gateway, "session", { method: "DELETE", cookie: left });
+  await gateway.gateway.stop();
+  const restarted = await startGateway({
+    configFile: join(gateway.folder, "pipeline.yaml"),
+    env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(gateway.folder, "data") },
+    log: noLog,
+    watch: false,
+    drainDelaySeconds: 0,
+  });
+  try {
+    // A cookie has its port in its name.
+    const name = `sluice_dashboard_${new URL(restarted.adminUrl).port}`;
+    const statuses = [left, kept].map(async (cookie) => {
+      const renamed = cookie.replace(/^[^=]+/, name);
+      return (await ask(restarted, "live", { cookie: renamed })).status;
+    });
+    assert.deepEqual(await Promise.all(statuses), [401, 200]);
+  } finally {
+    await restarted.stop();
+  }
+});
+
+test("while the store cannot be written a session does not end unsaid; the browser forgets it all the same", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const db = new DatabaseSync(join(gateway.folder, "data/claims.db"));
+  db.exec("ALTER TABLE claims RENAME TO lost");
+  const left = await ask(gateway, "session", { method: "DELETE", cookie });
+  assert.equal(left.status, 503);
+  assert.match(left.headers.get("set-cookie") ?? "", /; Max-Age=0;/);
+  db.exec("ALTER TABLE lost RENAME TO claims");
+  db.close();
+  assert.equal((await ask(gateway, "live", { cookie })).status, 200);
 });
 
 test("behind a proxy that ends TLS the cookie is for TLS alone", async () => {

@@ -5,7 +5,7 @@ import type { MeterService } from "../../metering/meter.ts";
 import type { RenderedMetrics } from "../../metrics.ts";
 import type { Activity } from "../../pipeline/activity.ts";
 import type { Generation } from "../../pipeline/generation.ts";
-import type { Clock, Log, Seal } from "../../plugin.ts";
+import type { Claims, Clock, Log, Seal } from "../../plugin.ts";
 import type { Readiness } from "../readiness.ts";
 
 export interface DashboardParts {
@@ -26,6 +26,7 @@ export interface DashboardParts {
   readonly reload: () => object;
   readonly ready: () => Readiness;
   readonly seal: Seal;
+  readonly claims: Claims;
   /** A thread for reports: adding up a month must not hold up requests. */
   readonly reports: Pick<ComputePool, "run">;
   readonly clock: Clock;

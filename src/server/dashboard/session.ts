@@ -12,7 +12,8 @@ import { findKey, keyState, type KeyRecord } from "../../accounts/keys.ts";
 import { inForce } from "../../accounts/terms.ts";
 import { findWorkspace } from "../../accounts/workspaces.ts";
 import { addressReader } from "../address.ts";
-import type { Capability, Clock, Seal, Workspace } from "../../plugin.ts";
+import type { Capability, Claims, Clock, Seal, Workspace } from "../../plugin.ts";
+import { explain } from "../../store/store-error.ts";
 
 const purpose = "dashboard session";
 /** A working day; after it the key is asked for again. */
@@ -33,8 +34,10 @@ export interface Sessions {
   begin(keyId: string, request: FastifyRequest): string;
   /** Undefined: nobody, or no longer. Throws StoreError. */
   viewer(request: FastifyRequest): Viewer | undefined;
-  /** Ends the session of this request; returns the cookie that takes its place. */
-  end(request: FastifyRequest): string;
+  /** Ends the session of this request, for every gateway on this store and after a restart. Throws StoreError. */
+  end(request: FastifyRequest): void;
+  /** The cookie that takes the place of a session's. */
+  noCookie(request: FastifyRequest): string;
 }
 
 interface Note {
@@ -45,11 +48,10 @@ interface Note {
 export function createSessions(parts: {
   readonly seal: Seal;
   readonly accounts: Pick<AccountsService, "read">;
+  readonly claims: Claims;
   readonly clock: Clock;
 }): Sessions {
-  const { seal, accounts, clock } = parts;
-  /** Sessions that were ended before their time, with when that is: forgotten then. */
-  const ended = new Map<string, number>();
+  const { seal, accounts, claims, clock } = parts;
 
   const open = (request: FastifyRequest): (Note & { expiresAt: number }) | undefined => {
     const token = cookieOf(request);
@@ -57,7 +59,8 @@ export function createSessions(parts: {
     if (opened === undefined || clock.now() >= opened.expiresAt) return undefined;
     // Only `begin` seals for this purpose.
     const note = opened.value as Note;
-    return ended.has(note.id) ? undefined : { ...note, expiresAt: opened.expiresAt };
+    const isEnded = ofClaims(() => claims.has(endOf(note)));
+    return isEnded ? undefined : { ...note, expiresAt: opened.expiresAt };
   };
 
   return {
@@ -84,12 +87,23 @@ export function createSessions(parts: {
     },
     end(request) {
       const session = open(request);
-      const now = clock.now();
-      for (const [id, until] of ended) if (until <= now) ended.delete(id);
-      if (session !== undefined) ended.set(session.id, session.expiresAt);
-      return cookie(request, "", 0);
+      if (session !== undefined) ofClaims(() => claims.claim(endOf(session), session.expiresAt));
     },
+    noCookie: (request) => cookie(request, "", 0),
   };
+}
+
+/** What is claimed once a session was ended before its time. */
+function endOf({ id }: Note): string {
+  return `${purpose} ${id}`;
+}
+
+function ofClaims<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw explain(error, "claims.db");
+  }
 }
 
 const socketAddress = addressReader([]);

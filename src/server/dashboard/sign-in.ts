@@ -32,7 +32,12 @@ export function signInRoutes(
     return stored(parts, reply, () => signIn(parts, sessions, request, reply));
   });
   scope.delete("/api/session", (request, reply) =>
-    reply.code(204).header("set-cookie", sessions.end(request)).send(),
+    stored(parts, reply, () => {
+      // The browser forgets it, whether the end can be written down or not.
+      void reply.header("set-cookie", sessions.noCookie(request));
+      sessions.end(request);
+      return reply.code(204).send();
+    }),
   );
   // Asked by every page that opens: nobody being signed in is an answer and no error.
   scope.get("/api/session", (request, reply) =>
