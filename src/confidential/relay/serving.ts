@@ -15,6 +15,9 @@ export interface Serving extends OpenEnclave {
   readonly price: StreamPrice;
   /** What is charged, where the enclave reports this coefficient. */
   priceAt(coefficient: number): StreamPrice;
-  /** The session is over. `isSound`: nothing went wrong on the enclave's side. */
-  ended(isSound: boolean): void;
+  /**
+   * The session is over. `isSound`: nothing went wrong on the enclave's side; undefined: it would not go on with what the
+   * client sent, which says nothing of it.
+   */
+  ended(isSound: boolean | undefined): void;
 }

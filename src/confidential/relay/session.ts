@@ -6,7 +6,15 @@ import type { Connection } from "../../plugin.ts";
 import type { Clock } from "../../services/clock.ts";
 import type { StreamCustomer } from "../../services/confidential.ts";
 import type { Log } from "../../services/log.ts";
-import { closeCodes, errorFrame, fault, isFault, plainCloseCodes, type Fault } from "../fault.ts";
+import {
+  closeCodes,
+  errorFrame,
+  fault,
+  isFault,
+  plainCloseCodes,
+  type Fault,
+  type StreamCode,
+} from "../fault.ts";
 import { createFrameWatch } from "../frame-watch.ts";
 import { readHello, type Hello } from "../hello.ts";
 import { toBase64Url } from "../layout.ts";
@@ -34,6 +42,15 @@ export interface SessionParts {
 /** From the final frame to the report, and from the client's leaving to both. */
 const reportMs = 10_000;
 
+/** What an enclave says of a client: otherwise a client could have every worker left out. */
+const clientsFaults: ReadonlySet<StreamCode> = new Set([
+  "BAD_FRAME",
+  "REPLAY",
+  "LIMIT_EXCEEDED",
+  "RATE_LIMITED",
+  "TIMEOUT",
+]);
+
 export class StreamSession implements LinkListener {
   /** Resolves when the connection has ended and nothing is owed any more. */
   readonly over: Promise<void>;
@@ -51,7 +68,7 @@ export class StreamSession implements LinkListener {
   #afterwards: (() => void) | undefined;
   /** Bills on their way to the disk. */
   #billing: Promise<void> = Promise.resolve();
-  #sound = true;
+  #sound: boolean | undefined = true;
   #activeAt: number;
   #deadline: Disposable;
   #idle: Disposable;
@@ -81,10 +98,13 @@ export class StreamSession implements LinkListener {
   #fromClient(data: Buffer, isText: boolean): void {
     if (this.#closed) return;
     this.#activeAt = this.#parts.clock.monotonic();
-    if (this.#held !== undefined) this.#held.push(data);
-    else if (this.#facts !== undefined && !isText) this.#relay(data, this.#facts);
-    else if (this.#facts === undefined && isText) this.#hello(data);
-    else this.#fail(fault("BAD_FRAME", isText ? "a text frame after hello" : "expected hello"));
+    const isBegun = this.#facts !== undefined || this.#held !== undefined;
+    if (isText === isBegun) {
+      return this.#fail(fault("BAD_FRAME", isText ? "a text frame after hello" : "expected hello"));
+    }
+    if (isText) this.#hello(data);
+    else if (this.#held !== undefined) this.#held.push(data);
+    else if (this.#facts !== undefined) this.#relay(data, this.#facts);
   }
 
   #hello(bytes: Buffer): void {
@@ -208,7 +228,7 @@ export class StreamSession implements LinkListener {
     if (isFault(read) || read.kind === "attestation" || read.kind === "done") {
       return this.#enclaveFailed();
     }
-    if (read.kind === "error") return this.#enclaveFailed(enclaveCode(read.code));
+    if (read.kind === "error") return this.#enclaveRefused(enclaveCode(read.code));
     const request = this.#request;
     if (request === undefined || request.rid !== read.rid) return this.#enclaveFailed();
     this.#request = undefined;
@@ -251,6 +271,14 @@ export class StreamSession implements LinkListener {
     this.#sound = false;
     this.#giveUp();
     this.#fail(fault(code, "the enclave failed"));
+  }
+
+  /** Of what a client sends, the enclave alone sees the inside. */
+  #enclaveRefused(code: Fault["code"]): void {
+    if (!clientsFaults.has(code)) return this.#enclaveFailed(code);
+    this.#sound = undefined;
+    this.#giveUp();
+    this.#fail(fault(code, "the enclave refused"));
   }
 
   #fail(reason: Fault): void {

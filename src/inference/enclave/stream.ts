@@ -69,8 +69,8 @@ async function openAt(
         : network.price(coefficient),
     ended(isSound) {
       worker.inFlight--;
-      if (isSound) worker.succeeded();
-      else worker.failed(false);
+      if (isSound === true) worker.succeeded();
+      else if (isSound === false) worker.failed(false);
     },
   };
 }

@@ -8,7 +8,7 @@ import { randomBytes } from "node:crypto";
 import { WebSocketServer, type WebSocket } from "ws";
 import type { Channel } from "../../../src/confidential/channel.ts";
 import { createSimulatedPlatform } from "../../../src/confidential/evidence/simulated.ts";
-import { isFault, type Fault } from "../../../src/confidential/fault.ts";
+import { closeCodes, errorFrame, isFault, type Fault } from "../../../src/confidential/fault.ts";
 import { answerHello } from "../../../src/confidential/handshake.ts";
 import { readHello, workerSubprotocol, type Hello } from "../../../src/confidential/hello.ts";
 import { writeKeyset, type Keyset } from "../../../src/confidential/keyset.ts";
@@ -40,6 +40,8 @@ export interface Script {
   readonly frame?: (frame: Bytes, index: number) => Bytes | undefined;
   /** Sent instead of an attestation. */
   readonly answer?: (hello: Hello) => string | undefined;
+  /** 16 bytes; random ones unless given. */
+  readonly session?: Bytes;
   readonly core?: (core: Bytes) => Bytes;
   readonly sig?: (sig: Bytes) => Bytes;
   readonly keyset?: (keyset: Keyset) => Keyset;
@@ -117,7 +119,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     const plain: Keyset = { hs: hs.publicKey, ur: ur.publicKey, net, role: "worker", notAfter };
     const keyset = writeKeyset(altered(plain));
     if (keyset === undefined) throw new Error("the keyset has no canonical form");
-    const session = new Uint8Array(randomBytes(16));
+    const session = worker.script.session ?? new Uint8Array(randomBytes(16));
     const answer = sound(
       await answerHello(nodeSuite, bytes, hello, { keyset, signer: hs, session }),
     );
@@ -141,7 +143,12 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     let request = Buffer.alloc(0);
     socket.on("message", (data: Buffer, isBinary) => {
       if (!isBinary) return void texts.push(data.toString());
-      const { header, data: piece } = sound(channel.open(data));
+      const opened = channel.open(data);
+      if (isFault(opened)) {
+        socket.send(errorFrame(opened));
+        return socket.close(closeCodes[opened.code]);
+      }
+      const { header, data: piece } = opened;
       if (header.type === "cancel") return undefined;
       request = Buffer.concat([request, piece]);
       if (!header.isEnd) return undefined;

@@ -71,6 +71,20 @@ describe("requests of a session", () => {
     assert.equal(stream.worker.requests.length, 1);
   });
 
+  it("that the enclave cannot read end their own session only, and are given back", async () => {
+    await using stream = await startStreamGateway();
+    for (let times = 0; times < 5; times++) {
+      using session = await stream.open();
+      session.socket.send(requestFrame(session, 1));
+      assert.deepEqual(await refusal(session), ["BAD_FRAME", 4400]);
+    }
+    using session = await stream.open();
+    session.ask();
+    await session.answer();
+    assert.equal((await stream.charges()).length, 1);
+    assert.ok(!stream.gateway.lines.some((line) => line.includes("left out")));
+  });
+
   it(`are ${maxRequests} at most, each charged`, async () => {
     await using stream = await startStreamGateway();
     stream.worker.script = { chunks: [] };
