@@ -1,0 +1,82 @@
+/** The encrypted stream on a full disk: what cannot be charged is not asked, and nobody is left with a session that hangs. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { startEnclaveWorker } from "../confidential/relay/enclave-worker.ts";
+import { openStream, openWire } from "../confidential/relay/stream-client.ts";
+import { pipeline } from "../confidential/relay/stream-gateway.ts";
+import { sluice, spawnGateway } from "./gateway-process.ts";
+
+const hasPrlimit = spawnSync("prlimit", ["--version"]).error === undefined;
+
+/** Sets how large a file of the process may grow: beyond it, a write fails as on a full disk. */
+function limitFiles(pid: number, bytes: string): void {
+  const { status } = spawnSync("prlimit", [`--pid=${pid}`, `--fsize=${bytes}:unlimited`]);
+  assert.equal(status, 0);
+}
+
+test(
+  "a full disk: the request's last frame stays here, the session ends with one error, and it goes on when there is room",
+  { skip: hasPrlimit || process.env["CI"] === "true" ? false : "needs prlimit (util-linux)" },
+  async () => {
+    await using worker = await startEnclaveWorker();
+    const folder = await mkdtemp(join(tmpdir(), "sluice-full-"));
+    try {
+      const file = join(folder, "pipeline.yaml");
+      const env = {
+        DATA_DIR: join(folder, "data"),
+        WORKER_URL: worker.url,
+        ROOT: worker.root,
+        ORIGIN: "https://app.example",
+      };
+      await writeFile(file, pipeline);
+      const make = (...args: string[]): { id: string; key: string } =>
+        // What both commands print with --json.
+        JSON.parse(sluice([...args, "--json", "--config", file], env)) as {
+          id: string;
+          key: string;
+        };
+      const { id } = make("workspaces", "create", "--name", "full", "--plan", "enterprise");
+      const { key } = make("keys", "create", "--workspace", id);
+      const gateway = await spawnGateway(file, env);
+      const open = async (): Promise<Awaited<ReturnType<typeof openStream>>> => {
+        const url = `${gateway.url}/v1/confidential/stream`;
+        return openStream(await openWire(url, { headers: { authorization: `Bearer ${key}` } }));
+      };
+      let answered = 0;
+      /** Undefined: answered and billed. */
+      const ask = async (): Promise<unknown> => {
+        using session = await open();
+        session.ask();
+        for (;;) {
+          const message = await session.next();
+          if ("binary" in message) continue;
+          // Every text frame is a JSON object.
+          const { type, code } = JSON.parse(message.text) as { type: string; code: string };
+          if (type === "done") answered++;
+          return type === "done" ? undefined : [code, await session.closed];
+        }
+      };
+      const refused = ["UPSTREAM_FAILED", 1011];
+      assert.equal(await ask(), undefined);
+      limitFiles(gateway.child.pid!, "1");
+      const deadline = AbortSignal.timeout(20_000);
+      // The first ones may still find room in a file that is there.
+      while ((await ask()) === undefined) deadline.throwIfAborted();
+      const before = worker.requests.length;
+      assert.deepEqual(await ask(), refused);
+      assert.equal(worker.requests.length, before, "what cannot be charged is not even asked");
+      limitFiles(gateway.child.pid!, "unlimited");
+      while ((await ask()) !== undefined) deadline.throwIfAborted();
+      gateway.child.kill("SIGTERM");
+      assert.deepEqual(await gateway.exited, [0, null]);
+      const charged = sluice(["usage", "export", "--config", file], env).trim().split("\n");
+      assert.ok(charged.length >= answered && answered >= 2, `${charged.length} of ${answered}`);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  },
+);
