@@ -157,6 +157,36 @@ test("all five routes honour the header, and each of them replays", async () => 
   assert.equal(done().length, routes.length);
 });
 
+test("no other route honours the header, well-formed or not", async () => {
+  await using worker = await startWorker({ models: ["m"] });
+  await using shop = await start({ CONFIDENTIAL_CLASSIC_URL: worker.url, TOKEN_USD_RATE: "0.5" });
+  const { post, gateway } = shop;
+  const chat = (content: string): string =>
+    JSON.stringify({ model: "m", messages: [{ role: "user", content }] });
+  const list = (id: number): string => JSON.stringify({ jsonrpc: "2.0", id, method: "tools.list" });
+  const ping = (id: number): string => JSON.stringify({ jsonrpc: "2.0", id, method: "ping" });
+  const routes: readonly (readonly [string, readonly string[]])[] = [
+    ["/v1/chat/completions", [chat("one"), chat("one"), chat("other")]],
+    ["/rpc", [list(1), list(1), list(2)]],
+    ["/mcp", [ping(1), ping(1), ping(2)]],
+  ];
+  for (const key of [idempotencyKey, "malformed"]) {
+    for (const [path, bodies] of routes) {
+      for (const body of bodies) {
+        const { status, replayed } = await post(path, body, {
+          key: gateway.key,
+          idempotencyKey: key,
+        });
+        assert.deepEqual([status, replayed], [200, null], `${path} ${body}`);
+      }
+    }
+  }
+  const db = openAccountsDatabase(`${gateway.folder}/data`);
+  const slots = db.prepare("SELECT count(*) AS n FROM idempotency_slots").get();
+  db.close();
+  assert.equal(slots?.["n"], 0);
+});
+
 test("another body, path or query under the same key is 422; another API key has slots of its own", async () => {
   await using shop = await start();
   const { post, platform, done } = shop;
