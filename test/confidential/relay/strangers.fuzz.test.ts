@@ -1,7 +1,7 @@
 /** Whatever somebody sends: one error frame, a close code of the protocol, and nothing charged. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { closeCodes, isStreamCode } from "../../../src/confidential/fault.ts";
 import { writeHello } from "../../../src/confidential/hello.ts";
 import { helloOf, openStream, type Wire } from "./stream-client.ts";
@@ -56,9 +56,9 @@ describe("what strangers send", () => {
       frame.set(rest, 16);
       return frame;
     });
-  const members = ["type", "v", "suite", "network", "model", "epk", "nonce", "pad", "evidence"];
+  const names = ["type", "v", "suite", "network", "model", "epk", "nonce", "pad", "evidence"];
   const hellos = fc
-    .dictionary(fc.constantFrom(...members), fc.jsonValue())
+    .dictionary(fc.constantFrom(...names), fc.jsonValue())
     .map((members) => JSON.stringify({ type: "hello", ...members }));
   const text = fc.oneof(fc.string({ maxLength: 300 }), fc.json(), hellos);
 
