@@ -6,8 +6,11 @@
 export interface SeenCounters {
   /** Whether it is new; from then on it is not. `notAfter`: of the keyset, seconds since 1970. */
   claim(keysetDigest: string, ctr: number, notAfter: number): boolean;
-  /** Counters between the first and the last seen that have not come: reports that somebody keeps back. */
-  missing(keysetDigest: string): number;
+  /**
+   * Counters between the first and the last seen of each keyset that have not come: reports that somebody keeps back, or
+   * that another gateway of the same enclaves has seen.
+   */
+  missing(): number;
   /** Drops the keysets that have expired. `now`: seconds since 1970. */
   forget(now: number): void;
 }
@@ -34,9 +37,12 @@ export function createSeenCounters(): SeenCounters {
       seen.highest = Math.max(seen.highest, ctr);
       return true;
     },
-    missing(keysetDigest) {
-      const seen = keysets.get(keysetDigest);
-      return seen === undefined ? 0 : seen.highest - seen.lowest + 1 - seen.counters.size;
+    missing() {
+      let missing = 0;
+      for (const seen of keysets.values()) {
+        missing += seen.highest - seen.lowest + 1 - seen.counters.size;
+      }
+      return missing;
     },
     forget(now) {
       for (const [keysetDigest, { notAfter }] of keysets) {

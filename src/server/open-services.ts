@@ -12,8 +12,10 @@ import {
   type CollateralSource,
 } from "../confidential/evidence/collateral.ts";
 import { createEvidenceService } from "../confidential/evidence/evidence-service.ts";
+import { createQuoteLimit } from "../confidential/relay/quote-limit.ts";
 import { Receipts } from "../confidential/relay/receipts.ts";
 import { Retries } from "../confidential/relay/retries.ts";
+import { createSessionNames } from "../confidential/relay/session-names.ts";
 import type { Config } from "../config/config.ts";
 import { createEnclaveRecords } from "../inference/enclave/transport.ts";
 import { Network } from "../inference/network.ts";
@@ -110,6 +112,8 @@ export async function openServices(
       ...enclaves,
       receipts,
       retries: new Retries(clock),
+      quotes: createQuoteLimit(clock),
+      names: createSessionNames(receipts),
       evidence,
       secret: deploymentSecret,
     }),

@@ -262,11 +262,15 @@ describe("counters of reports", () => {
 
   test("the missing ones between are counted", () => {
     const seen = createSeenCounters();
-    assert.equal(seen.missing("one"), 0);
+    assert.equal(seen.missing(), 0);
     for (const ctr of [10, 12, 15]) seen.claim("one", ctr, now);
-    assert.equal(seen.missing("one"), 3);
+    assert.equal(seen.missing(), 3);
     seen.claim("one", 11, now);
-    assert.equal(seen.missing("one"), 2);
+    assert.equal(seen.missing(), 2);
+    for (const ctr of [1, 3]) seen.claim("two", ctr, now + 1);
+    assert.equal(seen.missing(), 3);
+    seen.forget(now);
+    assert.equal(seen.missing(), 1);
   });
 
   test("an expired keyset is forgotten", () => {

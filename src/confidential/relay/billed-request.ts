@@ -8,7 +8,7 @@ import type { Hello } from "../hello.ts";
 import { toBase64Url } from "../layout.ts";
 import { nodeSuite } from "../node-crypto.ts";
 import type { Outcome } from "../../plugin.ts";
-import type { FrameWatch } from "../frame-watch.ts";
+import type { FrameWatch, WatchedExchange } from "../frame-watch.ts";
 import type { Finish } from "../report.ts";
 import { judgeReport, type ReportVerdict } from "../report-verdict.ts";
 import type { SeenCounters } from "../seen-counters.ts";
@@ -33,6 +33,8 @@ export interface Billed {
   /** The text of the `done` frame. */
   readonly done: string;
   readonly verdict: ReportVerdict;
+  /** More tokens than bytes in the answer. Hidden reasoning may be the reason: it is for people to look at. */
+  readonly isImplausible: boolean;
 }
 
 export class BilledRequest {
@@ -71,7 +73,8 @@ export class BilledRequest {
 
   /** Judges the report, charges what it says, and resolves when that is on disk. */
   async bill(signed: ReportFrame): Promise<Billed | Fault> {
-    const verdict = await this.#judge(signed);
+    const exchange = this.#facts.watch.take(this.rid);
+    const verdict = await this.#judge(signed, exchange);
     const { report } = verdict;
     if (report === undefined) return fault("UPSTREAM_FAILED", "the usage report cannot be read");
     const price = this.#facts.serving.priceAt(report.coefficient);
@@ -81,7 +84,8 @@ export class BilledRequest {
     const costMilli = told - retries.paid(attempt, told);
     if (!this.isAnswered) retries.lost(attempt, costMilli);
     if (!(await this.#settle(verdict, price, costMilli))) return unwritten;
-    return this.#conclude(signed, verdict, price, costMilli);
+    const isImplausible = report.tokens.completion > (exchange?.responseBytes ?? 0);
+    return { ...this.#conclude(signed, verdict, price, costMilli), isImplausible };
   }
 
   /** Nothing is owed. */
@@ -89,8 +93,8 @@ export class BilledRequest {
     this.#charge?.release();
   }
 
-  #judge(signed: ReportFrame): Promise<ReportVerdict> {
-    const { hello, serving, watch, counters, now } = this.#facts;
+  #judge(signed: ReportFrame, exchange: WatchedExchange | undefined): Promise<ReportVerdict> {
+    const { hello, serving, counters, now } = this.#facts;
     const { keyset, keysetDigest, core, th } = serving.attested;
     return judgeReport(nodeSuite, signed, {
       evidence: serving.evidence.assurance === "simulated" ? "simulated" : "accepted",
@@ -100,7 +104,7 @@ export class BilledRequest {
       now: now(),
       session: toBase64Url(core.session),
       th,
-      exchange: watch.take(this.rid),
+      exchange,
       net: hello.network,
       model: hello.model,
       maxOutputTokens: hello.maxOutputTokens,
@@ -142,7 +146,7 @@ export class BilledRequest {
     verdict: ReportVerdict,
     { pricing }: StreamPrice,
     usedCUMilli: number,
-  ): Billed {
+  ): Omit<Billed, "isImplausible"> {
     const { serving, customer } = this.#facts;
     const { verified, unverifiedReason, report: read } = verdict;
     const tokens = read?.tokens ?? { prompt: 0, completion: 0, cached: 0, reasoning: 0 };

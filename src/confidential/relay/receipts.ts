@@ -47,6 +47,12 @@ export class Receipts {
     return row === undefined ? undefined : (JSON.parse(text(row, "receipt")) as Receipt);
   }
 
+  /** Whether there is one of the session. */
+  has(session: string): boolean {
+    const query = "SELECT 1 FROM receipts WHERE session = ? LIMIT 1";
+    return this.#db.prepare(query).get(session) !== undefined;
+  }
+
   close(): void {
     this.#db.close();
   }

@@ -6,6 +6,8 @@ import type { Counter, Metrics } from "../../services/metrics.ts";
 import { fault, type Fault } from "../fault.ts";
 import type { Hello, Role } from "../hello.ts";
 import type { SeenCounters } from "../seen-counters.ts";
+import type { QuoteLimit } from "./quote-limit.ts";
+import type { SessionNames } from "./session-names.ts";
 import type { Billed } from "./billed-request.ts";
 import type { EvidenceMemory } from "./evidence-memory.ts";
 import type { Receipts } from "./receipts.ts";
@@ -40,6 +42,8 @@ export interface StreamRecords {
   readonly memory: EvidenceMemory;
   readonly receipts: Receipts;
   readonly retries: Retries;
+  readonly quotes: QuoteLimit;
+  readonly names: SessionNames;
 }
 
 export interface ConfidentialParts extends StreamRecords {
@@ -60,29 +64,46 @@ export function createConfidential(parts: ConfidentialParts): Confidential {
 }
 
 function createStream(parts: ConfidentialParts, own: OwnEnclaves): Stream {
-  const { clock, log, counters, receipts, retries, metrics } = parts;
+  const { clock, log, counters, receipts, retries, metrics, names, quotes } = parts;
   const networks = new Map(parts.networks.map((network) => [network.name, network]));
   const count = requestCounter(metrics);
   const gauge = metrics.gauge("sluice_stream_sessions", "Open sessions of the encrypted stream.");
   const sessions = gauge.with({});
+  const missing = metrics
+    .gauge("sluice_stream_reports_missing", "Numbers of usage reports that were left out.")
+    .with({});
   let open = 0;
   const shared: SessionParts = {
     clock,
     log,
     counters,
     retries,
-    async open(bytes, hello) {
+    names,
+    async open(bytes, hello, { workspaceId }) {
       const network = networks.get(hello.network);
       if (network === undefined) return fault("NETWORK_NOT_AVAILABLE", "there is no such network");
       if (network.termination !== hello.termination) {
         return fault("TERMINATION_NOT_AVAILABLE", "the network ends the encryption elsewhere");
       }
+      if (hello.freshness === "quote" && !quotes(workspaceId)) {
+        return fault("RATE_LIMITED", "too many quotes asked for");
+      }
+      counters.forget(clock.now() / 1000);
       return network.termination === "worker"
         ? network.openStream(bytes, hello)
         : own.open(network.name, bytes, hello);
     },
-    keep({ receipt, verdict }: Billed) {
-      count(receipt.pricing.network, verdict.unverifiedReason ?? "verified");
+    keep({ receipt, verdict, isImplausible }: Billed) {
+      const { network } = receipt.pricing;
+      count(network, verdict.unverifiedReason ?? "verified");
+      missing.set(counters.missing());
+      if (isImplausible) {
+        const { session, rid } = receipt;
+        log.warn(
+          { network, session, rid },
+          "a usage report has more tokens than its answer has bytes",
+        );
+      }
       return receipts.keep(receipt);
     },
   };

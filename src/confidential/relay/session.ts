@@ -27,14 +27,16 @@ import type { LinkListener } from "./link.ts";
 import { enclaveCode } from "./open.ts";
 import type { Retries } from "./retries.ts";
 import type { Serving } from "./serving.ts";
+import type { SessionNames } from "./session-names.ts";
 
 export interface SessionParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly counters: SeenCounters;
   readonly retries: Retries;
+  readonly names: SessionNames;
   /** Finds who serves a `hello`. */
-  open(helloBytes: Uint8Array, hello: Hello): Promise<Serving | Fault>;
+  open(helloBytes: Uint8Array, hello: Hello, customer: StreamCustomer): Promise<Serving | Fault>;
   /** Keeps a receipt; resolves when it is on disk, to false when it cannot be. */
   keep(billed: Billed): Promise<boolean>;
 }
@@ -121,13 +123,15 @@ export class StreamSession implements LinkListener {
   }
 
   async #open(bytes: Buffer, hello: Hello): Promise<void> {
-    const serving = await this.#parts.open(bytes, hello);
+    const serving = await this.#parts.open(bytes, hello, this.#customer);
     if (isFault(serving)) return this.#fail(serving);
-    if (this.#closed) {
+    const { clock, counters, retries, names } = this.#parts;
+    const isNew = !this.#closed && names.claim(nameOf(serving));
+    if (!isNew) {
       serving.link.close();
-      return serving.ended(true);
+      serving.ended(this.#closed);
+      return this.#fail(fault("ATTESTATION_UNAVAILABLE", "the enclave repeats itself"));
     }
-    const { clock, counters, retries } = this.#parts;
     this.#facts = {
       hello,
       serving,
@@ -327,7 +331,10 @@ export class StreamSession implements LinkListener {
     this.#facts = undefined;
     serving?.link.close();
     serving?.ended(this.#sound);
-    void this.#billing.then(this.#end);
+    void this.#billing.then(() => {
+      if (serving !== undefined) this.#parts.names.release(nameOf(serving));
+      this.#end();
+    });
   }
 
   /** The gateway stops: what runs may finish. */
@@ -350,6 +357,10 @@ export class StreamSession implements LinkListener {
     if (idle >= idleMs) return this.#fail(fault("TIMEOUT", "nothing was sent for too long"));
     this.#idle = this.#parts.clock.after(idleMs - idle, () => this.#checkIdle());
   }
+}
+
+function nameOf({ attested }: Serving): string {
+  return toBase64Url(attested.core.session);
 }
 
 /** `core`, `sig` and evidence as they came, with what the gateway has to say of the price. */

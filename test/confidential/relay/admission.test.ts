@@ -5,6 +5,7 @@ import { workerSubprotocol, writeHello } from "../../../src/confidential/hello.t
 import { nodeSuite } from "../../../src/confidential/node-crypto.ts";
 import { EvidenceMemory } from "../../../src/confidential/relay/evidence-memory.ts";
 import { evidenceDigest } from "../../../src/confidential/statement.ts";
+import { manualClock } from "../../../src/testing/clock.ts";
 import { model, type Script } from "./enclave-worker.ts";
 import { helloOf, openWire } from "./stream-client.ts";
 import { startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
@@ -100,3 +101,80 @@ describe("evidence in memory", () => {
     assert.equal(memory.find(single[0] ?? ""), undefined);
   });
 });
+
+describe("what a hostile enclave or client would have of it", () => {
+  it("a session's name is taken once, in parallel and after its receipt", async () => {
+    await using stream = await startStreamGateway();
+    stream.worker.script = { session: new Uint8Array(16).fill(9) };
+    const again = async (): Promise<unknown[]> => {
+      using wire = await stream.wire();
+      const { hello } = await helloOf();
+      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      const { code } = await wire.nextText();
+      return [code, await wire.closed];
+    };
+    const refused = ["ATTESTATION_UNAVAILABLE", 4495];
+    {
+      using session = await stream.open();
+      assert.deepEqual(await again(), refused);
+      session.ask();
+      await session.answer();
+      session.socket.close();
+      await session.closed;
+    }
+    assert.deepEqual(await again(), refused);
+    stream.worker.script = {};
+    using another = await stream.open();
+    another.ask();
+    assert.equal((await another.answer()).done.rid, 1);
+  });
+
+  it("quotes for single sessions are made so often for a workspace, and no more", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock });
+    const ask = async (key: string): Promise<unknown> => {
+      using wire = await stream.wire(key);
+      const { hello } = await helloOf({ freshness: "quote" });
+      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      const { type, code = type } = await wire.nextText();
+      return code;
+    };
+    const { key } = stream.gateway;
+    for (let made = 0; made < 16; made++) assert.equal(await ask(key), "attestation");
+    assert.equal(await ask(key), "RATE_LIMITED");
+    const neighbour = stream.gateway.issue({ plan: "enterprise" });
+    assert.equal(await ask(neighbour.key), "attestation");
+    using cached = await stream.open();
+    assert.equal(cached.told["type"], "attestation");
+    clock.advance(250);
+    assert.equal(await ask(key), "attestation");
+  });
+
+  it("reports that are kept back can be seen, and tokens that no answer could hold", async () => {
+    await using stream = await startStreamGateway();
+    const { worker, gateway } = stream;
+    let ctr = 0;
+    worker.script = { report: (one) => ({ ...one, ctr: (ctr += 3) }) };
+    using session = await stream.open({ maxOutputTokens: 100_000 });
+    session.ask();
+    await session.answer();
+    assert.equal(await metric(gateway, "sluice_stream_reports_missing"), "0");
+    worker.script = {
+      ...worker.script,
+      tokens: { prompt: 5, completion: 99_999, cached: 0, reasoning: 0 },
+    };
+    session.ask();
+    await session.answer();
+    assert.equal(await metric(gateway, "sluice_stream_reports_missing"), "2");
+    const alarms = gateway.lines.filter((line) => line.includes("more tokens than its answer"));
+    assert.equal(alarms.length, 1);
+  });
+});
+
+async function metric(
+  { adminUrl }: StreamGateway["gateway"],
+  name: string,
+): Promise<string | undefined> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+  return new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1];
+}
