@@ -114,6 +114,7 @@ export async function openServices(
       retries: new Retries(clock),
       quotes: createQuoteLimit(clock),
       names: createSessionNames(receipts),
+      sessions: { open: 0 },
       evidence,
       secret: deploymentSecret,
     }),

@@ -44,6 +44,8 @@ export interface StreamRecords {
   readonly retries: Retries;
   readonly quotes: QuoteLimit;
   readonly names: SessionNames;
+  /** Open sessions, whichever configuration they began with. */
+  readonly sessions: { open: number };
 }
 
 export interface ConfidentialParts extends StreamRecords {
@@ -64,15 +66,15 @@ export function createConfidential(parts: ConfidentialParts): Confidential {
 }
 
 function createStream(parts: ConfidentialParts, own: OwnEnclaves): Stream {
-  const { clock, log, counters, receipts, retries, metrics, names, quotes } = parts;
+  const { clock, log, counters, receipts, retries, metrics, names, quotes, sessions } = parts;
   const networks = new Map(parts.networks.map((network) => [network.name, network]));
   const count = requestCounter(metrics);
-  const gauge = metrics.gauge("sluice_stream_sessions", "Open sessions of the encrypted stream.");
-  const sessions = gauge.with({});
+  const gauge = metrics
+    .gauge("sluice_stream_sessions", "Open sessions of the encrypted stream.")
+    .with({});
   const missing = metrics
     .gauge("sluice_stream_reports_missing", "Numbers of usage reports that were left out.")
     .with({});
-  let open = 0;
   const shared: SessionParts = {
     clock,
     log,
@@ -110,9 +112,9 @@ function createStream(parts: ConfidentialParts, own: OwnEnclaves): Stream {
   return {
     ready: own.ready,
     async serve(connection, customer) {
-      sessions.set(++open);
+      gauge.set(++sessions.open);
       await new StreamSession(connection, customer, shared).over;
-      sessions.set(--open);
+      gauge.set(--sessions.open);
     },
     close: () => own.close(),
   };

@@ -112,6 +112,8 @@ describe("another pipeline.yaml", () => {
     using next = await openStream(await openWire(url, { headers, origin: elsewhere }));
     await answered(next);
     assert.equal((await stream.charges()).length, 3);
+    const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+    assert.match(metrics, /^sluice_stream_sessions 2$/m);
   });
 
   it("leaves sessions in the gateway's own enclave running, too", async () => {
