@@ -21,14 +21,14 @@ export type AddRoute = (
 ) => void;
 
 export function signedInRoutes(
-  scope: FastifyInstance,
+  api: FastifyInstance,
   parts: DashboardParts,
   sessions: Sessions,
 ): AddRoute {
   return (method, path, handler, who) => {
-    scope.route({
+    api.route({
       method,
-      url: `/api/${path}`,
+      url: `/${path}`,
       handler: (request, reply) =>
         stored(parts, reply, () => {
           const viewer = sessions.viewer(request);

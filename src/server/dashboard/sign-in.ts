@@ -17,12 +17,12 @@ const attempts = 10;
 const noRight = "the key needs platform:admin or workspace:admin";
 
 export function signInRoutes(
-  scope: FastifyInstance,
+  api: FastifyInstance,
   parts: DashboardParts,
   sessions: Sessions,
 ): void {
   const limiter = new RateLimiterMemory({ points: attempts, duration: 60 });
-  scope.post("/api/session", async (request, reply) => {
+  api.post("/session", async (request, reply) => {
     const waitSeconds = await tooMany(limiter, addressOf(request));
     if (waitSeconds !== undefined) {
       const headers = ["retry-after", String(waitSeconds)];
@@ -31,7 +31,7 @@ export function signInRoutes(
     }
     return stored(parts, reply, () => signIn(parts, sessions, request, reply));
   });
-  scope.delete("/api/session", (request, reply) =>
+  api.delete("/session", (request, reply) =>
     stored(parts, reply, () => {
       // The browser forgets it, whether the end can be written down or not.
       void reply.header("set-cookie", sessions.noCookie(request));
@@ -40,7 +40,7 @@ export function signInRoutes(
     }),
   );
   // Asked by every page that opens: nobody being signed in is an answer and no error.
-  scope.get("/api/session", (request, reply) =>
+  api.get("/session", (request, reply) =>
     stored(parts, reply, () => {
       const viewer = sessions.viewer(request);
       return sendJson(
