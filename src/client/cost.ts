@@ -18,14 +18,17 @@ export interface StreamPricing {
 
 /**
  * Milli-CU: total tokens × pricePerTokenNano × coefficient / 1000 × tokenUsdRate, exact, rounded half up once. The
- * coefficient is the report's, which the enclave signed. Throws RangeError for a price or rate that is no decimal.
+ * coefficient is the report's, which the enclave signed, or the gateway's where that is lower: an enclave that reports more
+ * than was offered is not paid more. Throws RangeError for a price or rate that is no decimal.
  */
 export function recomputeCost(
   report: Pick<UsageReport, "coefficient" | "tokens">,
-  pricing: Pick<StreamPricing, "pricePerTokenNano" | "tokenUsdRate">,
+  pricing: Pick<StreamPricing, "pricePerTokenNano" | "tokenUsdRate"> &
+    Partial<Pick<StreamPricing, "coefficient">>,
 ): number {
   const { pricePerTokenNano, tokenUsdRate } = pricing;
-  const { coefficient, tokens } = report;
+  const { tokens } = report;
+  const coefficient = Math.min(report.coefficient, pricing.coefficient ?? Infinity);
   for (const decimal of [pricePerTokenNano, tokenUsdRate ?? "0"]) {
     if (parseDecimal(decimal) === undefined) throw new RangeError(`"${decimal}" is no decimal`);
   }

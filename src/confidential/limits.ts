@@ -35,5 +35,10 @@ export const maxTextBytes = 1_048_576;
 export const maxKeysetSeconds = 3600;
 /** What a producer gives it: five minutes for clients whose clock is behind. */
 export const keysetSeconds = 3300;
+/**
+ * Prompt tokens that a report may claim beyond the bytes of its request: a model's template and what it makes of an image
+ * that the request only names. A token of text has at least one byte.
+ */
+export const maxUnseenTokens = 16_384;
 /** How far a report's `iat` may be from the verifier's clock, in either direction. */
 export const reportSkewSeconds = 300;

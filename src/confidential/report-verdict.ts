@@ -3,7 +3,7 @@
  * come to their own verdict with their own account of the session.
  */
 import type { WatchedExchange } from "./frame-watch.ts";
-import { maxKeysetSeconds, reportSkewSeconds } from "./limits.ts";
+import { maxKeysetSeconds, maxUnseenTokens, reportSkewSeconds } from "./limits.ts";
 import { readReport, reportMessage } from "./report.ts";
 import type { ToldUsage, UsageReport } from "./report.ts";
 import type { Suite } from "./suite.ts";
@@ -145,10 +145,12 @@ function digestFault(
 
 function usageFault(report: UsageReport, own: OwnAccount): string | undefined {
   const { prompt, completion, cached, reasoning } = report.tokens;
-  const { usage, maxOutputTokens } = own;
+  const { usage, maxOutputTokens, exchange } = own;
   if (report.net !== own.net || report.model !== own.model) return "it is of another model";
   if (cached > prompt || reasoning > completion) return "its parts exceed the whole";
   if (completion > maxOutputTokens) return "more tokens than were asked for";
+  const mostPrompt = (exchange?.requestBytes ?? 0) + maxUnseenTokens;
+  if (prompt > mostPrompt) return "more tokens than the request can hold";
   if (usage === undefined) return undefined;
   const isSame =
     usage.prompt === prompt &&

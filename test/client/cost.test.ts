@@ -23,8 +23,11 @@ test("a cost is exact and rounded half up once", () => {
   assert.equal(recomputeCost(report, { ...pricing, tokenUsdRate: undefined }), 0);
 });
 
-test("the coefficient is the report's, which is signed, and not the gateway's", () => {
+test("the coefficient is the report's, which is signed; a gateway can only ask for less", () => {
   assert.equal(recomputeCost({ ...report, coefficient: 1000 }, pricing), 44);
+  assert.equal(recomputeCost({ ...report, coefficient: 9000 }, pricing), 66);
+  const { coefficient: _, ...without } = pricing;
+  assert.equal(recomputeCost({ ...report, coefficient: 3000 }, without), 131);
 });
 
 test("a price that is no decimal is not reckoned with", () => {

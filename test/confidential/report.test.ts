@@ -165,6 +165,12 @@ describe("the verdict on a report", () => {
     ["other details", "usage_mismatch", {}, { usage: { ...told, reasoning: 0 } }],
     ["another total", "usage_mismatch", {}, { usage: { ...told, total: 15 } }],
     ["more tokens than asked", "usage_mismatch", {}, { maxOutputTokens: 4 }],
+    [
+      "more tokens than were sent",
+      "usage_mismatch",
+      { tokens: { ...tokens, prompt: 288 + 16_385 } },
+      { usage: { ...told, prompt: 288 + 16_385, total: 288 + 16_390 } },
+    ],
     ["more cached than all", "usage_mismatch", { tokens: { ...tokens, cached: 10 } }, {}],
     ["a counter seen before", "replay", {}, { claimCounter: () => false }],
     ["a simulation", "simulated", {}, { evidence: "simulated" }],

@@ -121,7 +121,7 @@ export const cancelled: Outcome = {
   error: undefined,
 };
 
-/** `most`: what the client agreed to. No more is reported, whatever the model says of itself. */
+/** `most`: what the client agreed to. No more is reported, whatever the model says of itself, and no part above its whole. */
 export function tokensOf(result: InferenceResult | undefined, most: number): ReportTokens {
   if (result === undefined) return { prompt: 0, completion: 0, cached: 0, reasoning: 0 };
   const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = result.usage;
@@ -129,7 +129,7 @@ export function tokensOf(result: InferenceResult | undefined, most: number): Rep
   return {
     prompt: promptTokens,
     completion,
-    cached: cachedTokens ?? 0,
+    cached: Math.min(cachedTokens ?? 0, promptTokens),
     reasoning: Math.min(reasoningTokens ?? 0, completion),
   };
 }

@@ -80,7 +80,7 @@ export class BilledRequest {
     const price = this.#facts.serving.priceAt(report.coefficient);
     const told = this.#cost(verdict, price);
     const { hello, customer, retries } = this.#facts;
-    const attempt = { keyId: customer.keyId, idempotencyKey: hello.idempotencyKey };
+    const attempt = { keyId: customer.keyId, hello, requestBytes: this.#frameBytes };
     const costMilli = told - retries.paid(attempt, told);
     if (!this.isAnswered) retries.lost(attempt, costMilli);
     if (!(await this.#settle(verdict, price, costMilli))) return unwritten;

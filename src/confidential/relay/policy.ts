@@ -23,7 +23,10 @@ export function policySigner(secret: string): Signer {
   return signerFrom(createHmac("sha256", secret).update("confidential policy key").digest());
 }
 
-/** Signs when it is asked, and again each hour. The serial is the time, seconds since 1970: it never goes back. */
+/**
+ * Signs when it is asked, and again with each hour. The serial is the hour that has begun, seconds since 1970: it never goes
+ * back, and replicas that started at different moments serve the same one, since clients refuse a lower.
+ */
 export function createPolicy(
   networks: readonly NetworkConfig[],
   signer: Signer,
@@ -31,15 +34,17 @@ export function createPolicy(
 ): () => Promise<SignedPolicy> {
   const described = Object.fromEntries(networks.map((one) => [one.name, describe(one)]));
   let signed: Promise<SignedPolicy> | undefined;
+  /** The beginning of its hour, milliseconds since 1970. */
   let signedAt = 0;
   return () => {
     const now = clock.now();
-    if (signed !== undefined && now < signedAt + renewMs) return signed;
-    signedAt = now;
+    const hour = now - (now % renewMs);
+    if (signed !== undefined && hour === signedAt) return signed;
+    signedAt = hour;
     const bytes = writePolicy({
       v: 1,
-      serial: Math.floor(now / 1000),
-      issued_at: new Date(now).toISOString(),
+      serial: hour / 1000,
+      issued_at: new Date(hour).toISOString(),
       expires_at: new Date(now + validMs).toISOString(),
       networks: described,
     });

@@ -1,13 +1,18 @@
 /**
  * What was charged for answers that broke off on their way to the client, by the idempotency key of its `hello`: the attempt
  * that takes its place costs so much less. In memory, for as long as anybody would try again.
+ *
+ * Nobody here can read whether two requests are the same. They must at least ask the same model for as much, in as many
+ * bytes; and what was paid counts once, so that whoever leaves before the end on purpose gets no third answer for it.
  */
 import type { Clock } from "../../services/clock.ts";
+import type { Hello } from "../hello.ts";
 
 export interface Attempt {
   readonly keyId: string;
-  /** Of `hello`; undefined: no attempt takes another's place. */
-  readonly idempotencyKey: string | undefined;
+  readonly hello: Pick<Hello, "idempotencyKey" | "network" | "model" | "maxOutputTokens">;
+  /** Of the frames of the request. */
+  readonly requestBytes: number;
 }
 
 interface Lost {
@@ -29,9 +34,9 @@ export class Retries {
   }
 
   /** An answer that cost so much did not arrive. */
-  lost({ keyId, idempotencyKey }: Attempt, milli: number): void {
-    if (idempotencyKey === undefined || milli === 0) return;
-    const name = nameOf(keyId, idempotencyKey);
+  lost(attempt: Attempt, milli: number): void {
+    const name = nameOf(attempt);
+    if (name === undefined || milli === 0) return;
     const before = this.#find(name)?.milli ?? 0;
     this.#lost.delete(name);
     this.#lost.set(name, { milli: before + milli, until: this.#clock.now() + keptMs });
@@ -40,9 +45,9 @@ export class Retries {
   }
 
   /** How much of a cost has been paid by attempts before, milli-CU; it is used up. */
-  paid({ keyId, idempotencyKey }: Attempt, costMilli: number): number {
-    if (idempotencyKey === undefined) return 0;
-    const name = nameOf(keyId, idempotencyKey);
+  paid(attempt: Attempt, costMilli: number): number {
+    const name = nameOf(attempt);
+    if (name === undefined) return 0;
     const found = this.#find(name);
     this.#lost.delete(name);
     if (found === undefined) return 0;
@@ -57,6 +62,9 @@ export class Retries {
   }
 }
 
-function nameOf(keyId: string, idempotencyKey: string): string {
-  return `${keyId} ${idempotencyKey}`;
+/** Undefined: the attempt takes no other's place. */
+function nameOf({ keyId, hello, requestBytes }: Attempt): string | undefined {
+  const { idempotencyKey, network, model, maxOutputTokens } = hello;
+  if (idempotencyKey === undefined) return undefined;
+  return JSON.stringify([keyId, idempotencyKey, network, model, maxOutputTokens, requestBytes]);
 }

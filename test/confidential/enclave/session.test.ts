@@ -203,6 +203,19 @@ describe("a request in an enclave", () => {
     assert.equal(report.ctr, 1);
   });
 
+  test("reports no part above its whole, whatever the model says of itself", async () => {
+    const enclave = await startEnclave();
+    const { client } = await enclave.connect();
+    const answered = client.ask(params);
+    enclave.model.asked.at(-1)?.end("stop", {
+      completionTokens: 7,
+      reasoningTokens: 9,
+      cachedTokens: 50,
+    });
+    const { report } = await answered;
+    assert.deepEqual(report.tokens, { prompt: 5, completion: 7, cached: 5, reasoning: 7 });
+  });
+
   test("follows another in the same session; reports are counted over all sessions of a keyset", async () => {
     const enclave = await startEnclave();
     const [one, other] = [await enclave.connect(), await enclave.connect()];
