@@ -26,6 +26,11 @@ export function createPrice(pricing: Pricing): Price {
   };
 }
 
+/** The same price and rate at another coefficient: what was read since does not change what was offered. */
+export function atCoefficient({ pricing }: Pick<Price, "pricing">, coefficient: number): Price {
+  return createPrice({ ...pricing, coefficient });
+}
+
 /** Credit is counted in safe integers: nine million USD for one answer is no price that anybody meant. */
 function boundedMilli(cost: bigint): number {
   return cost > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(cost);

@@ -50,8 +50,7 @@ const keyset = sound(
   writeKeyset({ hs: hs.publicKey, ur: ur.publicKey, net, role: "worker", notAfter }),
 );
 const digest = await digestName(nodeSuite, keyset);
-const reportData = await sessionReportData(nodeSuite, digest, undefined, "worker");
-const evidence = platform.evidence(reportData, Date.now());
+const shared = await evidenceFor(undefined);
 let ctr = 0;
 
 /** The sessions by the millisecond at which they are due, modulo `chunkMs`. */
@@ -145,7 +144,14 @@ async function serve(webSocket: WebSocket, socket: Socket): Promise<void> {
   socket.on("drain", () => {
     if (model === "Bench/Burst-1") burst(session);
   });
+  const evidence = hello.freshness === "quote" ? await evidenceFor(hello.nonce) : shared;
   webSocket.send(writeAttestation(core, sig, { evidence }));
+}
+
+/** `nonce`: of a client that wants a quote of its own. */
+async function evidenceFor(nonce: Uint8Array | undefined): Promise<object> {
+  const reportData = await sessionReportData(nodeSuite, digest, nonce, "worker");
+  return platform.evidence(reportData, Date.now());
 }
 
 const worker = (model: string): object => ({

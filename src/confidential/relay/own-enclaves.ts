@@ -2,6 +2,7 @@
  * The gateway's own enclaves, for networks whose workers have none: it ends the encryption in its own process, and what
  * attests that process is shown to clients.
  */
+import { atCoefficient } from "../../price.ts";
 import type { Clock } from "../../services/clock.ts";
 import type { EvidenceSource } from "../../services/evidence.ts";
 import type { Log } from "../../services/log.ts";
@@ -113,11 +114,12 @@ async function openAt(
     memory,
   });
   if (isFault(opened)) return opened;
+  const price = network.price(coefficient);
   return {
     ...opened,
     workerId: undefined,
-    price: network.price(coefficient),
-    priceAt: (reported) => network.price(reported),
+    price,
+    priceAt: (reported) => atCoefficient(price, reported),
     ended() {},
   };
 }

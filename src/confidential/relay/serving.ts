@@ -13,7 +13,7 @@ export interface Serving extends OpenEnclave {
   readonly workerId: string | undefined;
   /** What is offered, and reserved at. */
   readonly price: StreamPrice;
-  /** What is charged, where the enclave reports this coefficient. */
+  /** What is charged, where the enclave reports this coefficient: at the price and rate of the offer. */
   priceAt(coefficient: number): StreamPrice;
   /**
    * The session is over. `isSound`: nothing went wrong on the enclave's side; undefined: it would not go on with what the

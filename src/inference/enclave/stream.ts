@@ -2,6 +2,7 @@
 import { fault, isFault, type Fault, type StreamCode } from "../../confidential/fault.ts";
 import type { Hello } from "../../confidential/hello.ts";
 import type { Serving } from "../../confidential/relay/serving.ts";
+import { atCoefficient } from "../../price.ts";
 import type { Model } from "../model.ts";
 import type { Network } from "../network.ts";
 import type { Worker } from "../worker.ts";
@@ -66,7 +67,7 @@ async function openAt(
     priceAt: (coefficient) =>
       model.isOverridden || coefficient >= price.pricing.coefficient
         ? price
-        : network.price(coefficient),
+        : atCoefficient(price, coefficient),
     ended(isSound) {
       worker.inFlight--;
       if (isSound === true) worker.succeeded();

@@ -58,6 +58,8 @@ export interface EnclaveWorker extends AsyncDisposable {
   readonly root: string;
   /** As the status document tells it. */
   coefficient: number;
+  /** Likewise: nano native tokens a token. */
+  price: string;
   script: Script;
   /** Sessions that have been opened, those for checks included. */
   readonly hellos: readonly Hello[];
@@ -89,7 +91,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     const one = { id: "w1", model, coefficient: worker.coefficient, state: "active" };
     return res
       .setHeader("content-type", "application/json")
-      .end(JSON.stringify({ price_per_token_nano: "12", workers: [one] }));
+      .end(JSON.stringify({ price_per_token_nano: worker.price, workers: [one] }));
   });
   const sockets = new WebSocketServer({
     server: http,
@@ -217,6 +219,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     url: `ws://127.0.0.1:${port}/cstream/1`,
     root: simulated.root,
     coefficient: 1000,
+    price: "12",
     script: {},
     hellos,
     requests,

@@ -348,6 +348,28 @@ describe("how a session ends", () => {
     );
   });
 
+  it("a session costs what was offered when it began, whatever the price has become", async () => {
+    await using fresh = await startStreamGateway();
+    const { worker } = fresh;
+    worker.script = { report: (one) => ({ ...one, coefficient: 500 }) };
+    using session = await fresh.open();
+    worker.price = "1200";
+    await until(async () => {
+      using other = await fresh.open();
+      return JSON.stringify(other.told["offer"]).includes('"1200"');
+    });
+    session.ask();
+    const { done } = await session.answer();
+    assert.deepEqual([done.pricing.pricePerTokenNano, done.usedCUMilli], ["12", 11]);
+    using dear = await fresh.open();
+    dear.ask();
+    const later = await dear.answer();
+    assert.deepEqual(
+      [later.done.pricing.pricePerTokenNano, later.done.usedCUMilli],
+      ["1200", 1050],
+    );
+  });
+
   it("keys: one without credit is refused before the enclave has the whole request", async () => {
     const poor = stream.gateway.issue({ plan: "enterprise", cuLimit24hMilli: 100 });
     const asked = stream.worker.requests.length;
