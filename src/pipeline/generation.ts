@@ -8,12 +8,12 @@ import { orderFaults } from "../config/fault.ts";
 import type { OpenNetwork } from "../inference/networks.ts";
 import type { NodeStatus } from "../ledger/node.ts";
 import type { Ledger, Plugin } from "../plugin.ts";
+import { awaitBackends } from "./await-backends.ts";
 import { Builder } from "./builder.ts";
 import type { CompiledRoute } from "./compile.ts";
 import { HandOver } from "./hand-over.ts";
 import { createRouter, type Router } from "./router.ts";
 import type { Services } from "./services.ts";
-import { settle } from "./settle.ts";
 import type { CoreMetrics } from "./stats.ts";
 
 /** A plain upstream; `members` are its urls. */
@@ -79,7 +79,7 @@ export async function provision(
     return { generation: undefined, faults: orderFaults(builder.faults) };
   }
   parts.complete();
-  await settle([...builder.ledgers.values(), ...builder.networks], services.clock);
+  await awaitBackends([...builder.ledgers.values(), ...builder.networks], services.clock);
   const number = (previous?.number ?? 0) + 1;
   return {
     generation: createGeneration(number, config, routes, unmatched, builder, parts),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { settle } from "../../src/pipeline/settle.ts";
+import { awaitBackends } from "../../src/pipeline/await-backends.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 
 /** Whether it has resolved. */
@@ -15,7 +15,7 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 test("a generation waits until all its ledgers are settled", async () => {
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const ledgers = [{ settled: first.promise }, {}, { settled: second.promise }];
-  const waiting = watched(settle(ledgers, manualClock()));
+  const waiting = watched(awaitBackends(ledgers, manualClock()));
   first.resolve();
   await turn();
   assert.equal(waiting.done, false);
@@ -26,7 +26,7 @@ test("a generation waits until all its ledgers are settled", async () => {
 
 test("a ledger that does not settle is waited for 2 s", async () => {
   const clock = manualClock();
-  const waiting = watched(settle([{ settled: new Promise(() => {}) }], clock));
+  const waiting = watched(awaitBackends([{ settled: new Promise(() => {}) }], clock));
   clock.advance(1_999);
   await turn();
   assert.equal(waiting.done, false);
@@ -36,7 +36,7 @@ test("a ledger that does not settle is waited for 2 s", async () => {
 });
 
 test("without a ledger that must settle nothing is waited for", async () => {
-  const waiting = watched(settle([{}], manualClock()));
+  const waiting = watched(awaitBackends([{}], manualClock()));
   await turn();
   assert.equal(waiting.done, true);
 });
