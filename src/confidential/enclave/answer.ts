@@ -64,11 +64,11 @@ export class EnclaveAnswer implements AnswerReader {
     this.#end({ finishReason: "cancel", finish: "cancel", result: this.#call.abort() });
   }
 
-  /** Ends it; nobody wants to know. */
-  abandon(): void {
+  /** Ends it; nobody is told, and what waits is dropped. What was produced comes back, for the bill. */
+  abandon(): InferenceResult | undefined {
     this.#isOver = true;
     this.#batch.close();
-    this.#call.abort();
+    return this.#call.abort();
   }
 
   // ── what the model says ───────────────────────────────────────────────────────────────────────────────────────
@@ -113,13 +113,10 @@ export function refused(error: Refusal): Outcome {
   return { finishReason: "error", finish: "error", result: undefined, error };
 }
 
-/** Where the client changed its mind before anything was asked of the model. */
-export const cancelled: Outcome = {
-  finishReason: "cancel",
-  finish: "cancel",
-  result: undefined,
-  error: undefined,
-};
+/** Where the client ended it, by whatever means. `result` undefined: nothing had been produced. */
+export function cancelled(result?: InferenceResult): Outcome {
+  return { finishReason: "cancel", finish: "cancel", result, error: undefined };
+}
 
 /** `most`: what the client agreed to. No more is reported, whatever the model says of itself, and no part above its whole. */
 export function tokensOf(result: InferenceResult | undefined, most: number): ReportTokens {

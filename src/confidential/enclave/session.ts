@@ -17,7 +17,7 @@ import { readChatRequest } from "./chat-request.ts";
 import { establish, isServed, openingFault } from "./opening.ts";
 import type { Established, OpeningParts } from "./opening.ts";
 import { createRequestBuffer } from "./request-buffer.ts";
-import { sumUp } from "./sum-up.ts";
+import { sumUp, type Summary } from "./sum-up.ts";
 
 export interface EnclaveSessionParts extends OpeningParts {
   readonly clock: Clock;
@@ -57,7 +57,8 @@ export function openEnclaveSession(parts: EnclaveSessionParts, peer: EnclavePeer
 class Session implements EnclaveSession {
   readonly #parts: EnclaveSessionParts;
   readonly #peer: EnclavePeer;
-  #state: "hello" | "answering" | "open" | "closed" = "hello";
+  /** `broken`: nothing is opened or sealed any more; a report may still be owed. */
+  #state: "hello" | "answering" | "open" | "broken" | "closed" = "hello";
   #established: Established | undefined;
   readonly #arriving = createRequestBuffer();
   #answer: EnclaveAnswer | undefined;
@@ -87,7 +88,7 @@ class Session implements EnclaveSession {
   }
 
   text(bytes: Uint8Array): void {
-    if (this.#state === "closed") return;
+    if (this.#hasEnded()) return;
     if (this.#state !== "hello") return this.#laterText(bytes);
     const hello = readHello(bytes);
     if (isFault(hello)) return this.#fail(hello);
@@ -105,12 +106,12 @@ class Session implements EnclaveSession {
   }
 
   binary(frame: Uint8Array): void {
-    if (this.#state === "closed") return;
+    if (this.#hasEnded()) return;
     const opened =
       this.#established === undefined
         ? fault("BAD_FRAME", "a frame before the handshake")
         : this.#established.channel.open(frame);
-    if (isFault(opened)) return this.#fail(opened);
+    if (isFault(opened)) return this.#breakOff(opened);
     this.#lastFrameAt = this.#parts.clock.monotonic();
     if (opened.header.type === "cancel") this.#cancel(opened.header.rid);
     else this.#collect(opened);
@@ -177,14 +178,14 @@ class Session implements EnclaveSession {
     // One that crossed the final on its way finds nothing open.
     if (this.#established?.channel.watch.isOpen() !== true) return;
     this.#arriving.take();
-    this.#finish(rid, cancelled);
+    this.#finish(rid, cancelled());
   }
 
   #send(type: "chunk" | "final", rid: number, data: Uint8Array): void {
-    if (this.#isClosed()) return;
+    if (this.#hasEnded()) return;
     const frame = this.#established?.channel.seal(type, rid, data);
     if (frame === undefined) return;
-    if (isFault(frame)) return this.#fail(frame);
+    if (isFault(frame)) return this.#breakOff(frame);
     this.#lastFrameAt = this.#parts.clock.monotonic();
     // `seal` makes its frames from Node's pool.
     if (!this.#peer.binary(Buffer.from(frame.buffer, frame.byteOffset, frame.length))) {
@@ -198,8 +199,12 @@ class Session implements EnclaveSession {
     if (established === undefined || this.#state !== "open") return;
     const summary = sumUp(outcome, established, this.#parts);
     this.#send("final", rid, summary.final);
-    const account = established.channel.watch.take(rid);
-    if (account === undefined || this.#isClosed()) return;
+    if (!this.#hasEnded()) this.#report(rid, summary, () => this.#settle());
+  }
+
+  #report(rid: number, summary: Summary, reported: () => void): void {
+    const account = this.#established?.channel.watch.take(rid);
+    if (account === undefined) return;
     this.#reporting++;
     summary
       .report(account)
@@ -207,7 +212,7 @@ class Session implements EnclaveSession {
         this.#reporting--;
         if (this.#isClosed()) return;
         this.#peer.text(writeReportFrame(rid, bytes, sig));
-        this.#settle();
+        reported();
       })
       .catch((error: unknown) => this.#break(error));
   }
@@ -216,6 +221,10 @@ class Session implements EnclaveSession {
 
   #isClosed(): boolean {
     return this.#state === "closed";
+  }
+
+  #hasEnded(): boolean {
+    return this.#state === "broken" || this.#isClosed();
   }
 
   /** Ends the session if it is to end and nothing runs. */
@@ -241,6 +250,17 @@ class Session implements EnclaveSession {
       else if (silent < idleMs) this.#watchIdleness(idleMs - silent);
       else this.#fail(fault("TIMEOUT", "the session was idle"));
     });
+  }
+
+  /** An answer that runs stops, without a final; its report comes first, or breaking a session would make answers free. */
+  #breakOff(reason: Fault): void {
+    const answer = this.#answer;
+    const established = this.#established;
+    if (answer === undefined || established === undefined) return this.#fail(reason);
+    this.#state = "broken";
+    this.#answer = undefined;
+    const summary = sumUp(cancelled(answer.abandon()), established, this.#parts);
+    this.#report(established.channel.watch.rid(), summary, () => this.#fail(reason));
   }
 
   #fail(reason: Fault): void {

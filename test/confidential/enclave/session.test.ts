@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { isFault } from "../../../src/confidential/fault.ts";
 import { readKeyset } from "../../../src/confidential/keyset.ts";
 import { nodeSuite } from "../../../src/confidential/node-crypto.ts";
+import { readReport } from "../../../src/confidential/report.ts";
 import { evidenceDigest, sessionReportData } from "../../../src/confidential/statement.ts";
+import { readTextFrame } from "../../../src/confidential/text-frames.ts";
 import { verifyEvidence } from "../../../src/confidential/verify/verify.ts";
 import { bytesOf, helloJson, sound, touched } from "../session.ts";
 import { ending, prepare } from "./client.ts";
@@ -449,6 +452,26 @@ describe("what a session does not forgive", () => {
     assert.deepEqual(await ending(wire), { code: 4413, error: "LIMIT_EXCEEDED" });
   });
 
+  test("though what was answered before is reported: to break a session makes no answer free", async () => {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect();
+    for (const frame of client.request(1, params)) wire.binary(frame);
+    enclave.model.asked[0]?.say("The");
+    enclave.model.produced = resultOf({ completionTokens: 1 });
+    const { header } = sound(client.channel.open(await frameFrom(wire)));
+    assert.equal(header.type, "chunk");
+    const cancel = sound(client.channel.seal("cancel", 1, new Uint8Array()));
+    wire.binary(touched(cancel, cancel.length - 1));
+    const told = await wire.next();
+    assert.ok(told.kind === "text", JSON.stringify(told));
+    const frame = readTextFrame(Buffer.from(told.text));
+    assert.ok(!isFault(frame) && frame.kind === "report");
+    const report = readReport(frame.report);
+    assert.deepEqual([report?.rid, report?.finish, report?.tokens.completion], [1, "cancel", 1]);
+    assert.deepEqual(await wire.next(), { kind: "closed", code: 4400, error: "BAD_FRAME" });
+    assert.equal(enclave.model.asked[0]?.isAborted, true);
+  });
+
   test("after which nothing is sent, and the model is stopped", async () => {
     const { enclave, wire, frames } = await asking();
     for (const frame of frames) wire.binary(frame);
@@ -587,3 +610,9 @@ describe("a session that is to stop", () => {
     assert.equal(wire.sent, 0);
   });
 });
+
+async function frameFrom(wire: OpenedSession): Promise<Uint8Array> {
+  const event = await wire.next();
+  assert.ok(event.kind === "binary", JSON.stringify(event));
+  return event.frame;
+}

@@ -3,9 +3,11 @@ import { after, before, describe, it } from "node:test";
 import { chunkOf, eventOf } from "../../inference/sse.ts";
 import { readReport } from "../../../src/confidential/report.ts";
 import { fromBase64Url } from "../../../src/confidential/layout.ts";
+import { touched } from "../session.ts";
 import { model } from "./enclave-worker.ts";
 import { sound } from "./stream-client.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
+import { until } from "./wait.ts";
 
 describe("a session through the gateway", () => {
   let stream: StreamGateway;
@@ -92,6 +94,25 @@ describe("a gateway that ends the encryption itself", () => {
     const { done } = await session.answer();
     await held.left;
     assert.equal(done.usage.completion_tokens, 1);
+  });
+
+  it("charges what was made also where the client sends what nobody can open, to have it for nothing", async () => {
+    const charged = (await stream.charges()).length;
+    const holding = stream.plain.hold();
+    using session = await stream.open({ network: "classic", termination: "gateway" });
+    session.ask();
+    const held = await holding;
+    held.begin();
+    await held.push(eventOf(JSON.stringify(chunkOf({ content: "One" }))));
+    await session.nextBinary();
+    const cancel = Buffer.from(sound(session.channel.seal("cancel", 1, new Uint8Array())));
+    session.socket.send(touched(cancel, cancel.length - 1));
+    await held.left;
+    assert.equal((await session.nextText())["code"], "BAD_FRAME");
+    assert.equal(await session.closed, 4400);
+    await until(async () => (await stream.charges()).length > charged);
+    const last = (await stream.charges()).at(-1);
+    assert.deepEqual([last?.outputTokens, last?.outcome], [1, "clientLeft"]);
   });
 
   it("stops the model when the client leaves, and charges what was made until then", async () => {
