@@ -2,6 +2,9 @@
  * A model that costs little: it speaks HTTP on raw sockets, and one timer writes the next token to all streams that are due.
  * Every stream has its own place in the 20 ms between two tokens. The first token leaves with the head, so that the time
  * to it is the path's alone. Prints its port.
+ *
+ * The tokens of `Bench/Paced-1` say when they were sent (nanoseconds of the machine's monotonic clock); those of
+ * `Bench/Burst-1` come all at once.
  */
 import { createServer, type AddressInfo, type Socket } from "node:net";
 
@@ -10,27 +13,33 @@ interface Stream {
   /** Tokens still to come. */
   left: number;
   readonly end: string;
+  readonly isTimed: boolean;
 }
 
 /** 50 tokens a second. */
 const tokenMs = 20;
 const model = "Bench/Echo-1";
+const models = [model, "Bench/Paced-1", "Bench/Burst-1"];
 const shared = `"id":"chatcmpl-0b7c1d5e-6a55-4b3e-9d0c-0d7a3f1c9e42","object":"chat.completion.chunk","created":1767225600,"model":"${model}"`;
 const head = Buffer.from(
   "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
 );
-const token = Buffer.from(
-  framed(`{${shared},"choices":[{"index":0,"delta":{"content":" token"},"finish_reason":null}]}`),
-);
+const token = tokenOf(" token");
 const firstToken = Buffer.concat([head, token]);
 const documents = new Map([
   [
     "/v1/models",
-    `{"object":"list","data":[{"id":"${model}","object":"model","created":1,"owned_by":"bench"}]}`,
+    JSON.stringify({
+      object: "list",
+      data: models.map((id) => ({ id, object: "model", created: 1, owned_by: "bench" })),
+    }),
   ],
   [
     "/status",
-    `{"price_per_token_nano":"12","workers":[{"id":"w1","model":"${model}","coefficient":1000,"state":"active"}]}`,
+    JSON.stringify({
+      price_per_token_nano: "12",
+      workers: models.map((id) => ({ id, model: id, coefficient: 1000, state: "active" })),
+    }),
   ],
 ]);
 
@@ -38,6 +47,18 @@ const documents = new Map([
 function framed(data: string): string {
   const event = `data: ${data}\n\n`;
   return `${event.length.toString(16)}\r\n${event}\r\n`;
+}
+
+function tokenOf(content: string): Buffer {
+  return Buffer.from(
+    framed(
+      `{${shared},"choices":[{"index":0,"delta":{"content":"${content}"},"finish_reason":null}]}`,
+    ),
+  );
+}
+
+function timedToken(): Buffer {
+  return tokenOf(` ${process.hrtime.bigint()}`);
 }
 
 /** The streams by the millisecond at which they are due, modulo `tokenMs`. */
@@ -55,7 +76,7 @@ function speak(streams: Stream[]): void {
     if (stream.socket.destroyed) continue;
     if (stream.left > 0) {
       stream.left--;
-      stream.socket.write(token);
+      stream.socket.write(stream.isTimed ? timedToken() : token);
       streams[kept++] = stream;
     } else stream.socket.write(stream.end);
   }
@@ -81,8 +102,14 @@ function answer(socket: Socket, requestHead: string, body: string): void {
       : "") +
     framed("[DONE]") +
     "0\r\n\r\n";
-  socket.write(firstToken);
-  wheel[(turns + tokenMs - 1) % tokenMs]!.push({ socket, left: tokens - 1, end });
+  if (body.includes("Bench/Burst-1")) {
+    socket.write(Buffer.concat([head, ...Array.from({ length: tokens }, () => token)]));
+    socket.write(end);
+    return;
+  }
+  const isTimed = body.includes("Bench/Paced-1");
+  socket.write(isTimed ? Buffer.concat([head, timedToken()]) : firstToken);
+  wheel[(turns + tokenMs - 1) % tokenMs]!.push({ socket, left: tokens - 1, end, isTimed });
 }
 
 /** Requests come one at a time on a connection; a body has a length, or chunks that end with the empty one. */

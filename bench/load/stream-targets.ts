@@ -1,4 +1,4 @@
-/** The ways to an enclave in bench/load/stream.ts: none, a bare relay, Sluice as relay and Sluice as the enclave itself. */
+/** What stands before an enclave in bench/load/stream.ts: nothing, a bare relay, Sluice; and Sluice as the enclave itself. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Role } from "../../src/confidential/hello.ts";
@@ -6,12 +6,11 @@ import { builtEntry } from "./built.ts";
 import { issueKey } from "./key.ts";
 import { startPeer, type Peer } from "./process.ts";
 
-/** What stands behind every way. */
+/** What stands behind every target. */
 export interface Backends {
-  /** An enclave (mock-enclave.ts). */
+  /** mock-enclave.ts. */
   readonly enclave: Peer;
-  readonly simulatedRoot: string;
-  /** A model in the clear (mock-model.ts). */
+  /** mock-model.ts, in the clear. */
   readonly model: Peer;
 }
 
@@ -31,7 +30,7 @@ export const yardstick = "bare ws relay";
 export const direct = "the mock enclave itself";
 
 const node = process.execPath;
-const proxyCore = 0;
+const targetCore = 0;
 
 const wsUrl = ({ port }: Peer): string => `ws://127.0.0.1:${port}`;
 
@@ -52,7 +51,7 @@ export const streamTargets: readonly StreamTarget[] = [
     network: "bench",
     async start({ enclave }) {
       const file = join(import.meta.dirname, "peers/ws-relay.ts");
-      const peer = await startPeer([node, file, wsUrl(enclave)], { core: proxyCore });
+      const peer = await startPeer([node, file, wsUrl(enclave)], { core: targetCore });
       return { peer, url: wsUrl(peer), key: "" };
     },
   },
@@ -73,13 +72,15 @@ function sluice(name: string, termination: Role, network: string): StreamTarget 
       const key = issueKey(file, env);
       const entry = ["--max-semi-space-size=8", builtEntry()];
       const command = [node, ...entry, "start", "--json", "--config", file];
-      const peer = await startPeer(command, { core: proxyCore, env });
+      const peer = await startPeer(command, { core: targetCore, env });
       return { peer, url: `${wsUrl(peer)}/v1/confidential/stream`, key };
     },
   };
 }
 
-function pipeline({ enclave, simulatedRoot, model }: Backends, folder: string): string {
+function pipeline({ enclave, model }: Backends, folder: string): string {
+  // What the mock enclave prints.
+  const { simulated_root: root } = JSON.parse(enclave.line) as { simulated_root: string };
   const edge = [
     "request-id",
     { "access-log": { file: join(folder, "access.log") } },
@@ -98,7 +99,7 @@ function pipeline({ enclave, simulatedRoot, model }: Backends, folder: string): 
         kind: "enclave",
         url: `${wsUrl(enclave)}/cstream/1`,
         status: { url: `${at(enclave)}/status` },
-        evidence: { kind: "simulated", roots: [simulatedRoot] },
+        evidence: { kind: "simulated", roots: [root] },
       },
       plain: { kind: "openai", url: at(model), status: { url: `${at(model)}/status` } },
     },

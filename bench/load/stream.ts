@@ -1,9 +1,9 @@
 /**
- * The encrypted stream over WebSockets: handshakes, frames as fast as they go and at the pace of a model, sessions that do
- * nothing; straight to the enclave, through a bare `ws` relay, and through Sluice with everything on. The way has core 0;
+ * The encrypted stream over WebSockets, straight to a mock enclave, through a bare `ws` relay and through Sluice: handshakes,
+ * sessions that do nothing, answers as fast as they go, and answers at the pace of a model. What is measured has core 0;
  * the enclave, the model and the clients share core 1.
  *
- *   node bench/load/stream.ts [--seconds 3] [--rounds 1] [--idle 1000] [--paced 400] [--only sluice]
+ *   node bench/load/stream.ts [--seconds 3] [--rounds 1] [--idle 1000] [--paced 200] [--only sluice]
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,13 +13,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { startPeer, type Peer } from "./process.ts";
-import {
-  frames,
-  handshakes,
-  openAll,
-  type FramesResult,
-  type StreamLoad,
-} from "./stream-driver.ts";
+import type { StreamLoad, StreamResult } from "./stream-load.ts";
 import {
   direct,
   streamTargets,
@@ -33,172 +27,157 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "3" },
     rounds: { type: "string", default: "1" },
     idle: { type: "string", default: "1000" },
-    paced: { type: "string", default: "400" },
+    paced: { type: "string", default: "200" },
     only: { type: "string", multiple: true },
-    // Set by this script for the process that makes the load: what it does, and a StreamLoad.
-    drive: { type: "string" },
-    load: { type: "string" },
   },
 });
 const seconds = Number(values.seconds);
-const loadCore = 1;
+const idleSessions = Number(values.idle);
+const here = import.meta.dirname;
 const node = process.execPath;
+const loadCore = 1;
 
-/** What a phase cost the way, beside what it did. */
-interface Phase {
-  readonly result: FramesResult;
-  /** CPU of the way's process, microseconds a frame. */
-  readonly cpu: number;
+/** A phase's result, and what it cost the process that is measured. */
+interface Phase extends StreamResult {
+  /** User and system, without the opening of the sessions. */
+  readonly cpuMicros: number;
+  /** What its resident memory grew by while the sessions were opened. */
+  readonly grownMiB: number;
 }
 
 interface Figures {
-  readonly idleKiB: number;
-  readonly handshakesPerSecond: number;
-  /** CPU of the way's process, microseconds. */
-  readonly cpuPerHandshake: number;
-  readonly burst: Phase | undefined;
+  readonly shaken: Phase;
+  readonly idle: Phase;
+  readonly burst: Phase;
   readonly paced: Phase;
 }
 
-if (values.drive === undefined) await main();
-else await drive(values.drive, JSON.parse(values.load ?? "") as StreamLoad);
+const burstTokens = 2000;
+const pacedTokens = 100;
+/** At 50 tokens a second. */
+const pacedMs = 2000;
 
-/** In a process of its own: prints a line when all sessions are open, waits for one, prints what came of it. */
-async function drive(what: string, load: StreamLoad): Promise<void> {
-  const opened = what === "handshakes" ? [] : await openAll(load);
-  console.log(opened.length);
-  await once(process.stdin, "data");
-  if (what === "handshakes") console.log(JSON.stringify(await handshakes(load)));
-  else console.log(JSON.stringify(what === "frames" ? await frames(opened, load) : 0));
-  process.exit();
-}
+type Column = readonly [title: string, digits: number, of: (figures: Figures) => number];
 
-async function main(): Promise<void> {
-  const targets = streamTargets.filter(
-    ({ name }) =>
-      [direct, yardstick].includes(name) ||
-      values.only === undefined ||
-      values.only.some((part) => name.includes(part)),
-  );
-  const here = import.meta.dirname;
+const columns: readonly Column[] = [
+  ["handshakes/s", 0, ({ shaken }) => shaken.handshakes / shaken.seconds],
+  ["CPU µs/handshake", 0, ({ shaken }) => shaken.cpuMicros / shaken.handshakes],
+  ["KiB/idle session", 1, ({ idle }) => (idle.grownMiB * 1024) / idleSessions],
+  ["burst: frames/s", 0, ({ burst }) => burst.frames / burst.seconds],
+  ["burst: CPU µs/frame", 2, ({ burst }) => burst.cpuMicros / burst.frames],
+  ["burst: CPU µs/token", 2, ({ burst }) => burst.cpuMicros / (burst.answers * burstTokens)],
+  ["paced: CPU µs/frame", 1, ({ paced }) => paced.cpuMicros / paced.frames],
+  ["paced: CPU µs/token", 1, ({ paced }) => paced.cpuMicros / (paced.answers * pacedTokens)],
+];
+const latencies: readonly Column[] = [
+  ["chunk p50 ms", 2, ({ paced }) => paced.p50],
+  ["chunk p99 ms", 2, ({ paced }) => paced.p99],
+];
+
+const targets = streamTargets.filter(
+  ({ name }) =>
+    [direct, yardstick].includes(name) ||
+    values.only === undefined ||
+    values.only.some((part) => name.includes(part)),
+);
+const results = new Map<string, Figures[]>(targets.map(({ name }) => [name, []]));
+{
   await using enclave = await startPeer([node, join(here, "mock-enclave.ts")], { core: loadCore });
   await using model = await startPeer([node, join(here, "mock-model.ts")], { core: loadCore });
-  const { simulated_root: simulatedRoot } = JSON.parse(enclave.line) as { simulated_root: string };
-  const results = new Map<string, Figures[]>(targets.map(({ name }) => [name, []]));
+  const backends: Backends = { enclave, model };
   for (let round = 0; round < Number(values.rounds); round++) {
-    for (const target of targets) {
-      const figures = await measure(target, { enclave, model, simulatedRoot });
-      results.get(target.name)?.push(figures);
-    }
+    for (const target of targets) await attempt(target, backends);
   }
-  print(results);
 }
+print();
 
-async function measure(target: StreamTarget, backends: Backends): Promise<Figures> {
+/** What fails has no figures, and the others still have theirs. */
+async function attempt(target: StreamTarget, backends: Backends): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
   try {
-    const { peer, url, key } = await target.start(backends, folder);
-    await using _ = peer;
-    const { network, termination } = target;
-    const isOwn = termination === "gateway";
-    const model = isOwn ? "Bench/Echo-1" : "Bench/Paced-1";
-    const one = { url, key, network, termination, model, sessions: 8, seconds, chunks: 100 };
-    await run(peer, "handshakes", { ...one, seconds: 0.5 });
-    const idle = await run(peer, "idle", { ...one, sessions: Number(values.idle) });
-    const shaken = await run(peer, "handshakes", one);
-    const handshakesPerSecond = shaken.result as number;
-    const bursting = { ...one, model: "Bench/Burst-1", sessions: 16, chunks: 2000 };
-    const pacing = { ...one, sessions: Number(values.paced), seconds: seconds + 2 };
-    return {
-      idleKiB: (idle.grownMiB * 1024) / Number(values.idle),
-      handshakesPerSecond,
-      cpuPerHandshake: shaken.cpuMicros / (handshakesPerSecond * seconds),
-      // A model in the clear has its own pace.
-      burst: isOwn ? undefined : await phase(peer, bursting),
-      paced: await phase(peer, pacing),
-    };
+    results.get(target.name)?.push(await measure(target, backends, folder));
+  } catch (error) {
+    console.log(`${target.name}: FAILED, ${String(error)}`);
+    process.exitCode = 1;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-async function phase(peer: Peer, load: StreamLoad): Promise<Phase> {
-  const { result, cpuMicros } = await run(peer, "frames", load);
-  // What the driver prints.
-  const told = result as FramesResult;
-  return { result: told, cpu: cpuMicros / told.frames };
+async function measure(target: StreamTarget, backends: Backends, folder: string): Promise<Figures> {
+  const { peer, url, key } = await target.start(backends, folder);
+  await using _ = peer;
+  const { network, termination } = target;
+  const paced: StreamLoad = {
+    phase: "answers",
+    url,
+    key,
+    network,
+    termination,
+    model: "Bench/Paced-1",
+    sessions: Number(values.paced),
+    tokens: pacedTokens,
+    answerMs: pacedMs,
+    seconds: seconds + pacedMs / 1000,
+  };
+  const burst = { model: "Bench/Burst-1", sessions: 16, tokens: burstTokens, answerMs: 0, seconds };
+  const shaken: StreamLoad = { ...paced, phase: "handshakes", sessions: 8, seconds };
+  // Compiles what a handshake needs.
+  await run(peer, { ...shaken, seconds: 0.5 });
+  return {
+    idle: await run(peer, { ...paced, phase: "idle", sessions: idleSessions }),
+    shaken: await run(peer, shaken),
+    burst: await run(peer, { ...paced, ...burst }),
+    paced: await run(peer, paced),
+  };
 }
 
-interface Run {
-  readonly result: unknown;
-  /** Of the way's process, without the opening of the sessions. */
-  readonly cpuMicros: number;
-  /** What its resident memory has grown by until all sessions were open. */
-  readonly grownMiB: number;
-}
-
-/** The load comes from a process of its own on the enclave's core. */
-async function run(peer: Peer, what: string, load: StreamLoad): Promise<Run> {
-  const own = [node, import.meta.filename, "--drive", what, "--load", JSON.stringify(load)];
+async function run(peer: Peer, load: StreamLoad): Promise<Phase> {
   const atRest = peer.rssMiB();
-  const child = spawn("taskset", ["-c", String(loadCore), ...own], {
+  const command = [node, join(here, "stream-load.ts"), JSON.stringify(load)];
+  const child = spawn("taskset", ["-c", String(loadCore), ...command], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const closed = once(child, "close");
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  await lines.next();
+  const ready = await lines.next();
   const grownMiB = peer.rssMiB() - atRest;
   const before = peer.cpuMicros();
-  child.stdin.write("go\n");
+  if (ready.done !== true) child.stdin.write("go\n");
   const { value } = await lines.next();
   const cpuMicros = peer.cpuMicros() - before;
   await closed;
-  if (value === undefined) throw new Error("the load ended without a result");
-  return { result: JSON.parse(value), cpuMicros, grownMiB };
+  if (value === undefined) throw new Error(`no result of the phase ${load.phase}, ${load.model}`);
+  // What stream-load.ts prints.
+  return { ...(JSON.parse(value) as StreamResult), cpuMicros, grownMiB };
 }
 
-function print(results: ReadonlyMap<string, readonly Figures[]>): void {
-  const median = (name: string, of: (figures: Figures) => number): number => {
-    const list = (results.get(name) ?? []).map(of).toSorted((a, b) => a - b);
-    return list[Math.floor(list.length / 2)] ?? NaN;
-  };
-  const columns: readonly (readonly [string, (figures: Figures) => number, number])[] = [
-    ["handshakes/s", (f) => f.handshakesPerSecond, 0],
-    ["CPU µs/handshake", (f) => f.cpuPerHandshake, 0],
-    [
-      "burst: frames/s",
-      (f) => (f.burst === undefined ? NaN : f.burst.result.frames / f.burst.result.seconds),
-      0,
-    ],
-    ["burst: CPU µs/frame", (f) => f.burst?.cpu ?? NaN, 2],
-    ["paced: frames/s", (f) => f.paced.result.frames / f.paced.result.seconds, 0],
-    ["paced: CPU µs/frame", (f) => f.paced.cpu, 1],
-    ["KiB/idle session", (f) => f.idleKiB, 1],
-  ];
-  const latency: readonly (readonly [string, (figures: Figures) => number])[] = [
-    ["chunk p50 ms", (f) => f.paced.result.p50],
-    ["chunk p99 ms", (f) => f.paced.result.p99],
-  ];
+function median(name: string, of: (figures: Figures) => number): number {
+  const list = (results.get(name) ?? []).map(of).toSorted((a, b) => a - b);
+  return list[Math.floor(list.length / 2)] ?? NaN;
+}
+
+function print(): void {
   const titles = [
     "",
     ...columns.map(([title]) => title),
-    ...latency.flatMap(([title]) => [title, "added"]),
+    ...latencies.flatMap(([title]) => [title, "added"]),
   ];
   console.log(`\n| ${titles.join(" | ")} |\n|${"---|".repeat(titles.length)}`);
   for (const name of results.keys()) {
-    const cells = columns.map(([, of, digits]) => {
+    const costs = columns.map(([, digits, of]) => {
       const value = median(name, of);
-      // The enclave itself stands on the other core: what it costs is not what a way costs.
-      const ratio = name === direct ? "" : ` (${(value / median(yardstick, of)).toFixed(2)})`;
-      return Number.isNaN(value) ? "" : value.toFixed(digits) + ratio;
+      const ratio = value / median(yardstick, of);
+      // The enclave's own cost, on the other core, is not what anything between costs.
+      return value.toFixed(digits) + (name === direct ? "" : ` (${ratio.toFixed(2)})`);
     });
-    const times = latency.flatMap(([, of]) => {
+    const times = latencies.flatMap(([, digits, of]) => {
       const value = median(name, of);
-      return Number.isNaN(value)
-        ? ["", ""]
-        : [value.toFixed(2), (value - median(direct, of)).toFixed(2)];
+      return [value.toFixed(digits), (value - median(direct, of)).toFixed(digits)];
     });
-    console.log(`| ${[name, ...cells, ...times].join(" | ")} |`);
+    console.log(`| ${[name, ...costs, ...times].join(" | ")} |`);
   }
-  console.log(`\nmedian of ${values.rounds} rounds; in brackets: the ratio to the ${yardstick}`);
+  console.log(
+    `\nmedian of ${values.rounds} rounds; in brackets the ratio to the ${yardstick}; added: to ${direct}`,
+  );
 }

@@ -1,0 +1,79 @@
+/** A client of the encrypted stream for bench/load/stream.ts: it verifies all but the evidence, as cheaply as that goes. */
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { WebSocket } from "ws";
+import type { Channel } from "../../src/confidential/channel.ts";
+import { isFault, type Fault } from "../../src/confidential/fault.ts";
+import { clientKeys, readAnswer } from "../../src/confidential/handshake.ts";
+import { clientSubprotocol, writeHello, type Role } from "../../src/confidential/hello.ts";
+import { createNodeChannel } from "../../src/confidential/node-channel.ts";
+import { nodeSuite } from "../../src/confidential/node-crypto.ts";
+import { readTextFrame } from "../../src/confidential/text-frames.ts";
+
+/** Where to, and what for. */
+export interface Destination {
+  readonly url: string;
+  readonly key: string;
+  readonly network: string;
+  readonly model: string;
+  readonly termination: Role;
+  /** Tokens of each answer. */
+  readonly tokens: number;
+}
+
+export interface ClientSession {
+  readonly socket: WebSocket;
+  readonly channel: Channel;
+}
+
+/** Connects and shakes hands; throws when the answer is no attestation of this session. */
+export async function openSession(to: Destination): Promise<ClientSession> {
+  const ephemeral = await nodeSuite.createEphemeral();
+  const hello = helloFor(to, ephemeral.publicKey);
+  const { socket, data } = await sayHello(to, hello);
+  const answer = sound(readTextFrame(data));
+  if (answer.kind !== "attestation") throw new Error(data.toString());
+  const expected = { net: to.network, role: to.termination, now: Date.now() / 1000 };
+  const attested = sound(await readAnswer(nodeSuite, hello, answer.core, answer.sig, expected));
+  const keys = sound(await clientKeys(nodeSuite, ephemeral, attested));
+  const channel = createNodeChannel({ end: "client", keys, th: attested.th, pad: 256 });
+  return { socket, channel };
+}
+
+/** Connects, sends `hello`, and leaves the answer as it came. */
+export async function sayHello(
+  { url, key }: Destination,
+  hello: Uint8Array,
+): Promise<{ readonly socket: WebSocket; readonly data: Buffer }> {
+  const headers = { authorization: `Bearer ${key}` };
+  const socket = new WebSocket(url, [clientSubprotocol], { headers, perMessageDeflate: false });
+  await once(socket, "open");
+  socket.send(hello, { binary: false });
+  // The default `binaryType` gives Buffers.
+  const [data] = (await once(socket, "message")) as [Buffer];
+  return { socket, data };
+}
+
+/** `epk`: 32 bytes, the client's share of the key exchange. */
+export function helloFor(to: Destination, epk: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  return writeHello({
+    network: to.network,
+    model: to.model,
+    maxOutputTokens: to.tokens,
+    maxCoefficient: undefined,
+    termination: to.termination,
+    epk,
+    nonce: new Uint8Array(randomBytes(32)),
+    pad: 256,
+    evidence: "full",
+    known: [],
+    freshness: "cached",
+    idempotencyKey: undefined,
+  });
+}
+
+/** A fault ends the measurement. */
+export function sound<T extends object>(value: T | Fault): T {
+  if (isFault(value)) throw new Error(`${value.code}: ${value.message}`);
+  return value;
+}

@@ -1,0 +1,184 @@
+/**
+ * The load of bench/load/stream.ts, in a process of its own: handshakes, sessions that do nothing, or answers. Argument: a
+ * StreamLoad as JSON. Prints a line when it is ready, waits for one, does it, and prints the result as JSON. Whatever is
+ * not as it should be ends it without a result.
+ */
+import { once } from "node:events";
+import { nodeSuite } from "../../src/confidential/node-crypto.ts";
+import { readReport } from "../../src/confidential/report.ts";
+import { readTextFrame } from "../../src/confidential/text-frames.ts";
+import {
+  helloFor,
+  openSession,
+  sayHello,
+  sound,
+  type ClientSession,
+  type Destination,
+} from "./stream-client.ts";
+
+export interface StreamLoad extends Destination {
+  readonly phase: "handshakes" | "idle" | "answers";
+  /** At once. */
+  readonly sessions: number;
+  /** From the first request to the last answer's end. */
+  readonly seconds: number;
+  /** How long an answer takes at the model's pace; 0: as fast as it goes. */
+  readonly answerMs: number;
+}
+
+export interface StreamResult {
+  readonly seconds: number;
+  readonly handshakes: number;
+  readonly answers: number;
+  /** Chunks and finals. */
+  readonly frames: number;
+  /** Milliseconds from the sending of a chunk's first token to its receipt; NaN where the sender does not say. */
+  readonly p50: number;
+  readonly p99: number;
+}
+
+/** Opening, and answers that are late. */
+const graceMs = 20_000;
+const nothing: StreamResult = {
+  seconds: 0,
+  handshakes: 0,
+  answers: 0,
+  frames: 0,
+  p50: NaN,
+  p99: NaN,
+};
+
+// What this script is told by stream.ts.
+const load = JSON.parse(process.argv[2] ?? "") as StreamLoad;
+setTimeout(
+  () => {
+    throw new Error("the load does not come to an end");
+  },
+  load.seconds * 1000 + graceMs,
+);
+const sessions = load.phase === "handshakes" ? [] : await openAll();
+console.log("ready");
+await once(process.stdin, "data");
+console.log(JSON.stringify(await run()));
+process.exit();
+
+function run(): Promise<StreamResult> | StreamResult {
+  if (load.phase === "handshakes") return handshakes();
+  if (sessions.some(({ socket }) => socket.readyState !== socket.OPEN)) {
+    throw new Error("a session has ended by itself");
+  }
+  return load.phase === "idle" ? nothing : answers();
+}
+
+/** Opens the sessions, a few at a time. */
+async function openAll(): Promise<readonly ClientSession[]> {
+  const opened: ClientSession[] = [];
+  let begun = 0;
+  const lane = async (): Promise<void> => {
+    while (begun++ < load.sessions) opened.push(await openSession(load));
+  };
+  await Promise.all(Array.from({ length: 8 }, lane));
+  return opened;
+}
+
+/** Session after session in each lane. */
+async function handshakes(): Promise<StreamResult> {
+  const { publicKey } = await nodeSuite.createEphemeral();
+  const hello = helloFor(load, publicKey);
+  const begun = performance.now();
+  const end = begun + load.seconds * 1000;
+  let done = 0;
+  const lane = async (): Promise<void> => {
+    while (performance.now() < end) {
+      const { socket, data } = await sayHello(load, hello);
+      if (!data.includes('"attestation"')) throw new Error(data.toString());
+      done++;
+      socket.close();
+      await once(socket, "close");
+    }
+  };
+  await Promise.all(Array.from({ length: load.sessions }, lane));
+  return { ...nothing, handshakes: done, seconds: (performance.now() - begun) / 1000 };
+}
+
+/** Sessions that ask again as soon as they are answered, begun evenly over the length of the first answer. */
+async function answers(): Promise<StreamResult> {
+  const latencies: number[] = [];
+  const begun = performance.now();
+  const end = begun + load.seconds * 1000 - load.answerMs;
+  const counts = await Promise.all(
+    sessions.map(async (session, index) => {
+      const startMs = (index / sessions.length) * load.answerMs;
+      await new Promise((resolve) => setTimeout(resolve, startMs));
+      return converse(session, end, latencies);
+    }),
+  );
+  const seconds = (performance.now() - begun) / 1000;
+  const sum = (of: "answers" | "frames"): number =>
+    counts.reduce((total, count) => total + count[of], 0);
+  const done = { answers: sum("answers"), frames: sum("frames") };
+  // The mock enclave seals each token on its own.
+  if (load.termination === "worker" && done.frames !== done.answers * (load.tokens + 1)) {
+    throw new Error(`${done.frames} frames of ${done.answers} answers`);
+  }
+  latencies.sort((a, b) => a - b);
+  const at = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? NaN;
+  return { ...nothing, ...done, seconds, p50: at(0.5), p99: at(0.99) };
+}
+
+/** One session until `end`. Adds to `latencies`. */
+function converse(
+  { socket, channel }: ClientSession,
+  end: number,
+  latencies: number[],
+): Promise<Pick<StreamResult, "answers" | "frames">> {
+  const { promise, resolve } = Promise.withResolvers<Pick<StreamResult, "answers" | "frames">>();
+  const { model, tokens, termination } = load;
+  const messages = [{ role: "user", content: "Say the same word again and again, please." }];
+  const request = Buffer.from(JSON.stringify({ model, messages, max_tokens: tokens }));
+  let rid = 0;
+  let frames = 0;
+  let isDone = false;
+  const ask = (): void => socket.send(sound(channel.seal("request", ++rid, request, true)));
+  /** What the mock enclave sends is not sealed: where it stands in for one, frames are watched, not opened. */
+  const take = (frame: Buffer): number | undefined => {
+    if (termination === "gateway") return momentIn(sound(channel.open(frame)).data);
+    sound(channel.watch.observe("s2c", frame));
+    return load.answerMs === 0 ? undefined : Number(frame.readBigUInt64LE(16));
+  };
+  socket.on("message", (data: Buffer, isBinary) => {
+    if (isBinary) {
+      frames++;
+      const sent = take(data);
+      // On one machine both ends read the same clock.
+      if (sent !== undefined) latencies.push((Number(process.hrtime.bigint()) - sent) / 1e6);
+      return;
+    }
+    checkEnd(data, channel.watch.take(rid)?.hasEnded === true);
+    if (performance.now() < end) return ask();
+    isDone = true;
+    socket.terminate();
+    resolve({ answers: rid, frames });
+  });
+  socket.on("close", (code) => {
+    if (!isDone) throw new Error(`a session ended: ${code}`);
+  });
+  ask();
+  return promise;
+}
+
+/** Nanoseconds, as the mock model writes them into a token; of several tokens, the first. */
+function momentIn(data: Uint8Array): number | undefined {
+  const digits = /\d{9,}/.exec(Buffer.from(data).toString("latin1"))?.[0];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+/** After all of the answer comes what it cost, with the enclave's report of as many tokens as were asked for. */
+function checkEnd(text: Buffer, isWhole: boolean): void {
+  const frame = sound(readTextFrame(text));
+  const told = frame.kind === "report" || frame.kind === "done" ? frame.report : undefined;
+  const report = told && readReport(told);
+  if (!isWhole || report?.tokens.completion !== load.tokens) {
+    throw new Error(`an answer that is not whole: ${text.toString()}`);
+  }
+}
