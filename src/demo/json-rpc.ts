@@ -1,6 +1,6 @@
 /** JSON-RPC 2.0 as a Substrate node (jsonrpsee 0.24) speaks it: which input gets which answer, and which gets none. */
 import { RpcFailure } from "./failure.ts";
-import type { Method } from "./methods.ts";
+import type { Method } from "./method.ts";
 
 export interface Answer {
   readonly status: 200 | 400;

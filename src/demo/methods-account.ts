@@ -2,7 +2,7 @@
 import { accountIdOf } from "./account-id.ts";
 import type { Chain } from "./chain.ts";
 import { invalidParams } from "./failure.ts";
-import type { Method, Methods } from "./methods.ts";
+import type { Method, Methods } from "./method.ts";
 import { nonceAt } from "./nonce.ts";
 import { readText } from "./params.ts";
 

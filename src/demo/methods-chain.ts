@@ -1,6 +1,6 @@
 /** The `chain_` methods: blocks and headers. An unknown hash answers null, as a node does. */
 import type { Chain } from "./chain.ts";
-import type { Method, Methods } from "./methods.ts";
+import type { Method, Methods } from "./method.ts";
 import { isAbsent, readHash, readNumber } from "./params.ts";
 
 export function chainMethods(chain: Chain): Methods {

@@ -5,7 +5,7 @@
 import { hash } from "node:crypto";
 import type { Chain } from "./chain.ts";
 import { invalidParams } from "./failure.ts";
-import type { Methods } from "./methods.ts";
+import type { Methods } from "./method.ts";
 import { isAbsent, readHash, readText } from "./params.ts";
 
 export function midnightMethods(chain: Chain): Methods {

@@ -1,7 +1,7 @@
 /** The `state_` methods: storage, metadata and calls of the runtime. An unknown block is error 4003. */
 import type { Chain } from "./chain.ts";
 import { invalidParams, RpcFailure, unknownBlock } from "./failure.ts";
-import type { Method, Methods } from "./methods.ts";
+import type { Method, Methods } from "./method.ts";
 import { nonceAt } from "./nonce.ts";
 import { isAbsent, readHash, readHex, readHexList, readNumber, readText } from "./params.ts";
 

@@ -1,6 +1,6 @@
 /** The `system_` methods: what the demo node says about itself. */
 import type { Chain } from "./chain.ts";
-import type { Methods } from "./methods.ts";
+import type { Methods } from "./method.ts";
 
 /** Its own names, so that nobody takes the recording for the chain whose runtime it ran. */
 const demoIdentity = {

@@ -1,18 +1,11 @@
 /** The JSON-RPC methods of the demo node, each with the names of its parameters as a Substrate node declares them. */
 import type { Chain } from "./chain.ts";
+import type { Method } from "./method.ts";
 import { accountMethods } from "./methods-account.ts";
 import { chainMethods } from "./methods-chain.ts";
 import { midnightMethods } from "./methods-midnight.ts";
 import { stateMethods } from "./methods-state.ts";
 import { systemMethods } from "./methods-system.ts";
-
-/** One method: `params` are given by position or by these names; `run` returns the result or throws `RpcFailure`. */
-export interface Method {
-  readonly params: readonly string[];
-  run(...params: readonly unknown[]): unknown;
-}
-
-export type Methods = Readonly<Record<string, Method>>;
 
 /** All methods by name, `rpc_methods` among them. */
 export function demoMethods(chain: Chain): ReadonlyMap<string, Method> {
