@@ -2,11 +2,11 @@
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { routeTitle } from "../config/check.ts";
-import type { Config, Fault, StepUse } from "../config/config.ts";
-import { printFault, shownPath } from "../config/fault.ts";
+import type { Config, StepUse } from "../config/config.ts";
+import { printFault, shownPath, type Fault } from "../config/fault.ts";
 import { publishedSchema } from "../config/publish.ts";
 import { loadShipped } from "../pipeline/load.ts";
-import { checkFile, type Checked } from "../pipeline/load-generation.ts";
+import { checkFile, type Checked } from "../pipeline/check-file.ts";
 import { tryOut } from "../pipeline/trial.ts";
 import { UsageError, type Command, type CommandContext } from "./command.ts";
 

@@ -5,7 +5,7 @@ import type { DocsSearchOptions } from "../../plugins/docs-search/index.ts";
 import { makeLibrary, writeLibrary, type Library } from "../../plugins/docs-search/library.ts";
 import type { PluginUse } from "../config/config.ts";
 import { fault, printFault } from "../config/fault.ts";
-import { checkFile } from "../pipeline/load-generation.ts";
+import { checkFile } from "../pipeline/check-file.ts";
 import { UsageError, type Command, type CommandContext } from "./command.ts";
 import { text } from "./option.ts";
 import { runSubcommand, type Subcommand } from "./subcommand.ts";

@@ -1,7 +1,7 @@
 /** Everything about a configuration that can be judged once its plugins are loaded, without starting one. */
 import type { Plugin } from "../plugin.ts";
-import type { Config, Fault, PluginUse, RouteConfig, StepUse } from "./config.ts";
-import { fault } from "./fault.ts";
+import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
+import { fault, type Fault } from "./fault.ts";
 import { locate } from "./located.ts";
 import { nearest } from "./nearest.ts";
 import { proveOrder, type Line } from "./order.ts";

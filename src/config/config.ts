@@ -3,23 +3,8 @@
  * with the position it was written at. Made by `read.ts`; nothing else interprets the file.
  */
 import type { Environment, PlanName } from "../plugin.ts";
+import type { Position } from "./fault.ts";
 import type { Located } from "./located.ts";
-
-/** 1-based, as editors count. */
-export interface Position {
-  readonly file: string;
-  readonly line: number;
-  readonly col: number;
-}
-
-/** One thing wrong with a configuration or a start. */
-export interface Fault {
-  readonly code: string;
-  readonly message: string;
-  readonly remedy: string;
-  readonly at?: Position;
-  readonly didYouMean?: string;
-}
 
 /** Where settled charges are delivered to (src/metering/export). */
 export interface UsageExportConfig {
@@ -137,7 +122,6 @@ export type RateConfig =
       readonly everyMs: number;
     };
 
-/** An inference network with a `url`: one without is not configured. */
 /** What a network's enclaves must show before they get a request. */
 export interface EvidencePolicyConfig {
   /** `simulated`: no hardware vouches; for development. */
@@ -156,6 +140,7 @@ export interface EvidencePolicyConfig {
   readonly platforms: readonly string[] | undefined;
 }
 
+/** An inference network with a `url`: one without is not configured. */
 export interface NetworkConfig {
   readonly name: string;
   /** What its workers speak. */

@@ -1,6 +1,5 @@
 /** Expands `${NAME}` and `${NAME:-default}` in a scalar of pipeline.yaml. */
-import type { Fault, Position } from "./config.ts";
-import { fault } from "./fault.ts";
+import { fault, type Fault, type Position } from "./fault.ts";
 import { nearest } from "./nearest.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,7 +1,7 @@
 /** Flattens lists with `use` and reads their entries: what a step is, with which options, mode and condition. */
 import { METHODS } from "node:http";
-import type { Condition, Fault, PluginUse, Position, StepUse } from "./config.ts";
-import { fault } from "./fault.ts";
+import type { Condition, PluginUse, StepUse } from "./config.ts";
+import { fault, type Fault, type Position } from "./fault.ts";
 import { find, plainValue, positionOf, type Located, type LocatedMap } from "./located.ts";
 import { nearest } from "./nearest.ts";
 import { modeSchema, whenSchema } from "./schema.ts";

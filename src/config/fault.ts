@@ -1,10 +1,25 @@
 /**
- * Makes faults from the catalogue, puts them in order and prints them: the same for `sluice check`, a start that fails
- * and a reload that is refused.
+ * What is wrong with a configuration or a start: made from the catalogue, put in order and printed, the same for
+ * `sluice check`, a start that fails and a reload that is refused.
  */
 import { isAbsolute, relative, sep } from "node:path";
 import { sluiceErrors, type SluiceCode } from "../errors.ts";
-import type { Fault, Position } from "./config.ts";
+
+/** 1-based, as editors count. */
+export interface Position {
+  readonly file: string;
+  readonly line: number;
+  readonly col: number;
+}
+
+/** One thing wrong with a configuration or a start. */
+export interface Fault {
+  readonly code: string;
+  readonly message: string;
+  readonly remedy: string;
+  readonly at?: Position;
+  readonly didYouMean?: string;
+}
 
 interface FaultOptions {
   readonly at?: Position | undefined;

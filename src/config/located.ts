@@ -2,7 +2,7 @@
  * The content of pipeline.yaml as a tree in which every key and value knows where it was written. Everything that
  * reports a fault works on this tree; plain values are made from it.
  */
-import type { Position } from "./config.ts";
+import type { Position } from "./fault.ts";
 
 export interface LocatedScalar {
   readonly kind: "scalar";

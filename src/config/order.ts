@@ -3,8 +3,8 @@
  * take through a route. Works on manifests alone; no plugin runs.
  */
 import type { Phase, Plugin, SlotPhases } from "../plugin.ts";
-import type { Condition, Fault, PluginUse, Position, RouteConfig } from "./config.ts";
-import { fault } from "./fault.ts";
+import type { Condition, PluginUse, RouteConfig } from "./config.ts";
+import { fault, type Fault, type Position } from "./fault.ts";
 import { narrowerParts } from "./paths.ts";
 
 /** A route, or the steps before a 404, as the proof sees it. */

@@ -1,8 +1,8 @@
 /** Reads pipeline.yaml: text to located tree to validated shape to `Config`. Collects every fault on the way. */
 import { readFile } from "node:fs/promises";
-import type { Config, Fault } from "./config.ts";
+import type { Config } from "./config.ts";
 import type { Environment } from "./environment.ts";
-import { fault } from "./fault.ts";
+import { fault, type Fault } from "./fault.ts";
 import { shapeConfig } from "./shape.ts";
 import { readYaml } from "./yaml.ts";
 

@@ -1,6 +1,6 @@
 /** Routes against one another and against the conditions in them: what could never run. */
-import type { Config, Fault, PluginUse, RouteConfig, StepUse } from "./config.ts";
-import { fault } from "./fault.ts";
+import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
+import { fault, type Fault } from "./fault.ts";
 import { pathNeverFits, takesAll, withHead } from "./paths.ts";
 
 export function routeFaults(config: Config): Fault[] {

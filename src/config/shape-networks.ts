@@ -1,6 +1,6 @@
 /** The networks of pipeline.yaml, with the rate that holds for each and what their enclaves must show. */
-import type { Config, EvidencePolicyConfig, Fault, NetworkConfig, RateConfig } from "./config.ts";
-import { fault } from "./fault.ts";
+import type { Config, EvidencePolicyConfig, NetworkConfig, RateConfig } from "./config.ts";
+import { fault, type Fault } from "./fault.ts";
 import { durationMs, fragmentPointer } from "./formats.ts";
 import { keyPositionOf, type LocatedMap } from "./located.ts";
 

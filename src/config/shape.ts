@@ -3,10 +3,8 @@ import { dirname, resolve } from "node:path";
 import type { PlanName } from "../plugin.ts";
 import type {
   Config,
-  Fault,
   PlanConfig,
   PluginUse,
-  Position,
   RouteConfig,
   ServerConfig,
   UpstreamConfig,
@@ -14,7 +12,7 @@ import type {
 } from "./config.ts";
 import type { Environment } from "./environment.ts";
 import { createExpander, methodFaults, pluginUse, readSurface, type Expander } from "./expand.ts";
-import { fault } from "./fault.ts";
+import { fault, type Fault, type Position } from "./fault.ts";
 import { durationMs, splitUrls } from "./formats.ts";
 import { find, type Located, type LocatedEntry, type LocatedMap } from "./located.ts";
 import { pathProblem } from "./paths.ts";

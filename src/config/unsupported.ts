@@ -2,8 +2,7 @@
  * What pipeline.yaml has a place for but this release does not do yet. It is refused instead of passed over: two replicas
  * that believe to share a counter would each grant the whole budget.
  */
-import type { Fault } from "./config.ts";
-import { fault } from "./fault.ts";
+import { fault, type Fault } from "./fault.ts";
 import { keyPositionOf, type LocatedMap } from "./located.ts";
 
 /** The members of the validated file that are read here only. */

@@ -1,8 +1,7 @@
 /** Puts ajv's errors into words: what is wrong, at which key, and what would be right. */
 import type { ErrorObject } from "ajv/dist/2020.js";
 import type { SluiceCode } from "../errors.ts";
-import type { Fault, Position } from "./config.ts";
-import { fault } from "./fault.ts";
+import { fault, type Fault, type Position } from "./fault.ts";
 import { formats, isFormat } from "./formats.ts";
 import { find, keyPositionOf, pointerKeys, positionOf, type Located } from "./located.ts";
 import { nearest } from "./nearest.ts";

@@ -6,7 +6,7 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import draft7 from "ajv/dist/refs/json-schema-draft-07.json" with { type: "json" };
 import type { JsonSchema } from "../plugin.ts";
-import type { Fault, Position } from "./config.ts";
+import type { Fault, Position } from "./fault.ts";
 import { formats } from "./formats.ts";
 import { find, plainValue, pointerKeys, type Located } from "./located.ts";
 import { nearest } from "./nearest.ts";

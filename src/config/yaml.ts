@@ -13,9 +13,8 @@ import {
   type YAMLMap,
 } from "yaml";
 import type { SluiceCode } from "../errors.ts";
-import type { Fault, Position } from "./config.ts";
 import { expandText, type Environment } from "./environment.ts";
-import { fault } from "./fault.ts";
+import { fault, type Fault, type Position } from "./fault.ts";
 import type { Located, LocatedEntry, LocatedScalar } from "./located.ts";
 
 /** More parts than any real file has: aliases of aliases can grow a small file without bound. */

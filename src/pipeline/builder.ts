@@ -1,6 +1,6 @@
 /** Brings a checked configuration to life: starts its plugins and compiles its routes, collecting what goes wrong. */
-import type { Config, Fault, PluginUse, Position, RouteConfig, StepUse } from "../config/config.ts";
-import { fault } from "../config/fault.ts";
+import type { Config, PluginUse, RouteConfig, StepUse } from "../config/config.ts";
+import { fault, type Fault, type Position } from "../config/fault.ts";
 import type { SluiceCode } from "../errors.ts";
 import type { Host, Plugin, StepHooks, SurfaceHooks, ToolsHooks } from "../plugin.ts";
 import { createCatalogue, type Catalogue } from "../tools/catalogue.ts";

@@ -1,5 +1,5 @@
 /** The order as loaded, for /pipelines and `sluice check --json`. Options are left out: they may hold secrets. */
-import type { Position } from "../config/config.ts";
+import type { Position } from "../config/fault.ts";
 import type { CompiledRoute } from "./compile.ts";
 import type { Generation } from "./generation.ts";
 

@@ -16,8 +16,8 @@ import fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from "fastify";
-import type { Fault, PluginUse } from "../config/config.ts";
-import { fault } from "../config/fault.ts";
+import type { PluginUse } from "../config/config.ts";
+import { fault, type Fault } from "../config/fault.ts";
 import { isReadable } from "../config/sound.ts";
 import type { Log } from "../plugin.ts";
 import { answerFastifyError } from "./fastify-errors.ts";

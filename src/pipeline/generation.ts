@@ -3,13 +3,14 @@
  * has not changed (a plugin with the same options, a node pool with the same settings) is handed over alive, and what
  * the old one alone used is stopped when its last exchange has ended.
  */
-import type { Config, Fault } from "../config/config.ts";
-import { orderFaults } from "../config/fault.ts";
+import type { Config } from "../config/config.ts";
+import { orderFaults, type Fault } from "../config/fault.ts";
 import type { OpenNetwork } from "../inference/networks.ts";
 import type { NodeStatus } from "../ledger/node.ts";
-import type { Ledger, Plugin } from "../plugin.ts";
+import type { Ledger } from "../plugin.ts";
 import { awaitBackends } from "./await-backends.ts";
 import { Builder } from "./builder.ts";
+import type { Checked } from "./check-file.ts";
 import type { CompiledRoute } from "./compile.ts";
 import { HandOver } from "./hand-over.ts";
 import { createRouter, type Router } from "./router.ts";
@@ -57,8 +58,7 @@ export interface Provisioned {
  * On any fault nothing stays started.
  */
 export async function provision(
-  config: Config,
-  plugins: ReadonlyMap<string, Plugin>,
+  { config, plugins }: Checked,
   services: Services,
   core: CoreMetrics,
   previous?: Generation,

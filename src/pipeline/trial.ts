@@ -7,14 +7,14 @@ import { openComputePool } from "../compute/pool.ts";
 import { fault } from "../confidential/fault.ts";
 import { readSignedPolicy } from "../confidential/relay/policy.ts";
 import type { EvidenceService } from "../confidential/evidence/evidence-service.ts";
-import type { Fault } from "../config/config.ts";
-import { orderFaults } from "../config/fault.ts";
+import { orderFaults, type Fault } from "../config/fault.ts";
 import { createDecoder } from "../ledger/decode/decoder.ts";
 import { createWhitelist } from "../ledger/whitelist.ts";
 import { createLog } from "../log.ts";
 import { createMetrics } from "../metrics.ts";
 import type { Confidential, Workspaces } from "../plugin.ts";
-import { nextGeneration, type Checked, type Judged } from "./load-generation.ts";
+import type { Checked, Judged } from "./check-file.ts";
+import { provision } from "./generation.ts";
 import { createSeal } from "../store/seal.ts";
 import type { Services } from "./services.ts";
 import { coreMetrics } from "./stats.ts";
@@ -29,7 +29,7 @@ export async function tryOut({ checked, sound, faults }: Judged): Promise<Omit<J
 async function trialFaults(sound: Checked): Promise<readonly Fault[]> {
   const services = inertServices();
   const core = coreMetrics(services.metrics);
-  const { generation, faults } = await nextGeneration(sound, services, core);
+  const { generation, faults } = await provision(sound, services, core);
   await generation?.retire();
   const { fastify } = sound.config;
   if (fastify.length === 0) return faults;

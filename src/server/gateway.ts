@@ -5,8 +5,8 @@ import type { Config } from "../config/config.ts";
 import { createLog } from "../log.ts";
 import { describePipelines } from "../pipeline/describe.ts";
 import type { EvidenceService } from "../confidential/evidence/evidence-service.ts";
-import type { Generation } from "../pipeline/generation.ts";
-import { checkFile, nextGeneration, type Checked } from "../pipeline/load-generation.ts";
+import { provision, type Generation } from "../pipeline/generation.ts";
+import { checkFile, type Checked } from "../pipeline/check-file.ts";
 import { Activity } from "../pipeline/activity.ts";
 import { creditClearsAt } from "../metering/clears-at.ts";
 import { coreMetrics } from "../pipeline/stats.ts";
@@ -76,7 +76,7 @@ async function assemble(
   const services = await openServices(config, { clock, log }, stack);
   const { metrics, accounts, meter } = services;
   const core = coreMetrics(metrics);
-  const { generation, faults } = await nextGeneration(checked, services, core);
+  const { generation, faults } = await provision(checked, services, core);
   if (generation === undefined) throw new StartError(faults);
   const state = { draining: false, generation };
   stack.defer(() => state.generation.retire());
@@ -93,7 +93,7 @@ async function assemble(
     metrics,
     clock,
     current: generation,
-    build: (next, previous) => nextGeneration(next, services, core, previous),
+    build: (next, previous) => provision(next, services, core, previous),
     swap(next) {
       state.generation = next;
       accounts.setPlans(next.config.plans);

@@ -4,10 +4,10 @@
  */
 import { watch, type FSWatcher } from "node:fs";
 import { basename, dirname } from "node:path";
-import type { Config, Fault } from "../config/config.ts";
-import { fault } from "../config/fault.ts";
+import type { Config } from "../config/config.ts";
+import { fault, type Fault } from "../config/fault.ts";
 import type { Generation } from "../pipeline/generation.ts";
-import { checkFile, type Checked } from "../pipeline/load-generation.ts";
+import { checkFile, type Checked } from "../pipeline/check-file.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
 
 export interface ReloadState {

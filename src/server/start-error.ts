@@ -1,6 +1,6 @@
 /** A start that failed, told as faults: what was wrong, where, and what to do. */
-import type { Config, Fault } from "../config/config.ts";
-import { fault } from "../config/fault.ts";
+import type { Config } from "../config/config.ts";
+import { fault, type Fault } from "../config/fault.ts";
 import { StoreError } from "../store/store-error.ts";
 
 export class StartError extends Error {

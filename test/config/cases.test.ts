@@ -11,7 +11,7 @@ import { printOrder } from "../../src/commands/check.ts";
 import { printFault } from "../../src/config/fault.ts";
 import { parseConfig } from "../../src/config/read.ts";
 import { sluiceErrors } from "../../src/errors.ts";
-import { checkReading } from "../../src/pipeline/load-generation.ts";
+import { checkReading } from "../../src/pipeline/check-file.ts";
 import { tryOut } from "../../src/pipeline/trial.ts";
 
 const folder = import.meta.dirname;

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Position } from "../../src/config/config.ts";
-import { fault, orderFaults, printFault, shownPath } from "../../src/config/fault.ts";
+import {
+  fault,
+  orderFaults,
+  printFault,
+  shownPath,
+  type Position,
+} from "../../src/config/fault.ts";
 import { sluiceErrors } from "../../src/errors.ts";
 
 function at(line: number, col: number, file = "/srv/pipeline.yaml"): Position {

@@ -7,7 +7,7 @@ import GithubSlugger from "github-slugger";
 import { parseArgs } from "node:util";
 import { parse } from "yaml";
 import type { Command, CommandContext } from "../../src/commands/command.ts";
-import { checkReading } from "../../src/pipeline/load-generation.ts";
+import { checkReading } from "../../src/pipeline/check-file.ts";
 import { parseConfig } from "../../src/config/read.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
 import { root } from "./tables.ts";

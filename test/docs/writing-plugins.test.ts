@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { promisify } from "node:util";
-import { checkFile } from "../../src/pipeline/load-generation.ts";
+import { checkFile } from "../../src/pipeline/check-file.ts";
 import { startGateway } from "../../src/server/gateway.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
 import { temporaryFolder } from "../store/folder.ts";

@@ -85,7 +85,7 @@ export async function serve(
   const serverConfig = { ...server, ...options.server };
   const load = async (wanted: readonly TestRoute[], previous?: Generation): Promise<Generation> => {
     const { config, plugins } = describe(wanted, options.unmatched ?? [], serverConfig);
-    const { generation, faults } = await provision(config, plugins, services, core, previous);
+    const { generation, faults } = await provision({ config, plugins }, services, core, previous);
     if (generation === undefined) throw new Error(JSON.stringify(faults));
     return generation;
   };

@@ -1,14 +1,10 @@
-/** From a file to a running generation, or to the list of everything that is wrong with it. */
+/** From a file to a configuration that can be brought to life, or to the list of everything that is wrong with it. */
 import { checkPlugins } from "../config/check.ts";
-import type { Config, Fault } from "../config/config.ts";
-import { orderFaults } from "../config/fault.ts";
+import type { Config } from "../config/config.ts";
+import { orderFaults, type Fault } from "../config/fault.ts";
 import { readConfig, type Reading } from "../config/read.ts";
-import type { Generation } from "./generation.ts";
-import { provision } from "./generation.ts";
-import { loadPlugins } from "./load.ts";
-import type { Services } from "./services.ts";
-import type { CoreMetrics } from "./stats.ts";
 import type { Plugin } from "../plugin.ts";
+import { loadPlugins } from "./load.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -44,14 +40,4 @@ export async function checkReading({ config, faults }: Reading): Promise<Judged>
     sound: { config: proved.sound, plugins },
     faults: orderFaults(all),
   };
-}
-
-/** Provisions a checked configuration beside the generation that runs now. */
-export async function nextGeneration(
-  { config, plugins }: Checked,
-  services: Services,
-  core: CoreMetrics,
-  previous?: Generation,
-): Promise<{ generation: Generation | undefined; faults: readonly Fault[] }> {
-  return provision(config, plugins, services, core, previous);
 }
