@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
 import { request } from "node:http";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -6,11 +7,28 @@ import { test } from "node:test";
 import { openAccountsDatabase } from "../../src/accounts/schema.ts";
 import { revokeKey } from "../../src/accounts/keys.ts";
 import type { Log } from "../../src/plugin.ts";
-import { startGateway } from "../../src/server/gateway.ts";
+import { startGateway, type Gateway } from "../../src/server/gateway.ts";
+import { createSeal, keptSecret } from "../../src/store/seal.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { ask, signIn, startWatched, type Watched } from "./dashboard-gateway.ts";
 
 const noLog: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => noLog };
+
+/** The same folder again, after the gateway was stopped. */
+function restart({ folder }: Watched): Promise<Gateway> {
+  return startGateway({
+    configFile: join(folder, "pipeline.yaml"),
+    env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") },
+    log: noLog,
+    watch: false,
+    drainDelaySeconds: 0,
+  });
+}
+
+/** A cookie has its port in its name. */
+function renamedFor({ adminUrl }: Pick<Gateway, "adminUrl">, cookie: string): string {
+  return cookie.replace(/^[^=]+/, `sluice_dashboard_${new URL(adminUrl).port}`);
+}
 
 /** A request with headers that fetch does not let go (Host, Sec-Fetch-Site). */
 function raw(
@@ -106,18 +124,10 @@ test("a session that was ended stays so after a restart, and one that was not go
   const [left, kept] = [await signIn(gateway, gateway.key), await signIn(gateway, gateway.key)];
   await ask(gateway, "session", { method: "DELETE", cookie: left });
   await gateway.gateway.stop();
-  const restarted = await startGateway({
-    configFile: join(gateway.folder, "pipeline.yaml"),
-    env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(gateway.folder, "data") },
-    log: noLog,
-    watch: false,
-    drainDelaySeconds: 0,
-  });
+  const restarted = await restart(gateway);
   try {
-    // A cookie has its port in its name.
-    const name = `sluice_dashboard_${new URL(restarted.adminUrl).port}`;
     const statuses = [left, kept].map(async (cookie) => {
-      const renamed = cookie.replace(/^[^=]+/, name);
+      const renamed = renamedFor(restarted, cookie);
       return (await ask(restarted, "live", { cookie: renamed })).status;
     });
     assert.deepEqual(await Promise.all(statuses), [401, 200]);
@@ -171,7 +181,7 @@ test("a key that is revoked is out at once", async () => {
   assert.deepEqual(body, { error: "not signed in", error_code: "GATEWAY_UNAUTHORIZED" });
 });
 
-test("a cookie that was tampered with, or sealed for something else, is nobody's", async () => {
+test("a cookie that was tampered with is nobody's", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   const [name = "", token = ""] = cookie.split("=", 2);
@@ -188,6 +198,45 @@ test("a cookie that was tampered with, or sealed for something else, is nobody's
     `${payload}.${mac}.${mac}`,
   ]) {
     assert.equal((await ask(gateway, "live", { cookie: `${name}=${value}` })).status, 401, value);
+  }
+});
+
+test("a note sealed for another purpose is nobody's, though it names an administrator's key", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const [name = "", token = ""] = cookie.split("=", 2);
+  const seal = createSeal(keptSecret(join(gateway.folder, "data")));
+  const opened = seal.open("dashboard session", token);
+  assert.ok(opened !== undefined);
+  const resealed = (purpose: string): string =>
+    `${name}=${seal.seal(purpose, opened.value as object, opened.expiresAt)}`;
+  const statusOf = async (purpose: string): Promise<number> =>
+    (await ask(gateway, "live", { cookie: resealed(purpose) })).status;
+  assert.equal(await statusOf("dashboard session"), 200);
+  assert.equal(await statusOf("ticket"), 401);
+});
+
+test("a session beside another that was planted is nobody's: one does not work in a stranger's name", async () => {
+  await using gateway = await startWatched();
+  const own = await signIn(gateway, gateway.key);
+  const planted = await signIn(gateway, gateway.tenant.key);
+  for (const cookie of [`${planted}; ${own}`, `${own}; ${planted}`]) {
+    assert.equal((await ask(gateway, "live", { cookie })).status, 401);
+  }
+  assert.equal((await ask(gateway, "live", { cookie: `a=b; ${own}; c=d` })).status, 200);
+});
+
+test("a session does not open a deployment of another environment on the same store", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const file = join(gateway.folder, "pipeline.yaml");
+  await writeFile(file, `environment: stage\n${await readFile(file, "utf8")}`);
+  await gateway.gateway.stop();
+  const stage = await restart(gateway);
+  try {
+    assert.equal((await ask(stage, "live", { cookie: renamedFor(stage, cookie) })).status, 401);
+  } finally {
+    await stage.stop();
   }
 });
 

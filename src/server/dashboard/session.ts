@@ -11,6 +11,7 @@ import type { AccountsService } from "../../accounts/accounts.ts";
 import { findKey, keyState, type KeyRecord } from "../../accounts/keys.ts";
 import { inForce } from "../../accounts/terms.ts";
 import { findWorkspace } from "../../accounts/workspaces.ts";
+import type { Config } from "../../config/config.ts";
 import { addressReader } from "../address.ts";
 import type { Capability, Claims, Clock, Seal, Workspace } from "../../plugin.ts";
 import { explain } from "../../store/store-error.ts";
@@ -49,9 +50,10 @@ export function createSessions(parts: {
   readonly seal: Seal;
   readonly accounts: Pick<AccountsService, "read">;
   readonly claims: Claims;
+  readonly generation: () => { readonly config: Pick<Config, "environment"> };
   readonly clock: Clock;
 }): Sessions {
-  const { seal, accounts, claims, clock } = parts;
+  const { seal, accounts, claims, generation, clock } = parts;
 
   const open = (request: FastifyRequest): (Note & { expiresAt: number }) | undefined => {
     const token = cookieOf(request);
@@ -74,7 +76,9 @@ export function createSessions(parts: {
       if (session === undefined) return undefined;
       return accounts.read((db): Viewer | undefined => {
         const key = findKey(db, session.key);
-        if (key === undefined || !mayEnter(key, addressOf(request), clock.now())) return undefined;
+        // The store may be another deployment's, too.
+        if (key?.environment !== generation().config.environment) return undefined;
+        if (!mayEnter(key, addressOf(request), clock.now())) return undefined;
         const workspace = findWorkspace(db, key.workspaceId);
         if (workspace === undefined) return undefined;
         return {
@@ -135,8 +139,13 @@ function cookie(request: FastifyRequest, value: string, seconds: number): string
   return `${name}=${value}; Path=/dashboard; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`;
 }
 
+/**
+ * Undefined where there is none, or more than one: whatever else listens on this host can plant a cookie, and nobody shall
+ * work in a session that is not theirs.
+ */
 function cookieOf(request: FastifyRequest): string | undefined {
   const head = `${cookieName(request)}=`;
   const pairs = (request.headers.cookie ?? "").split(";").map((pair) => pair.trim());
-  return pairs.find((pair) => pair.startsWith(head))?.slice(head.length);
+  const [own, ...planted] = pairs.filter((pair) => pair.startsWith(head));
+  return planted.length === 0 ? own?.slice(head.length) : undefined;
 }
