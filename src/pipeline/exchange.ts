@@ -1,5 +1,4 @@
 /** One request and its answer, as plugins see it (`Exchange`) and as the core drives it. */
-import type { IncomingMessage } from "node:http";
 import type { Readable } from "node:stream";
 import type {
   AcceptOptions,
@@ -15,18 +14,16 @@ import type {
 } from "../plugin.ts";
 import type { Linked } from "../stream/linked-list.ts";
 import type { Activity } from "./activity.ts";
+import { LiveRequestHead, type Addresses, type Arrival } from "./arrival.ts";
+import type { CompiledRoute, PlacedStep } from "./compile.ts";
+import { earlyHints } from "./early-hints.ts";
 import type { Stories } from "./stories.ts";
 import { asksForTrace } from "./trace-header.ts";
-import type { CompiledRoute, PlacedStep } from "./compile.ts";
-import type { ExchangeResponse } from "./response.ts";
 
 /** What all exchanges of a gateway share. */
-export interface Runtime {
+export interface Runtime extends Addresses {
   readonly clock: Clock;
   readonly log: Log;
-  /** The client's address behind the trusted proxies. */
-  addressOf(request: IncomingMessage): string;
-  peerOf(request: IncomingMessage): RequestHead["peer"];
   /** Opens the streamed answer of an exchange (src/pipeline/sink.ts). */
   openSink(x: LiveExchange, status: number, headers: readonly string[]): Promise<Sink>;
   /** Cuts uploads that pause for too long while their body is read. */
@@ -45,74 +42,9 @@ export interface BodyWatch {
   remove(x: LiveExchange): void;
 }
 
-/** A request as the router found it. */
-export interface Arrival {
-  readonly req: IncomingMessage;
-  readonly res: ExchangeResponse;
-  readonly path: string;
-  readonly query: string;
-  /** Path and query as received. */
-  readonly target: string;
-  readonly params: Readonly<Record<string, string>>;
-  /** The client waits for `100 Continue` before it sends its body. */
-  readonly expectsContinue: boolean;
-  /** Value of `Allow` when the path exists and the method does not. */
-  readonly allow: string | undefined;
-  /** The client asks for a WebSocket, on a route that has one. */
-  readonly upgrade?: Upgrade | undefined;
-}
-
-/** A WebSocket that a client asks for (src/server/upgrade.ts). */
-export interface Upgrade {
-  accept(x: LiveExchange, options: AcceptOptions): Promise<Connection>;
-}
-
 type Json = { readonly ok: true; readonly value: unknown } | { readonly ok: false };
 
-class LiveRequestHead implements RequestHead {
-  readonly method: string;
-  readonly path: string;
-  readonly query: string;
-  readonly target: string;
-  readonly params: Readonly<Record<string, string>>;
-  readonly #req: IncomingMessage;
-  readonly #runtime: Runtime;
-  #address: string | undefined;
-
-  constructor(arrival: Arrival, runtime: Runtime) {
-    this.method = arrival.req.method ?? "";
-    this.path = arrival.path;
-    this.query = arrival.query;
-    this.target = arrival.target;
-    this.params = arrival.params;
-    this.#req = arrival.req;
-    this.#runtime = runtime;
-  }
-
-  get headers(): IncomingMessage["headers"] {
-    return this.#req.headers;
-  }
-
-  get rawHeaders(): readonly string[] {
-    return this.#req.rawHeaders;
-  }
-
-  get address(): string {
-    this.#address ??= this.#runtime.addressOf(this.#req);
-    return this.#address;
-  }
-
-  get peer(): RequestHead["peer"] {
-    return this.#runtime.peerOf(this.#req);
-  }
-
-  get hasBody(): boolean {
-    const { "content-length": length, "transfer-encoding": coding } = this.#req.headers;
-    return coding !== undefined || (length !== undefined && length !== "0");
-  }
-}
-
-/** Members without a doc comment are those of `Exchange`; the rest belong to the core and no plugin sees them. */
+/** What `Exchange` declares is documented there; all else belongs to the core, and no plugin sees it. */
 export class LiveExchange implements Exchange, Linked<LiveExchange> {
   readonly request: RequestHead;
   readonly arrivedAt: number;
@@ -129,50 +61,57 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   readonly runtime: Runtime;
   readonly compiled: CompiledRoute;
   readonly arrival: Arrival;
+
+  // The way down and up. A depth is a step's place in the list, 0 at the top.
   /** How many steps, from the top, have been entered: those take part in the way up. */
   entered = 0;
-  /** Steps whose `when` does not hold; undefined on routes without conditions. */
+  /** The step whose hook runs or ran last; undefined in the surface. */
+  at: PlacedStep | undefined = undefined;
+  /** Depths of steps whose `when` does not hold; undefined on routes without conditions. */
   skipped: ReadonlySet<number> | undefined = undefined;
-  /** Set where the response's end alone does not tell. */
-  forcedOutcome: "upstreamFailed" | "timedOut" | undefined = undefined;
+  /** Depths of steps in shadow mode that would have refused. */
+  shadowed: Set<number> | undefined = undefined;
+  /** A plugin has thrown: a second throw is answered without hooks. */
+  crashed = false;
+  /** Of the step that threw: its hooks are passed over on the way up, but for `settled`. */
+  brokenDepth: number | undefined = undefined;
+  surfaceAsked = false;
+  /** The surface may still be at work after the client has left: `settled` waits for it. */
+  surfaceBusy = false;
+
+  // The answer and its end.
   repliedByStep = false;
   /** Of the step whose reply is sent; the surface's own is below all of them. */
   repliedDepth = Infinity;
   /** The limit that the reply being sent is about. */
   reached: LimitReached | undefined = undefined;
-  /** Depths of steps in shadow mode that would have refused. */
-  shadowed: Set<number> | undefined = undefined;
-  /** The surface has been asked for its answer. */
-  surfaceAsked = false;
-  /** Its client wants the story of it in the answer. */
-  readonly wantsTrace: boolean;
-  /** Milliseconds spent at each depth; undefined: this exchange is not timed. */
-  readonly times: Float64Array | undefined;
-  /** The surface may still be at work after the client has left: `settled` waits for it. */
-  surfaceBusy = false;
-  closed = false;
-  /** The gateway itself cut the connection: its client has not left. */
-  cut = false;
-  settledRan = false;
+  /** `100 Continue` was sent. */
+  continued = false;
   /** True once `stream` was called: the answer can no longer be a Reply. */
   streaming = false;
-  continued = false;
-  /** The step whose hook runs or ran last; undefined in the surface. */
-  at: PlacedStep | undefined = undefined;
-  /** A plugin has thrown: a second throw is answered without hooks. */
-  crashed = false;
-  /** The step that threw: its hooks are passed over on the way up, but for `settled`. */
-  brokenDepth: number | undefined = undefined;
-  /** Undefined until the first time. */
+  /** The WebSocket, once it is accepted. */
+  connection: { terminate(): void } | undefined = undefined;
+  /** Set where the response's end alone does not tell. */
+  forcedOutcome: "upstreamFailed" | "timedOut" | undefined = undefined;
+  /** The gateway itself cut the connection: its client has not left. */
+  cut = false;
+  /** The response is over, whole or not. */
+  closed = false;
+  settledRan = false;
+
+  // Who is watched meanwhile, and what is told of it.
+  /** Whether a slow reader is on the clock; undefined until the first time. */
   readerWatched: boolean | undefined = undefined;
   /** What the connection had received when the body watch last looked, bytes, and when that last grew, monotonic. */
   bodySeenBytes = 0;
   bodyActiveAt = 0;
-  /** The WebSocket, once it is accepted. */
-  connection: { terminate(): void } | undefined = undefined;
   /** Neighbours on the body watch's list. */
   before: LiveExchange | undefined = undefined;
   behind: LiveExchange | undefined = undefined;
+  /** Its client wants the story of it in the answer. */
+  readonly wantsTrace: boolean;
+  /** Milliseconds spent at each depth; undefined: this exchange is not timed. */
+  readonly times: Float64Array | undefined;
 
   readonly #slots: Partial<Slots> = {};
   readonly #onSettled: (x: LiveExchange) => void;
@@ -326,20 +265,6 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   finished(): void {
     this.#onSettled(this);
   }
-}
-
-/** As Node wants them; undefined without a link, which it refuses. */
-function earlyHints(headers: readonly string[]): Record<string, string | string[]> | undefined {
-  const hints: Record<string, string | string[]> = {};
-  const links: string[] = [];
-  for (let at = 0; at + 1 < headers.length; at += 2) {
-    const name = (headers[at] ?? "").toLowerCase();
-    const value = headers[at + 1] ?? "";
-    // Several links in one field, apart at the commas before each `<` (RFC 8288 section 3).
-    if (name === "link") links.push(...value.split(/,\s*(?=<)/));
-    else hints[name] = value;
-  }
-  return links.length === 0 ? undefined : { ...hints, link: links };
 }
 
 function parseJson(body: Buffer | undefined): Json {

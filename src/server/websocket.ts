@@ -6,8 +6,9 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { WebSocketServer, type WebSocket } from "ws";
-import type { LiveExchange, Upgrade } from "../pipeline/exchange.ts";
 import { responseHeaders } from "../pipeline/answer.ts";
+import type { Upgrade } from "../pipeline/arrival.ts";
+import type { LiveExchange } from "../pipeline/exchange.ts";
 import { LiveResponseHead } from "../pipeline/response-head.ts";
 import type { AcceptOptions, Clock } from "../plugin.ts";
 import { LiveConnection } from "./connection.ts";

@@ -1,0 +1,17 @@
+/** 103 Early Hints (RFC 8297). */
+
+/** Flat fields as `writeEarlyHints` wants them; undefined without a link, which it refuses. */
+export function earlyHints(
+  headers: readonly string[],
+): Record<string, string | string[]> | undefined {
+  const hints: Record<string, string | string[]> = {};
+  const links: string[] = [];
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const name = (headers[at] ?? "").toLowerCase();
+    const value = headers[at + 1] ?? "";
+    // Several links in one field, apart at the commas before each `<` (RFC 8288 section 3).
+    if (name === "link") links.push(...value.split(/,\s*(?=<)/));
+    else hints[name] = value;
+  }
+  return links.length === 0 ? undefined : { ...hints, link: links };
+}
