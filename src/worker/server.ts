@@ -33,7 +33,6 @@ export interface WorkerServer {
 }
 
 export const streamPath = "/cstream/1";
-/** A peer that has not answered a ping until the next one is gone. */
 const pingMs = 20_000;
 const maxSessions = 4_096;
 

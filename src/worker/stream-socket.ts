@@ -7,11 +7,13 @@ import { errorFrame } from "../confidential/fault.ts";
 
 /** How long the other end may take to answer the closing handshake. */
 const closeMs = 5_000;
+/** A gateway that waits for a slow client reads no pings; unasked it says as often that it is there. */
+const mostUnanswered = 2;
 
 export interface StreamSocket {
   /** The model that is answering; undefined: none is. */
   readonly answering: string | undefined;
-  /** Asks for a sign of life; cuts it when it has not answered the last time. */
+  /** Asks for a sign of life; cuts it when two have not been answered. */
   ping(): void;
   /** Ends once nothing runs. */
   stop(): void;
@@ -25,7 +27,7 @@ export function carrySession(
   parts: EnclaveSessionParts,
   gone: () => void,
 ): StreamSocket {
-  let isAlive = true;
+  let unanswered = 0;
   let closing: Disposable | undefined;
   const session: EnclaveSession = openEnclaveSession(parts, {
     text: (frame) => webSocket.send(frame),
@@ -46,7 +48,7 @@ export function carrySession(
     else session.text(bytes);
   });
   webSocket.on("pong", () => {
-    isAlive = true;
+    unanswered = 0;
   });
   // What is wrong with a frame, or with the socket: `ws` closes by itself, with the code that RFC 6455 has for it.
   webSocket.on("error", () => {});
@@ -61,8 +63,8 @@ export function carrySession(
       return session.answering;
     },
     ping() {
-      if (!isAlive) return webSocket.terminate();
-      isAlive = false;
+      if (unanswered === mostUnanswered) return webSocket.terminate();
+      unanswered++;
       webSocket.ping();
     },
     stop: () => session.stop(),

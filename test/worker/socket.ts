@@ -13,19 +13,22 @@ export interface SocketOptions {
   readonly token?: string;
   readonly protocols?: readonly string[];
   readonly origin?: string;
+  /** Whether pings are answered. */
+  readonly autoPong?: boolean;
 }
 
 /** Rejects with what the server answered instead of an upgrade. */
 export async function openSocket(
   t: TestContext,
   url: string,
-  { token, protocols = [workerSubprotocol], origin }: SocketOptions = {},
+  { token, protocols = [workerSubprotocol], origin, autoPong = true }: SocketOptions = {},
 ): Promise<WorkerSocket> {
   const headers = {
     ...(token !== undefined && { authorization: `Bearer ${token}` }),
     ...(origin !== undefined && { origin }),
   };
-  const webSocket = new WebSocket(url, [...protocols], { headers, perMessageDeflate: false });
+  const options = { headers, autoPong, perMessageDeflate: false };
+  const webSocket = new WebSocket(url, [...protocols], options);
   t.after(() => webSocket.terminate());
   const queue = eventQueue();
   let error: string | undefined;

@@ -8,7 +8,9 @@ import { nodeSuite } from "../../src/confidential/node-crypto.ts";
 import { sessionReportData } from "../../src/confidential/statement.ts";
 import { readTextFrame } from "../../src/confidential/text-frames.ts";
 import { verifyEvidence } from "../../src/confidential/verify/verify.ts";
+import { connectWorker } from "../../src/inference/enclave/socket.ts";
 import { readStatus } from "../../src/inference/status.ts";
+import { manualClock } from "../../src/testing/clock.ts";
 import { ending, prepare } from "../confidential/enclave/client.ts";
 import { codeOf, sound, touched } from "../confidential/session.ts";
 import {
@@ -279,6 +281,54 @@ describe("a worker's status", () => {
     await client.chunk();
     await worker.stop(1);
     assert.equal((await ending(wire)).code, 1006);
+  });
+});
+
+describe("a gateway whose client does not read", () => {
+  test("is not taken for one that is gone", async (t) => {
+    const clock = manualClock(Date.now());
+    const worker = await startTestWorker(t, { clock });
+    const link = await connectWorker({ url: worker.url, headers: {}, connectMs: 1_000, clock });
+    assert.ok(link !== undefined);
+    let hasEnded = false;
+    const { promise: answered, resolve: answer } = Promise.withResolvers<Buffer>();
+    link.listener = {
+      text: answer,
+      binary: () => {},
+      drained: () => {},
+      ended: () => {
+        hasEnded = true;
+      },
+    };
+    link.text((await prepare()).bytes);
+    await answered;
+    link.pause();
+    for (let waited = 0; waited < 100_000; waited += 5_000) {
+      clock.advance(5_000);
+      // Long enough for what was sent to arrive: status takes the same way.
+      await statusOf(worker);
+    }
+    link.resume();
+    await statusOf(worker);
+    link.close();
+    assert.equal(hasEnded, false);
+  });
+
+  test("is told from one that says nothing any more, which is cut at the third ping", async (t) => {
+    const clock = manualClock(Date.now());
+    const worker = await startTestWorker(t, { clock });
+    const wire = await openSocket(t, worker.url, { autoPong: false });
+    wire.text((await prepare()).bytes);
+    assert.equal((await wire.next()).kind, "text");
+    const { webSocket } = wire;
+    const gone = once(webSocket, "close");
+    for (const _ of [1, 2]) {
+      const asked = once(webSocket, "ping");
+      clock.advance(20_000);
+      await asked;
+    }
+    clock.advance(20_000);
+    assert.equal((await gone)[0], 1006);
   });
 });
 

@@ -125,8 +125,8 @@ class WorkerSocket implements EnclaveLink {
   }
 
   #ping(): void {
-    // Its pong would wait with everything else.
-    if (this.#paused) return;
+    // Its pong would wait with everything else, and so do its pings: it would take us for gone.
+    if (this.#paused) return this.#webSocket.pong();
     if (!this.#alive) return this.#webSocket.terminate();
     this.#alive = false;
     this.#webSocket.ping();
