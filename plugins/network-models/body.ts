@@ -1,54 +1,71 @@
-/** Reads `{ models: [{ id, enabled, owned_by?, price_coefficient? }] }`. */
-import type { ModelOverride } from "sluice-gateway/plugin";
+/** Reads `{ models: [{ id, enabled, owned_by?, price_coefficient? }] }` by the schema that stands in the OpenAPI document. */
+import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
+import { refuse, type ModelOverride, type Reply } from "sluice-gateway/plugin";
 
-export const mostModels = 10_000;
-export const mostChars = 256;
-/** A thousand times the network's price. */
-export const mostCoefficient = 1_000_000;
+interface Body {
+  readonly models: readonly {
+    readonly id: string;
+    readonly enabled: boolean;
+    readonly owned_by?: string;
+    readonly price_coefficient?: number;
+  }[];
+}
 
-/** `wrong` tells the caller what is. */
+const name = { type: "string", minLength: 1, maxLength: 256 };
+
+export const bodySchema = {
+  type: "object",
+  properties: {
+    models: {
+      description: "All overrides: those of an earlier request are gone. No id stands twice.",
+      type: "array",
+      maxItems: 10_000,
+      items: {
+        type: "object",
+        properties: {
+          id: { description: "The model's id.", ...name },
+          enabled: { description: "false: it is not listed and not served.", type: "boolean" },
+          owned_by: name,
+          price_coefficient: {
+            description: "Thousandths of the network's price, in place of each worker's own.",
+            type: "integer",
+            minimum: 0,
+            // A thousand times the network's price.
+            maximum: 1_000_000,
+          },
+        },
+        required: ["id", "enabled"],
+        additionalProperties: false,
+      },
+    },
+  },
+  required: ["models"],
+};
+
+// The first violation is enough: a large body would have as many as it has models.
+const isBody = new Ajv2020().compile<Body>(bodySchema);
+
+/** `refused`: what is wrong with the body. */
 export function readOverrides(
   value: unknown,
-): { readonly models: readonly ModelOverride[] } | { readonly wrong: string } {
-  const list = isObject(value) ? value["models"] : undefined;
-  if (!Array.isArray(list)) return { wrong: "the body must be { models: [...] }" };
-  if (list.length > mostModels) return { wrong: `there may be at most ${mostModels} models` };
+): { readonly models: readonly ModelOverride[] } | { readonly refused: Reply } {
+  if (!isBody(value)) return { refused: violated(isBody.errors?.[0]) };
   const models = new Map<string, ModelOverride>();
-  for (const [index, one] of list.entries()) {
-    const model = readOverride(one);
-    if (typeof model === "string") return { wrong: `models[${index}]${model}` };
-    if (models.has(model.id)) return { wrong: `models[${index}].id stands twice` };
-    models.set(model.id, model);
+  for (const [place, { id, enabled, owned_by, price_coefficient }] of value.models.entries()) {
+    if (models.has(id)) {
+      return {
+        refused: violated({ instancePath: `/models/${place}/id`, message: "stands twice" }),
+      };
+    }
+    models.set(id, { id, enabled, ownedBy: owned_by, priceCoefficient: price_coefficient });
   }
   return { models: [...models.values()] };
 }
 
-function readOverride(value: unknown): ModelOverride | string {
-  if (!isObject(value)) return " must be an object";
-  const { id, enabled, owned_by: ownedBy, price_coefficient: coefficient, ...others } = value;
-  const [unknown] = Object.keys(others);
-  if (unknown !== undefined) return ` has an unknown member: ${unknown.slice(0, 64)}`;
-  if (!isName(id)) return `.id must be a text of 1 to ${mostChars} characters`;
-  if (typeof enabled !== "boolean") return ".enabled must be true or false";
-  if (ownedBy !== undefined && !isName(ownedBy)) {
-    return `.owned_by must be a text of 1 to ${mostChars} characters`;
-  }
-  if (coefficient !== undefined && !isCoefficient(coefficient)) {
-    return `.price_coefficient must be a whole number from 0 to ${mostCoefficient}`;
-  }
-  return { id, enabled, ownedBy, priceCoefficient: coefficient };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function isName(value: unknown): value is string {
-  return typeof value === "string" && value !== "" && value.length <= mostChars;
-}
-
-function isCoefficient(value: unknown): value is number {
-  return (
-    typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= mostCoefficient
-  );
+function violated(error: Pick<ErrorObject, "instancePath" | "message"> | undefined): Reply {
+  const { instancePath = "", message: reason = "is not allowed" } = error ?? {};
+  return refuse("GATEWAY_INVALID_PARAMS", {
+    message: "the body does not match its schema",
+    details: { violations: [{ path: `/body${instancePath}`, reason }] },
+  });
 }

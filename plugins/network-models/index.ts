@@ -45,10 +45,11 @@ function answer(x: Exchange, networks: Networks): Reply {
   const { network = "" } = x.request.params;
   if (!networks.names.includes(network)) return refuse("GATEWAY_NOT_FOUND");
   const json = x.json();
-  const reading = json.ok ? readOverrides(json.value) : { wrong: "the body is not JSON" };
-  if ("wrong" in reading) return refuse("GATEWAY_INVALID_PARAMS", { message: reading.wrong });
+  if (!json.ok) return refuse("GATEWAY_INVALID_PARAMS", { message: "the body is not valid JSON" });
+  const read = readOverrides(json.value);
+  if ("refused" in read) return read.refused;
   const by = { actor: principal.key.id, requestId: x.peek("requestId") ?? "" };
-  const listed = networks.override(network, reading.models, by);
+  const listed = networks.override(network, read.models, by);
   if (listed === undefined) return refuse("GATEWAY_SERVICE_UNAVAILABLE");
   const headers = ["content-type", "application/json"];
   return { status: 200, headers, body: modelList(listed) };

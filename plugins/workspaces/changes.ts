@@ -83,5 +83,8 @@ function violated(errors: readonly ErrorObject[]): Reply {
     path: `/body${instancePath}`,
     reason: message ?? "is not allowed",
   }));
-  return refuse("GATEWAY_SCHEMA_VIOLATION", { details: { violations } });
+  return refuse("GATEWAY_INVALID_PARAMS", {
+    message: "the body does not match its schema",
+    details: { violations },
+  });
 }

@@ -131,9 +131,9 @@ const unavailable: DocumentedRefusal = {
   code: "GATEWAY_SERVICE_UNAVAILABLE",
   description: "The store cannot serve now",
 };
-const violations: DocumentedRefusal = {
-  code: "GATEWAY_SCHEMA_VIOLATION",
-  description: "The body does not match its schema",
+const wrongBody: DocumentedRefusal = {
+  code: "GATEWAY_INVALID_PARAMS",
+  description: "The body is not JSON, or does not match its schema",
   details: {
     type: "object",
     properties: {
@@ -174,8 +174,7 @@ export function operationOf(wanted: ViewName | ChangeName): Operation {
     refusals: [
       notFound,
       unavailable,
-      violations,
-      { code: "GATEWAY_INVALID_PARAMS", description: "The body is not JSON" },
+      wrongBody,
       { code: "GATEWAY_CONFLICT", description: "The workspace is not in a state for it" },
     ],
   };

@@ -217,7 +217,7 @@ test("what the handler refuses is stored, too; what the steps refuse is not", as
 
   const violation = { idempotencyKey: "gateway_two" };
   const bad = await post("cu/purchase", "{}", violation);
-  assert.deepEqual([bad.status, bad.code], [400, "GATEWAY_SCHEMA_VIOLATION"]);
+  assert.deepEqual([bad.status, bad.code], [400, "GATEWAY_INVALID_PARAMS"]);
   isReplayOf(await post("cu/purchase", "{}", violation), bad);
 
   const three = { idempotencyKey: "gateway_three" };

@@ -136,6 +136,12 @@ describe("network-models", () => {
       const { error_code: code } = (await response.json()) as { error_code: string };
       assert.equal(code, "GATEWAY_INVALID_PARAMS", body);
     }
+    const twice = await put(gateway, admin, "classic", bad.at(-1) ?? "");
+    assert.deepEqual(await twice.json(), {
+      error: "the body does not match its schema",
+      error_code: "GATEWAY_INVALID_PARAMS",
+      details: { violations: [{ path: "/body/models/1/id", reason: "stands twice" }] },
+    });
     assert.deepEqual(
       (await models(gateway)).map(({ id }) => id),
       ["Acme/One-1"],

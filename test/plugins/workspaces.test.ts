@@ -154,7 +154,7 @@ for (const wanted of ["upgrade", "downgrade", "cancel-downgrade", "purchase"] as
       const { reply, calls } = await ask(wanted, { body });
       assert.equal(reply.status, 400, body);
       const { error_code: code, details } = bodyOf(reply);
-      assert.equal(code, "GATEWAY_SCHEMA_VIOLATION", body);
+      assert.equal(code, "GATEWAY_INVALID_PARAMS", body);
       const { violations } = details as { violations: { path: string; reason: string }[] };
       assert.ok(violations.length > 0 && violations.every(({ path }) => path.startsWith("/body")));
       assert.deepEqual(calls, [], body);
