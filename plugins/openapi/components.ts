@@ -1,7 +1,6 @@
 /** What many operations share, each written once under `components`. */
 import type { DocumentedBodies, JsonSchema } from "sluice-gateway/plugin";
-import type { Ref } from "./document.ts";
-import type { HeaderObject, ResponseObject } from "./responses.ts";
+import type { HeaderObject, Ref, ResponseObject } from "./objects.ts";
 
 /** gateway.md, "Canonical envelope". */
 const errorSchema = {

@@ -1,11 +1,9 @@
 /** Puts together the OpenAPI 3.1 document of all routes from what their plugins say of them. */
 import type { Capability, DocumentedRoute, JsonSchema, Operation } from "sluice-gateway/plugin";
 import { Components } from "./components.ts";
+import type { Ref, ResponseObject } from "./objects.ts";
 import { parametersOf, type Parameter } from "./parameters.ts";
-import { answersOf, type ResponseObject } from "./responses.ts";
-
-/** Where a `$ref` may stand in a place of T. */
-export type Ref<T> = T | { readonly $ref: string };
+import { answersOf } from "./responses.ts";
 
 export interface OperationObject {
   readonly operationId: string;

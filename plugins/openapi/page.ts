@@ -1,8 +1,8 @@
 /** The document as a page for people: one HTML file without scripts, with its style inside. */
-import type { OpenApiDocument, OperationObject, Ref } from "./document.ts";
+import type { OpenApiDocument, OperationObject } from "./document.ts";
 import { html, prose, type Markup } from "./markup.ts";
+import type { Ref, ResponseObject } from "./objects.ts";
 import type { Parameter } from "./parameters.ts";
-import type { ResponseObject } from "./responses.ts";
 import { schemaView, typeOf } from "./schema-view.ts";
 import { styleElement } from "./style.ts";
 

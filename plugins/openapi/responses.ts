@@ -8,18 +8,7 @@ import {
   type Operation,
 } from "sluice-gateway/plugin";
 import { errorRef, type Components } from "./components.ts";
-import type { Ref } from "./document.ts";
-
-export interface HeaderObject {
-  readonly description: string;
-  readonly schema: JsonSchema;
-}
-
-export interface ResponseObject {
-  readonly description: string;
-  readonly headers?: Readonly<Record<string, Ref<HeaderObject>>>;
-  readonly content?: Readonly<Record<string, { readonly schema: JsonSchema }>>;
-}
+import type { Ref, ResponseObject } from "./objects.ts";
 
 const retryAfter: DocumentedHeaders = {
   "Retry-After": {
