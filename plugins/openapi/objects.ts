@@ -1,0 +1,16 @@
+/** Objects of an OpenAPI document that several of its parts hold (OpenAPI 3.1). */
+import type { JsonSchema } from "sluice-gateway/plugin";
+
+/** A T, or a reference to one below `components`. */
+export type Ref<T> = T | { readonly $ref: string };
+
+export interface HeaderObject {
+  readonly description: string;
+  readonly schema: JsonSchema;
+}
+
+export interface ResponseObject {
+  readonly description: string;
+  readonly headers?: Readonly<Record<string, Ref<HeaderObject>>>;
+  readonly content?: Readonly<Record<string, { readonly schema: JsonSchema }>>;
+}
