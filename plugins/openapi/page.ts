@@ -1,17 +1,10 @@
 /** The document as a page for people: one HTML file without scripts, with its style inside. */
-import type { OpenApiDocument, OperationObject } from "./document.ts";
+import type { OpenApiDocument } from "./document.ts";
 import { html, prose, type Markup } from "./markup.ts";
 import type { Ref, ResponseObject } from "./objects.ts";
-import type { Parameter } from "./parameters.ts";
-import { schemaView, typeOf } from "./schema-view.ts";
+import { operationView, type Entry } from "./operation-view.ts";
+import { schemaView } from "./schema-view.ts";
 import { styleElement } from "./style.ts";
-
-/** An operation at its place. */
-interface Entry {
-  readonly path: string;
-  readonly method: string;
-  readonly operation: OperationObject;
-}
 
 /** What belongs to one tag. */
 interface Group {
@@ -106,104 +99,4 @@ function linkView({ path, method, operation }: Entry): Markup {
       ><span class="method ${method}">${method.toUpperCase()}</span> ${path}</a
     >
   </li>`;
-}
-
-function operationView(
-  { path, method, operation }: Entry,
-  resolve: (response: Ref<ResponseObject>) => ResponseObject,
-): Markup {
-  const { operationId, summary, description, security, parameters, requestBody } = operation;
-  const responses = Object.entries(operation.responses);
-  return html`<article id="${operationId}">
-    <h3>
-      <a href="#${operationId}"
-        ><span class="method ${method}">${method.toUpperCase()}</span> <code>${path}</code></a
-      >
-    </h3>
-    <p>
-      <strong>${summary}.</strong> ${description === undefined ? undefined : prose(description)}
-    </p>
-    <p>${accessView(security)}</p>
-    ${parameters === undefined ? undefined : parametersView(parameters)}
-    ${requestBody === undefined ? undefined : bodyView(requestBody)}
-    <h4>Answers</h4>
-    ${responses.map(([status, response]) => responseView(status, resolve(response)))}
-  </article>`;
-}
-
-function accessView(security: OperationObject["security"]): Markup {
-  const keys = security.flatMap(({ key }) => (key === undefined ? [] : [key]));
-  if (keys.length === 0) return html`No key is asked for.`;
-  const capabilities = keys.filter((key) => key.length > 0).map((key) => key.join(" and "));
-  if (capabilities.length === 0) return html`Any API key.`;
-  return html`An API key with <code>${capabilities.join(" or ")}</code>.`;
-}
-
-/** Header fields are many and mostly the same: they wait until somebody looks. */
-function parametersView(parameters: readonly Parameter[]): Markup {
-  const [fields, others] = [true, false].map((isField) =>
-    parameters.filter(({ in: place }) => (place === "header") === isField),
-  );
-  return html`${othersView(others)}${fieldsView(fields)}`;
-}
-
-function othersView(parameters: readonly Parameter[] = []): Markup | undefined {
-  if (parameters.length === 0) return undefined;
-  return html`<h4>Parameters</h4>
-    ${listView(parameters)}`;
-}
-
-function fieldsView(parameters: readonly Parameter[] = []): Markup | undefined {
-  if (parameters.length === 0) return undefined;
-  return html`<details>
-    <summary>Header fields</summary>
-    ${listView(parameters)}
-  </details>`;
-}
-
-function listView(parameters: readonly Parameter[]): Markup {
-  const rows = parameters.map(
-    ({ name, in: place, required, schema, description = "" }) =>
-      html`<li>
-        <code class="name">${name}</code>
-        <span class="type">${place}, ${typeOf(schema)}</span>
-        ${required ? html`<span class="required">required</span>` : undefined}
-        <p>${prose(description)}</p>
-      </li>`,
-  );
-  return html`<ul class="members">
-    ${rows}
-  </ul>`;
-}
-
-function bodyView({ required, content }: NonNullable<OperationObject["requestBody"]>): Markup {
-  const bodies = Object.entries(content).map(
-    ([type, { schema }]) =>
-      html`<p class="type">${type}</p>
-        ${schemaView(schema)}`,
-  );
-  return html`<h4>Body${required ? undefined : " (may be left out)"}</h4>
-    ${bodies}`;
-}
-
-function responseView(status: string, { description, headers, content }: ResponseObject): Markup {
-  const names = Object.keys(headers ?? {});
-  const bodies = Object.entries(content ?? {}).map(
-    ([type, { schema }]) =>
-      html`<p class="type">${type}</p>
-        ${schemaView(schema)}`,
-  );
-  const fields =
-    names.length === 0
-      ? undefined
-      : html`<p>
-          Header fields:
-          ${names.map((name, at) => html`${at === 0 ? "" : ", "}<code>${name}</code>`)}
-        </p>`;
-  return html`<details>
-    <summary>
-      <code class="status s${status.slice(0, 1)}">${status}</code> ${prose(description)}
-    </summary>
-    ${fields}${bodies}
-  </details>`;
 }
