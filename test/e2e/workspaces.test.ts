@@ -4,8 +4,14 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { readUsage } from "../../src/metering/read-usage.ts";
+import type { Capability } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";
-import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+  type TestKey,
+} from "../../src/testing/gateway.ts";
 
 /** A call costs 500 milli-CU. */
 const pipeline = `
@@ -173,12 +179,24 @@ test("a key that is bound to addresses is 403 elsewhere and takes from that addr
 
 const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8");
 
-async function startShipped(): Promise<{
+const everythingElse: readonly Capability[] = [
+  "ledger:read",
+  "ledger:write",
+  "platform:read",
+  "docs:read",
+  "inference",
+];
+
+async function startShipped(more: Pick<TestGatewayOptions, "clock"> = {}): Promise<{
   gateway: TestGateway;
   admin: TestKey;
   platform: TestKey;
 }> {
-  const gateway = await startTestGateway({ pipeline: shipped, env: { LOG_LEVEL: "silent" } });
+  const gateway = await startTestGateway({
+    pipeline: shipped,
+    env: { LOG_LEVEL: "silent" },
+    ...more,
+  });
   const admin = gateway.issue({ plan: "developer", capabilities: ["workspace:admin"] });
   const platform = gateway.issue({ capabilities: ["platform:admin"] });
   return { gateway, admin, platform };
@@ -272,4 +290,40 @@ test("the shipped routes: who may not is told so in the right order, and nothing
     },
   );
   assert.deepEqual([status, shown["plan"]], [200, "enterprise"]);
+});
+
+test("the shipped routes: none of them opens another's workspace, or any to a key without the right", async () => {
+  const clock = manualClock();
+  const { gateway, admin, platform } = await startShipped({ clock });
+  await using _ = gateway;
+  const routes: readonly (readonly [string, string?])[] = [
+    [""],
+    ["/usage"],
+    ["/audit"],
+    ["/upgrade", '{"plan":"enterprise"}'],
+    ["/downgrade", '{"plan":"free"}'],
+    ["/cancel-downgrade", "{}"],
+    ["/cu/purchase", '{"amount_cu_milli":1}'],
+  ];
+  const inPipeline = [...shipped.matchAll(/path: "?\/tma\/workspaces\/\{id\}([^"\s]*)/g)];
+  const paths = new Set(inPipeline.map(([, path]) => path));
+  assert.deepEqual(paths, new Set(routes.map(([path]) => path)));
+
+  const rival = gateway.issue({ plan: "developer", capabilities: ["workspace:admin"] });
+  const plain = gateway.issue({ capabilities: [...everythingElse] });
+  const before = await ask(gateway, platform.key, `/tma/workspaces/${admin.workspaceId}/audit`);
+  for (const [path, body] of routes) {
+    // The address's bucket is full again.
+    clock.advance(1_000);
+    const wanted = body === undefined ? {} : { body };
+    const as = async (key: string): Promise<unknown[]> => {
+      const answer = await ask(gateway, key, `/tma/workspaces/${admin.workspaceId}${path}`, wanted);
+      return [answer.status, answer.body["error_code"]];
+    };
+    assert.deepEqual(await as(""), [401, "GATEWAY_UNAUTHORIZED"], path);
+    assert.deepEqual(await as(plain.key), [403, "GATEWAY_PERMISSION_DENIED"], path);
+    assert.deepEqual(await as(rival.key), [404, "GATEWAY_NOT_FOUND"], path);
+  }
+  const after = await ask(gateway, platform.key, `/tma/workspaces/${admin.workspaceId}/audit`);
+  assert.deepEqual(after.body, before.body);
 });
