@@ -1,13 +1,14 @@
 /** The examples of docs/encrypted-stream.md: they type-check, and the first one runs. */
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { parse } from "yaml";
 import { readPolicy } from "../../src/confidential/policy-document.ts";
-import { platform, startFakeGateway } from "../client/fake-gateway.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { root } from "./tables.ts";
 
@@ -49,17 +50,37 @@ test("the examples type-check", async (t) => {
   });
 });
 
-test("the first example says what it says in the page", async (t) => {
-  const gateway = await startFakeGateway(t, {}, { at: Date.now() });
+test("the first example says what it says in the page, beside `npm start`", async (t) => {
+  const dev = await spawnDev(t);
   const env = {
     ...process.env,
-    GATEWAY_URL: gateway.url,
-    SLUICE_API_KEY: "gateway_dev_key",
-    SIMULATED_ROOT: platform.root,
+    GATEWAY_URL: dev.url,
+    SLUICE_API_KEY: dev.key,
+    SIMULATED_ROOT: dev.simulated_root,
   };
   const { stdout } = await run(process.execPath, [join(project(t), "0.ts")], { env });
-  assert.match(stdout, /^Hello\n14 tokens, 66 of 66 milli-CU\nnot verified: simulated\n$/);
+  assert.match(stdout, /^Hello\n2 tokens, 6 of 6 milli-CU\nnot verified: simulated\n$/);
 });
+
+/** `sluice dev` on free ports, and what it prints. */
+async function spawnDev(
+  t: TestContext,
+): Promise<{ readonly url: string; readonly key: string; readonly simulated_root: string }> {
+  const child = spawn(process.execPath, [join(root, "src/main.ts"), "dev", "--json"], {
+    env: { ...process.env, PORT: "0", ADMIN_PORT: "0", DATA_DIR: temporaryFolder(t) },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const exited = once(child, "close");
+  t.after(async () => {
+    child.kill("SIGTERM");
+    await exited;
+  });
+  const [line] = await Promise.race([
+    once(createInterface(child.stdout), "line"),
+    exited.then(() => assert.fail("sluice dev ended at once")),
+  ]);
+  return JSON.parse(String(line));
+}
 
 test("the policy of the page can be read", () => {
   const yaml = blocks.find(([, language]) => language === "yaml")?.[2] ?? "";
