@@ -5,7 +5,7 @@
 import type { Clock } from "../../services/clock.ts";
 import { createAllowance, type Allowance } from "../enclave/rate.ts";
 
-/** So many at once, then one in so many milliseconds: every page that is opened asks for one. */
+/** Every page that is opened asks for one. Less than one enclave makes (enclave/identity.ts): others need theirs. */
 const burst = 16;
 const everyMs = 250;
 /** Workspaces remembered; one that is forgotten starts anew. */

@@ -80,11 +80,11 @@ describe("the handshake of an enclave", () => {
     };
     assert.equal(await verify(nonce), "simulated");
     assert.equal(await verify(undefined), "none");
-    for (let more = 0; more < 7; more++) await enclave.connect({ hello });
+    for (let more = 0; more < 31; more++) await enclave.connect({ hello });
     const wire = enclave.open();
     wire.text((await prepare(hello)).bytes);
     assert.deepEqual(await ending(wire), { code: 4429, error: "RATE_LIMITED" });
-    enclave.clock.advance(250);
+    enclave.clock.advance(100);
     await enclave.connect({ hello });
   });
 

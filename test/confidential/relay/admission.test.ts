@@ -150,6 +150,22 @@ describe("what a hostile enclave or client would have of it", () => {
     assert.equal(await ask(key), "attestation");
   });
 
+  it("quotes for one workspace leave others theirs, where all are made by one enclave", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock, own: true });
+    const ask = async (key: string): Promise<unknown> => {
+      using wire = await stream.wire(key);
+      const own = { network: "classic", termination: "gateway", freshness: "quote" } as const;
+      const { hello } = await helloOf(own);
+      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      const { type, code = type } = await wire.nextText();
+      return code;
+    };
+    for (let asked = 0; asked < 20; asked++) await ask(stream.gateway.key);
+    const neighbour = stream.gateway.issue({ plan: "enterprise" });
+    assert.equal(await ask(neighbour.key), "attestation");
+  });
+
   it("reports that are kept back can be seen, and tokens that no answer could hold", async () => {
     await using stream = await startStreamGateway();
     const { worker, gateway } = stream;

@@ -5,6 +5,10 @@ import { request } from "node:http";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { createKey } from "../../../src/accounts/keys.ts";
+import { openAccountsDatabase } from "../../../src/accounts/schema.ts";
+import type { Capability } from "../../../src/services/accounts.ts";
+import type { TestGateway } from "../../../src/testing/gateway.ts";
 import { evidenceDigest } from "../../../src/confidential/statement.ts";
 import { fromBase64Url } from "../../../src/confidential/layout.ts";
 import { nodeSuite } from "../../../src/confidential/node-crypto.ts";
@@ -75,7 +79,8 @@ describe("who gets a session", () => {
 
   function withCredential(text: string, origin?: string): Promise<Wire> {
     const shown = `confidential.auth.${Buffer.from(text).toString("base64url")}`;
-    return openWire(stream.url, origin === undefined ? {} : { origin }, ["confidential.v1", shown]);
+    const options = { perMessageDeflate: true, ...(origin !== undefined && { origin }) };
+    return openWire(stream.url, options, ["confidential.v1", shown]);
   }
 
   it("refuses before the upgrade: 401 without a key, 403 without the capability or from a strange page, 400 without the subprotocol", async () => {
@@ -96,6 +101,8 @@ describe("who gets a session", () => {
   it("selects its subprotocol and never echoes the credential, nor logs it", async () => {
     using wire = await withCredential(stream.gateway.key);
     assert.equal(wire.socket.protocol, "confidential.v1");
+    // Compressed ciphertext is no shorter.
+    assert.equal(wire.socket.extensions, "");
     using session = await openStream(wire);
     session.ask();
     await session.answer();
@@ -188,6 +195,8 @@ describe("who gets a session", () => {
     const operator = gateway.issue({ capabilities: ["platform:admin"] });
     assert.equal((await stream.get(path, stranger.key)).status, 404);
     assert.equal((await stream.get(path, neighbour.key)).status, 404);
+    assert.equal((await stream.get(path, colleague(gateway, "inference"))).status, 404);
+    assert.equal((await stream.get(path, colleague(gateway, "workspace:admin"))).status, 200);
     assert.equal((await stream.get(path, operator.key)).status, 200);
     assert.equal((await stream.get(path)).status, 401);
     for (const wrong of [`${id}/2`, `${id}/0`, `${id}/x`, `${id.slice(1)}/1`]) {
@@ -197,6 +206,10 @@ describe("who gets a session", () => {
   });
 
   it("hands out evidence by its digest, and spares a client that knows it", async () => {
+    let kept: object | undefined;
+    stream.worker.script = {
+      evidence: (made, { freshness }) => (freshness === "quote" ? made : (kept ??= made)),
+    };
     using first = await stream.open();
     const digest = await evidenceDigest(nodeSuite, first.attestation.evidence);
     assert.ok(digest !== undefined);
@@ -207,10 +220,11 @@ describe("who gets a session", () => {
       assert.equal(nothing.status, 404, wrong);
     }
     using second = await stream.open({ evidence: "known", known: [digest] });
-    // A quote is made at each handshake here: what is known is another one's.
-    assert.ok(
-      second.attestation.evidence !== undefined || second.attestation.evidenceDigest === digest,
-    );
+    assert.equal(second.attestation.evidence, undefined);
+    assert.equal(second.attestation.evidenceDigest, digest);
+    using third = await stream.open({ evidence: "known", known: [`sha256:${"0".repeat(64)}`] });
+    assert.deepEqual(third.attestation.evidence, first.attestation.evidence);
+    assert.ok(JSON.stringify(second.told).length < 1_500);
   });
 
   it("signs its policy with a key that stays", async () => {
@@ -223,6 +237,22 @@ describe("who gets a session", () => {
     assert.equal(policy.networks["alpha"]?.termination, "worker");
   });
 });
+
+/** Another key of the gateway's own workspace. */
+function colleague({ folder, workspaceId }: TestGateway, capability: Capability): string {
+  const db = openAccountsDatabase(join(folder, "data"));
+  try {
+    const issued = createKey(
+      db,
+      { name: "colleague", workspaceId, environment: "dev", capabilities: [capability] },
+      { actor: "test", at: Date.now() },
+    );
+    assert.ok("text" in issued);
+    return issued.text;
+  } finally {
+    db.close();
+  }
+}
 
 describe("time", () => {
   it("ends tickets after a minute, sessions that are idle after two", async () => {
@@ -252,6 +282,19 @@ describe("time", () => {
     const { code } = await session.nextText();
     assert.equal(code, "TIMEOUT");
     assert.equal(await session.closed, 4408);
+  });
+
+  it("ends a connection that has not shaken hands after ten seconds", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock });
+    using silent = await stream.wire();
+    clock.advance(9_999);
+    silent.socket.ping();
+    await once(silent.socket, "pong");
+    assert.equal(silent.socket.readyState, silent.socket.OPEN);
+    clock.advance(1);
+    const { type, code } = await silent.nextText();
+    assert.deepEqual([type, code, await silent.closed], ["error", "TIMEOUT", 4408]);
   });
 
   it("ends what a key may ask when the key ends, in a session that is open", async () => {

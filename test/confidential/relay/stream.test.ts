@@ -1,11 +1,16 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { chunkOf, eventOf } from "../../inference/sse.ts";
+import { isFault } from "../../../src/confidential/fault.ts";
+import { readAnswer } from "../../../src/confidential/handshake.ts";
+import { writeHello } from "../../../src/confidential/hello.ts";
+import { nodeSuite } from "../../../src/confidential/node-crypto.ts";
+import { readTextFrame } from "../../../src/confidential/text-frames.ts";
 import { readReport } from "../../../src/confidential/report.ts";
 import { fromBase64Url } from "../../../src/confidential/layout.ts";
 import { touched } from "../session.ts";
 import { model } from "./enclave-worker.ts";
-import { sound } from "./stream-client.ts";
+import { helloOf, sound } from "./stream-client.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { until } from "./wait.ts";
 
@@ -40,6 +45,24 @@ describe("a session through the gateway", () => {
     assert.equal(charge?.surface, "confidential-stream");
     assert.equal(charge?.model, model);
     assert.equal(readReport(fromBase64Url(done.report) ?? new Uint8Array())?.rid, 1);
+  });
+
+  it("passes hello on byte for byte, with whatever a client of another make puts in", async () => {
+    using wire = await stream.wire();
+    const { hello } = await helloOf();
+    const text = Buffer.from(writeHello(hello)).toString();
+    const odd = Buffer.from(` ${text.replace("{", '{ "later" : [1.0, "\\u0041"],\n')}\n`);
+    wire.socket.send(odd, { binary: false });
+    const frame = readTextFrame(Buffer.from(JSON.stringify(await wire.nextText())));
+    assert.ok(!isFault(frame) && frame.kind === "attestation");
+    const expected = { net: "alpha", role: "worker", now: Date.now() / 1000 } as const;
+    const read = (bytes: Buffer): ReturnType<typeof readAnswer> =>
+      readAnswer(nodeSuite, bytes, frame.core, frame.sig, expected);
+    assert.ok(!isFault(await read(odd)));
+    assert.ok(isFault(await read(Buffer.from(JSON.stringify(JSON.parse(odd.toString()))))));
+    assert.partialDeepStrictEqual(frame.offer, { coefficient: 1000, pricePerTokenNano: "12" });
+    const { validUntil } = frame.offer as { validUntil: string };
+    assert.ok(Math.abs(Date.parse(validUntil) - Date.now() - 3_000_000) < 60_000, validUntil);
   });
 
   it("lists the worker's model with its evidence, and answers chat completions from it", async () => {
