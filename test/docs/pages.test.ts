@@ -1,4 +1,4 @@
-/** What every page of docs/ and every plugin's README must hold: links that lead somewhere, commands and YAML that work. */
+/** What every page must hold, a plugin's README like the first one: links that lead somewhere, commands and YAML that work. */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -9,10 +9,14 @@ import { parse } from "yaml";
 import type { Command, CommandContext } from "../../src/commands/command.ts";
 import { checkReading } from "../../src/pipeline/check-file.ts";
 import { parseConfig } from "../../src/config/read.ts";
+import { loadShipped } from "../../src/pipeline/load.ts";
+import type { Plugin } from "../../src/plugin.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
 import { root } from "./tables.ts";
 
-const pages = globSync(["docs/**/*.md", "plugins/**/README.md"], { cwd: root }).toSorted();
+const pages = globSync(["*.md", "docs/**/*.md", "plugins/**/README.md", "bench/README.md"], {
+  cwd: root,
+}).toSorted();
 
 function read(page: string): string {
   return readFileSync(join(root, page), "utf8");
@@ -75,6 +79,34 @@ for (const { page, text } of complete) {
   });
 }
 
+test("plugins/README.md lists every plugin with its kind and its slots", async () => {
+  const { plugins } = await loadShipped();
+  const rows = [...read("plugins/README.md").matchAll(/^\| \[([\w-]+)\].*$/gm)];
+  const listed = rows.map(([row, name = ""]) => {
+    const [, , kind = "", , slots = ""] = row.split("|").map((cell) => cell.trim());
+    return { name, kind, slots };
+  });
+  const expected = [...plugins.values()].map((plugin) => ({
+    name: plugin.name,
+    kind: plugin.kind,
+    slots: slotsOf(plugin),
+  }));
+  const byName = (a: { name: string }, b: { name: string }): number => (a.name < b.name ? -1 : 1);
+  assert.deepEqual(listed.toSorted(byName), expected.toSorted(byName));
+});
+
+/** ``provides `a`, needs `b`, `c` ``, as the table has it. */
+function slotsOf({ provides, needs, wants }: Plugin): string {
+  return Object.entries({ provides, needs, wants })
+    .map(([word, slots]) => ({
+      word,
+      names: Object.keys(slots ?? {}).map((name) => `\`${name}\``),
+    }))
+    .filter(({ names }) => names.length > 0)
+    .map(({ word, names }) => `${word} ${names.join(", ")}`)
+    .join(", ");
+}
+
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
   start: async () => (await import("../../src/commands/start.ts")).start,
   check: async () => (await import("../../src/commands/check.ts")).check,
@@ -117,7 +149,10 @@ routes: [{ path: /, to: discovery }]
 
 const lines = pages.flatMap((page) =>
   blocks(read(page)).flatMap(({ text }) =>
-    [...text.matchAll(/^(?:\w+=\S+ )*npx sluice (.*)$/gm)].map(([, line = ""]) => ({ page, line })),
+    [...text.matchAll(/^ *(?:\w+=\S+ )*npx sluice (.*)$/gm)].map(([, line = ""]) => ({
+      page,
+      line,
+    })),
   ),
 );
 
