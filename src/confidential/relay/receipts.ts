@@ -1,5 +1,5 @@
 /** Receipts in the data folder: written in groups by a thread, read at once. They outlive keys, keysets and restarts. */
-import type { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { ComputePool } from "../../compute/pool.ts";
 import type { Clock } from "../../services/clock.ts";
 import type { Receipt } from "../../services/confidential.ts";
@@ -19,6 +19,8 @@ export class Receipts {
   readonly #clock: Clock;
   readonly #pool: ComputePool;
   readonly #db: DatabaseSync;
+  /** Asked at every handshake. */
+  readonly #ofSession: StatementSync;
   #waiting: { readonly row: ReceiptRow; readonly done: (isKept: boolean) => void }[] = [];
   #isWriting = false;
 
@@ -28,6 +30,7 @@ export class Receipts {
     this.#clock = clock;
     this.#pool = pool;
     this.#db = openReceiptsDatabase(dataDir);
+    this.#ofSession = this.#db.prepare("SELECT 1 FROM receipts WHERE session = ? LIMIT 1");
   }
 
   /** Resolves when it is on disk, to false when it could not be written. */
@@ -49,8 +52,7 @@ export class Receipts {
 
   /** Whether there is one of the session. */
   has(session: string): boolean {
-    const query = "SELECT 1 FROM receipts WHERE session = ? LIMIT 1";
-    return this.#db.prepare(query).get(session) !== undefined;
+    return this.#ofSession.get(session) !== undefined;
   }
 
   close(): void {
