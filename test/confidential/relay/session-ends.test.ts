@@ -6,17 +6,7 @@ import type { Script } from "./enclave-worker.ts";
 import { writeHello, type Hello } from "../../../src/confidential/hello.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { helloOf, openStream, sound, type OpenStream } from "./stream-client.ts";
-
-/** Waits until a condition holds, turn by turn of the event loop. */
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 5));
-}
-
-/** A gate that a scripted worker waits at. */
-function gate(): { readonly pass: () => Promise<void>; open(): void } {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  return { pass: () => promise, open: resolve };
-}
+import { gate, until } from "./wait.ts";
 
 describe("how a session ends", () => {
   let stream: StreamGateway;
@@ -30,9 +20,13 @@ describe("how a session ends", () => {
   });
 
   /** The one error frame, and the close code behind it. */
-  async function refusal(session: Pick<OpenStream, "nextText" | "closed">): Promise<unknown[]> {
+  async function refusal(
+    session: Pick<OpenStream, "next" | "nextText" | "closed">,
+  ): Promise<unknown[]> {
     const { type, code } = await session.nextText();
-    return [type, code, await session.closed];
+    const closed = await session.closed;
+    await assert.rejects(session.next(), /closed before the next message/);
+    return [type, code, closed];
   }
 
   const hellos: readonly (readonly [
