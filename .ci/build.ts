@@ -37,6 +37,8 @@ function publishedManifest(): object {
   } = source;
   return {
     ...rest,
+    // Not in a checkout, where the devDependency `node` runs everything, whatever node there is otherwise.
+    engines: { node: ">=24" },
     exports: Object.fromEntries(Object.entries(exports).map(([name, path]) => [name, built(path)])),
     bin: Object.fromEntries(
       Object.entries(bin).map(([name, path]) => [name, path.replace(/\.ts$/, ".js")]),
