@@ -10,7 +10,7 @@ import {
   type SignedPolicy,
   type SurfaceHooks,
 } from "sluice-gateway/plugin";
-import type { ConfidentialOptions } from "./index.ts";
+import type { ConfidentialOptions } from "./options.ts";
 
 const digestForm = /^(?:sha256:)?([0-9a-f]{64})$/;
 

@@ -2,6 +2,7 @@
 import { defineSurface, type Host, type Principal, type SurfaceHooks } from "sluice-gateway/plugin";
 import { servePolicy, showEvidence } from "./documents.ts";
 import { operations } from "./operation.ts";
+import type { ConfidentialOptions } from "./options.ts";
 import { showReceipt } from "./receipt.ts";
 import { issueTicket } from "./ticket.ts";
 
@@ -9,11 +10,6 @@ declare module "sluice-gateway/plugin" {
   interface Slots {
     principal: Principal;
   }
-}
-
-export interface ConfidentialOptions {
-  readonly do: "ticket" | "evidence" | "receipt" | "policy";
-  readonly document?: string;
 }
 
 const ticketBytes = 16_384;

@@ -1,6 +1,6 @@
 /** What the routes beside the encrypted stream take and answer (confidential-stream.md section 5). */
 import type { DocumentedRefusal, Operation } from "sluice-gateway/plugin";
-import type { ConfidentialOptions } from "./index.ts";
+import type { ConfidentialOptions } from "./options.ts";
 
 const text = { type: "string" };
 const base64url = { type: "string", pattern: "^[A-Za-z0-9_-]*$" };
