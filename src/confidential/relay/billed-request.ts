@@ -14,11 +14,11 @@ import { judgeReport, type ReportVerdict } from "../report-verdict.ts";
 import type { SeenCounters } from "../seen-counters.ts";
 import { usageOf, type ReportFrame } from "../text-frames.ts";
 import type { Retries } from "./retries.ts";
-import type { Serving, StreamPrice } from "./serving.ts";
+import type { KeptServing, StreamPrice } from "./serving.ts";
 
 export interface SessionFacts {
   readonly hello: Hello;
-  readonly serving: Serving;
+  readonly serving: KeptServing;
   readonly watch: FrameWatch;
   readonly customer: StreamCustomer;
   readonly counters: SeenCounters;

@@ -21,3 +21,6 @@ export interface Serving extends OpenEnclave {
    */
   ended(isSound: boolean | undefined): void;
 }
+
+/** What a session needs of it once its client has been sent the attestation. */
+export type KeptServing = Omit<Serving, "attestation">;

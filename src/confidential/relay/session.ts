@@ -21,12 +21,17 @@ import { toBase64Url } from "../layout.ts";
 import { handshakeMs, idleMs, maxSessionMs } from "../limits.ts";
 import { nodeSuite } from "../node-crypto.ts";
 import type { SeenCounters } from "../seen-counters.ts";
-import { readTextFrame, writeCancelFrame, type ReportFrame } from "../text-frames.ts";
+import {
+  readTextFrame,
+  writeCancelFrame,
+  type AttestationFrame,
+  type ReportFrame,
+} from "../text-frames.ts";
 import { BilledRequest, type Billed, type SessionFacts } from "./billed-request.ts";
 import type { LinkListener } from "./link.ts";
 import { enclaveCode } from "./open.ts";
 import type { Retries } from "./retries.ts";
-import type { Serving } from "./serving.ts";
+import type { KeptServing, Serving } from "./serving.ts";
 import type { SessionNames } from "./session-names.ts";
 
 export interface SessionParts {
@@ -123,8 +128,10 @@ export class StreamSession implements LinkListener {
   }
 
   async #open(bytes: Buffer, hello: Hello): Promise<void> {
-    const serving = await this.#parts.open(bytes, hello, this.#customer);
-    if (isFault(serving)) return this.#fail(serving);
+    const opened = await this.#parts.open(bytes, hello, this.#customer);
+    if (isFault(opened)) return this.#fail(opened);
+    // Evidence is long and a session may last: it is sent, and not kept.
+    const { attestation, ...serving } = opened;
     const { clock, counters, retries, names } = this.#parts;
     const isNew = !this.#closed && names.claim(nameOf(serving));
     if (!isNew) {
@@ -144,7 +151,7 @@ export class StreamSession implements LinkListener {
     this.#deadline[Symbol.dispose]();
     const left = serving.attested.keyset.notAfter * 1000 - clock.now();
     this.#deadline = clock.after(Math.max(0, Math.min(left, maxSessionMs)), () => this.#expire());
-    this.#connection.send(attestationText(serving));
+    this.#connection.send(attestationText(attestation, serving));
     serving.link.listener = this;
     this.#goOn();
   }
@@ -359,13 +366,15 @@ export class StreamSession implements LinkListener {
   }
 }
 
-function nameOf({ attested }: Serving): string {
+function nameOf({ attested }: KeptServing): string {
   return toBase64Url(attested.core.session);
 }
 
 /** `core`, `sig` and evidence as they came, with what the gateway has to say of the price. */
-function attestationText({ attestation, attested, price }: Serving): string {
-  const { core, sig, evidence: shown, evidenceDigest } = attestation;
+function attestationText(
+  { core, sig, evidence: shown, evidenceDigest }: AttestationFrame,
+  { attested, price }: KeptServing,
+): string {
   const { coefficient, pricePerTokenNano } = price.pricing;
   return JSON.stringify({
     type: "attestation",
