@@ -6,12 +6,12 @@ import type { ChildSpan } from "../services/trace.ts";
 import {
   toolFailure,
   type ToolCaller,
-  type ToolContext,
   type ToolFailure,
   type ToolOutcome,
   type ToolResult,
 } from "../tool.ts";
 import type { CataloguedTool, NestingTools } from "./catalogue.ts";
+import { CallContext } from "./context.ts";
 import { confirmationExpired, takeToken, type Confirmations } from "./confirmation.ts";
 
 export interface RunParts {
@@ -45,10 +45,7 @@ export class ToolRun {
   readonly #parts: RunParts;
   readonly #startedAt: number;
   readonly #span: ChildSpan | undefined;
-  #aborter: AbortController | undefined;
-  #ended = false;
-  /** What the calls that this one made have cost, milli-CU. */
-  #nestedMilli = 0;
+  readonly #context: CallContext;
 
   constructor(catalogued: CataloguedTool, caller: ToolCaller, depth: number, parts: RunParts) {
     this.#catalogued = catalogued;
@@ -61,6 +58,7 @@ export class ToolRun {
       "gen_ai.operation.name": "execute_tool",
       "gen_ai.tool.name": name,
     });
+    this.#context = new CallContext(caller, depth, parts.tools, this.#span);
   }
 
   /** Never rejects: whatever throws on the way is a bug, told as GATEWAY_INTERNAL_ERROR. */
@@ -68,21 +66,16 @@ export class ToolRun {
     try {
       const refused = this.#refusal(given);
       if (refused !== undefined) return this.#failed(refused);
-      const context = this.#context();
-      if (this.#catalogued.tool.write !== true) return await this.#perform(given, context, unasked);
+      if (this.#catalogued.tool.write !== true) return await this.#perform(given, unasked);
       const { input, token } = takeToken(given);
-      const confirmed = await this.#confirm(input, token, context);
-      return confirmed.ok
-        ? await this.#perform(input, context, confirmed)
-        : this.#failed(confirmed);
+      const confirmed = await this.#confirm(input, token);
+      return confirmed.ok ? await this.#perform(input, confirmed) : this.#failed(confirmed);
     } catch (error) {
       const { name } = this.#catalogued.tool;
       this.#parts.log.error({ err: error, tool: name }, "a tool failed");
       return this.#failed(broken);
     } finally {
-      // Whatever the tool still does, nobody waits for it.
-      this.#ended = true;
-      this.#aborter?.abort();
+      this.#context.end();
     }
   }
 
@@ -108,11 +101,7 @@ export class ToolRun {
   }
 
   /** A write tool runs on its second call, with the token that the first one gave. */
-  async #confirm(
-    input: object,
-    token: string | undefined,
-    context: ToolContext,
-  ): Promise<Confirmed | ToolFailure> {
+  async #confirm(input: object, token: string | undefined): Promise<Confirmed | ToolFailure> {
     const { tool } = this.#catalogued;
     const { confirmations } = this.#parts;
     const call = { keyId: this.#caller.principal.key.id, tool: tool.name, input };
@@ -125,13 +114,13 @@ export class ToolRun {
     const summarised =
       tool.summarise === undefined
         ? undefined
-        : await this.#inTime(() => tool.summarise?.(input, context));
+        : await this.#inTime(tool.summarise(input, this.#context));
     if (summarised?.ok === false) return this.#known(summarised);
     return confirmations.ask(call, summarised?.summary ?? {});
   }
 
   /** Reserves, uses the confirmation up, calls, settles. Credit that was not charged is given back, whatever happens. */
-  async #perform(input: unknown, context: ToolContext, confirmed: Confirmed): Promise<ToolOutcome> {
+  async #perform(input: unknown, confirmed: Confirmed): Promise<ToolOutcome> {
     const { tool } = this.#catalogued;
     const costMilli = this.#catalogued.costOf(input);
     const part = this.#caller.charge.open(costMilli);
@@ -139,7 +128,9 @@ export class ToolRun {
     let owed = false;
     try {
       if (!confirmed.claim()) return this.#failed(confirmationExpired);
-      const result = await this.#inTime<ToolResult>(() => tool.call(input, context));
+      const begun = tool.call(input, this.#context);
+      // An answer at hand costs neither a promise nor a timer.
+      const result = begun instanceof Promise ? await this.#inTime<ToolResult>(begun) : begun;
       if (!result.ok) return this.#failed(this.#known(result));
       const json = textOf(result);
       if (json.length > mostResultChars / 2 ** this.#depth) return this.#failed(tooLarge);
@@ -152,10 +143,7 @@ export class ToolRun {
   }
 
   /** Waits for the tool's own code until it ends, the time is up or the caller leaves. Rejects when it throws. */
-  async #inTime<T>(work: () => T | Promise<T>): Promise<T | ToolFailure> {
-    const begun = work();
-    // An answer at hand costs no timer.
-    if (!(begun instanceof Promise)) return begun;
+  async #inTime<T>(begun: Promise<T>): Promise<T | ToolFailure> {
     const { signal } = this.#caller;
     const ended = Promise.withResolvers<ToolFailure>();
     const leave = (): void => ended.resolve(abandoned);
@@ -169,42 +157,6 @@ export class ToolRun {
     }
   }
 
-  #context(): ToolContext {
-    const caller = this.#caller;
-    const signal = (): AbortSignal => {
-      this.#aborter ??= new AbortController();
-      if (this.#ended) this.#aborter.abort();
-      return this.#aborter.signal;
-    };
-    return {
-      principal: caller.principal,
-      requestId: caller.requestId,
-      get signal() {
-        return signal();
-      },
-      dialogue: caller.dialogue,
-      progress: (done, total, message) => {
-        if (!this.#ended) caller.progress?.(done, total, message);
-      },
-      entry: (tool) => this.#parts.tools.entry(tool),
-      run: (tool, input, options) => this.#nested(tool, input, signal(), options?.signal),
-    };
-  }
-
-  async #nested(
-    tool: string,
-    input: unknown,
-    own: AbortSignal,
-    earlier: AbortSignal | undefined,
-  ): Promise<ToolOutcome> {
-    const { principal, requestId, charge } = this.#caller;
-    const signal = earlier === undefined ? own : AbortSignal.any([own, earlier]);
-    const caller: ToolCaller = { principal, requestId, charge, signal, trace: this.#span };
-    const outcome = await this.#parts.tools.callAt(this.#depth + 1, tool, input, caller);
-    if (outcome.ok) this.#nestedMilli += outcome.usedCUMilli;
-    return outcome;
-  }
-
   #succeeded(
     { usage, links, content }: Extract<ToolResult, { readonly ok: true }>,
     json: string,
@@ -214,7 +166,7 @@ export class ToolRun {
     const latencyMs = this.#latency();
     metrics.succeeded.add(1);
     metrics.seconds.observe(latencyMs / 1000);
-    const usedCUMilli = costMilli + this.#nestedMilli;
+    const usedCUMilli = costMilli + this.#context.nestedMilli;
     this.#span?.set({ "sluice.cu.used_milli": usedCUMilli });
     this.#span?.end();
     return { ok: true, tool: tool.name, json, usedCUMilli, latencyMs, usage, links, content };
