@@ -82,7 +82,7 @@ test("who signs in sees what the gateway does, and the numbers move with it", (t
     await page.getByText("2 since the start").waitFor();
     await page.getByText("GATEWAY_UNAUTHORIZED").waitFor();
     const latest = page.getByRole("table", { name: "The latest requests, newest first" });
-    await latest.getByText("0.5 CU").waitFor();
+    await latest.getByText("0.500 CU").waitFor();
     await latest.getByText("No valid key").waitFor();
     await latest.getByRole("button").first().click();
     const story = page.getByRole("dialog", { name: "GET /call" });
@@ -90,11 +90,11 @@ test("who signs in sees what the gateway does, and the numbers move with it", (t
     await story.getByRole("button", { name: "Close" }).click();
 
     await view(page, "Usage");
-    await page.getByRole("row", { name: /discovery.*0\.5 CU.*100%/ }).waitFor();
+    await page.getByRole("row", { name: /discovery.*0\.500 CU.*100\.0%/ }).waitFor();
     await page.getByRole("button", { name: "Workspace" }).click();
     await page.getByRole("row", { name: new RegExp(gateway.workspaceId) }).waitFor();
     await page.getByRole("button", { name: "30 d" }).click();
-    await page.getByText("1 charges").waitFor();
+    await page.getByText("1 charge").waitFor();
 
     await view(page, "Health");
     await page.getByRole("heading", { name: "Gateway" }).waitFor();

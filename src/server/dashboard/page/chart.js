@@ -98,7 +98,7 @@ function options(place, { lines, unit, stepSeconds }, say) {
     width: place.clientWidth,
     height,
     legend: { show: false },
-    padding: [12, 8, 0, 0],
+    padding: [12, 20, 0, 0],
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
     scales: {
       x: {
@@ -122,7 +122,9 @@ function options(place, { lines, unit, stepSeconds }, say) {
       {
         ...axis,
         grid: { show: false },
-        size: 28,
+        // The lowest word of the other axis stands beside the first of these.
+        gap: 9,
+        size: 32,
         space: 72,
         values: (_, ticks) => ticks.map((tick) => tickLabel(tick, stepSeconds)),
       },

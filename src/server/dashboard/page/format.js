@@ -4,12 +4,22 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const exact = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
-const percent = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
+const aligned = new Intl.NumberFormat("en", { minimumFractionDigits: 3, maximumFractionDigits: 3 });
+const percent = new Intl.NumberFormat("en", {
+  style: "percent",
+  minimumFractionDigits: 1,
+  maximumFractionDigits: 1,
+});
 
 export const none = "–";
 
 export function count(n) {
   return whole.format(n);
+}
+
+/** 1 charge, 2 charges. */
+export function counted(n, thing) {
+  return `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
 }
 
 /** At most four characters and a letter: 12.3K. */
@@ -24,6 +34,11 @@ export function share(part, all) {
 /** Credit Units from milli-CU, exact. */
 export function cu(milli) {
   return `${exact.format(milli / 1000)} CU`;
+}
+
+/** The same for a column of them: the points stand below one another. */
+export function cuAligned(milli) {
+  return `${aligned.format(milli / 1000)} CU`;
 }
 
 /** Credit Units, where three digits are enough. */
@@ -60,9 +75,16 @@ export function timeOfDay(iso) {
 
 /** 14:03 today, else 22 Nov, 14:03. */
 export function moment(iso) {
-  const when = new Date(iso);
-  const isToday = when.toDateString() === new Date().toDateString();
-  return isToday ? minutes.format(when) : dayAndTime.format(when);
+  return isToday(iso) ? minutes.format(new Date(iso)) : dayAndTime.format(new Date(iso));
+}
+
+/** 14:03:27 today, else 22 Nov, 14:03. */
+export function instant(iso) {
+  return isToday(iso) ? timeOfDay(iso) : moment(iso);
+}
+
+function isToday(iso) {
+  return new Date(iso).toDateString() === new Date().toDateString();
 }
 
 export function day(iso) {

@@ -118,12 +118,7 @@ function networkPanel({ name, ready, workers, models }) {
   return panel(
     `Network ${name}`,
     {
-      aside: h(
-        "span",
-        { class: "aside" },
-        models === 1 ? "1 model" : `${format.count(models)} models`,
-        usable(ready),
-      ),
+      aside: h("span", { class: "aside" }, format.counted(models, "model"), usable(ready)),
     },
     content,
   );

@@ -10,6 +10,8 @@ const everyMs = 5_000;
 const typingMs = 250;
 /** Charges that leave a window so close to one another leave it together. */
 const soonMs = 300_000;
+/** A key that ends within a week stands out. */
+const warnedMs = 7 * 86_400_000;
 
 export function keysView(session) {
   const isPlatform = session.scope === "platform";
@@ -123,7 +125,7 @@ function keyRow(columns, key, isPlatform, again) {
   return row(columns, [
     [
       h("span", { class: "key-name" }, title, ...marks(key)),
-      h("code", {}, id),
+      name !== "" && h("code", {}, id),
       h("small", { class: "quiet wrap" }, key.capabilities.join(" ")),
     ],
     ...(isPlatform
@@ -155,7 +157,8 @@ function marks({ state, expires_at: expiresAt, rotated_to: rotatedTo, revoked_at
   if (state === "expired") return [badge("quiet", `expired ${format.moment(expiresAt)}`)];
   if (expiresAt === undefined) return [];
   const word = rotatedTo === undefined ? "expires" : "replaced, ends";
-  return [badge("warn", `${word} ${format.relative(expiresAt)}`)];
+  const isSoon = Date.parse(expiresAt) - Date.now() < warnedMs;
+  return [badge(isSoon ? "warn" : "quiet", `${word} ${format.relative(expiresAt)}`)];
 }
 
 function windowCell(window, name) {
@@ -175,8 +178,8 @@ function windowCell(window, name) {
     fill: full,
   });
   return [
-    meter,
     h("span", { class: "number" }, h("b", {}, format.cu(used)), ` of ${format.cu(limit)}`),
+    meter,
     ...clears(window),
   ];
 }

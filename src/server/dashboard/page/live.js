@@ -124,7 +124,7 @@ function showTiles(tiles, now, session) {
   const minute = sum(now.requests.slice(-13, -1));
   tiles.rate.set(format.brief(minute / 60));
   const half = now.p50_ms;
-  const most = now.p95_ms === undefined ? "" : `median; 95 % within ${format.duration(now.p95_ms)}`;
+  const most = now.p95_ms === undefined ? "" : `median; 95% within ${format.duration(now.p95_ms)}`;
   tiles.latency.set(format.duration(half), most === "" ? "no requests yet" : most);
   const all = sum(now.requests);
   const refused = sum(now.refused);
@@ -202,7 +202,7 @@ function exchangeRow(exchange, isPlatform) {
       code !== undefined && h("span", { class: "quiet" }, format.reason(code)),
     ],
     format.duration(ms),
-    exchange.used_cu_milli === undefined ? format.none : format.cu(exchange.used_cu_milli),
+    exchange.used_cu_milli === undefined ? format.none : format.cuAligned(exchange.used_cu_milli),
     h("code", {}, shortId(exchange.key_id)),
   ]);
 }

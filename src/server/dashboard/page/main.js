@@ -98,7 +98,7 @@ function header(session, links, signOut) {
       h(
         "span",
         { class: "who-name", title: keyId },
-        keyName === "" ? keyId : keyName,
+        h("span", {}, keyName === "" ? keyId : keyName),
         h("small", {}, scope === "platform" ? "whole deployment" : workspace.name),
       ),
       h(

@@ -76,7 +76,7 @@ function routePanel(route) {
         { class: "route-counts" },
         all === 0
           ? h("span", { class: "quiet" }, "no requests yet")
-          : h("span", {}, h("b", {}, format.count(all)), " requests"),
+          : h("span", {}, h("b", {}, format.count(all)), all === 1 ? " request" : " requests"),
         ...["4xx", "5xx"]
           .filter((name) => requests[name] > 0)
           .map((name) =>
@@ -105,7 +105,7 @@ function stepBox(step, most, isSurface = false) {
     {
       class: `step${isSurface ? " surface" : ""}`,
       fill: most > 0 ? (mean ?? 0) / most : 0,
-      title: p95 === undefined ? undefined : `95 % within ${format.duration(p95)}`,
+      title: p95 === undefined ? undefined : `95% within ${format.duration(p95)}`,
     },
     h("span", { class: "step-name" }, name),
     h(

@@ -29,10 +29,20 @@ function show(title, ...content) {
       h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Close"),
     ),
   );
+  // The browser's choice is the button at the end: a long story would begin there.
+  dialog.tabIndex = -1;
+  dialog.focus();
+  dialog.scrollTop = 0;
 }
 
 function story(told) {
   const { status, code, outcome, ms, at, steps, limit } = told;
+  const { element } = table(
+    "Steps, from the top of the list to the surface",
+    columns,
+    steps.map(stepRow),
+  );
+  element.classList.add("steps");
   return [
     h(
       "dl",
@@ -43,20 +53,23 @@ function story(told) {
       fact("Took", format.duration(ms)),
       fact("Request id", h("code", {}, told.request_id)),
       told.key_id !== undefined && fact("Key", h("code", {}, told.key_id)),
-      limit !== undefined && fact("Limit", limitText(limit)),
+      limit !== undefined && fact("Limit", limitText(limit), "wide"),
     ),
-    table("Steps, from the top of the list to the surface", columns, steps.map(stepRow)).element,
+    element,
   ];
 }
 
-function fact(name, value) {
-  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
+function fact(name, value, kind) {
+  return h("div", { class: kind }, h("dt", {}, name), h("dd", {}, value));
 }
 
 function limitText({ scope, unit, used, limit, clears_at: clearsAt }) {
-  const amount = unit === "milli-CU" ? format.cu : (n) => `${format.count(n)} ${unit}`;
-  const room = clearsAt === undefined ? "" : `, room again ${format.moment(clearsAt)}`;
-  return `${scope}: ${amount(used)} of ${amount(limit)}${room}`;
+  const amounts =
+    unit === "milli-CU"
+      ? `${format.cu(used)} of ${format.cu(limit)}`
+      : `${format.count(used)} of ${format.counted(limit, "request")}`;
+  const room = clearsAt === undefined ? "" : `, room again at ${format.instant(clearsAt)}`;
+  return `${scope}: ${amounts}${room}`;
 }
 
 const meanings = {

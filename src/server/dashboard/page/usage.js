@@ -41,7 +41,7 @@ export function usageView(session) {
     replace(
       total,
       h("strong", {}, format.cu(answer.used_cu_milli)),
-      h("span", { class: "quiet" }, `${format.count(answer.calls)} charges`),
+      h("span", { class: "quiet" }, format.counted(answer.calls, "charge")),
     );
     replace(details, lines.length === 0 ? nothing() : lineTable(lines, titles[by], answer));
     replace(period, answer.period === undefined ? "" : periodPanel(answer.period));
@@ -102,7 +102,7 @@ export function workspaceSelect(choose, first = "All workspaces") {
       const { workspaces } = await ask("workspaces");
       select.append(
         ...workspaces.map(({ id, name }) =>
-          h("option", { value: id }, `${name} (${id.slice(0, 8)})`),
+          h("option", { value: id }, `${name} (${id.slice(0, 11)})`),
         ),
       );
     } catch (error) {
@@ -141,7 +141,7 @@ function lineTable(lines, title, answer) {
         line.name !== undefined && line.name !== "" && h("code", {}, line.id),
       ],
       format.count(line.calls),
-      format.cu(line.used_cu_milli),
+      format.cuAligned(line.used_cu_milli),
       format.share(line.used_cu_milli, answer.used_cu_milli),
     ]),
   );
