@@ -22,10 +22,15 @@ export class StartError extends Error {
 const listenCodes = ["EADDRINUSE", "EACCES", "EADDRNOTAVAIL", "ENOTFOUND"];
 
 function faultOf(error: unknown, config: Config): Fault {
-  const at = { file: config.file, line: 1, col: 1 };
+  const top = { file: config.file, line: 1, col: 1 };
   const message = error instanceof Error ? error.message : String(error);
-  if (error instanceof StoreError) return { code: error.code, message, remedy: error.remedy, at };
+  if (error instanceof StoreError) {
+    return { code: error.code, message, remedy: error.remedy, at: top };
+  }
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  const kind = listenCodes.includes(code) ? "SLUICE_LISTEN_FAILED" : "SLUICE_START_FAILED";
-  return fault(kind, message, { at });
+  if (!listenCodes.includes(code)) return fault("SLUICE_START_FAILED", message, { at: top });
+  // Both listeners on one port: the admin listener, which opens last, is the one that found it taken.
+  const isAdmin = error instanceof Error && "port" in error && error.port === config.admin.port;
+  const at = config.sectionAt(isAdmin ? "admin" : "server");
+  return fault("SLUICE_LISTEN_FAILED", message, { at });
 }

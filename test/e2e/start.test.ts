@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -15,6 +16,7 @@ import { startDemoNode } from "../../src/demo/node.ts";
 import { dataOf } from "../inference/sse.ts";
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8").split("\n");
 
 let folder: string;
 before(async () => void (folder = await mkdtemp(join(tmpdir(), "sluice-dev-"))));
@@ -244,8 +246,11 @@ test("without a node that answers it starts all the same", async () => {
   });
 });
 
-for (const name of ["PORT", "ADMIN_PORT"]) {
-  test(`a ${name} that is in use is said with the remedy, exit 1`, async () => {
+for (const [name, section] of [
+  ["PORT", "server"],
+  ["ADMIN_PORT", "admin"],
+] as const) {
+  test(`a ${name} that is in use is said with its place and the remedy, exit 1`, async () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await once(taken, "listening");
     // A server that listens on a port has an AddressInfo.
@@ -253,7 +258,8 @@ for (const name of ["PORT", "ADMIN_PORT"]) {
     try {
       const { code, error } = await failedDev({ [name]: String(port) });
       assert.equal(code, 1);
-      assert.match(error, /SLUICE_LISTEN_FAILED/);
+      const [, line] = /pipeline\.yaml:(\d+):1 {2}SLUICE_LISTEN_FAILED/.exec(error) ?? [];
+      assert.match(shipped[Number(line) - 1] ?? error, new RegExp(`^${section}:`));
       assert.match(error, new RegExp(`in use.*${port}`));
       assert.match(error, /PORT and ADMIN_PORT in the environment/);
       assert.doesNotMatch(error, /at .*\.ts:/);
