@@ -1,11 +1,9 @@
-/** Flattens lists with `use` and reads their entries: what a step is, with which options, mode and condition. */
-import { METHODS } from "node:http";
-import type { Condition, PluginUse, StepUse } from "./config.ts";
+/** Flattens lists: `{ use: name }` puts all of a named list in its place. */
+import type { PluginUse, StepUse } from "./config.ts";
+import { readEntry } from "./entry.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
-import { find, plainValue, positionOf, type Located, type LocatedMap } from "./located.ts";
+import type { Located } from "./located.ts";
 import { nearest } from "./nearest.ts";
-import { modeSchema, whenSchema } from "./schema.ts";
-import { validate } from "./validate.ts";
 
 interface ExpandedList {
   readonly steps: readonly StepUse[];
@@ -21,12 +19,6 @@ export interface Expander {
   /** All faults found, those of unused lists included where there are routes to use them. Call it last. */
   finish(hasRoutes: boolean): readonly Fault[];
 }
-
-type Entry =
-  | { readonly kind: "step"; readonly step: StepUse }
-  | { readonly kind: "off"; readonly use: PluginUse }
-  | { readonly kind: "use"; readonly list: string; readonly at: Position }
-  | { readonly kind: "unreadable" };
 
 const nothing: ExpandedList = { steps: [], off: [], incomplete: false };
 
@@ -90,150 +82,4 @@ export function createExpander(lists: Located | undefined): Expander {
       return faults;
     },
   };
-}
-
-function readEntry(item: Located, faults: Fault[]): Entry {
-  if (item.kind === "scalar" && item.broken) return { kind: "unreadable" };
-  if (item.kind === "scalar" && typeof item.value === "string" && item.value !== "") {
-    return {
-      kind: "step",
-      step: { ...pluginUse(item.value, item.at), mode: "enforce", when: undefined },
-    };
-  }
-  if (item.kind !== "map" || item.entries.size === 0) {
-    faults.push(fault("SLUICE_STEP_FORM", "this is no step", { at: item.at }));
-    return { kind: "unreadable" };
-  }
-  return item.entries.has("use") ? readUse(item, faults) : readStep(item, faults);
-}
-
-function readUse(item: LocatedMap, faults: Fault[]): Entry {
-  const list = item.entries.get("use")?.value;
-  const other = [...item.entries].find(([key]) => key !== "use");
-  if (other !== undefined) {
-    const message = `"${other[0]}" cannot stand beside "use"`;
-    faults.push(fault("SLUICE_STEP_FORM", message, { at: other[1].keyAt }));
-  }
-  if (list?.kind !== "scalar" || typeof list.value !== "string" || list.broken) {
-    if (list?.kind === "scalar" && list.broken) return { kind: "unreadable" };
-    faults.push(
-      fault("SLUICE_STEP_FORM", '"use" takes the name of one list', { at: list?.at ?? item.at }),
-    );
-    return { kind: "unreadable" };
-  }
-  return { kind: "use", list: list.value, at: list.at };
-}
-
-const qualifiers = ["mode", "when"];
-
-function readStep(item: LocatedMap, faults: Fault[]): Entry {
-  const use = readPlugin(item, qualifiers, faults);
-  const mode = readMode(item, faults);
-  const when = readWhen(item, faults);
-  if (use === undefined) return { kind: "unreadable" };
-  return mode === "off" ? { kind: "off", use } : { kind: "step", step: { ...use, mode, when } };
-}
-
-/** The one key of a mapping that is no qualifier, with its options. */
-function readPlugin(
-  item: LocatedMap,
-  beside: readonly string[],
-  faults: Fault[],
-): PluginUse | undefined {
-  const [first, ...more] = [...item.entries].filter(([key]) => !beside.includes(key));
-  const isStep = beside.length > 0;
-  const form = isStep ? "SLUICE_STEP_FORM" : "SLUICE_SURFACE_FORM";
-  if (first === undefined) {
-    faults.push(fault(form, "no plugin is named here", { at: item.at }));
-    return undefined;
-  }
-  for (const [key, { keyAt }] of more) {
-    const message = `"${key}" beside "${first[0]}": one entry names one plugin`;
-    faults.push(fault(form, message, { at: keyAt, didYouMean: nearest(key, beside) }));
-  }
-  const [name, { keyAt, value }] = first;
-  if (value.kind === "map") return pluginUse(name, keyAt, value);
-  const isEmpty = value.kind === "scalar" && (value.value === null || value.broken);
-  if (!isEmpty) {
-    const message = `the options of "${name}" must be a mapping`;
-    faults.push(fault(form, message, { at: value.at }));
-  }
-  const isAbsent = value.kind === "scalar" && value.value === null && !value.broken;
-  return isAbsent ? pluginUse(name, keyAt) : { ...pluginUse(name, keyAt), incomplete: true };
-}
-
-/** A plugin as used at one place; `source` is the mapping of its options. */
-export function pluginUse(name: string, at: Position, source?: LocatedMap): PluginUse {
-  if (source === undefined) return { name, at, options: {}, positionOf: () => at };
-  return {
-    name,
-    at,
-    source,
-    // A mapping's plain value is an object.
-    options: plainValue(source) as Record<string, unknown>,
-    positionOf: (pointer) => positionOf(source, pointer, at),
-  };
-}
-
-/** What stands at `to:`, or undefined where it cannot be read. */
-export function readSurface(node: Located | undefined, faults: Fault[]): PluginUse | undefined {
-  if (node === undefined || (node.kind === "scalar" && node.broken)) return undefined;
-  if (node.kind === "map") return readPlugin(node, [], faults);
-  // Anything but text has been reported as a value of the wrong type.
-  return node.kind === "scalar" && typeof node.value === "string"
-    ? pluginUse(node.value, node.at)
-    : undefined;
-}
-
-function readMode(item: LocatedMap, faults: Fault[]): "enforce" | "shadow" | "off" {
-  const node = item.entries.get("mode")?.value;
-  if (node === undefined) return "enforce";
-  faults.push(...validate(node, modeSchema, { label: "mode" }).faults);
-  const mode = node.kind === "scalar" ? node.value : undefined;
-  return mode === "shadow" || mode === "off" ? mode : "enforce";
-}
-
-function readWhen(item: LocatedMap, faults: Fault[]): Condition | undefined {
-  const node = item.entries.get("when")?.value;
-  if (node === undefined) return undefined;
-  const { faults: found, value } = validate(node, whenSchema, { label: "when" });
-  faults.push(...found);
-  if (found.length > 0) return undefined;
-  // Validated against `whenSchema` just now.
-  const { path, methods, header } = value as Condition;
-  faults.push(...methodFaults(find(node, "/methods")));
-  return {
-    ...(path !== undefined && { path }),
-    ...(methods !== undefined && {
-      methods: methods.includes("GET") ? [...methods, "HEAD"] : methods,
-    }),
-    ...(header !== undefined && { header: lowerCaseKeys(header) }),
-  };
-}
-
-function lowerCaseKeys(header: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(header).map(([name, value]) => [name.toLowerCase(), value]),
-  );
-}
-
-/** CONNECT and TRACE are not for a gateway to route. */
-const routable = METHODS.filter((method) => method !== "CONNECT" && method !== "TRACE");
-
-/** Judges a list of methods; `*` counts where a route takes any. */
-export function methodFaults(node: Located | undefined, any: readonly string[] = []): Fault[] {
-  if (node?.kind !== "list") return [];
-  const allowed = new Set([...routable, ...any]);
-  return node.items.flatMap((item) => {
-    if (item.kind !== "scalar" || typeof item.value !== "string" || item.broken) return [];
-    if (allowed.has(item.value)) return [];
-    const upper = item.value.toUpperCase();
-    const didYouMean = allowed.has(upper) ? upper : nearest(item.value, allowed);
-    return [
-      fault("SLUICE_ROUTE_METHOD", `there is no method "${item.value}"`, {
-        at: item.at,
-        didYouMean,
-      }),
-    ];
-  });
 }

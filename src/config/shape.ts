@@ -7,23 +7,25 @@ import type {
   PluginUse,
   RouteConfig,
   ServerConfig,
-  UpstreamConfig,
   UsageExportConfig,
 } from "./config.ts";
 import type { Environment } from "./environment.ts";
-import { createExpander, methodFaults, pluginUse, readSurface, type Expander } from "./expand.ts";
-import { fault, type Fault, type Position } from "./fault.ts";
-import { durationMs, splitUrls } from "./formats.ts";
-import { find, type Located, type LocatedEntry, type LocatedMap } from "./located.ts";
+import { pluginUse, readSurface } from "./entry.ts";
+import { createExpander, type Expander } from "./expand.ts";
+import { fault, type Fault } from "./fault.ts";
+import { fillNulls } from "./fill-nulls.ts";
+import { durationMs } from "./formats.ts";
+import { find, type Located, type LocatedMap } from "./located.ts";
+import { methodFaults } from "./methods.ts";
 import { pathProblem } from "./paths.ts";
 import { fileSchema } from "./schema.ts";
-import { upstreamSchema } from "./schema-backends.ts";
 import {
   networkFaults,
   shapeNetworks,
   type NetworkShape,
   type RateShape,
 } from "./shape-networks.ts";
+import { shapeUpstreams, type UpstreamShape } from "./shape-upstreams.ts";
 import { unsupportedFaults, type UnsupportedShape } from "./unsupported.ts";
 import { validate } from "./validate.ts";
 
@@ -58,13 +60,6 @@ interface PlanShape {
   readonly includedCu: number;
   readonly overageUsdPerCu: string;
 }
-
-type UpstreamShape = Omit<UpstreamConfig, "name" | "at" | "urls" | "methods" | "maxHeadAgeMs"> & {
-  readonly urls?: string | readonly (string | null)[];
-  readonly methods: Readonly<Record<string, boolean | UpstreamMethod>>;
-  readonly maxHeadAge?: string;
-};
-type UpstreamMethod = Exclude<UpstreamConfig["methods"][string], false>;
 
 interface RouteShape {
   readonly path?: string;
@@ -146,54 +141,6 @@ function shapeMetering({ durability, export: shape }: MeteringShape): Config["me
   return { durability, export: { ...rest, url, everyMs: durationMs(every) ?? 0 } };
 }
 
-/**
- * A key with nothing behind it (all its lines commented out) counts as not written; a name with nothing behind it is there,
- * but empty. Options of plugins are left as they are.
- */
-function fillNulls(root: LocatedMap): void {
-  dropOwnNulls(root);
-  for (const [key, { value }] of root.entries) {
-    if (key === "routes" && value.kind === "list") {
-      for (const item of value.items) if (item.kind === "map") dropOwnNulls(item);
-    } else if (value.kind === "map" && key !== "plugins") {
-      const blank = blanks[key];
-      if (blank === undefined) dropNulls(value);
-      else for (const [name, entry] of value.entries) fillNamed(value, name, entry, blank);
-    }
-  }
-}
-
-type Blank = (at: Position) => Located;
-const emptyMap: Blank = (at) => ({ kind: "map", at, entries: new Map() });
-/** The sections that hold named things, with what a name alone stands for. */
-const blanks: Readonly<Record<string, Blank>> = {
-  lists: (at) => ({ kind: "list", at, items: [] }),
-  upstreams: emptyMap,
-  networks: emptyMap,
-};
-
-function fillNamed(parent: LocatedMap, name: string, entry: LocatedEntry, blank: Blank): void {
-  const { keyAt, value } = entry;
-  if (isNull(value)) parent.entries.set(name, { keyAt, value: blank(keyAt) });
-  else dropNulls(value);
-}
-
-function isNull(node: Located): boolean {
-  return node.kind === "scalar" && node.value === null && !node.broken;
-}
-
-function dropNulls(node: Located): void {
-  if (node.kind !== "map") return;
-  dropOwnNulls(node);
-  for (const { value } of node.entries.values()) dropNulls(value);
-}
-
-function dropOwnNulls(node: LocatedMap): void {
-  for (const [key, { value }] of node.entries) {
-    if (isNull(value)) node.entries.delete(key);
-  }
-}
-
 function shapePlans(plans: FileShape["plans"]): Config["plans"] {
   const plan = ({ rps, includedCu, overageUsdPerCu }: PlanShape): PlanConfig => ({
     rps,
@@ -206,36 +153,6 @@ function shapePlans(plans: FileShape["plans"]): Config["plans"] {
     startup: plan(plans.startup),
     enterprise: plan(plans.enterprise),
   };
-}
-
-function shapeUpstreams(
-  upstreams: FileShape["upstreams"],
-  root: Located,
-): ReadonlyMap<string, UpstreamConfig> {
-  const result = new Map<string, UpstreamConfig>();
-  const nodes = find(root, "/upstreams");
-  if (nodes?.kind !== "map") return result;
-  for (const [name, { keyAt: at }] of nodes.entries) {
-    // One that could not be read is there all the same: whoever names it makes no mistake.
-    const { urls = [], methods, maxHeadAge, ...rest } = upstreams[name] ?? blankUpstream(at);
-    const list = typeof urls === "string" ? [urls] : urls;
-    result.set(name, {
-      ...rest,
-      name,
-      at,
-      urls: list.flatMap((text) => (text === null ? [] : splitUrls(text))),
-      methods: Object.fromEntries(
-        Object.entries(methods).map(([method, rule]) => [method, rule === true ? {} : rule]),
-      ),
-      maxHeadAgeMs: maxHeadAge === undefined ? undefined : durationMs(maxHeadAge),
-    });
-  }
-  return result;
-}
-
-function blankUpstream(at: Position): UpstreamShape {
-  // `validate` fills in what the schema describes; `urls` may be absent.
-  return validate(emptyMap(at), upstreamSchema).value as UpstreamShape;
 }
 
 function shapePlugins(plugins: FileShape["plugins"], root: Located): Config["plugins"] {

@@ -1,0 +1,48 @@
+/** The section `upstreams` as the rest of the code sees it. */
+import type { UpstreamConfig } from "./config.ts";
+import type { Position } from "./fault.ts";
+import { durationMs, splitUrls } from "./formats.ts";
+import { find, type Located } from "./located.ts";
+import { upstreamSchema } from "./schema-backends.ts";
+import { validate } from "./validate.ts";
+
+/** One of them after validation, with defaults. */
+export type UpstreamShape = Omit<
+  UpstreamConfig,
+  "name" | "at" | "urls" | "methods" | "maxHeadAgeMs"
+> & {
+  readonly urls?: string | readonly (string | null)[];
+  readonly methods: Readonly<Record<string, boolean | UpstreamMethod>>;
+  readonly maxHeadAge?: string;
+};
+type UpstreamMethod = Exclude<UpstreamConfig["methods"][string], false>;
+
+export function shapeUpstreams(
+  upstreams: Readonly<Record<string, UpstreamShape | null>>,
+  root: Located,
+): ReadonlyMap<string, UpstreamConfig> {
+  const result = new Map<string, UpstreamConfig>();
+  const nodes = find(root, "/upstreams");
+  if (nodes?.kind !== "map") return result;
+  for (const [name, { keyAt: at }] of nodes.entries) {
+    // One that could not be read is there all the same: whoever names it makes no mistake.
+    const { urls = [], methods, maxHeadAge, ...rest } = upstreams[name] ?? blankUpstream(at);
+    const list = typeof urls === "string" ? [urls] : urls;
+    result.set(name, {
+      ...rest,
+      name,
+      at,
+      urls: list.flatMap((text) => (text === null ? [] : splitUrls(text))),
+      methods: Object.fromEntries(
+        Object.entries(methods).map(([method, rule]) => [method, rule === true ? {} : rule]),
+      ),
+      maxHeadAgeMs: maxHeadAge === undefined ? undefined : durationMs(maxHeadAge),
+    });
+  }
+  return result;
+}
+
+function blankUpstream(at: Position): UpstreamShape {
+  // `validate` fills in what the schema describes; `urls` may be absent.
+  return validate({ kind: "map", at, entries: new Map() }, upstreamSchema).value as UpstreamShape;
+}
