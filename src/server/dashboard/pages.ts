@@ -34,6 +34,7 @@ const own = [
   "chart.js",
   "dialog.js",
   "dom.js",
+  "exchanges.js",
   "format.js",
   "keys.js",
   "key-dialogs.js",

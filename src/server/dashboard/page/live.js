@@ -1,9 +1,9 @@
 /** What goes on now. */
 import { poll } from "./api.js";
 import { stackedBars, swatch } from "./chart.js";
-import { badge, empty, h, panel, replace, row, table } from "./dom.js";
+import { badge, empty, h, panel, replace, table } from "./dom.js";
+import { exchangeColumns, exchangeRow } from "./exchanges.js";
 import * as format from "./format.js";
-import { storyDialog } from "./story.js";
 import { trouble } from "./trouble.js";
 
 const everyMs = 2_000;
@@ -11,14 +11,6 @@ const lines = [
   ["Answered", "series-1"],
   ["Refused", "warn-area"],
   ["Failed", "bad-area"],
-];
-const columns = [
-  { title: "Time" },
-  { title: "Request" },
-  { title: "Result" },
-  { title: "Took", number: true },
-  { title: "Charged", number: true },
-  { title: "Key" },
 ];
 
 export function liveView(session) {
@@ -32,7 +24,7 @@ export function liveView(session) {
   };
   const chart = stackedBars("Requests of the last ten minutes: answered, refused, failed");
   const reasons = h("div", {}, loading());
-  const { element: latest, body } = table("The latest requests, newest first", columns, []);
+  const { element: latest, body } = table("The latest requests, newest first", exchangeColumns, []);
   const quiet = h("div", {}, loading());
   latest.classList.add("feed");
   latest.hidden = true;
@@ -190,46 +182,6 @@ function refusalList(refusals) {
       ),
     ),
   );
-}
-
-function exchangeRow(exchange, isPlatform) {
-  const { time, ms, method, route, status, code, request_id: id } = exchange;
-  return row(columns, [
-    isPlatform && id !== undefined ? storyButton(id, time) : h("span", {}, format.timeOfDay(time)),
-    [h("b", {}, method), " ", h("span", { class: "path" }, route)],
-    [
-      badge(meaning(status, code), status === 0 ? "left" : String(status)),
-      code !== undefined && h("span", { class: "quiet" }, format.reason(code)),
-    ],
-    format.duration(ms),
-    exchange.used_cu_milli === undefined ? format.none : format.cuAligned(exchange.used_cu_milli),
-    h("code", {}, shortId(exchange.key_id)),
-  ]);
-}
-
-function storyButton(id, time) {
-  return h(
-    "button",
-    {
-      type: "button",
-      class: "link",
-      "aria-label": `What became of the request at ${format.timeOfDay(time)}`,
-      data: { focus: id },
-      onclick: () => void storyDialog(id),
-    },
-    format.timeOfDay(time),
-  );
-}
-
-function meaning(status, code) {
-  if (status >= 500) return "bad";
-  if (status === 0) return "quiet";
-  return code === undefined && status < 400 ? "ok" : "warn";
-}
-
-/** The first digits tell keys apart. */
-function shortId(id) {
-  return id === undefined ? format.none : id.slice(0, 12);
 }
 
 function loading() {
