@@ -1,9 +1,13 @@
 /**
  * JSON from a stranger, read so that no other reader can see something else in it: UTF-8 without a mark, no name twice in an
- * object (JSON.parse keeps the last, others the first), nesting bounded.
+ * object (JSON.parse keeps the last, others the first); and so that it costs little more than its bytes.
  */
 
 const maxDepth = 64;
+/** Objects, arrays and members. Millions of them in a request of 8 MiB would hold the event loop for seconds. */
+const maxParts = 65_536;
+const quote = 0x22;
+const backslash = 0x5c;
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -13,9 +17,9 @@ export function readJsonObject(bytes: Uint8Array, maxBytes: number): JsonObject 
   if (bytes.length > maxBytes) return undefined;
   try {
     const text = decoder.decode(bytes);
+    if (!isUnambiguous(text)) return undefined;
     const value: unknown = JSON.parse(text);
-    if (!isJsonObject(value) || !isUnambiguous(text)) return undefined;
-    return value;
+    return isJsonObject(value) ? value : undefined;
   } catch {
     // Not UTF-8 or not JSON.
     return undefined;
@@ -31,16 +35,17 @@ export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** No object names a member twice, and nothing is nested beyond the bound. `text`: what JSON.parse has accepted. */
+/** No object names a member twice, and there is no more than the bounds allow. Of a text that is no JSON it may say either. */
 function isUnambiguous(text: string): boolean {
   /** Of each value that is open: the names seen so far; undefined for an array. */
   const open: (Set<string> | undefined)[] = [];
+  let parts = 0;
   // What stands before a string tells whether it is a name: `{` or a comma, in an object.
   let isNameNext = false;
   for (let at = 0; at < text.length; at++) {
     const character = text[at];
     if (character === "{" || character === "[") {
-      if (open.length === maxDepth) return false;
+      if (open.length === maxDepth || ++parts > maxParts) return false;
       open.push(character === "{" ? new Set() : undefined);
       isNameNext = character === "{";
     } else if (character === "}" || character === "]") {
@@ -52,10 +57,9 @@ function isUnambiguous(text: string): boolean {
       const end = endOfString(text, at);
       const names = open.at(-1);
       if (isNameNext && names !== undefined) {
-        const name: unknown = JSON.parse(text.slice(at, end));
-        // A string of a text that has been parsed.
-        if (names.has(name as string)) return false;
-        names.add(name as string);
+        const name = nameIn(text.slice(at, end));
+        if (names.has(name) || ++parts > maxParts) return false;
+        names.add(name);
       }
       isNameNext = false;
       at = end - 1;
@@ -66,7 +70,17 @@ function isUnambiguous(text: string): boolean {
 
 /** The index behind the closing quote of the string that starts at `at`. */
 function endOfString(text: string, at: number): number {
-  let end = at + 1;
-  while (end < text.length && text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
-  return end + 1;
+  // By code units: ten times as fast as by characters, and most of a request is one string.
+  for (let end = at + 1; end < text.length; end++) {
+    const unit = text.charCodeAt(end);
+    if (unit === quote) return end + 1;
+    if (unit === backslash) end++;
+  }
+  return text.length;
+}
+
+/** `string`: with its quotes. Throws where it is no string. */
+function nameIn(string: string): string {
+  // A string of JSON is one of JavaScript.
+  return string.includes("\\") ? (JSON.parse(string) as string) : string.slice(1, -1);
 }
