@@ -11,7 +11,8 @@ interface Body {
   }[];
 }
 
-const name = { type: "string", minLength: 1, maxLength: 256 };
+/** No control characters, and no half of a surrogate pair, which the store could not keep. */
+const name = { type: "string", pattern: "^[^\\p{Cc}\\p{Cs}]+$", maxLength: 256 };
 
 export const bodySchema = {
   type: "object",

@@ -54,6 +54,14 @@ test("bounds hold to the last one, and a refusal says where", () => {
   assert.equal(wrongAt(many(10_001)), "/body/models");
 });
 
+test("an id is a text that the store keeps as it is, and that a terminal may show", () => {
+  const at = (id: string): string | undefined => wrongAt({ models: [{ id, enabled: true }] });
+  for (const id of ["\ud800", "a\udfffb", "\0", "a\nb", "a\x1b[31m", "a\x7f"]) {
+    assert.equal(at(id), "/body/models/0/id", JSON.stringify(id));
+  }
+  for (const id of ["Acme/Große-1", "模型", "🦙", "a b"]) assert.equal(at(id), undefined, id);
+});
+
 test("an id stands once; a name of an object's own is an id as any other", () => {
   const ids = (...all: string[]): unknown => ({ models: all.map((id) => ({ id, enabled: true })) });
   assert.equal(wrongAt(ids("A/1", "__proto__", "constructor")), undefined);
