@@ -12,12 +12,12 @@ export interface Ticker extends Disposable {
 }
 
 /** Deadlines are kept to within an eighth of the shortest limit, but no finer than this and no coarser than that. */
-const FINEST_MS = 5;
-const COARSEST_MS = 250;
+const finestMs = 5;
+const coarsestMs = 250;
 
 /** Runs `sweep` every tick. `limitsMs`: the limits that deadlines will be made of. */
 export function startTicker(clock: Clock, limitsMs: readonly number[], sweep: () => void): Ticker {
-  const period = Math.min(COARSEST_MS, Math.max(FINEST_MS, Math.min(...limitsMs) / 8));
+  const period = Math.min(coarsestMs, Math.max(finestMs, Math.min(...limitsMs) / 8));
   let now = 0;
   const timer = clock.every(period, () => {
     now++;

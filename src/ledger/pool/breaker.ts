@@ -4,16 +4,16 @@
  */
 import type { Clock } from "../../services/clock.ts";
 
-const FAILURES_IN_A_ROW = 5;
-const FIRST_MS = 1_000;
-const MOST_MS = 60_000;
+const failuresInARow = 5;
+const firstMs = 1_000;
+const mostMs = 60_000;
 
 export class Breaker {
   readonly #clock: Clock;
   /** Asks for a probe, whose outcome comes back through `probed`. */
   readonly #halfOpen: () => void;
   #inARow = 0;
-  #backoffMs = FIRST_MS;
+  #backoffMs = firstMs;
   #until = 0;
   #timer: Disposable | undefined;
   open = false;
@@ -26,7 +26,7 @@ export class Breaker {
   /** A call failed through the node's fault; true when this is one too many. */
   failed(): boolean {
     this.#inARow++;
-    return !this.open && this.#inARow >= FAILURES_IN_A_ROW;
+    return !this.open && this.#inARow >= failuresInARow;
   }
 
   /** A call was answered; true when that ends an ejection. */
@@ -38,8 +38,8 @@ export class Breaker {
 
   trip(): void {
     // Soon after the last time it sits out longer.
-    const recently = this.#clock.monotonic() - this.#until < MOST_MS && this.#until > 0;
-    this.#backoffMs = recently ? Math.min(MOST_MS, 2 * this.#backoffMs) : FIRST_MS;
+    const recently = this.#clock.monotonic() - this.#until < mostMs && this.#until > 0;
+    this.#backoffMs = recently ? Math.min(mostMs, 2 * this.#backoffMs) : firstMs;
     this.open = true;
     this.#sitOut();
   }
@@ -48,7 +48,7 @@ export class Breaker {
   probed(good: boolean): boolean {
     if (!this.open || this.#clock.monotonic() < this.#until) return false;
     if (good) return this.#close();
-    this.#backoffMs = Math.min(MOST_MS, 2 * this.#backoffMs);
+    this.#backoffMs = Math.min(mostMs, 2 * this.#backoffMs);
     this.#sitOut();
     return false;
   }

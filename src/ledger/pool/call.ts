@@ -1,7 +1,7 @@
 /** One call on its way to one node, and what carries it there. */
 import { splitResponse } from "../../stream/json/response.ts";
 import type { NodeRequest } from "../node.ts";
-import { FAILURES, type Failure } from "./failure.ts";
+import { failures, type Failure } from "./failure.ts";
 
 /**
  * What an HTTP connection carries: a single call, or a batch of them. Exactly one of `respond` and `fail` is called,
@@ -35,7 +35,7 @@ export interface NodeClient {
 export type Question = Pick<NodeRequest, "method" | "params" | "retry" | "cheap">;
 
 /** What `splitResponse` says of an id that is absent, null or no number of ours. */
-export const NO_ID = -1;
+export const noId = -1;
 
 /** A request at one node; the same object when it moves on to the next. */
 export abstract class Call implements Job {
@@ -64,14 +64,14 @@ export abstract class Call implements Job {
 
   respond(status: number, bytes: Buffer, start: number, end: number): void {
     const split = splitResponse(bytes, start, end);
-    if (split === undefined) return this.fail(FAILURES.garbage);
+    if (split === undefined) return this.fail(failures.garbage);
     // JSON-RPC 2.0 section 5: the id of an error is null where the server could not read the request's.
-    const ours = split.id === this.id || (split.kind === "error" && split.id === NO_ID);
+    const ours = split.id === this.id || (split.kind === "error" && split.id === noId);
     const success = status >= 200 && status < 300;
     if (ours && (success || (split.kind === "error" && status >= 400))) {
       this.answered(split.kind, bytes, split.start, split.end);
     } else {
-      this.fail(FAILURES.garbage);
+      this.fail(failures.garbage);
     }
   }
 }

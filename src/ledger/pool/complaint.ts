@@ -5,7 +5,7 @@ import type { Observation } from "./probe.ts";
  * In the order in which nodes are preferred when every one has a complaint: behind is better than alone, anything that
  * answers better than what does not. The last two are not asked at all: see `Roster.lastResort`.
  */
-export const COMPLAINTS = [
+export const complaints = [
   /** More than `maxLag` blocks behind the best of the others. */
   "lagging",
   /** Its head has not moved for `maxHeadAge`. */
@@ -24,7 +24,7 @@ export const COMPLAINTS = [
   /** Another genesis than that of the first node in the configuration. */
   "other_chain",
 ] as const;
-export type Complaint = (typeof COMPLAINTS)[number];
+export type Complaint = (typeof complaints)[number];
 
 /** What a node's own words mean beside those of the others. */
 export function judge(

@@ -19,7 +19,7 @@ const failure = (
   blame: boolean,
 ): Failure => ({ cause, reason, elsewhere, blame });
 
-export const FAILURES = {
+export const failures = {
   /** No connection could be made. */
   refused: failure("refused", "unreachable", true, true),
   connectTimeout: failure("connect_timeout", "timeout", true, true),

@@ -8,7 +8,7 @@
  */
 import type { Clock } from "../../services/clock.ts";
 import type { Call, Job, NodeClient } from "./call.ts";
-import { FAILURES } from "./failure.ts";
+import { failures } from "./failure.ts";
 import { HttpConnection, type ConnectionOwner } from "./http-connection.ts";
 import { httpTarget, type HttpTarget } from "./http-target.ts";
 import { startTicker, type Ticker } from "../../stream/ticker.ts";
@@ -25,9 +25,9 @@ export interface ClientOptions {
 }
 
 /** Calls that may wait for a connection; more are refused, so that a slow node cannot fill the memory. */
-const WAITING_JOBS = 1024;
+const waitingJobs = 1024;
 /** An unused connection is closed after this. */
-const UNUSED_MS = 60_000;
+const unusedMs = 60_000;
 
 export class HttpClient implements NodeClient, ConnectionOwner {
   readonly answerBytes: number;
@@ -70,9 +70,9 @@ export class HttpClient implements NodeClient, ConnectionOwner {
     // What must not be sent twice goes out on a new connection: only a used one can be stale.
     const free = job.retry ? this.#idle.pop() : undefined;
     if (free !== undefined) return free.carry(job);
-    if (this.#connections.size >= this.#options.connections) this.#idle[0]?.drop(FAILURES.closed);
+    if (this.#connections.size >= this.#options.connections) this.#idle[0]?.drop(failures.closed);
     if (this.#connections.size < this.#options.connections) return this.#open(job);
-    if (this.#waiting.length >= WAITING_JOBS) return failLater(job, "saturated");
+    if (this.#waiting.length >= waitingJobs) return failLater(job, "saturated");
     job.deadline = this.#ticker.deadline(this.#options.connectMs);
     this.#waiting.push(job);
   }
@@ -82,8 +82,8 @@ export class HttpClient implements NodeClient, ConnectionOwner {
     this.#ticker[Symbol.dispose]();
     const connections = [...this.#connections];
     const waiting = this.#waiting.splice(0);
-    for (const connection of connections) connection.drop(FAILURES.closing);
-    for (const job of waiting) job.fail(FAILURES.closing);
+    for (const connection of connections) connection.drop(failures.closing);
+    for (const job of waiting) job.fail(failures.closing);
     await Promise.all(connections.map((connection) => connection.closed()));
   }
 
@@ -98,7 +98,7 @@ export class HttpClient implements NodeClient, ConnectionOwner {
   idle(connection: HttpConnection): void {
     const job = this.#waiting.shift();
     if (job !== undefined) return connection.carry(job);
-    connection.deadline = this.#ticker.deadline(UNUSED_MS);
+    connection.deadline = this.#ticker.deadline(unusedMs);
     this.#idle.push(connection);
   }
 
@@ -110,7 +110,7 @@ export class HttpClient implements NodeClient, ConnectionOwner {
     this.#connections.delete(connection);
     const at = this.#idle.indexOf(connection);
     if (at >= 0) this.#idle.splice(at, 1);
-    if (this.#closed) return resend?.fail(FAILURES.closing);
+    if (this.#closed) return resend?.fail(failures.closing);
     const next = resend ?? this.#waiting.shift();
     if (next !== undefined) this.#open(next);
   }
@@ -131,11 +131,11 @@ export class HttpClient implements NodeClient, ConnectionOwner {
       if (job.deadline > now) break;
       late++;
     }
-    for (const job of this.#waiting.splice(0, late)) job.fail(FAILURES.saturated);
+    for (const job of this.#waiting.splice(0, late)) job.fail(failures.saturated);
   }
 }
 
 /** A job never ends before `send` has returned. */
 function failLater(job: Job, why: "closing" | "saturated"): void {
-  queueMicrotask(() => job.fail(FAILURES[why]));
+  queueMicrotask(() => job.fail(failures[why]));
 }

@@ -6,15 +6,15 @@
 import net from "node:net";
 import tls from "node:tls";
 import type { Job } from "./call.ts";
-import { FAILURES, type Failure } from "./failure.ts";
+import { failures, type Failure } from "./failure.ts";
 import type { HttpTarget } from "./http-target.ts";
 import { ResponseParser } from "./response.ts";
 
-const READ_BYTES = 64 * 1024;
+const readBytes = 64 * 1024;
 /** A request below this goes out as one string, which Node copies to its stack and writes without an allocation. */
-const STRING_BYTES = 8 * 1024;
+const stringBytes = 8 * 1024;
 /** TCP keep-alive finds peers that vanished without a word. */
-const TCP_KEEP_ALIVE_MS = 30_000;
+const tcpKeepAliveMs = 30_000;
 
 /** What a connection tells its client. */
 export interface ConnectionOwner {
@@ -61,9 +61,9 @@ export class HttpConnection {
     socket.on("error", (error: NodeJS.ErrnoException) => {
       if (this.#gone) return;
       owner.noteError(error.code);
-      this.drop(this.#connected ? FAILURES.closed : FAILURES.refused);
+      this.drop(this.#connected ? failures.closed : failures.refused);
     });
-    socket.on("close", () => this.drop(FAILURES.closed));
+    socket.on("close", () => this.drop(failures.closed));
   }
 
   /** Sends a job; only when idle. */
@@ -74,8 +74,8 @@ export class HttpConnection {
 
   /** The deadline has passed: says which of the three it was. */
   expire(): void {
-    if (!this.#connected) this.drop(FAILURES.connectTimeout);
-    else this.drop(this.#parser.started ? FAILURES.idleTimeout : FAILURES.answerTimeout);
+    if (!this.#connected) this.drop(failures.connectTimeout);
+    else this.drop(this.#parser.started ? failures.idleTimeout : failures.answerTimeout);
   }
 
   /** Ends the connection, and the job on it with `failure`. Does nothing the second time. */
@@ -86,7 +86,7 @@ export class HttpConnection {
     const job = this.#job;
     this.#job = undefined;
     // RFC 9112 section 9.3.1: the node may close an idle connection while a request is on its way to it.
-    const stale = failure === FAILURES.closed && this.#responses > 0 && !this.#parser.started;
+    const stale = failure === failures.closed && this.#responses > 0 && !this.#parser.started;
     const resend = stale && job?.retry === true ? job : undefined;
     this.#owner.gone(this, resend);
     if (resend === undefined) job?.fail(failure);
@@ -103,7 +103,7 @@ export class HttpConnection {
     const text = job.text();
     const bytes = Buffer.byteLength(text);
     const request = `${this.#head}${bytes}\r\n\r\n${text}`;
-    if (bytes < STRING_BYTES) {
+    if (bytes < stringBytes) {
       // As many bytes as characters: ASCII, for which latin1 is the same and cheaper to write.
       this.#socket.write(request, bytes === text.length ? "latin1" : "utf8");
     } else {
@@ -116,7 +116,7 @@ export class HttpConnection {
     const job = this.#job;
     if (job === undefined) {
       // Bytes that nobody asked for: no later response on this connection could be trusted.
-      this.drop(FAILURES.garbage);
+      this.drop(failures.garbage);
       return false;
     }
     const parser = this.#parser;
@@ -126,14 +126,14 @@ export class HttpConnection {
       return true;
     }
     if (state === "done") this.#finish(job, parser.head.persistent && parser.next === size);
-    else this.drop(state === "garbage" ? FAILURES.garbage : FAILURES.tooLarge);
+    else this.drop(state === "garbage" ? failures.garbage : failures.tooLarge);
     return !this.#gone;
   }
 
   #ended(): void {
     const job = this.#job;
     if (job !== undefined && this.#parser.close() === "done") this.#finish(job, false);
-    else this.drop(FAILURES.closed);
+    else this.drop(failures.closed);
   }
 
   #finish(job: Job, reusable: boolean): void {
@@ -146,9 +146,9 @@ export class HttpConnection {
       this.#parser.reset();
       this.#owner.idle(this);
     } else {
-      this.drop(FAILURES.closed);
+      this.drop(failures.closed);
     }
-    if (status === 429 || status >= 500) job.fail(FAILURES.status);
+    if (status === 429 || status >= 500) job.fail(failures.status);
     else job.respond(status, bytes, start, end);
   }
 }
@@ -157,13 +157,13 @@ function connect(
   target: HttpTarget,
   onRead: (size: number, buffer: Buffer) => boolean,
 ): net.Socket {
-  const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
+  const buffer = Buffer.allocUnsafeSlow(readBytes);
   const options = {
     host: target.host,
     port: target.port,
     noDelay: true,
     keepAlive: true,
-    keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
+    keepAliveInitialDelay: tcpKeepAliveMs,
     onread: { buffer, callback: (size: number) => onRead(size, buffer) },
   };
   if (!target.tls) return net.connect(options);

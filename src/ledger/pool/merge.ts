@@ -4,14 +4,14 @@
  */
 import type { Clock } from "../../services/clock.ts";
 import { splitBatch, type SplitResponse } from "../../stream/json/response.ts";
-import { NO_ID, type Call, type Job, type NodeClient } from "./call.ts";
-import { FAILURES, type Failure } from "./failure.ts";
+import { noId, type Call, type Job, type NodeClient } from "./call.ts";
+import { failures, type Failure } from "./failure.ts";
 import type { HttpClient } from "./http-client.ts";
 
 /** More would keep the first waiting for the last. */
-const BATCH_CALLS = 32;
+const batchCalls = 32;
 /** A node that refused a batch gets none for this long. */
-const REFUSED_MS = 60_000;
+const refusedMs = 60_000;
 
 export class MergingClient implements NodeClient {
   readonly #client: HttpClient;
@@ -39,7 +39,7 @@ export class MergingClient implements NodeClient {
     }
     // Each client socket is read in a callback of its own; the check phase comes after all of them.
     this.#turn ??= setImmediate(() => this.#flush());
-    if (this.#gathered.push(call) === BATCH_CALLS) this.#flush();
+    if (this.#gathered.push(call) === batchCalls) this.#flush();
   }
 
   async close(): Promise<void> {
@@ -50,7 +50,7 @@ export class MergingClient implements NodeClient {
 
   /** Sends calls one by one: the node would not take them together. */
   sendAlone(calls: readonly (Call | undefined)[]): void {
-    this.#refused ??= this.#clock.after(REFUSED_MS, () => (this.#refused = undefined));
+    this.#refused ??= this.#clock.after(refusedMs, () => (this.#refused = undefined));
     for (const call of calls) if (call !== undefined) this.#client.send(call);
   }
 
@@ -96,12 +96,12 @@ class Batch implements Job {
       const call = this.#take(answer.id, at++);
       call?.answered(answer.kind, bytes, answer.start, answer.end);
     }
-    this.#failRest(FAILURES.garbage);
+    this.#failRest(failures.garbage);
   }
 
   fail(failure: Failure): void {
     // All answers together were too large; each alone may not be.
-    if (failure === FAILURES.tooLarge) this.#client.sendAlone(this.#calls);
+    if (failure === failures.tooLarge) this.#client.sendAlone(this.#calls);
     else this.#failRest(failure);
   }
 
@@ -122,5 +122,5 @@ class Batch implements Job {
 /** One error without an id: batches unsupported (-32005), too large (-32010), its answer too large (-32011). */
 function isRefusal(answers: readonly SplitResponse[]): boolean {
   const [only] = answers;
-  return answers.length === 1 && only?.kind === "error" && only.id === NO_ID;
+  return answers.length === 1 && only?.kind === "error" && only.id === noId;
 }

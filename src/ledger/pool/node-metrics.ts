@@ -1,7 +1,7 @@
 /** The metrics of one node. Labels come from the configuration only. */
 import type { Counter, Gauge, Histogram, Metrics } from "../../services/metrics.ts";
-import { COMPLAINTS, type Complaint } from "./complaint.ts";
-import { FAILURES, type Failure } from "./failure.ts";
+import { complaints, type Complaint } from "./complaint.ts";
+import { failures, type Failure } from "./failure.ts";
 
 export interface NodeMetrics {
   readonly up: Gauge;
@@ -12,12 +12,12 @@ export interface NodeMetrics {
   ejected(complaint: Complaint): void;
 }
 
-const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const latencyBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 export function nodeMetrics(metrics: Metrics, upstream: string, node: string): NodeMetrics {
   const labels = ["upstream", "node"] as const;
   const of = { upstream, node };
-  const failures = metrics.counter(
+  const failed = metrics.counter(
     "sluice_ledger_node_failures_total",
     "Calls that a node did not answer, by cause.",
     [...labels, "cause"],
@@ -28,10 +28,10 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
     [...labels, "reason"],
   );
   const byCause = new Map<string, Counter>(
-    Object.values(FAILURES).map(({ cause }) => [cause, failures.with({ ...of, cause })]),
+    Object.values(failures).map(({ cause }) => [cause, failed.with({ ...of, cause })]),
   );
   const byReason = new Map<string, Counter>(
-    COMPLAINTS.map((reason) => [reason, ejections.with({ ...of, reason })]),
+    complaints.map((reason) => [reason, ejections.with({ ...of, reason })]),
   );
   return {
     up: metrics.gauge("sluice_ledger_node_up", "1 while the node is usable.", labels).with(of),
@@ -39,7 +39,12 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
       .gauge("sluice_ledger_node_in_flight", "Requests at the node, sampled every second.", labels)
       .with(of),
     seconds: metrics
-      .histogram("sluice_ledger_node_seconds", "Time a node took to answer.", SECONDS, labels)
+      .histogram(
+        "sluice_ledger_node_seconds",
+        "Time a node took to answer.",
+        latencyBuckets,
+        labels,
+      )
       .with(of),
     failed: (failure) => byCause.get(failure.cause)?.add(1),
     ejected: (complaint) => byReason.get(complaint)?.add(1),

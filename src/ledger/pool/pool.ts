@@ -14,7 +14,7 @@ import type { PooledNode } from "./pooled-node.ts";
 import { Roster } from "./roster.ts";
 
 /** The first node and two more. */
-const ATTEMPTS = 3;
+const mostAttempts = 3;
 
 export interface PoolOptions {
   readonly upstream: PoolConfig;
@@ -132,7 +132,7 @@ class Pool implements OpenPool {
 
   /** Where a call may be tried again; undefined: nowhere. */
   #next(call: PooledCall): PooledNode | undefined {
-    return call.retry && call.attempts < ATTEMPTS ? this.#choose(call.tried) : undefined;
+    return call.retry && call.attempts < mostAttempts ? this.#choose(call.tried) : undefined;
   }
 
   /** The less busy of the next two nodes that are not among `tried`; undefined when all are. */

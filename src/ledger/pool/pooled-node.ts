@@ -3,19 +3,19 @@ import type { Clock } from "../../services/clock.ts";
 import { Breaker } from "./breaker.ts";
 import type { NodeClient } from "./call.ts";
 import type { Complaint } from "./complaint.ts";
-import { FAILURES, type Failure } from "./failure.ts";
+import { failures, type Failure } from "./failure.ts";
 import type { NodeMetrics } from "./node-metrics.ts";
 import { probe, type Observation } from "./probe.ts";
 
 /** Probes in a row that may be too slow before the node counts as gone, unless it answers calls meanwhile. */
-const SLOW_PROBES = 3;
+const slowProbes = 3;
 /** Probes in a row that move on from a lower finalized block before that is the node's truth (a chain begun anew). */
-const PROBES_OF_A_NEW_CHAIN = 3;
-const TOO_SLOW: ReadonlySet<Failure> = new Set([
-  FAILURES.connectTimeout,
-  FAILURES.answerTimeout,
-  FAILURES.idleTimeout,
-  FAILURES.saturated,
+const probesOfANewChain = 3;
+const tooSlow: ReadonlySet<Failure> = new Set([
+  failures.connectTimeout,
+  failures.answerTimeout,
+  failures.idleTimeout,
+  failures.saturated,
 ]);
 
 export interface NodeParts {
@@ -118,12 +118,12 @@ export class PooledNode {
 
   /** A node that is merely slow keeps its place as long as it answers anything. */
   #missProbe(failure: Failure, answering: boolean): void {
-    if (!TOO_SLOW.has(failure)) {
+    if (!tooSlow.has(failure)) {
       this.#unreachable = true;
       return;
     }
     this.#slowProbes = answering ? 0 : this.#slowProbes + 1;
-    if (this.#slowProbes >= SLOW_PROBES) this.#unreachable = true;
+    if (this.#slowProbes >= slowProbes) this.#unreachable = true;
   }
 
   #observe(seen: Observation): void {
@@ -152,7 +152,7 @@ export class PooledNode {
       return;
     }
     this.#probesBackwards = steady ? this.#probesBackwards + 1 : 1;
-    if (this.#probesBackwards <= PROBES_OF_A_NEW_CHAIN) return;
+    if (this.#probesBackwards <= probesOfANewChain) return;
     this.#finalizedHigh = finalized;
     this.#probesBackwards = 0;
     this.changes++;

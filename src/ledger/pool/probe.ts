@@ -3,7 +3,7 @@
  * nodes that serve only some of the methods. Only the head and the genesis hash must be there.
  */
 import { Call, type NodeClient } from "./call.ts";
-import { FAILURES, type Failure } from "./failure.ts";
+import { failures, type Failure } from "./failure.ts";
 import { isBusy, isObject, readSmallJson } from "./node-error.ts";
 
 /** What a node said of itself. Undefined members: it did not say. */
@@ -39,7 +39,7 @@ export async function probe(client: NodeClient): Promise<ProbeResult> {
   if (genesis.kind === "failed") return genesis;
   const best = blockNumber(header.value);
   if (best === undefined || typeof genesis.value !== "string") {
-    return { kind: "failed", failure: FAILURES.garbage };
+    return { kind: "failed", failure: failures.garbage };
   }
   const finalized = await askFinalized(client);
   if (finalized.kind === "failed") return finalized;
@@ -82,7 +82,7 @@ class ProbeCall extends Call {
   answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
     const value = readSmallJson(bytes, start, end);
     if (kind === "result") this.#done({ kind: "value", value });
-    else if (isBusy(value)) this.fail(FAILURES.saturated);
+    else if (isBusy(value)) this.fail(failures.saturated);
     else this.#done({ kind: "value", value: undefined });
   }
 

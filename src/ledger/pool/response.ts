@@ -10,20 +10,20 @@ import {
 } from "../../stream/http1/response-reader.ts";
 
 /** A body buffer up to this size is kept for the next response. */
-const KEPT_BODY_BYTES = 128 * 1024;
-const FIRST_BODY_BYTES = 4 * 1024;
+const keptBodyBytes = 128 * 1024;
+const firstBodyBytes = 4 * 1024;
 
-const EMPTY = Buffer.alloc(0);
+const empty = Buffer.alloc(0);
 
 export class ResponseParser implements ResponseSink {
   readonly #reader: ResponseReader;
   /** The body, where it did not come in one piece. */
-  #body: Buffer = EMPTY;
+  #body: Buffer = empty;
   #size = 0;
   #lent = false;
 
   /** After `done`: the body is `bytes[start, end)`, borrowed until the next `feed` or `reset`. */
-  bytes: Buffer = EMPTY;
+  bytes: Buffer = empty;
   start = 0;
   end = 0;
 
@@ -51,8 +51,8 @@ export class ResponseParser implements ResponseSink {
     this.#reader.reset();
     this.#size = 0;
     this.#lent = false;
-    if (this.#body.length > KEPT_BODY_BYTES) this.#body = EMPTY;
-    this.bytes = EMPTY;
+    if (this.#body.length > keptBodyBytes) this.#body = empty;
+    this.bytes = empty;
   }
 
   /** Takes `piece[from, to)`. After anything but `more`, `reset` must come before the next `feed`. */
@@ -92,7 +92,7 @@ export class ResponseParser implements ResponseSink {
   #append(piece: Buffer, from: number, to: number): void {
     const size = this.#size + to - from;
     if (size > this.#body.length) {
-      const wanted = Math.max(size, this.head.length, 2 * this.#body.length, FIRST_BODY_BYTES);
+      const wanted = Math.max(size, this.head.length, 2 * this.#body.length, firstBodyBytes);
       const larger = Buffer.allocUnsafeSlow(wanted);
       this.#body.copy(larger, 0, 0, this.#size);
       this.#body = larger;

@@ -1,16 +1,16 @@
 /** Who of a pool's nodes is usable: probes them, compares them, ejects them and takes them back. */
 import type { Clock } from "../../services/clock.ts";
 import type { Log } from "../../services/log.ts";
-import { COMPLAINTS, judge, type Complaint } from "./complaint.ts";
+import { complaints, judge, type Complaint } from "./complaint.ts";
 import type { Observation } from "./probe.ts";
 import type { PooledNode } from "./pooled-node.ts";
 
-const SAMPLE_MS = 1_000;
+const sampleMs = 1_000;
 /**
  * How long nodes wait for the first word of one before them in the configuration: it decides of which chain they must
  * be. Longer, and a first node that hangs would keep good ones from being used.
  */
-const FIRST_WORD_MS = 2_000;
+const firstWordMs = 2_000;
 
 export interface RosterOptions {
   readonly nodes: readonly PooledNode[];
@@ -53,8 +53,8 @@ export class Roster {
     this.lastResort = nodes.slice(0, 1);
     this.#timers = [
       clock.every(probeMs, () => void this.probe()),
-      clock.every(SAMPLE_MS, () => this.#sample()),
-      clock.after(FIRST_WORD_MS, () => {
+      clock.every(sampleMs, () => this.#sample()),
+      clock.after(firstWordMs, () => {
         this.#waited = true;
         this.review();
       }),
@@ -156,7 +156,7 @@ export class Roster {
 }
 
 function leastComplaint(nodes: readonly PooledNode[]): readonly PooledNode[] {
-  for (const complaint of COMPLAINTS) {
+  for (const complaint of complaints) {
     const such = nodes.filter((node) => node.complaint === complaint);
     if (such.length > 0) return such;
   }

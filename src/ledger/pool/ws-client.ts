@@ -10,18 +10,18 @@ import type { Clock } from "../../services/clock.ts";
 import { splitResponse } from "../../stream/json/response.ts";
 import { skipSpace, skipValue } from "../../stream/json/scan.ts";
 import type { Call, NodeClient } from "./call.ts";
-import { FAILURES, type Failure } from "./failure.ts";
+import { failures, type Failure } from "./failure.ts";
 import type { ClientOptions } from "./http-client.ts";
 import { basicCredentials } from "./http-target.ts";
 import { startTicker, type Ticker } from "../../stream/ticker.ts";
 
 /** Calls at a time; a node works on the calls of one connection side by side. */
-const CALLS = 1024;
+const mostCalls = 1024;
 /** Requests that the node does not read pile up to this. */
-const UNSENT_BYTES = 16 * 1024 * 1024;
-const PING_MS = 20_000;
-const RECONNECT_MS = 100;
-const RECONNECT_MOST_MS = 10_000;
+const unsentBytes = 16 * 1024 * 1024;
+const pingMs = 20_000;
+const reconnectMs = 100;
+const reconnectMostMs = 10_000;
 
 type State = "connecting" | "open" | "waiting";
 
@@ -49,7 +49,7 @@ export class WsClient implements NodeClient {
     this.#clock = options.clock;
     const limits = [options.connectMs, options.headersMs];
     this.#ticker = startTicker(options.clock, limits, () => this.#sweep());
-    this.#pinger = options.clock.every(PING_MS, () => this.#ping());
+    this.#pinger = options.clock.every(pingMs, () => this.#ping());
     this.#connect();
   }
 
@@ -73,16 +73,16 @@ export class WsClient implements NodeClient {
     this.#pinger[Symbol.dispose]();
     this.#reconnect?.[Symbol.dispose]();
     const socket = this.#socket;
-    this.#lose(FAILURES.closing);
+    this.#lose(failures.closing);
     if (socket === undefined || socket.readyState === WebSocket.CLOSED) return;
     await new Promise((resolve) => socket.once("close", resolve));
   }
 
   #refusal(): Failure | undefined {
-    if (this.#closed) return FAILURES.closing;
-    if (this.#state === "waiting") return FAILURES.refused;
+    if (this.#closed) return failures.closing;
+    if (this.#state === "waiting") return failures.refused;
     const unsent = this.#socket?.bufferedAmount ?? 0;
-    return this.#calls.size >= CALLS || unsent > UNSENT_BYTES ? FAILURES.saturated : undefined;
+    return this.#calls.size >= mostCalls || unsent > unsentBytes ? failures.saturated : undefined;
   }
 
   #connect(): void {
@@ -107,7 +107,7 @@ export class WsClient implements NodeClient {
     socket.on("error", (error: NodeJS.ErrnoException) => {
       if (this.#socket === socket) this.lastError = error.code;
     });
-    socket.on("close", () => this.#dropped(socket, FAILURES.closed));
+    socket.on("close", () => this.#dropped(socket, failures.closed));
   }
 
   #opened(socket: WebSocket): void {
@@ -123,7 +123,7 @@ export class WsClient implements NodeClient {
     const answer = splitResponse(bytes);
     if (answer === undefined) {
       // A notification is none of ours. After anything else nothing on this connection can be trusted.
-      if (!isNotification(bytes)) this.#dropped(socket, FAILURES.garbage);
+      if (!isNotification(bytes)) this.#dropped(socket, failures.garbage);
       return;
     }
     this.#fruitless = 0;
@@ -139,7 +139,7 @@ export class WsClient implements NodeClient {
     const connected = this.#state === "open";
     const delayMs = this.#fruitless === 0 && connected ? 0 : backoffMs(this.#fruitless);
     this.#fruitless++;
-    this.#lose(connected || failure !== FAILURES.closed ? failure : FAILURES.refused);
+    this.#lose(connected || failure !== failures.closed ? failure : failures.refused);
     if (this.#closed) return;
     if (delayMs === 0) return this.#connect();
     this.#reconnect = this.#clock.after(delayMs, () => this.#connect());
@@ -157,7 +157,7 @@ export class WsClient implements NodeClient {
   #ping(): void {
     const socket = this.#socket;
     if (socket === undefined || this.#state !== "open") return;
-    if (!this.#alive) return this.#dropped(socket, FAILURES.idleTimeout);
+    if (!this.#alive) return this.#dropped(socket, failures.idleTimeout);
     this.#alive = false;
     socket.ping();
   }
@@ -166,19 +166,19 @@ export class WsClient implements NodeClient {
     const { now } = this.#ticker;
     const socket = this.#socket;
     if (this.#state === "connecting" && socket !== undefined && this.#connectDeadline <= now) {
-      return this.#dropped(socket, FAILURES.connectTimeout);
+      return this.#dropped(socket, failures.connectTimeout);
     }
     for (const [id, call] of this.#calls) {
       if (call.deadline > now) return;
       this.#calls.delete(id);
-      call.fail(FAILURES.answerTimeout);
+      call.fail(failures.answerTimeout);
     }
   }
 }
 
 /** Exponential, with half of it random, so that many gateways do not come back to a node at the same moment. */
 function backoffMs(attempt: number): number {
-  const most = Math.min(RECONNECT_MOST_MS, RECONNECT_MS * 2 ** Math.min(attempt, 16));
+  const most = Math.min(reconnectMostMs, reconnectMs * 2 ** Math.min(attempt, 16));
   return most / 2 + (Math.random() * most) / 2;
 }
 
