@@ -9,7 +9,7 @@ import { closeCodes, fault, isFault, plainCloseCodes } from "../fault.ts";
 import type { Fault, StreamCode } from "../fault.ts";
 import { readHello } from "../hello.ts";
 import type { Hello } from "../hello.ts";
-import { handshakeMs, idleMs, maxSessionMs } from "../limits.ts";
+import { SessionTime } from "../session-time.ts";
 import { readCancelFrame, writeReportFrame } from "../text-frames.ts";
 import { cancelled, EnclaveAnswer, refused } from "./answer.ts";
 import type { Outcome } from "./answer.ts";
@@ -67,19 +67,18 @@ class Session implements EnclaveSession {
   #isStopping = false;
   /** What the session ends with once nothing runs. */
   #ending: Fault | undefined;
-  #lastFrameAt: number;
-  /** First for the handshake, then for idleness. */
-  #deadline: Disposable;
-  #lifetime: Disposable | undefined;
+  readonly #time: SessionTime;
   readonly #leaving = new AbortController();
 
   constructor(parts: EnclaveSessionParts, peer: EnclavePeer) {
-    const { clock } = parts;
     this.#parts = parts;
     this.#peer = peer;
-    this.#lastFrameAt = clock.monotonic();
-    this.#deadline = clock.after(handshakeMs, () => {
-      this.#fail(fault("TIMEOUT", "the handshake took too long"));
+    this.#time = new SessionTime(parts.clock, {
+      late: () => this.#fail(fault("TIMEOUT", "the handshake took too long")),
+      idle: () => this.#fail(fault("TIMEOUT", "the session was idle")),
+      // It is the model that is silent, and its own deadline counts.
+      isAwaited: () => this.#answer !== undefined,
+      expired: () => this.#expire(),
     });
   }
 
@@ -112,7 +111,7 @@ class Session implements EnclaveSession {
         ? fault("BAD_FRAME", "a frame before the handshake")
         : this.#established.channel.open(frame);
     if (isFault(opened)) return this.#breakOff(opened);
-    this.#lastFrameAt = this.#parts.clock.monotonic();
+    this.#time.frame();
     if (opened.header.type === "cancel") this.#cancel(opened.header.rid);
     else this.#collect(opened);
   }
@@ -135,19 +134,13 @@ class Session implements EnclaveSession {
   // ── the handshake ─────────────────────────────────────────────────────────────────────────────────────────────
 
   async #shakeHands(bytes: Uint8Array, hello: Hello): Promise<void> {
-    const { clock } = this.#parts;
     const established = await establish(bytes, hello, this.#parts, this.#leaving.signal);
     if (isFault(established)) return this.#fail(established);
     // The peer may have left, or this enclave been stopped.
     if (this.#isClosed()) return;
-    const { notAfter } = established.keyset;
     this.#established = established;
     this.#state = "open";
-    this.#deadline[Symbol.dispose]();
-    this.#lastFrameAt = clock.monotonic();
-    this.#watchIdleness(idleMs);
-    const lasts = Math.min(maxSessionMs, notAfter * 1000 - clock.now()) - reportMarginMs;
-    this.#lifetime = clock.after(Math.max(0, lasts), () => this.#expire());
+    this.#time.begin(established.keyset.notAfter * 1000 - reportMarginMs);
     this.#peer.text(established.attestation);
   }
 
@@ -186,7 +179,7 @@ class Session implements EnclaveSession {
     const frame = this.#established?.channel.seal(type, rid, data);
     if (frame === undefined) return;
     if (isFault(frame)) return this.#breakOff(frame);
-    this.#lastFrameAt = this.#parts.clock.monotonic();
+    this.#time.frame();
     // `seal` makes its frames from Node's pool.
     if (!this.#peer.binary(Buffer.from(frame.buffer, frame.byteOffset, frame.length))) {
       this.#answer?.pause();
@@ -242,16 +235,6 @@ class Session implements EnclaveSession {
     else if (this.#reporting === 0) this.#fail(this.#ending);
   }
 
-  /** While an answer is awaited it is the model that is silent, and its own deadline counts. */
-  #watchIdleness(ms: number): void {
-    this.#deadline = this.#parts.clock.after(ms, () => {
-      const silent = this.#parts.clock.monotonic() - this.#lastFrameAt;
-      if (this.#answer !== undefined) this.#watchIdleness(idleMs);
-      else if (silent < idleMs) this.#watchIdleness(idleMs - silent);
-      else this.#fail(fault("TIMEOUT", "the session was idle"));
-    });
-  }
-
   /** An answer that runs stops, without a final; its report comes first, or breaking a session would make answers free. */
   #breakOff(reason: Fault): void {
     const answer = this.#answer;
@@ -282,8 +265,7 @@ class Session implements EnclaveSession {
 
   #end(): void {
     this.#state = "closed";
-    this.#deadline[Symbol.dispose]();
-    this.#lifetime?.[Symbol.dispose]();
+    this.#time[Symbol.dispose]();
     this.#leaving.abort();
     this.#arriving.take();
     this.#answer?.abandon();
