@@ -13,7 +13,6 @@ import { countUsage, readUsage } from "./usage.ts";
 export interface AnswerSink {
   /** A choice in borrowed bytes. */
   choice(bytes: Buffer, start: number, end: number): void;
-  arrived(): void;
   complete(message: WholeMessage | undefined): void;
   broken(): void;
 }
@@ -53,7 +52,6 @@ export class StreamedAnswer implements Answer, EventReader {
   write(bytes: Buffer, start: number, end: number): void {
     if (this.#over) return;
     if (!this.#events.write(bytes, start, end)) this.#break();
-    else if (!this.#over) this.#sink.arrived();
   }
 
   /** Some servers leave `[DONE]` out: one that has said why it finished has finished all the same. */
@@ -96,7 +94,6 @@ export class StreamedAnswer implements Answer, EventReader {
   #complete(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#sink.arrived();
     this.#sink.complete(undefined);
   }
 

@@ -89,7 +89,10 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
     if (status !== 200) return this.#fail({ kind: "refused", status });
     if (coding === undefined || coding === "identity") return;
     this.#decoder = createDecoder(coding, {
-      data: (chunk) => this.#answer.write(chunk, 0, chunk.length),
+      data: (chunk) => {
+        this.#answer.write(chunk, 0, chunk.length);
+        this.arrived();
+      },
       ended: () => this.#answer.end(),
       broken: () => this.broken(),
       full: () => this.#connection?.pause(),
@@ -105,6 +108,10 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
     } else if (this.#decoder === undefined) this.#answer.write(bytes, start, end);
     // The decoder works in a thread of its own, and the bytes are borrowed.
     else this.#decoder.write(Buffer.from(bytes.subarray(start, end)));
+  }
+
+  arrived(): void {
+    if (!this.#over) this.#call.arrived();
   }
 
   done(): void {
@@ -125,11 +132,8 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
     if (!this.#over) this.#call.choice(bytes, start, end);
   }
 
-  arrived(): void {
-    if (!this.#over) this.#call.arrived();
-  }
-
   complete(message: WholeMessage | undefined): void {
+    this.arrived();
     if (this.#over) return;
     this.#end();
     this.worker.succeeded();
@@ -144,6 +148,7 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
   }
 
   #fail(failure: AttemptFailure): void {
+    this.arrived();
     if (this.#over) return;
     this.#end();
     this.#call.failed(this.worker, failure);

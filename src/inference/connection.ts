@@ -17,6 +17,8 @@ export interface HttpExchange {
   answers(head: ResponseHead): void;
   /** A borrowed piece of the body. */
   body(bytes: Buffer, start: number, end: number): void;
+  /** All that came in one read has been told. */
+  arrived(): void;
   done(): void;
   failed(why: TransportFailure): void;
 }
@@ -138,12 +140,15 @@ export class WorkerConnection implements ResponseSink {
 
   /** Takes what came in; false stops reading. */
   #read(size: number): boolean {
-    if (this.#exchange === undefined) {
+    const exchange = this.#exchange;
+    if (exchange === undefined) {
       // Bytes that nobody asked for: no later answer on this connection could be trusted.
       this.drop("broken");
       return false;
     }
     const state = this.#reader.feed(shared, 0, size);
+    if (this.#gone) return false;
+    exchange.arrived();
     if (this.#gone) return false;
     if (state === "more") this.deadline = this.#server.ticker.deadline(this.#server.limits.idleMs);
     else if (state === "done")

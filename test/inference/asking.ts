@@ -111,6 +111,8 @@ export interface Asked {
   readonly ending: Promise<Ending>;
   /** Resolves after the next `arrived`. */
   arrived(): Promise<void>;
+  /** How often `arrived` was told. */
+  readonly arrivals: number;
 }
 
 interface Choice {
@@ -134,7 +136,8 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
     over = true;
     resolve(how);
   };
-  const arrivals: (() => void)[] = [];
+  const awaiting: (() => void)[] = [];
+  let arrivals = 0;
   const reader: AnswerReader = {
     choice(bytes, start, finish) {
       assert.ok(!over);
@@ -146,7 +149,8 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
     arrived() {
       assert.ok(!over);
       if (options.pauses === true) call.pause();
-      for (const told of arrivals.splice(0)) told();
+      arrivals++;
+      for (const told of awaiting.splice(0)) told();
     },
     ended: (result, message) => end({ kind: "ended", result, message }),
     failed: (failure, result) => end({ kind: "failed", failure, result }),
@@ -159,7 +163,10 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
       return choices.map(({ delta }) => delta.content ?? "").join("");
     },
     ending,
-    arrived: () => new Promise((told) => void arrivals.push(told)),
+    arrived: () => new Promise((told) => void awaiting.push(told)),
+    get arrivals() {
+      return arrivals;
+    },
   };
 }
 

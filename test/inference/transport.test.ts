@@ -223,6 +223,16 @@ test("a connection that was answered before all was sent is not used again", inT
   assert.deepEqual(worker.requests, [1, 2]);
 });
 
+test("what comes in one read is passed on at once, however many chunks it is", inTime, async () => {
+  const events = [1, 2, 3].map((n) => eventOf(chunkOf({ content: `${n}` })));
+  await using worker = await connectionsOf([chunked(200, [...events, stream])]);
+  await using opened = await openNetwork(worker.url);
+  const asked = opened.ask();
+  await resultOf(asked);
+  assert.equal(asked.text, "123Hello world");
+  assert.equal(asked.arrivals, 1);
+});
+
 test("interim heads before the answer are passed over", inTime, async () => {
   const interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
   await using worker = await connectionsOf([
