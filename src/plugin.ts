@@ -145,8 +145,11 @@ export interface ResponseHead {
  * Exactly one of `end` and `fail` MUST be called, once.
  */
 export interface Sink {
-  /** Sends a borrowed chunk; false asks to stop until `onDrain` runs (backpressure from the client). */
-  write(chunk: Uint8Array): boolean;
+  /**
+   * Sends a borrowed chunk, or a text in UTF-8: for what is small and many, text costs less. False asks to stop until
+   * `onDrain` runs (backpressure from the client).
+   */
+  write(chunk: Uint8Array | string): boolean;
   /** Called each time the client has room again after `write` returned false. */
   onDrain: (() => void) | undefined;
   /**

@@ -390,6 +390,39 @@ test("chunks pass the responseChunk hooks, in replies and in streams", async () 
   assert.equal(answer.trailers["x-sum"], "3");
 });
 
+test("a text is streamed in UTF-8, whatever stands between it and the socket", async () => {
+  const texts = ["ä€ ", "plain ", "", "😀".repeat(10_000)];
+  const whole = texts.join("");
+  const turns: TestStep = { name: "turns", responseChunk: (_, chunk) => Buffer.from(chunk) };
+  for (const { steps = [], headers = [] } of [
+    {},
+    { steps: [turns] },
+    { steps: [{ name: "charge", responseEnd: () => {} }], headers: ["content-length", "40012"] },
+  ]) {
+    const sent = Promise.withResolvers<number>();
+    const watch: TestStep = {
+      name: "watch",
+      requestHeaders: () => {},
+      settled: (x) => sent.resolve(x.sent.bodyBytes),
+    };
+    const surface = {
+      async answer(x: Exchange): Promise<undefined> {
+        const sink = await x.stream(200, headers);
+        for (const text of texts) {
+          sink.write(text);
+          // The first goes out with the head, those after it on their own.
+          await new Promise(setImmediate);
+          await new Promise(setImmediate);
+        }
+        await sink.end();
+      },
+    };
+    await using served = await serve([{ path: "/x", steps: [watch, ...steps], surface }]);
+    assert.equal((await ask(served, "/x")).body, whole);
+    assert.equal(await sent.promise, Buffer.byteLength(whole));
+  }
+});
+
 test("whatever a plugin does wrong, and however late, is a 500 of this exchange and the next one is served", async () => {
   const asyncEnd: TestStep = { name: "charge", responseEnd: async () => {} };
   const wrongs: Record<string, TestStep> = {
