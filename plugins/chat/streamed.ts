@@ -13,7 +13,6 @@ import type {
 } from "sluice-gateway/plugin";
 import { settle, type Completion } from "./completion.ts";
 import { chatError, codeOf, errorJson } from "./errors.ts";
-import { lastingBytes } from "./lasting.ts";
 import { usageOf } from "./usage.ts";
 
 const headers: readonly string[] = [
@@ -27,7 +26,7 @@ const headers: readonly string[] = [
 ];
 
 const done = "data: [DONE]\n\n";
-const suffix = Buffer.from("]}\n\n");
+const suffix = "]}\n\n";
 
 /** Resolves to a Reply when nothing was sent, to undefined when the stream has ended, however it did. */
 export function streamCompletion(completion: Completion, offer: Offer): Promise<Reply | undefined> {
@@ -43,13 +42,13 @@ class StreamedCompletion implements AnswerReader {
   readonly #resolve: (reply: Reply | undefined) => void;
   readonly #reject: (error: unknown) => void;
   /** Of every chunk: all that stands before its choice. */
-  readonly #prefix: Buffer;
+  readonly #prefix: string;
   #call: InferenceCall | undefined;
   #sink: Sink | undefined;
   /** The head is on its way through the steps. */
   #opening = false;
   /** Chunks to write together. */
-  #chunks: Buffer[] = [];
+  #chunks = "";
   /** How it ends, once that is known: runs when the sink is there. */
   #finish: ((sink: Sink) => Promise<void>) | undefined;
   #left = false;
@@ -62,7 +61,7 @@ class StreamedCompletion implements AnswerReader {
     this.#completion = completion;
     this.#resolve = resolve;
     this.#reject = reject;
-    this.#prefix = lastingBytes(`data: ${this.#envelope()},"choices":[`);
+    this.#prefix = `data: ${this.#envelope()},"choices":[`;
   }
 
   begin(call: InferenceCall): void {
@@ -73,17 +72,14 @@ class StreamedCompletion implements AnswerReader {
   // ── what the worker's side reports ────────────────────────────────────────────────────────────────────────────
 
   choice(bytes: Buffer, start: number, end: number): void {
-    const prefix = this.#prefix;
-    const chunk = Buffer.allocUnsafe(prefix.length + end - start + suffix.length);
-    prefix.copy(chunk, 0);
-    bytes.copy(chunk, prefix.length, start, end);
-    suffix.copy(chunk, prefix.length + end - start);
-    this.#chunks.push(chunk);
+    this.#chunks += this.#prefix + bytes.toString("utf8", start, end) + suffix;
   }
 
   arrived(): void {
     if (this.#sink !== undefined) this.#pass(this.#sink);
     else if (!this.#opening) this.#open();
+    // The head takes its time: more would pile up here.
+    else this.#call?.pause();
   }
 
   ended(result: InferenceResult): void {
@@ -117,28 +113,14 @@ class StreamedCompletion implements AnswerReader {
 
   #open(): void {
     this.#opening = true;
-    // What comes meanwhile would pile up here.
-    this.#call?.pause();
-    this.#sendHead().catch((error: unknown) => {
-      this.#stop();
-      this.#reject(error);
-    });
-  }
-
-  /** Once a crash can no longer lose what the stream is going to cost. */
-  async #sendHead(): Promise<void> {
-    const { x, charge } = this.#completion;
-    const refusal = await charge.journalled;
-    if (refusal !== undefined) {
-      this.#stop();
-      return this.#resolve(refusal);
-    }
-    this.#opened(await x.stream(200, headers));
-  }
-
-  #stop(): void {
-    this.#completion.x.onAbort = undefined;
-    this.#call?.abort();
+    const { x } = this.#completion;
+    x.stream(200, headers)
+      .then((sink) => this.#opened(sink))
+      .catch((error: unknown) => {
+        x.onAbort = undefined;
+        this.#call?.abort();
+        this.#reject(error);
+      });
   }
 
   #opened(sink: Sink): void {
@@ -152,10 +134,8 @@ class StreamedCompletion implements AnswerReader {
 
   /** True while the client has room for more. */
   #pass(sink: Sink): boolean {
-    const [first] = this.#chunks;
-    if (first === undefined) return true;
-    const room = sink.write(this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks));
-    this.#chunks = [];
+    const room = sink.write(this.#chunks);
+    this.#chunks = "";
     if (!room) this.#call?.pause();
     return room;
   }

@@ -35,7 +35,6 @@ export function createCustomer(parts: CustomerParts): StreamCustomer {
 function streamCharge(part: ChargePart): StreamCharge {
   return {
     reservedMilli: part.reservedMilli,
-    journalled: part.journalled?.then((refusal) => refusal === undefined) ?? Promise.resolve(true),
     async settle(line) {
       part.settle([line]);
       return (await part.written()) === undefined;

@@ -20,7 +20,6 @@ type Taken = Reservation | CuRefusal | { readonly kind: "unavailable" | "anonymo
 const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
 
 export class ExchangeCharge implements Charge {
-  journalled: Promise<Reply | undefined> | undefined = undefined;
   readonly #till: Till;
   readonly #x: Exchange;
   /** Takes the charge of `settle`; further reservations only hold credit until then, or are parts. */
@@ -55,9 +54,7 @@ export class ExchangeCharge implements Charge {
     const taken = this.#take(costMilli, streamed);
     if (taken.kind === "reserved") {
       if (!detached) this.#hold(taken);
-      const journalled =
-        taken.journalled === undefined ? undefined : this.replyAfter(taken.journalled);
-      return new Part(this, taken, journalled);
+      return new Part(this, taken);
     }
     return taken.kind === "refused" ? taken : { kind: "unavailable" };
   }
@@ -85,10 +82,6 @@ export class ExchangeCharge implements Charge {
   #hold(reservation: Reservation): undefined {
     if (this.#first === undefined) this.#first = reservation;
     else (this.#more ??= []).push(reservation);
-    if (reservation.journalled === undefined) return;
-    const earlier = this.journalled;
-    const written = this.#till.replyAfter(reservation.journalled, this.#x);
-    this.journalled = earlier === undefined ? written : earlier.then((reply) => reply ?? written);
   }
 
   settle(lines: readonly Line[]): void {
@@ -121,14 +114,6 @@ export class ExchangeCharge implements Charge {
     return commit;
   }
 
-  /** Before the head of a streamed answer: no byte leaves while the intent is not on disk. */
-  untilJournalled(): Promise<void> | undefined {
-    return this.journalled?.then((refusal) => {
-      // A surface that did not ask cannot be stopped here; the end of its answer can.
-      this.#failed ??= refusal;
-    });
-  }
-
   /** Before the last byte: waits until every charge is on disk; a Reply when one is not. */
   written(): Promise<Reply | undefined> | Reply | undefined {
     if (this.#failed !== undefined) return this.#failed;
@@ -157,19 +142,13 @@ export class ExchangeCharge implements Charge {
 }
 
 class Part implements ChargePart {
-  readonly journalled: Promise<Reply | undefined> | undefined;
   readonly #charge: ExchangeCharge;
   readonly #reservation: Reservation;
   #commit: Promise<void> | undefined;
 
-  constructor(
-    charge: ExchangeCharge,
-    reservation: Reservation,
-    journalled: Promise<Reply | undefined> | undefined,
-  ) {
+  constructor(charge: ExchangeCharge, reservation: Reservation) {
     this.#charge = charge;
     this.#reservation = reservation;
-    this.journalled = journalled;
   }
 
   get reservedMilli(): number {

@@ -79,9 +79,7 @@ export default defineStep<Options>({
       requestHeaders(x) {
         const charge = new ExchangeCharge(till, x);
         x.set("charge", charge);
-        if (price === undefined) return undefined;
-        // Whether the surface will stream is not known yet: the reservation must survive a crash from here on.
-        return charge.reserve(price, { streamed: true }) ?? charge.journalled;
+        return price === undefined ? undefined : charge.reserve(price);
       },
       responseHeaders(x, head) {
         const charge = chargeOf(x);
@@ -89,12 +87,9 @@ export default defineStep<Options>({
         if (price !== undefined && answered && head.status < 500) {
           charge.settle([{ method: `${x.request.method} ${x.route.path}`, costMilli: price }]);
         }
-        // With a price it has been awaited on the way down.
-        if (head.streamed) return price === undefined ? charge.untilJournalled() : undefined;
-        if (answered && head.code === undefined) {
+        if (answered && !head.streamed && head.code === undefined) {
           head.set("x-used-cu-milli", String(charge.usedMilli ?? 0));
         }
-        return undefined;
       },
       responseEnd: (x) => chargeOf(x).written(),
       settled(x) {

@@ -3,8 +3,9 @@
  *
  * It runs on the main thread alone, so that checking and taking are one step and two parallel calls can never both take
  * the last unit. Durable are the charges: a settled one is in the journal before its promise resolves. A reservation is
- * only memory, unless bytes will leave before it settles (`streamed`). A response that is not streamed does not leave
- * before its charge is on disk; a crash in between leaves nothing given and nothing owed, so no intent is needed.
+ * only memory: a crash ends it, and nothing is owed for an answer that nobody has whole. Where bytes leave before it
+ * settles (`streamed`), its intent goes to the journal too, so that the next start can tell what the crash broke off. No
+ * byte waits for that: an intent that a crash lost and one that expires come to the same bill.
  */
 import type { ApiKey, KeyPrincipal, Workspace } from "../services/accounts.ts";
 import type { Clock } from "../services/clock.ts";
@@ -68,23 +69,10 @@ export class CreditMeter implements Meter {
       const refused = refuses(principal, key, workspace, costMilli, now);
       if (refused !== undefined) return refused;
     }
-    let intent = 0;
-    let journalled: Promise<void> | undefined;
-    if (about.streamed === true) {
-      intent = this.#nextIntent++;
-      journalled = this.#writeIntent(key, workspace, about, { now, intent, costMilli });
-    }
+    const intent = about.streamed === true ? this.#nextIntent++ : 0;
+    if (intent !== 0) this.#writeIntent(key, workspace, about, { now, intent, costMilli });
     const text = chargeText(about.requestId, about.agent);
-    return new OpenReservation(
-      this,
-      principal,
-      key,
-      workspace,
-      costMilli,
-      text,
-      intent,
-      journalled,
-    );
+    return new OpenReservation(this, principal, key, workspace, costMilli, text, intent);
   }
 
   #writeIntent(
@@ -92,7 +80,7 @@ export class CreditMeter implements Meter {
     workspace: WorkspaceCredit,
     about: { readonly requestId: string; readonly surface: string },
     what: { readonly now: number; readonly intent: number; readonly costMilli: number },
-  ): Promise<void> {
+  ): void {
     const journal = this.#journal;
     key.number ||= journal.nameNumber(key.id);
     workspace.number ||= journal.nameNumber(workspace.id);
@@ -105,9 +93,7 @@ export class CreditMeter implements Meter {
       reservedMilli: what.costMilli,
       requestId: about.requestId,
     });
-    // A stream's first byte waits for it.
-    const written = journal.publish(1, "now");
-    return this.#isAsync ? onDiskAtOnce : written;
+    void journal.publish(1, "later");
   }
 
   /** For OpenReservation alone. Throws RangeError, having changed nothing, for an amount that is no integer. */
@@ -167,7 +153,7 @@ export class CreditMeter implements Meter {
     void this.#journal.publish(1, "later");
   }
 
-  /** With an intent on disk nothing can be lost, and the end of a stream may come a moment later. */
+  /** The end of a stream, which took its time anyway, may come a moment later. */
   #haste({ intent }: OpenReservation): Haste {
     if (this.book.holders === 0) return "now";
     return intent === 0 ? "soon" : "later";

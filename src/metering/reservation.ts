@@ -20,7 +20,6 @@ export class OpenReservation implements Reservation {
   readonly text: string;
   /** Its number in the journal; 0: it has no intent there. */
   readonly intent: number;
-  readonly journalled: Promise<void> | undefined;
   readonly #ender: Ender;
   #ended: Promise<void> | undefined;
 
@@ -32,7 +31,6 @@ export class OpenReservation implements Reservation {
     costMilli: number,
     text: string,
     intent: number,
-    journalled: Promise<void> | undefined,
   ) {
     this.#ender = ender;
     this.principal = principal;
@@ -41,7 +39,6 @@ export class OpenReservation implements Reservation {
     this.costMilli = costMilli;
     this.text = text;
     this.intent = intent;
-    this.journalled = journalled;
     ender.book.hold(key, workspace, costMilli);
   }
 

@@ -7,8 +7,6 @@ import type { Pricing } from "./networks.ts";
 /** Credit reserved for one request of a session. Exactly one of `settle` and `release` ends it. */
 export interface StreamCharge {
   readonly reservedMilli: number;
-  /** Resolves when the intent is on disk, to false when it cannot be: then nothing may be asked. */
-  readonly journalled: Promise<boolean>;
   /** Resolves when the charge is on disk, to false when it cannot be. */
   settle(line: Omit<ChargeLine, "surface">): Promise<boolean>;
   release(): void;

@@ -29,8 +29,6 @@ export interface CuRefusal {
 export interface Reservation {
   readonly kind: "reserved";
   readonly costMilli: number;
-  /** Of a `streamed` one: resolves when its intent is on disk, and no byte may leave before; rejects when it cannot be. */
-  readonly journalled?: Promise<void> | undefined;
   /**
    * Charges the lines (their sum may differ from what was reserved) and frees the rest. Resolves when the charge is on
    * disk (at once with `metering.durability: async`); rejects when it could not be written, and then charges nothing.
@@ -43,7 +41,7 @@ export interface Reservation {
 export interface Meter {
   /**
    * Takes `costMilli` from 24h, 30d and plan at once, or from none.
-   * `streamed`: bytes will leave before the charge settles, so the intent is journalled first and a crash can find it.
+   * `streamed`: bytes will leave before the charge settles, so an intent goes to the journal that tells of a crash.
    * `force`: takes it whatever the limits say (a meter in shadow mode counts, and refuses nothing).
    * While the journal cannot write, answers `{ kind: "unavailable" }` (503): nothing is served unmetered.
    */
@@ -64,8 +62,6 @@ export interface Meter {
 /** One call's share of an exchange's account, where an exchange holds several calls. End it exactly once. */
 export interface ChargePart {
   readonly reservedMilli: number;
-  /** Of a `streamed` one: as `Charge.journalled`. */
-  readonly journalled: Promise<Reply | undefined> | undefined;
   /** Charges the lines and gives back the rest. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
   /** After `settle`: resolves when the charge is on disk; to a Reply (503) when it cannot be. */
@@ -96,9 +92,4 @@ export interface Charge {
   ): ChargePart | CuRefusal | { readonly kind: "unavailable" };
   /** Sum of the settled lines, of parts too; undefined before anything was settled. */
   readonly usedMilli: number | undefined;
-  /**
-   * After `reserve` with `streamed`: await it before the first byte. Resolves when a crash can no longer lose the
-   * reservation; a Reply is the refusal to send instead (503, the journal cannot be written).
-   */
-  readonly journalled?: Promise<Reply | undefined> | undefined;
 }

@@ -74,7 +74,7 @@ test("a full disk refuses what is settled and what comes, charges nothing for it
   const { meter, free } = await nearlyFull(fixture);
   const held = take(meter, principal, 7);
   const streamed = take(meter, principal, 9, { streamed: true });
-  await streamed.journalled;
+  await meter.flush();
   const written = await chargeUntilFull(meter);
 
   assert.equal(meter.writable, false);
@@ -136,20 +136,35 @@ test("a new name whose first commit failed is known to the commits after it", as
   assert.equal(again.keyUsage(`key_${n - 1}`).day, 5);
 });
 
-test("the intent of a stream that cannot be written is refused before its first byte", async (t) => {
+test("a stream whose intent was not written goes on and is charged at its end if there is room again; none begins meanwhile", async (t) => {
   const fixture = meterFixture(t);
-  const { meter } = await nearlyFull(fixture);
-  for (;;) {
-    const intent = take(meter, principal, 1, { streamed: true, requestId: "x".repeat(200) });
-    const written = await intent.journalled?.then(
-      () => true,
+  const { meter, free } = await nearlyFull(fixture);
+  const running: Reservation[] = [];
+  const isFull = async (): Promise<boolean> => {
+    running.push(take(meter, principal, 1, { streamed: true, requestId: "x".repeat(200) }));
+    return meter.flush().then(
       () => false,
+      () => true,
     );
-    intent.release();
-    if (written === false) break;
-  }
+  };
+  while (!(await isFull())) assert.ok(running.length < 10_000, "the disk never fills");
+  const [early, broken] = running;
+  const late = running.at(-1);
+  assert.ok(early !== undefined && broken !== undefined && late !== undefined);
   assert.equal(meter.writable, false);
-  assert.equal(meter.keyUsage("key_1").open, 0);
+  assert.equal(meter.reserve(principal, 1, { ...about, streamed: true }).kind, "unavailable");
+  assert.equal(meter.keyUsage("key_1").open, running.length);
+  await assert.rejects(broken.settle([line(1)]), "an end that comes now is charged nothing");
+
+  free();
+  await tryAgain(fixture, () => meter.writable);
+  await Promise.all([early.settle([line(1)]), late.settle([line(5)])]);
+  for (const one of running) one.release();
+  await meter.flush();
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 6, month: 6, open: 0 });
+  const crashed = fixture.crashed();
+  const again = await crashed.open();
+  assert.deepEqual(again.keyUsage("key_1"), { day: 6, month: 6, open: 0 });
 });
 
 test("asynchronous charges outlive a full disk: they are written when there is room", async (t) => {

@@ -14,6 +14,7 @@ import {
   noon,
   principalOf,
   take,
+  type MeterFixture,
 } from "./fixture.ts";
 
 test("a settled charge is in the journal when its promise resolves", async (t) => {
@@ -280,56 +281,54 @@ test("many charges of one turn share few commits", async (t) => {
   assert.match(text, /sluice_charged_cu_milli_total\{surface="ledger-rpc"\} 1000/);
 });
 
-describe("the end of a stream", () => {
+describe("the begin and the end of a stream", () => {
   const stream = (meter: MeterService): Reservation =>
     take(meter, principalOf(), 9, { streamed: true });
+  const commits = async ({ metrics }: MeterFixture): Promise<number> =>
+    Number(/sluice_journal_commit_rows_count (\d+)/.exec(await metrics.render())?.[1]);
 
-  test("joins the commit of one that is waited for", async (t) => {
+  test("join the commit of one that is waited for", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
-    const { open, metrics } = meterFixture(t);
-    const meter = await open();
-    const commits = async (): Promise<number> =>
-      Number(/sluice_journal_commit_rows_count (\d+)/.exec(await metrics.render())?.[1]);
-    const [ending, running] = [stream(meter), stream(meter)];
-    await running.journalled;
-    const earlier = await commits();
+    const fixture = meterFixture(t);
+    const meter = await fixture.open();
+    const ending = stream(meter);
+    stream(meter);
     const charged = ending.settle([line(7)]);
     // Long enough for a commit of its own.
     for (let turn = 0; turn < 5_000; turn++) await new Promise(setImmediate);
-    assert.equal(await commits(), earlier);
-    await Promise.all([charged, stream(meter).journalled]);
-    assert.equal(await commits(), earlier + 1);
+    assert.equal(await commits(fixture), 0);
+    await Promise.all([charged, charge(meter, principalOf(), 1)]);
+    assert.equal(await commits(fixture), 1);
   });
 
-  test("waits 4 ms for others at most", async (t) => {
+  test("wait 4 ms for others at most", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const { open } = meterFixture(t);
     const meter = await open();
-    const [ending, running] = [stream(meter), stream(meter)];
-    await running.journalled;
+    const ending = stream(meter);
+    stream(meter);
     const charged = ending.settle([line(7)]);
     t.mock.timers.tick(4);
     await charged;
     assert.equal(meter.keyUsage("key_1").day, 7);
   });
 
-  test("does not wait when nobody else has credit, nor do answers in one piece", async (t) => {
+  test("the end does not wait when nobody else has credit, nor do answers in one piece", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const { open } = meterFixture(t);
     const meter = await open();
     const alone = stream(meter);
-    await alone.journalled;
     await charge(meter, principalOf({ key: { id: "key_2" } }), 1);
     await alone.settle([line(3)]);
     assert.equal(meter.keyUsage("key_1").day, 3);
   });
 
-  test("is written by a close, however soon", async (t) => {
+  test("are written by a close, however soon", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const { open, dataDir } = meterFixture(t);
     const meter = await open();
-    const [ending, running] = [stream(meter), stream(meter)];
-    await running.journalled;
+    const ending = stream(meter);
+    stream(meter);
     const charged = ending.settle([line(7)]);
     await meter.close();
     await charged;
@@ -399,13 +398,19 @@ test("what was purchased and drawn in earlier months is still drawn after a star
   assert.deepEqual(again.workspaceUsage("ws_1"), meter.workspaceUsage("ws_1"));
 });
 
-test("an intent is on disk before `journalled` resolves; a crash finds it and releases it", async (t) => {
+test("the intent of a stream is on disk soon, whoever waits or not: a crash finds it and releases it", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
-  const streamed = take(meter, principalOf(), 900, { streamed: true });
-  const plain = take(meter, principalOf(), 50);
-  assert.equal(plain.journalled, undefined);
-  await streamed.journalled;
+  take(meter, principalOf(), 900, { streamed: true });
+  take(meter, principalOf(), 50);
+  const isWritten = async (): Promise<boolean> =>
+    (await fixture.metrics.render()).includes("sluice_journal_commit_rows_count 1");
+  for (
+    const deadline = AbortSignal.timeout(10_000);
+    !(await isWritten());
+    deadline.throwIfAborted()
+  )
+    await new Promise(setImmediate);
   const crashed = fixture.crashed();
   const again = await crashed.open();
   assert.deepEqual(again.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
@@ -434,7 +439,8 @@ test("an intent that was settled or released is not open after a crash", async (
 test("an intent opened minutes before the crash is found too", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
-  await take(meter, principalOf(), 900, { streamed: true }).journalled;
+  take(meter, principalOf(), 900, { streamed: true });
+  await meter.flush();
   for (let i = 0; i < 3; i++) {
     fixture.clock.advance(2 * minute);
     await charge(meter, principalOf(), 1);

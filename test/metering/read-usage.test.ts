@@ -78,7 +78,7 @@ test("the lines of one settle lie in one commit, one id each, and intents are no
   const fixture = meterFixture(t);
   const meter = await fixture.open();
   const batch = take(meter, principalOf(), 60, { streamed: true, requestId: "batch" });
-  await batch.journalled;
+  await meter.flush();
   await batch.settle([line(10), line(20), line(30)]);
   const rows = [...readUsage(fixture.dataDir)];
   assert.deepEqual(costs(rows), [10, 20, 30]);

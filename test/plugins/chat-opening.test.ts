@@ -1,18 +1,17 @@
-/** A streamed completion until its head has left: what may happen while the journal or a step is waited for. */
+/** A streamed completion until its head has left: what may happen while a step is waited for. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createCompletion } from "../../plugins/chat/completion.ts";
 import { readChatRequest } from "../../plugins/chat/request.ts";
 import { streamCompletion } from "../../plugins/chat/streamed.ts";
-import {
-  refuse,
-  type AnswerReader,
-  type Charge,
-  type Exchange,
-  type InferenceResult,
-  type Offer,
-  type Reply,
-  type Sink,
+import type {
+  AnswerReader,
+  Charge,
+  Exchange,
+  InferenceResult,
+  Offer,
+  Reply,
+  Sink,
 } from "../../src/plugin.ts";
 import { chatBody } from "./chat-gateway.ts";
 import { fakeExchange } from "./fakes.ts";
@@ -48,14 +47,12 @@ interface Scene {
   readonly answer: Promise<Reply | undefined>;
   /** The worker says a token. */
   readonly says: () => void;
-  readonly journalled: PromiseWithResolvers<Reply | undefined>;
   readonly head: PromiseWithResolvers<Sink>;
   readonly sink: Sink;
 }
 
 function scene(): Scene {
   const told: string[] = [];
-  const journalled = Promise.withResolvers<Reply | undefined>();
   const head = Promise.withResolvers<Sink>();
   const x: Exchange = {
     ...fakeExchange(),
@@ -69,7 +66,6 @@ function scene(): Scene {
     settle: ([line]) => void told.push(`charge ${line?.costMilli} ${line?.outcome}`),
     open: () => ({ kind: "unavailable" }),
     usedMilli: undefined,
-    journalled: journalled.promise,
   };
   let reader: AnswerReader | undefined;
   const offer: Offer = {
@@ -92,7 +88,7 @@ function scene(): Scene {
   const sink: Sink = {
     onDrain: undefined,
     write(chunk) {
-      told.push(`write ${String(Buffer.from(chunk)).split("data: ").length - 1}`);
+      told.push(`write ${String(chunk).split("data: ").length - 1}`);
       return true;
     },
     end: () => Promise.resolve(),
@@ -109,7 +105,6 @@ function scene(): Scene {
       reader?.choice(choice, 0, choice.length);
       reader?.arrived();
     },
-    journalled,
     head,
     sink,
   };
@@ -117,48 +112,32 @@ function scene(): Scene {
 
 describe("a stream whose head has not left", () => {
   it("holds its worker up, and then passes on what came meanwhile in one piece", async () => {
-    const { told, says, journalled, head, sink, x } = scene();
+    const { told, says, head, sink, x } = scene();
     says();
+    assert.deepEqual(told, ["head"]);
     says();
-    assert.deepEqual(told, ["pause"]);
-    journalled.resolve(undefined);
-    await settled();
-    assert.deepEqual(told, ["pause", "head"]);
-    says();
+    assert.deepEqual(told, ["head", "pause"]);
     head.resolve(sink);
     await settled();
-    assert.deepEqual(told, ["pause", "head", "write 3", "resume"]);
+    assert.deepEqual(told, ["head", "pause", "write 2", "resume"]);
     x.onAbort?.aborted();
-  });
-
-  it("is refused where its reservation cannot be written: the worker stops, nothing is charged", async () => {
-    const { told, says, journalled, answer, x } = scene();
-    says();
-    const refusal = refuse("GATEWAY_SERVICE_UNAVAILABLE");
-    journalled.resolve(refusal);
-    assert.equal(await answer, refusal);
-    assert.deepEqual(told, ["pause", "abort"]);
-    assert.equal(x.onAbort, undefined);
   });
 
   it("may be left by its client: what was produced is charged, and nothing is written", async () => {
-    const { told, says, journalled, head, sink, answer, x } = scene();
+    const { told, says, head, sink, answer, x } = scene();
     says();
-    journalled.resolve(undefined);
-    await settled();
     x.onAbort?.aborted();
     head.resolve(sink);
     assert.equal(await answer, undefined);
-    assert.deepEqual(told, ["pause", "head", "abort", "charge 2 clientLeft"]);
+    assert.deepEqual(told, ["head", "abort", "charge 2 clientLeft"]);
   });
 
   it("stops its worker when a step throws at the head", async () => {
-    const { told, says, journalled, head, answer, x } = scene();
+    const { told, says, head, answer, x } = scene();
     says();
-    journalled.resolve(undefined);
     head.reject(new Error("a step's bug"));
     await assert.rejects(answer, /a step's bug/);
-    assert.deepEqual(told, ["pause", "head", "abort"]);
+    assert.deepEqual(told, ["head", "abort"]);
     assert.equal(x.onAbort, undefined);
   });
 });

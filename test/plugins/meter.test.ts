@@ -30,9 +30,8 @@ interface FakeMeter extends Meter {
   readonly taken: Taken[];
   /** What the next `reserve` without `force` answers instead of a reservation. */
   answer: Exclude<ReturnType<Meter["reserve"]>, Reservation> | undefined;
-  /** What `settle` and `journalled` promise. */
+  /** What `settle` promises. */
   written: Promise<void>;
-  journalled: Promise<void>;
 }
 
 function fakeMeter(): FakeMeter {
@@ -40,7 +39,6 @@ function fakeMeter(): FakeMeter {
     taken: [],
     answer: undefined,
     written: Promise.resolve(),
-    journalled: Promise.resolve(),
     reserve(_principal, costMilli, about) {
       if (fake.answer?.kind === "unavailable") return fake.answer;
       if (fake.answer !== undefined && about.force !== true) return fake.answer;
@@ -49,7 +47,6 @@ function fakeMeter(): FakeMeter {
       return {
         kind: "reserved",
         costMilli,
-        journalled: about.streamed === true ? fake.journalled : undefined,
         settle(lines) {
           taken.lines = lines;
           return fake.written;
@@ -304,24 +301,11 @@ test("a part that does not fit is a value, and parts left open are released at t
   );
 });
 
-test("a price is reserved on the way down, on disk before the surface runs", async () => {
-  const disk = Promise.withResolvers<void>();
-  const fake = fakeMeter();
-  fake.journalled = disk.promise;
-  const hooks = await meter.start({ price: 250 }, fakeHost({ meter: fake }));
-  const x = fakeExchange({ slots: { principal: keyPrincipal() } });
-  const waiting = hooks.requestHeaders?.(x);
-  assert.ok(waiting instanceof Promise);
-  assert.equal(fake.taken[0]?.costMilli, 250);
-  assert.equal(fake.taken[0]?.about.streamed, true);
-  disk.resolve();
-  assert.equal(await waiting, undefined);
-});
-
-test("a price is charged when the surface answers below 500, streamed or not", async () => {
+test("a price is reserved on the way down, and charged when the surface answers below 500, streamed or not", async () => {
   for (const head of [fakeHead(), streamedHead(), streamedHead(404)]) {
     const { hooks, fake, x, reply } = await enter({ price: 250 });
     assert.equal(reply, undefined);
+    assert.equal(fake.taken[0]?.costMilli, 250);
     await hooks.responseHeaders?.(x, head);
     assert.deepEqual(fake.taken[0]?.lines, [
       { method: "GET /{any}", costMilli: 250, surface: "test" },
@@ -345,30 +329,29 @@ test("a price is not charged for a failure of the surface, nor for another step'
   }
 });
 
-test("a price that does not fit, or whose intent cannot be written, is refused before the surface runs", async () => {
+test("a price that does not fit, or that cannot be charged now, is refused before the surface runs", async () => {
   const refusal = { kind: "refused", window: undefined, usedCuMilli: 1, limitCuMilli: 1 } as const;
   const poor = await enter({ price: 250, prepare: (fake) => void (fake.answer = refusal) });
   assert.equal(poor.reply?.status, 429);
-  const broken = await enter({ price: 250, prepare: (fake) => void (fake.journalled = failing()) });
+  const down = { kind: "unavailable" } as const;
+  const broken = await enter({ price: 250, prepare: (fake) => void (fake.answer = down) });
   assert.equal(broken.reply?.status, 503);
   broken.hooks.settled?.(broken.x, "replied");
-  assert.equal(broken.fake.taken[0]?.released, true);
 });
 
-test("a stream's first byte waits for its intent; one that failed ends the answer with a 503", async () => {
-  const good = await enter();
-  good.charge.reserve(10, { streamed: true });
-  assert.equal(await good.charge.journalled, undefined);
-  await good.hooks.responseHeaders?.(good.x, streamedHead());
-  assert.equal(await good.hooks.responseEnd?.(good.x), undefined);
-
-  const bad = await enter({ prepare: (fake) => void (fake.journalled = failing()) });
-  bad.charge.reserve(10, { streamed: true });
-  bad.charge.reserve(10, { streamed: true });
-  assert.equal((await bad.charge.journalled)?.status, 503);
-  await bad.hooks.responseHeaders?.(bad.x, streamedHead());
-  const end = await bad.hooks.responseEnd?.(bad.x);
-  assert.equal(end?.status, 503);
+test("a stream's first byte waits for nothing, its last one for the charge", async () => {
+  const disk = Promise.withResolvers<void>();
+  const { hooks, fake, x, charge } = await enter({
+    prepare: (one) => void (one.written = disk.promise),
+  });
+  charge.reserve(10, { streamed: true });
+  assert.equal(fake.taken[0]?.about.streamed, true);
+  assert.equal(hooks.responseHeaders?.(x, streamedHead()), undefined);
+  charge.settle(calls);
+  const end = hooks.responseEnd?.(x);
+  assert.ok(end instanceof Promise);
+  disk.reject(new Error("disk"));
+  assert.equal((await end)?.status, 503);
 });
 
 const shadowCount = async ({ metrics }: Started, scope: string): Promise<number> => {

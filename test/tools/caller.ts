@@ -28,7 +28,6 @@ export function toolCaller(wanted: WantedCaller = {}): TestCaller {
       open++;
       return {
         reservedMilli,
-        journalled: undefined,
         written: () => Promise.resolve(undefined),
         settle(lines) {
           open--;

@@ -53,7 +53,6 @@ export function fakeCharge(credit: number = Number.MAX_SAFE_INTEGER): FakeCharge
       };
       const part: ChargePart = {
         reservedMilli: costMilli,
-        journalled: undefined,
         written: () => Promise.resolve(undefined),
         settle(lines) {
           end();

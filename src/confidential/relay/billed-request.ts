@@ -57,18 +57,15 @@ export class BilledRequest {
     this.#frameBytes += frame.length;
   }
 
-  /**
-   * Takes the most that it can cost: every byte of ciphertext a token, and all that may be answered. Undefined once the
-   * intent is on disk.
-   */
-  async reserve(): Promise<Fault | undefined> {
+  /** Takes the most that it can cost: every byte of ciphertext a token, and all that may be answered. */
+  reserve(): Fault | undefined {
     const { hello, serving, customer } = this.#facts;
     const tokens = this.#frameBytes + hello.maxOutputTokens;
     const charge = customer.reserve(serving.price.costMilli(tokens));
     if (charge === "refused") return fault("INSUFFICIENT_BALANCE", "the credit does not reach");
     if (charge === "unavailable") return unwritten;
     this.#charge = charge;
-    return (await charge.journalled) ? undefined : unwritten;
+    return undefined;
   }
 
   /** Judges the report, charges what it says, and resolves when that is on disk. */

@@ -67,7 +67,7 @@ export class StreamSession implements LinkListener {
   readonly #parts: SessionParts;
   #facts: SessionFacts | undefined;
   #request: BilledRequest | undefined;
-  /** The last frame of a request waits for its reservation, and what comes behind it with it. */
+  /** What comes before the handshake is done. */
   #held: Buffer[] | undefined;
   /** No frame goes to the client any more; the enclave may still owe a report. */
   #closed = false;
@@ -156,18 +156,13 @@ export class StreamSession implements LinkListener {
     this.#goOn();
   }
 
-  /** Takes what came while a frame was held. */
+  /** Takes what came meanwhile. */
   #goOn(): void {
     const waiting = this.#held ?? [];
     this.#held = undefined;
-    for (const [index, data] of waiting.entries()) {
+    for (const data of waiting) {
       if (this.#facts === undefined || this.#closed) return;
       this.#relay(data, this.#facts);
-      // It may be a last frame itself.
-      if (this.#held !== undefined) {
-        this.#held = [...this.#held, ...waiting.slice(index + 1)];
-        return;
-      }
     }
     this.#connection.resume();
   }
@@ -182,10 +177,8 @@ export class StreamSession implements LinkListener {
       return this.#fail(fault("BAD_FRAME", "a request before the last one is done"));
     }
     begun.add(data);
-    if (!header.isEnd) return this.#pass(data, facts);
-    this.#connection.pause();
-    this.#held = [];
-    this.#ask(begun, data, facts).catch((error: unknown) => this.#broken(error));
+    if (header.isEnd && !this.#reserve(begun)) return undefined;
+    this.#pass(data, facts);
   }
 
   #begin(rid: number, facts: SessionFacts): BilledRequest | undefined {
@@ -197,22 +190,14 @@ export class StreamSession implements LinkListener {
     return this.#request;
   }
 
-  /** The enclave can begin only with the last frame: it goes once the reservation is safe. */
-  async #ask(request: BilledRequest, last: Buffer, facts: SessionFacts): Promise<void> {
-    const refused = await request.reserve();
-    if (refused !== undefined) {
-      request.release();
-      this.#request = undefined;
-      return this.#fail(refused);
-    }
-    // Nobody has seen the whole request: nothing is owed.
-    if (this.#closed) {
-      this.#giveUp();
-      return undefined;
-    }
-    request.isAsked = true;
-    this.#pass(last, facts);
-    this.#goOn();
+  /** The enclave can begin only with the last frame: false where the credit for its answer is not to be had. */
+  #reserve(request: BilledRequest): boolean {
+    const refused = request.reserve();
+    request.isAsked = refused === undefined;
+    if (refused === undefined) return true;
+    this.#request = undefined;
+    this.#fail(refused);
+    return false;
   }
 
   #pass(data: Buffer, { serving }: SessionFacts): void {
