@@ -1,6 +1,5 @@
 /** What the client makes of an answer's end: its own verdict over the report, and the cost reckoned again. */
-import { toBase64Url } from "../confidential/layout.ts";
-import { judgeReport } from "../confidential/report-verdict.ts";
+import { accountOf, judgeReport } from "../confidential/report-verdict.ts";
 import type { ReportVerdict, SignedReport } from "../confidential/report-verdict.ts";
 import { usageOf } from "../confidential/text-frames.ts";
 import type { DoneFrame } from "../confidential/text-frames.ts";
@@ -57,21 +56,14 @@ async function judge(
   { rid, usage }: DoneFrame,
   signed: SignedReport | undefined,
 ): Promise<ReportVerdict> {
-  const { keyset, keysetDigest, core, th } = attested;
+  const { notAfter } = attested.keyset;
   return judgeReport(webSuite, signed, {
+    ...accountOf(attested, hello),
     evidence: evidence.verified ? "accepted" : "simulated",
-    keysetDigest,
-    reportKey: keyset.ur,
-    notAfter: keyset.notAfter,
     now: Math.floor(clock.now() / 1000),
-    session: toBase64Url(core.session),
-    th,
     exchange: channel.watch.take(rid),
-    net: hello.network,
-    model: hello.model,
-    maxOutputTokens: hello.maxOutputTokens,
     usage,
-    claimCounter: (digest, ctr) => memory.counters.claim(digest, ctr, keyset.notAfter),
+    claimCounter: (digest, ctr) => memory.counters.claim(digest, ctr, notAfter),
   });
 }
 

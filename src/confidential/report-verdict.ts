@@ -3,6 +3,9 @@
  * come to their own verdict with their own account of the session.
  */
 import type { WatchedExchange } from "./frame-watch.ts";
+import type { Attested } from "./handshake.ts";
+import type { Hello } from "./hello.ts";
+import { toBase64Url } from "./layout.ts";
 import { maxKeysetSeconds, maxUnseenTokens, reportSkewSeconds } from "./limits.ts";
 import { readReport, reportMessage } from "./report.ts";
 import type { ToldUsage, UsageReport } from "./report.ts";
@@ -56,6 +59,23 @@ export interface OwnAccount {
   readonly usage?: ToldUsage;
   /** Whether the keyset's counter is new; asked last, and only for a report that the keyset signed. */
   claimCounter(keysetDigest: string, ctr: number): boolean;
+}
+
+/** What of it the handshake settles, for every request of the session. */
+export function accountOf(
+  { keyset, keysetDigest, core, th }: Attested,
+  { network, model, maxOutputTokens }: Hello,
+): Omit<OwnAccount, "evidence" | "now" | "exchange" | "usage" | "claimCounter"> {
+  return {
+    keysetDigest,
+    reportKey: keyset.ur,
+    notAfter: keyset.notAfter,
+    session: toBase64Url(core.session),
+    th,
+    net: network,
+    model,
+    maxOutputTokens,
+  };
 }
 
 export interface ReportVerdict {

@@ -7,8 +7,7 @@ import { requestPieces, type Channel, type OpenedFrame } from "../../confidentia
 import { isFault, type Fault, type StreamCode } from "../../confidential/fault.ts";
 import { createNodeChannel } from "../../confidential/node-channel.ts";
 import { nodeSuite } from "../../confidential/node-crypto.ts";
-import { toBase64Url } from "../../confidential/layout.ts";
-import { judgeReport } from "../../confidential/report-verdict.ts";
+import { accountOf, judgeReport, type OwnAccount } from "../../confidential/report-verdict.ts";
 import type { UsageReport } from "../../confidential/report.ts";
 import type { LinkListener } from "../../confidential/relay/link.ts";
 import { readTextFrame, type ReportFrame } from "../../confidential/text-frames.ts";
@@ -184,25 +183,15 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     }
     const { attested, hello, evidence } = session;
     const { clock, counters, log } = this.#route.parts;
-    const { keyset, keysetDigest, th, core } = attested;
-    const verdict = await judgeReport(
-      nodeSuite,
-      { report, sig },
-      {
-        evidence: evidence.assurance === "simulated" ? "simulated" : "accepted",
-        keysetDigest,
-        reportKey: keyset.ur,
-        notAfter: keyset.notAfter,
-        now: Math.floor(clock.now() / 1000),
-        session: toBase64Url(core.session),
-        th,
-        exchange: this.#channel?.watch.take(rid),
-        net: hello.network,
-        model: hello.model,
-        maxOutputTokens: hello.maxOutputTokens,
-        claimCounter: (digest, ctr) => counters.claim(digest, ctr, keyset.notAfter),
-      },
-    );
+    const { notAfter } = attested.keyset;
+    const account = {
+      ...accountOf(attested, hello),
+      evidence: evidence.assurance === "simulated" ? "simulated" : "accepted",
+      now: Math.floor(clock.now() / 1000),
+      exchange: this.#channel?.watch.take(rid),
+      claimCounter: (digest, ctr) => counters.claim(digest, ctr, notAfter),
+    } satisfies OwnAccount;
+    const verdict = await judgeReport(nodeSuite, { report, sig }, account);
     const { verified, unverifiedReason } = verdict;
     if (!verified && unverifiedReason !== "simulated") {
       const about = { network: hello.network, worker: this.worker.id, reason: unverifiedReason };
