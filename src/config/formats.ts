@@ -67,6 +67,24 @@ function isPointer(text: string): boolean {
   return /^(\/([^~/]|~[01])*)*$/.test(text);
 }
 
+/** Whoever sends a request sets them: given twice, or otherwise, they break it (RFC 9110 and 9112). */
+const framing = new Set([
+  "connection",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "expect",
+  "keep-alive",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+function isFraming(name: string): boolean {
+  return framing.has(name.toLowerCase());
+}
+
 const httpSchemes = ["http:", "https:"];
 const upstreamSchemes = [...httpSchemes, "ws:", "wss:"];
 
@@ -112,6 +130,11 @@ export const formats = {
   "listen-host": {
     says: "an IP address or a host name to listen on",
     test: isListenHost,
+  },
+  "added-header": {
+    says: "the name of a header field that is not about the body or the connection",
+    test: (name) => /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) && !isFraming(name),
+    pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
   },
   decimal: {
     says: "a decimal number such as 0.001",

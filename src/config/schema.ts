@@ -105,7 +105,7 @@ const usageExport = closed(
     headers: named(
       "Header fields of each request, such as authorization.",
       { type: "string", pattern: "^[\\t\\x20-\\x7e]*$" },
-      { default: {}, propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" } },
+      { default: {}, propertyNames: { type: "string", format: "added-header" } },
     ),
     every: {
       type: "string",

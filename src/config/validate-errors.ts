@@ -67,6 +67,12 @@ export function describeError(
     const at = keyPositionOf(node, pointer, own);
     return fault("SLUICE_KEY_MISSING", `${name} has no ${missing}`, { at });
   }
+  if (error.propertyName !== undefined) {
+    const { code, wanted } = describeWanted(error);
+    const key = JSON.stringify(error.propertyName);
+    const at = keyPositionOf(node, childPointer(pointer, error.propertyName), own);
+    return fault(code, `the key ${key} of ${name} must be ${wanted}`, { at });
+  }
   const at = positionOf(node, pointer, own);
   const { code, wanted } = describeWanted(error);
   const part = find(node, pointer);
@@ -84,7 +90,7 @@ export function describeError(
 function describeUnknownKey(node: Located, error: ErrorObject, name: string, own: Position): Fault {
   const params: Readonly<Record<string, unknown>> = error.params;
   const key = String(params["additionalProperty"] ?? params["unevaluatedProperty"]);
-  const pointer = `${error.instancePath}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+  const pointer = childPointer(error.instancePath, key);
   const properties: unknown = error.parentSchema?.["properties"];
   const known =
     typeof properties === "object" && properties !== null ? Object.keys(properties) : [];
@@ -96,6 +102,11 @@ function describeUnknownKey(node: Located, error: ErrorObject, name: string, own
         ? "Remove it: no keys are taken here."
         : `Correct or remove the key. Possible are ${known.join(", ")}.`,
   });
+}
+
+/** RFC 6901. */
+function childPointer(pointer: string, key: string): string {
+  return `${pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
 const typeWords: Readonly<Record<string, string>> = {
