@@ -76,22 +76,20 @@ export default defineStep<Options>({
     });
     const failedKeys = new FailedKeys(limiter, clock, ipv6Prefix);
     const blocked = blockedReply(failures, windowSeconds);
+    const allFailures = {
+      scope: "failed-keys",
+      unit: "requests",
+      used: failures,
+      limit: failures,
+    } as const;
     return {
       requestHeaders(x) {
         const principal = identify(x, host);
         x.set("principal", principal);
         const blockedMs = isGuess(principal) ? failedKeys.blockedMs(x.request.address) : 0;
-        if (blockedMs > 0) {
-          const clearsAt = Math.ceil(x.arrivedAt + blockedMs);
-          const limit = {
-            scope: "failed-keys",
-            unit: "requests",
-            used: failures,
-            limit: failures,
-          } as const;
-          return { ...blocked, reached: { ...limit, clearsAt } };
-        }
-        return undefined;
+        if (blockedMs === 0) return undefined;
+        const clearsAt = Math.ceil(x.arrivedAt + blockedMs);
+        return { ...blocked, reached: { ...allFailures, clearsAt } };
       },
       settled(x) {
         if (!telling.has(x.sent.code) || !isGuess(x.get("principal"))) return;

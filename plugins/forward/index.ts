@@ -122,17 +122,16 @@ export default defineSurface<Options>({
     return {
       answer(x) {
         const mapped = mapTarget(x.request, options);
-        if (mapped.kind === "target") {
-          const { target } = mapped;
-          return forwarder.forward(x, {
-            target,
-            requestId: x.peek("requestId"),
-            trace: x.peek("trace"),
-          });
+        if (mapped.kind === "outside") return refuse("GATEWAY_NOT_FOUND");
+        if (mapped.kind === "climbs") {
+          return refuse("GATEWAY_INVALID_PARAMS", { message: "the path has dot segments" });
         }
-        return mapped.kind === "outside"
-          ? refuse("GATEWAY_NOT_FOUND")
-          : refuse("GATEWAY_INVALID_PARAMS", { message: "the path has dot segments" });
+        const { target } = mapped;
+        return forwarder.forward(x, {
+          target,
+          requestId: x.peek("requestId"),
+          trace: x.peek("trace"),
+        });
       },
     };
   },

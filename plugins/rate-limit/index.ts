@@ -91,16 +91,9 @@ export default defineStep<Options>({
         const now = micros(x.arrivedMonotonic);
         const bucket = limiter.bucketOf(x, now);
         if (bucket.take(now)) return undefined;
-        const { name, burst } = bucket.terms;
+        const { name: scope, burst: limit } = bucket.terms;
         const clearsAt = x.arrivedAt + Math.ceil(bucket.microsToNext(now) / 1000);
-        const reached = {
-          scope: name,
-          unit: "requests" as const,
-          used: burst,
-          limit: burst,
-          clearsAt,
-        };
-        return { ...refusal, reached };
+        return { ...refusal, reached: { scope, unit: "requests", used: limit, limit, clearsAt } };
       },
       // A limit that is only tried out (shadow) must not slow clients that follow these fields.
       ...(mode === "enforce" && {
