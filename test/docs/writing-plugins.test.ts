@@ -29,7 +29,7 @@ function project(t: TestContext): string {
 test("the example consists of these files", () => {
   assert.deepEqual(
     files.map(({ name }) => name),
-    ["tenant.ts", "greeting.ts", "dice.ts", "pipeline.yaml"],
+    ["tenant.ts", "greeting.ts", "dice.ts", "pipeline.yaml", "tenant.test.ts"],
   );
 });
 
@@ -48,7 +48,8 @@ async function compile(folder: string, out: string): Promise<void> {
     types: ["node"],
     typeRoots: [join(root, "node_modules/@types")],
   };
-  const config = { compilerOptions, include: ["*.ts"] };
+  // The test would draw in the sources behind `sluice-gateway/testing`, which a package has as declarations only.
+  const config = { compilerOptions, include: ["*.ts"], exclude: ["*.test.ts"] };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
   const tsc = join(root, "node_modules/.bin/tsc");
   await promisify(execFile)(tsc, ["-p", folder]).catch((error: unknown) => {
@@ -103,6 +104,13 @@ test("the example runs as the page says", async (t) => {
     id: 1,
     result: { content: { number: 1 }, usedCUMilli: 100 },
   });
+});
+
+test("the page's own test passes", async (t) => {
+  const args = ["--test", "--test-reporter=tap", "tenant.test.ts"];
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: project(t), env });
+  assert.match(stdout, /^# pass 1$/m);
 });
 
 test("the plugin with all that agents can use compiles, and answers", async (t) => {
