@@ -68,7 +68,7 @@ export class ExchangeCharge implements Charge {
     const about = {
       requestId: x.peek("requestId") ?? "",
       surface: x.route.surface,
-      agent: x.peek("agent")?.name,
+      agent: x.peek("agent"),
       streamed,
     };
     const taken = till.meter.reserve(principal, costMilli, about);

@@ -15,7 +15,8 @@ import type { Haste, Journal } from "./journal.ts";
 import type { KeyWindows, WindowState } from "./meter.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { periodOf, type Split } from "./periods.ts";
-import { chargeText, closedBy, withPricing } from "./records.ts";
+import { chargeText, withPricing } from "./charge-text.ts";
+import { closedBy } from "./records.ts";
 import { OpenReservation } from "./reservation.ts";
 import type { RollingWindow } from "./windows.ts";
 

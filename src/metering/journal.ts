@@ -11,6 +11,7 @@ import { StoreError } from "../store/store-error.ts";
 import type { JournalMessage, JournalWorkerData } from "./journal-worker.ts";
 import type { JournalMetrics } from "./metrics.ts";
 import {
+  nameBytesMax,
   recordBytesMax,
   writeCharge,
   writeClosed,
@@ -126,8 +127,8 @@ export class Journal {
   /** Room for `records` records and the names that they bring. Without it nothing may be appended. */
   hasRoom(records: number): boolean {
     if (this.#ended || (this.#down !== undefined && !this.#isAsync)) return false;
-    // A charge may bring five names; one record is wasted at the ring's end.
-    return this.#ring.free >= (records * 6 + 1) * recordBytesMax;
+    // A charge may bring five names; less than one record is wasted at the ring's end.
+    return this.#ring.free >= records * (recordBytesMax + 5 * nameBytesMax) + recordBytesMax;
   }
 
   /** The number of a name, introducing it where it is new. It goes into the same commit as the record that uses it. */
@@ -136,7 +137,7 @@ export class Journal {
     if (known !== undefined) return known;
     const id = this.#nextName++;
     this.#names.set(name, id);
-    this.#ring.advance(writeName(this.#ring, this.#ring.claim(recordBytesMax), id, name));
+    this.#ring.advance(writeName(this.#ring, this.#ring.claim(nameBytesMax), id, name));
     return id;
   }
 

@@ -1,13 +1,15 @@
 /** Reads settled charges from the journal, also while a gateway writes it: for exports, tests and shipping. */
 import type { DatabaseSync } from "node:sqlite";
 import type { Pricing } from "../services/networks.ts";
+import type { Agent } from "../services/accounts.ts";
 import { text } from "../store/row.ts";
 import { explain, StoreError } from "../store/store-error.ts";
+import { readChargeText } from "./charge-text.ts";
 import { commitsWithin, NameReader } from "./commits.ts";
 import { blob } from "./journal-file.ts";
 import { one, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
-import { at, kind, readChargeText, RecordCursor } from "./records.ts";
+import { at, kind, RecordCursor } from "./records.ts";
 
 /** One settled charge. The three draws add up to `usedCuMilli`. */
 export interface UsageRow {
@@ -21,8 +23,8 @@ export interface UsageRow {
   readonly method: string;
   readonly model: string | undefined;
   readonly requestId: string;
-  /** What the agent called itself; undefined: it did not. */
-  readonly agent: string | undefined;
+  /** What the agent said of itself; undefined: nothing. */
+  readonly agent: Agent | undefined;
   /** What an inference was reckoned with. */
   readonly pricing: Pricing | undefined;
   readonly usedCuMilli: number;

@@ -7,7 +7,7 @@
  * surfaces, methods …) are numbers, introduced once by a `name` record. Measured: 128 bytes and 0.2 µs a charge to
  * write, against 5.5 µs for an INSERT with sixteen columns; the commit costs the same for one record and for twenty.
  */
-import type { Pricing } from "../services/networks.ts";
+import { chargeTextChars } from "./charge-text.ts";
 import type { Split } from "./periods.ts";
 
 export const kind = { padding: 0, charge: 1, intent: 2, closed: 3, name: 4 } as const;
@@ -19,10 +19,9 @@ const estimatedFlag = 1;
 
 /** Ids and names beyond this many characters are cut: they are shorter, and a record must stay small. */
 const nameChars = 256;
-/** The texts of a charge together: an id, a name, a pricing. */
-const textChars = 3 * nameChars;
-/** The longest record: the largest fixed part and text of three bytes a character. */
-export const recordBytesMax = 96 + 3 * textChars;
+/** Text takes at most three bytes a character. The longest record is a charge. */
+export const recordBytesMax = 96 + 3 * chargeTextChars;
+export const nameBytesMax = 24 + 3 * nameChars;
 
 /** Byte offsets. Every record starts with the first four. */
 export const at = {
@@ -80,43 +79,8 @@ export interface ChargeFields {
   readonly outputTokens: number;
   readonly estimated: boolean;
   readonly intent: number;
-  /** See `chargeText`. */
+  /** See charge-text.ts. */
   readonly text: string;
-}
-
-/** The lines of a charge's text: the request's id, the agent's name, the pricing of an inference. */
-export interface ChargeText {
-  readonly requestId: string;
-  readonly agent: string | undefined;
-  readonly pricing: Pricing | undefined;
-}
-
-export function chargeText(requestId: string, agent: string | undefined): string {
-  const id = requestId.slice(0, nameChars);
-  return agent === undefined ? id : `${id}\n${agent.slice(0, nameChars)}`;
-}
-
-/** `text`: what `chargeText` made. */
-export function withPricing(text: string, pricing: Pricing | undefined): string {
-  if (pricing === undefined) return text;
-  const { network, coefficient, pricePerTokenNano, tokenUsdRate, asOf } = pricing;
-  const parts = [network, coefficient, pricePerTokenNano, tokenUsdRate ?? null, asOf];
-  const head = text.includes("\n") ? text : `${text}\n`;
-  return `${head}\n${JSON.stringify(parts)}`;
-}
-
-export function readChargeText(text: string): ChargeText {
-  const [requestId = "", agent = "", pricing = ""] = text.split("\n", 3);
-  return { requestId, agent: agent === "" ? undefined : agent, pricing: readPricing(pricing) };
-}
-
-function readPricing(text: string): Pricing | undefined {
-  // A text that was too long has no end.
-  if (!text.endsWith("]")) return undefined;
-  // Written by `withPricing` alone.
-  const parts = JSON.parse(text) as [string, number, string, string | null, string];
-  const [network, coefficient, pricePerTokenNano, rate, asOf] = parts;
-  return { network, coefficient, pricePerTokenNano, tokenUsdRate: rate ?? undefined, asOf };
 }
 
 /** Writes at `start`; returns the record's bytes. So do the three below. */
@@ -187,7 +151,7 @@ function finish(
   textAt: number,
   text: string,
 ): number {
-  const short = text.length > textChars ? text.slice(0, textChars) : text;
+  const short = text.slice(0, chargeTextChars);
   const textBytes = bytes.write(short, start + textAt, "utf8");
   const length = (textAt + textBytes + 7) & ~7;
   // Zeros behind the text: the ring still holds what was there before.

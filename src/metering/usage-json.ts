@@ -1,4 +1,5 @@
 /** A settled charge as exports print and send it (decisions.md section 12): snake_case, RFC 3339 times. */
+import type { Agent } from "../services/accounts.ts";
 import type { Pricing } from "../services/networks.ts";
 import type { UsageRow } from "./read-usage.ts";
 
@@ -16,10 +17,18 @@ export interface UsageJson {
   readonly output_tokens: number;
   readonly estimated: boolean;
   readonly outcome: string;
-  /** Only where the agent gave its name, and not in CSV, whose columns are fixed. */
-  readonly agent?: string;
+  /** Only where an agent said something of itself, and not in CSV, whose columns are fixed. */
+  readonly agent?: AgentJson;
   /** Only of inference, and not in CSV: what the charge was reckoned with. */
   readonly pricing?: PricingJson;
+}
+
+interface AgentJson {
+  readonly name?: string | undefined;
+  readonly version?: string | undefined;
+  readonly session_id?: string | undefined;
+  readonly provider?: string | undefined;
+  readonly capabilities?: readonly string[] | undefined;
 }
 
 interface PricingJson {
@@ -46,9 +55,13 @@ export function usageJson(row: UsageRow): UsageJson {
     output_tokens: row.outputTokens,
     estimated: row.estimated,
     outcome: row.outcome,
-    ...(row.agent !== undefined && { agent: row.agent }),
+    ...(row.agent !== undefined && { agent: agentJson(row.agent) }),
     ...(row.pricing !== undefined && { pricing: pricingJson(row.pricing) }),
   };
+}
+
+function agentJson({ sessionId, ...members }: Agent): AgentJson {
+  return { ...members, session_id: sessionId };
 }
 
 function pricingJson(pricing: Pricing): PricingJson {

@@ -1,6 +1,6 @@
 /** The service `host.meter` and the account of an exchange: implemented in src/metering and by the step `meter`. */
 import type { Reply } from "../plugin.ts";
-import type { KeyPrincipal } from "./accounts.ts";
+import type { Agent, KeyPrincipal } from "./accounts.ts";
 import type { Pricing } from "./networks.ts";
 
 /** One charge as the journal keeps it. `costMilli` is a non-negative safe integer. */
@@ -51,8 +51,8 @@ export interface Meter {
     about: {
       readonly requestId: string;
       readonly surface: string;
-      /** What the agent calls itself, for the record of a charge: printable, bounded. */
-      readonly agent?: string | undefined;
+      /** For the record of a charge. */
+      readonly agent?: Agent | undefined;
       readonly streamed?: boolean | undefined;
       readonly force?: boolean | undefined;
     },

@@ -6,7 +6,7 @@ import { openMeter, type MeterService } from "../../src/metering/meter.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import type { Log } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";
-import { minute, noon, principalOf, take } from "../metering/fixture.ts";
+import { agentOf, minute, noon, principalOf, take } from "../metering/fixture.ts";
 import { commandLine, type CommandLine } from "./command-line.ts";
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
@@ -27,7 +27,13 @@ async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterS
     { surface: "ledger-rpc", method: "chain_getBlock", costMilli: 1_000 },
   ]);
   clock.advance(minute);
-  await take(meter, principalOf(), 70, { requestId: 'a,"b"', agent: "Planner 2" }).settle([
+  const planner = agentOf("Planner 2", {
+    version: "1.2",
+    sessionId: "s-1",
+    provider: "Acme",
+    capabilities: ["tools", "batch"],
+  });
+  await take(meter, principalOf(), 70, { requestId: 'a,"b"', agent: planner }).settle([
     {
       surface: "chat",
       method: "completions",
@@ -77,7 +83,13 @@ test("export prints a JSON document a charge while the gateway runs", async (t) 
       output_tokens: 6,
       estimated: true,
       outcome: "clientLeft",
-      agent: "Planner 2",
+      agent: {
+        name: "Planner 2",
+        version: "1.2",
+        provider: "Acme",
+        capabilities: ["tools", "batch"],
+        session_id: "s-1",
+      },
     },
   ]);
   assert.deepEqual((await run(usage, "export", "--json")).out, out);

@@ -102,7 +102,7 @@ it("charges are recorded by surface and tool, those inside a batch as well", asy
   );
 });
 
-it("what an agent says of itself stands in the access log, its name in the record of a charge", async () => {
+it("what an agent says of itself stands in the access log and in the record of a charge", async () => {
   await using gateway = await startToolsGateway();
   const headers = {
     "x-agent-name": "Planner",
@@ -118,13 +118,14 @@ it("what an agent says of itself stands in the access log, its name in the recor
   await gateway.gateway.stop();
   const lines = readFileSync(join(gateway.folder, "access.log"), "utf8").trimEnd().split("\n");
   const agents = lines.map((line) => Object(JSON.parse(line))["agent"] as unknown);
-  assert.deepEqual(agents[0], {
+  const planner = {
     name: "Planner",
     version: "1.2",
     sessionId: "s-1",
     provider: "Acme",
     capabilities: ["tools", "batch"],
-  });
+  };
+  assert.deepEqual(agents[0], planner);
   assert.equal(agents[1], undefined);
   assert.ok(agents[2] !== undefined && !lines[2]?.includes(gateway.key.slice(-32)));
   assert.equal(agents[3], undefined);
@@ -132,7 +133,7 @@ it("what an agent says of itself stands in the access log, its name in the recor
   assert.deepEqual(
     charges.map(({ agent, method }) => [agent, method]),
     [
-      ["Planner", "echo"],
+      [planner, "echo"],
       [undefined, "echo"],
     ],
   );

@@ -5,7 +5,15 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { openMeter, type MeterOptions, type MeterService } from "../../src/metering/meter.ts";
 import { createMetrics, type RenderedMetrics } from "../../src/metrics.ts";
-import type { ApiKey, KeyPrincipal, Log, Plan, Reservation, Workspace } from "../../src/plugin.ts";
+import type {
+  Agent,
+  ApiKey,
+  KeyPrincipal,
+  Log,
+  Plan,
+  Reservation,
+  Workspace,
+} from "../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 
 export const noon = Date.UTC(2026, 0, 15, 12);
@@ -72,7 +80,7 @@ export function take(
   meter: MeterService,
   principal: KeyPrincipal,
   costMilli: number,
-  more: { requestId?: string; agent?: string; streamed?: boolean } = {},
+  more: { requestId?: string; agent?: Agent; streamed?: boolean } = {},
 ): Reservation {
   const taken = meter.reserve(principal, costMilli, { ...about, ...more });
   if (taken.kind !== "reserved") throw new Error(`${taken.kind} instead of reserved`);
@@ -85,6 +93,12 @@ export function charge(
   costMilli: number,
 ): Promise<void> {
   return take(meter, principal, costMilli).settle([line(costMilli)]);
+}
+
+/** Says its name and, where there are any, more. */
+export function agentOf(name: string, more: Partial<Agent> = {}): Agent {
+  const none = { version: undefined, sessionId: undefined, provider: undefined };
+  return { name, ...none, capabilities: undefined, ...more };
 }
 
 export interface MeterFixture {

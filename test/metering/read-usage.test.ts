@@ -7,7 +7,17 @@ import type { MeterService } from "../../src/metering/meter.ts";
 import { readPurchasedDrawn } from "../../src/metering/purchased.ts";
 import { readUsage } from "../../src/metering/read-usage.ts";
 import { StoreError } from "../../src/store/store-error.ts";
-import { charge, hour, line, meterFixture, minute, noon, principalOf, take } from "./fixture.ts";
+import {
+  agentOf,
+  charge,
+  hour,
+  line,
+  meterFixture,
+  minute,
+  noon,
+  principalOf,
+  take,
+} from "./fixture.ts";
 
 const storeError = (code: string) => (error: unknown) => {
   assert.ok(error instanceof StoreError, String(error));
@@ -121,7 +131,10 @@ test("what an inference was reckoned with is kept beside the longest ids", async
     tokenUsdRate: undefined,
     asOf: "2026-11-21T00:00:00.000Z",
   };
-  const about = { requestId: "x".repeat(300), agent: "a".repeat(300) };
+  const quotes = '"'.repeat(128);
+  const longest = agentOf(quotes, { version: quotes, sessionId: quotes, provider: quotes });
+  const capabilities = Array.from({ length: 16 }, () => "c".repeat(64));
+  const about = { requestId: "x".repeat(300), agent: { ...longest, capabilities } };
   const chat = { surface: "chat", method: "chat.completions", model: "M", costMilli: 1 };
   await take(meter, principalOf(), 1, about).settle([{ ...chat, pricing }]);
   await take(meter, principalOf(), 1, { requestId: "y" }).settle([
@@ -132,7 +145,7 @@ test("what an inference was reckoned with is kept beside the longest ids", async
   assert.deepEqual(
     rows.map(({ requestId, agent, pricing: kept }) => [requestId, agent, kept]),
     [
-      ["x".repeat(256), "a".repeat(256), pricing],
+      ["x".repeat(256), longest, pricing],
       ["y", undefined, { ...pricing, tokenUsdRate: "0.25" }],
       ["y", undefined, undefined],
     ],

@@ -11,7 +11,7 @@ import { makeBatch, readBatch, type BatchJob } from "../../../src/metering/expor
 import { ExportCursor } from "../../../src/metering/export/cursor.ts";
 import { send } from "../../../src/metering/export/send.ts";
 import { readUsage } from "../../../src/metering/read-usage.ts";
-import { charge, meterFixture, principalOf, take } from "../fixture.ts";
+import { agentOf, charge, meterFixture, principalOf, take } from "../fixture.ts";
 
 const form = { source: "sluice", type: "sluice.charge", subject: "workspace" } as const;
 
@@ -32,7 +32,10 @@ describe("a batch of charges", () => {
     const { dataDir, open } = meterFixture(t);
     const meter = await open();
     const principal = principalOf({ plan: { includedCuMilli: 1_000, overageUsdPerCu: "0.001" } });
-    const reservation = take(meter, principal, 1_500, { requestId: "r1", agent: "Planner" });
+    const reservation = take(meter, principal, 1_500, {
+      requestId: "r1",
+      agent: agentOf("Planner"),
+    });
     await reservation.settle([
       {
         surface: "chat",
@@ -65,7 +68,7 @@ describe("a batch of charges", () => {
         output_tokens: 6,
         estimated: false,
         outcome: "complete",
-        agent: "Planner",
+        agent: { name: "Planner" },
         included_cu_milli: 1_000,
         purchased_cu_milli: 0,
         overage_cu_milli: 500,
