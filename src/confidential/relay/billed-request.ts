@@ -10,7 +10,7 @@ import { nodeSuite } from "../node-crypto.ts";
 import type { Outcome } from "../../plugin.ts";
 import type { FrameWatch, WatchedExchange } from "../frame-watch.ts";
 import type { Finish } from "../report.ts";
-import { judgeReport, type ReportVerdict } from "../report-verdict.ts";
+import { accountOf, judgeReport, type ReportVerdict } from "../report-verdict.ts";
 import type { SeenCounters } from "../seen-counters.ts";
 import { usageOf, type ReportFrame } from "../text-frames.ts";
 import type { Retries } from "./retries.ts";
@@ -18,6 +18,8 @@ import type { KeptServing, StreamPrice } from "./serving.ts";
 
 export interface SessionFacts {
   readonly hello: Hello;
+  /** base64url of 16 bytes. */
+  readonly name: string;
   readonly serving: KeptServing;
   readonly watch: FrameWatch;
   readonly customer: StreamCustomer;
@@ -73,7 +75,7 @@ export class BilledRequest {
     const exchange = this.#facts.watch.take(this.rid);
     const verdict = await this.#judge(signed, exchange);
     const { report } = verdict;
-    if (report === undefined) return fault("UPSTREAM_FAILED", "the usage report cannot be read");
+    if (report === undefined) return unreadable;
     const price = this.#facts.serving.priceAt(report.coefficient);
     const told = this.#cost(verdict, price);
     const { hello, customer, retries } = this.#facts;
@@ -92,20 +94,13 @@ export class BilledRequest {
 
   #judge(signed: ReportFrame, exchange: WatchedExchange | undefined): Promise<ReportVerdict> {
     const { hello, serving, counters, now } = this.#facts;
-    const { keyset, keysetDigest, core, th } = serving.attested;
+    const { notAfter } = serving.attested.keyset;
     return judgeReport(nodeSuite, signed, {
+      ...accountOf(serving.attested, hello),
       evidence: serving.evidence.assurance === "simulated" ? "simulated" : "accepted",
-      keysetDigest,
-      reportKey: keyset.ur,
-      notAfter: keyset.notAfter,
       now: now(),
-      session: toBase64Url(core.session),
-      th,
       exchange,
-      net: hello.network,
-      model: hello.model,
-      maxOutputTokens: hello.maxOutputTokens,
-      claimCounter: (digest, ctr) => counters.claim(digest, ctr, keyset.notAfter),
+      claimCounter: (digest, ctr) => counters.claim(digest, ctr, notAfter),
     });
   }
 
@@ -144,7 +139,7 @@ export class BilledRequest {
     { pricing }: StreamPrice,
     usedCUMilli: number,
   ): Omit<Billed, "isImplausible"> {
-    const { serving, customer } = this.#facts;
+    const { serving, customer, name } = this.#facts;
     const { verified, unverifiedReason, report: read } = verdict;
     const tokens = read?.tokens ?? { prompt: 0, completion: 0, cached: 0, reasoning: 0 };
     const signed = { report: toBase64Url(report), sig: toBase64Url(sig) };
@@ -157,7 +152,7 @@ export class BilledRequest {
       pricing,
     };
     const receipt: Receipt = {
-      session: toBase64Url(serving.attested.core.session),
+      session: name,
       rid: this.rid,
       keyId: customer.keyId,
       workspaceId: customer.workspaceId,
@@ -180,4 +175,6 @@ const outcomeOf: Readonly<Record<Finish, Outcome>> = {
   error: "upstreamFailed",
 };
 
+/** The enclave's fault; any other of `bill` is ours. */
+export const unreadable = fault("UPSTREAM_FAILED", "the usage report cannot be read");
 const unwritten = fault("UPSTREAM_FAILED", "nothing can be charged at the moment");

@@ -16,32 +16,21 @@ import {
   type StreamCode,
 } from "../fault.ts";
 import { createFrameWatch } from "../frame-watch.ts";
-import { readHello, type Hello } from "../hello.ts";
-import { toBase64Url } from "../layout.ts";
-import { handshakeMs, idleMs, maxSessionMs } from "../limits.ts";
 import { nodeSuite } from "../node-crypto.ts";
 import type { SeenCounters } from "../seen-counters.ts";
-import {
-  readTextFrame,
-  writeCancelFrame,
-  type AttestationFrame,
-  type ReportFrame,
-} from "../text-frames.ts";
-import { BilledRequest, type Billed, type SessionFacts } from "./billed-request.ts";
+import { SessionTime } from "../session-time.ts";
+import { readTextFrame, writeCancelFrame, type ReportFrame } from "../text-frames.ts";
+import { BilledRequest, unreadable, type Billed, type SessionFacts } from "./billed-request.ts";
+import { enter, type Entry, type EntryParts } from "./entry.ts";
 import type { LinkListener } from "./link.ts";
 import { enclaveCode } from "./open.ts";
 import type { Retries } from "./retries.ts";
-import type { KeptServing, Serving } from "./serving.ts";
-import type { SessionNames } from "./session-names.ts";
 
-export interface SessionParts {
+export interface SessionParts extends EntryParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly counters: SeenCounters;
   readonly retries: Retries;
-  readonly names: SessionNames;
-  /** Finds who serves a `hello`. */
-  open(helloBytes: Uint8Array, hello: Hello, customer: StreamCustomer): Promise<Serving | Fault>;
   /** Keeps a receipt; resolves when it is on disk, to false when it cannot be. */
   keep(billed: Billed): Promise<boolean>;
 }
@@ -76,24 +65,21 @@ export class StreamSession implements LinkListener {
   /** Bills on their way to the disk. */
   #billing: Promise<void> = Promise.resolve();
   #sound: boolean | undefined = true;
-  #activeAt: number;
-  #deadline: Disposable;
-  #idle: Disposable;
+  readonly #time: SessionTime;
   #report: Disposable | undefined;
 
   constructor(connection: Connection, customer: StreamCustomer, parts: SessionParts) {
-    const { clock } = parts;
     this.#connection = connection;
     this.#customer = customer;
     this.#parts = parts;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.over = promise;
     this.#end = resolve;
-    this.#activeAt = clock.monotonic();
-    this.#deadline = clock.after(handshakeMs, () =>
-      this.#fail(fault("TIMEOUT", "the handshake took too long")),
-    );
-    this.#idle = clock.after(idleMs, () => this.#checkIdle());
+    this.#time = new SessionTime(parts.clock, {
+      late: () => this.#fail(fault("TIMEOUT", "the handshake took too long")),
+      idle: () => this.#fail(fault("TIMEOUT", "nothing was sent for too long")),
+      expired: () => this.#expire(),
+    });
     connection.onMessage = (data, isText) => this.#fromClient(data, isText);
     connection.onClose = () => this.#clientLeft();
     connection.onGoAway = () => this.#goAway();
@@ -104,7 +90,7 @@ export class StreamSession implements LinkListener {
 
   #fromClient(data: Buffer, isText: boolean): void {
     if (this.#closed) return;
-    this.#activeAt = this.#parts.clock.monotonic();
+    this.#time.frame();
     const isBegun = this.#facts !== undefined || this.#held !== undefined;
     if (isText === isBegun) {
       return this.#fail(fault("BAD_FRAME", isText ? "a text frame after hello" : "expected hello"));
@@ -115,32 +101,26 @@ export class StreamSession implements LinkListener {
   }
 
   #hello(bytes: Buffer): void {
-    const hello = readHello(bytes);
-    if (isFault(hello)) return this.#fail(hello);
-    const { model } = this.#customer;
-    if (model !== undefined && model !== hello.model) {
-      return this.#fail(fault("UNAUTHORIZED", "the ticket is for another model"));
-    }
     // There is nothing to send before the answer.
     this.#connection.pause();
     this.#held = [];
-    this.#open(bytes, hello).catch((error: unknown) => this.#broken(error));
+    enter(bytes, this.#customer, this.#parts)
+      .then((entry) => this.#entered(entry))
+      .catch((error: unknown) => this.#broken(error));
   }
 
-  async #open(bytes: Buffer, hello: Hello): Promise<void> {
-    const opened = await this.#parts.open(bytes, hello, this.#customer);
-    if (isFault(opened)) return this.#fail(opened);
-    // Evidence is long and a session may last: it is sent, and not kept.
-    const { attestation, ...serving } = opened;
+  #entered(entry: Entry | Fault): void {
+    if (isFault(entry)) return this.#fail(entry);
+    const { hello, name, serving, attestation } = entry;
     const { clock, counters, retries, names } = this.#parts;
-    const isNew = !this.#closed && names.claim(nameOf(serving));
-    if (!isNew) {
+    if (this.#closed) {
+      names.release(name);
       serving.link.close();
-      serving.ended(this.#closed);
-      return this.#fail(fault("ATTESTATION_UNAVAILABLE", "the enclave repeats itself"));
+      return serving.ended(true);
     }
     this.#facts = {
       hello,
+      name,
       serving,
       customer: this.#customer,
       counters,
@@ -148,10 +128,8 @@ export class StreamSession implements LinkListener {
       watch: createFrameWatch(nodeSuite.newHash),
       now: () => Math.floor(clock.now() / 1000),
     };
-    this.#deadline[Symbol.dispose]();
-    const left = serving.attested.keyset.notAfter * 1000 - clock.now();
-    this.#deadline = clock.after(Math.max(0, Math.min(left, maxSessionMs)), () => this.#expire());
-    this.#connection.send(attestationText(attestation, serving));
+    this.#time.begin(serving.attested.keyset.notAfter * 1000);
+    this.#connection.send(attestation);
     serving.link.listener = this;
     this.#goOn();
   }
@@ -209,7 +187,7 @@ export class StreamSession implements LinkListener {
   binary(frame: Buffer): void {
     const facts = this.#facts;
     if (facts === undefined) return;
-    this.#activeAt = this.#parts.clock.monotonic();
+    this.#time.frame();
     const header = facts.watch.observe("s2c", frame);
     if (isFault(header)) return this.#enclaveFailed();
     if (header.type === "final") {
@@ -244,7 +222,7 @@ export class StreamSession implements LinkListener {
     const billed = await request.bill(report);
     if (isFault(billed)) {
       request.release();
-      this.#sound = false;
+      if (billed === unreadable) this.#sound = false;
       return this.#fail(billed);
     }
     if (!(await this.#parts.keep(billed))) {
@@ -304,8 +282,7 @@ export class StreamSession implements LinkListener {
 
   /** The client is gone, or on its way out: the enclave stops, and says what it has done until then. */
   #wind(): void {
-    this.#deadline[Symbol.dispose]();
-    this.#idle[Symbol.dispose]();
+    this.#time[Symbol.dispose]();
     const link = this.#facts?.serving.link;
     if (link === undefined || this.#request?.isAsked !== true) return this.#giveUp();
     link.resume();
@@ -319,12 +296,12 @@ export class StreamSession implements LinkListener {
     this.#request?.release();
     this.#request = undefined;
     if (!this.#closed) return;
-    const serving = this.#facts?.serving;
+    const facts = this.#facts;
     this.#facts = undefined;
-    serving?.link.close();
-    serving?.ended(this.#sound);
+    facts?.serving.link.close();
+    facts?.serving.ended(this.#sound);
     void this.#billing.then(() => {
-      if (serving !== undefined) this.#parts.names.release(nameOf(serving));
+      if (facts !== undefined) this.#parts.names.release(facts.name);
       this.#end();
     });
   }
@@ -343,33 +320,4 @@ export class StreamSession implements LinkListener {
     this.#afterwards ??= end;
     if (!this.#closed && this.#request === undefined) this.#afterwards();
   }
-
-  #checkIdle(): void {
-    const idle = this.#parts.clock.monotonic() - this.#activeAt;
-    if (idle >= idleMs) return this.#fail(fault("TIMEOUT", "nothing was sent for too long"));
-    this.#idle = this.#parts.clock.after(idleMs - idle, () => this.#checkIdle());
-  }
-}
-
-function nameOf({ attested }: KeptServing): string {
-  return toBase64Url(attested.core.session);
-}
-
-/** `core`, `sig` and evidence as they came, with what the gateway has to say of the price. */
-function attestationText(
-  { core, sig, evidence: shown, evidenceDigest }: AttestationFrame,
-  { attested, price }: KeptServing,
-): string {
-  const { coefficient, pricePerTokenNano } = price.pricing;
-  return JSON.stringify({
-    type: "attestation",
-    core: toBase64Url(core),
-    sig: toBase64Url(sig),
-    ...(shown === undefined ? { evidence_digest: evidenceDigest } : { evidence: shown }),
-    offer: {
-      coefficient,
-      pricePerTokenNano,
-      validUntil: new Date(attested.keyset.notAfter * 1000).toISOString(),
-    },
-  });
 }
