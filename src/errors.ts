@@ -69,8 +69,8 @@ export function refuse(code: GatewayCode, options: RefuseOptions = {}): Reply {
 }
 
 /**
- * What can be wrong with a configuration or a start: one code a kind of fault, with the remedy that `sluice check` prints
- * where the place itself says nothing more precise.
+ * What can be wrong with a configuration or a start: one code a kind of fault, with the remedy that `sluice check`
+ * prints where the place itself says nothing more precise.
  */
 export const sluiceErrors = {
   SLUICE_FILE_UNREADABLE: "Create the file, or name another with --config or SLUICE_CONFIG.",

@@ -1,6 +1,6 @@
 /**
- * What plugins say of the HTTP that they speak: the parts of which the OpenAPI document of a deployment is made (surface
- * `openapi`). Exported through `sluice-gateway/plugin`.
+ * What plugins say of the HTTP that they speak: the parts of which the OpenAPI document of a deployment is made
+ * (surface `openapi`). Exported through `sluice-gateway/plugin`.
  */
 import type { GatewayCode } from "./errors.ts";
 import type { Capability } from "./services/accounts.ts";
@@ -50,7 +50,10 @@ export interface Operation {
   readonly description?: string;
   /** A key is required: any (empty), or one with any of these capabilities. Absent: nothing is asked for. */
   readonly access?: readonly Capability[];
-  /** Schemas of objects, each property one parameter; `path` names the `{name}` segments. Required where the schema says so. */
+  /**
+   * Schemas of objects, each property one parameter; `path` names the `{name}` segments. Required where the schema says
+   * so.
+   */
   readonly path?: JsonSchema;
   readonly query?: JsonSchema;
   readonly headers?: JsonSchema;

@@ -4,8 +4,8 @@
  * A request runs down an ordered list of **steps** to a **surface** that answers it; the answer runs back up the same
  * steps. `pipeline.yaml` is the only place where that order is written. A plugin is a plain object: a manifest first
  * (name, options, the slots it needs and provides), then `start`, which returns its hooks. There is no `next()`, no
- * priority and no base class; only a step that must begin and end with the surface's answer stands around it (`around`).
- * Shipped and third-party plugins use this one file, exported as `sluice-gateway/plugin`.
+ * priority and no base class; only a step that must begin and end with the surface's answer stands around it
+ * (`around`). Shipped and third-party plugins use this one file, exported as `sluice-gateway/plugin`.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
@@ -154,8 +154,8 @@ export interface Sink {
   onDrain: (() => void) | undefined;
   /**
    * Sends the last byte, after every `responseEnd` hook; resolves when it has been handed to the socket. `last` is the
-   * chunk that tells a client that all is well (`data: [DONE]`): it waits for the hooks too. `outcome`: the answer itself
-   * says that it is not whole (an error as the last event of a stream).
+   * chunk that tells a client that all is well (`data: [DONE]`): it waits for the hooks too. `outcome`: the answer
+   * itself says that it is not whole (an error as the last event of a stream).
    */
   end(
     trailers?: readonly string[],
@@ -174,7 +174,9 @@ export interface AcceptOptions {
   readonly messageBytes: number;
 }
 
-/** A WebSocket that a surface has accepted (RFC 6455). It ends when either side has closed it, and so does the exchange. */
+/**
+ * A WebSocket that a surface has accepted (RFC 6455). It ends when either side has closed it, and so does the exchange.
+ */
 export interface Connection {
   /** Sends a message, text or binary. False asks to stop until `onDrain` runs (backpressure from the client). */
   send(message: string | Uint8Array): boolean;
@@ -189,7 +191,10 @@ export interface Connection {
   /** Messages wait with the client until `resume`. */
   pause(): void;
   resume(): void;
-  /** Starts the closing handshake; the connection is cut if the client does not answer it soon. `reason`: at most 123 bytes. */
+  /**
+   * Starts the closing handshake; the connection is cut if the client does not answer it soon. `reason`: at most 123
+   * bytes.
+   */
   close(code: number, reason: string): void;
 }
 
@@ -214,8 +219,8 @@ export interface Exchange {
   /** Replaces the buffered body, for the hooks below and the surface. */
   replaceBody(body: Buffer): void;
   /**
-   * Lets go of the buffered body and of what was parsed of it, for a surface that has read it and streams for long: from
-   * here on there is none, on the way up too.
+   * Lets go of the buffered body and of what was parsed of it, for a surface that has read it and streams for long:
+   * from here on there is none, on the way up too.
    */
   dropBody(): void;
   /** The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON. */
@@ -226,8 +231,8 @@ export interface Exchange {
   /** Aborts when the client has left or the gateway cuts the exchange. Created on first use. */
   readonly signal: AbortSignal;
   /**
-   * Told at most once, when `signal` would abort: what a hot path sets instead of asking for a signal. An object and not
-   * a function: a closure that is stored for each request makes V8 keep the whole exchange until its next major
+   * Told at most once, when `signal` would abort: what a hot path sets instead of asking for a signal. An object and
+   * not a function: a closure that is stored for each request makes V8 keep the whole exchange until its next major
    * collection (measured on Node 26: 6 to 9 µs a request).
    */
   onAbort: { aborted(): void } | undefined;
@@ -237,7 +242,8 @@ export interface Exchange {
   stream(status: number, headers: readonly string[]): Promise<Sink>;
   /**
    * Accepts the upgrade on a route with `websocket: true`: runs `responseHeaders`, answers 101. Only for surfaces that
-   * declare `websocket`, at most once; instead of it a Reply refuses. `answer` resolves when the surface is done with it.
+   * declare `websocket`, at most once; instead of it a Reply refuses. `answer` resolves when the surface is done with
+   * it.
    */
   accept(options: AcceptOptions): Promise<Connection>;
   /** Sends a 1xx (103 Early Hints) before the answer. */
@@ -281,7 +287,9 @@ interface Manifest<Options> {
 export interface Surrounded {
   /** The surface's own `atomic`. */
   readonly atomic: boolean;
-  /** Asks for the answer, at most once: a Reply, or undefined once the surface has streamed it. Throws what it throws. */
+  /**
+   * Asks for the answer, at most once: a Reply, or undefined once the surface has streamed it. Throws what it throws.
+   */
   answer(): Awaitable<Reply | undefined>;
 }
 
@@ -303,16 +311,16 @@ export interface StepHooks {
   /** The status of a body above the route's cap, where it is not 413. */
   readonly tooLargeStatus?: number;
   /**
-   * Stands around the surface, for what must begin and end with its answer (a transaction): nothing else of the exchange
-   * runs meanwhile. It asks the surface and returns what that returned; any other Reply is its own.
+   * Stands around the surface, for what must begin and end with its answer (a transaction): nothing else of the
+   * exchange runs meanwhile. It asks the surface and returns what that returned; any other Reply is its own.
    */
   around?(x: Exchange, surface: Surrounded): Awaitable<Reply | undefined>;
   responseHeaders?(x: Exchange, head: ResponseHead): Awaitable<void>;
   /** Returns a replacement or nothing. The chunk is borrowed: never kept after the call. */
   responseChunk?(x: Exchange, chunk: Uint8Array): Uint8Array | void;
   /**
-   * Runs before the last byte leaves. A Reply replaces the answer if no byte has left, else the exchange is cut. `outcome`
-   * is there where the answer itself says that it is not whole.
+   * Runs before the last byte leaves. A Reply replaces the answer if no byte has left, else the exchange is cut.
+   * `outcome` is there where the answer itself says that it is not whole.
    */
   responseEnd?(x: Exchange, outcome?: Reply["outcome"]): Awaitable<Reply | void>;
   settled?(x: Exchange, outcome: Outcome): void;

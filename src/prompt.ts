@@ -12,9 +12,9 @@ export interface Content {
 }
 
 /**
- * Questions that must be answered before a call can go on: it runs again with the answers. Clients of revision 2026-07-28
- * can give them, and to tools those with a session that declared it; for all others the failure that carries the questions is
- * the end of it.
+ * Questions that must be answered before a call can go on: it runs again with the answers. Clients of revision
+ * 2026-07-28 can give them, and to tools those with a session that declared it; for all others the failure that carries
+ * the questions is the end of it.
  */
 export interface Questions {
   /** By a key of the tool's choice: `elicitation/create`, `sampling/createMessage` or `roots/list`, and its params. */

@@ -45,8 +45,9 @@ export interface Host {
   readonly confidential: Confidential;
   readonly tickets: Tickets;
   /**
-   * Who attests what this deployment runs on, one for each source and process. Throws for one that must not be used here (a
-   * simulation in prod), which keeps the plugin from starting; whether there is a platform shows when it is asked.
+   * Who attests what this deployment runs on, one for each source and process. Throws for one that must not be used
+   * here (a simulation in prod), which keeps the plugin from starting; whether there is a platform shows when it is
+   * asked.
    */
   evidence(source: EvidenceSource): Evidence;
   /** Sluice's own version, as in its package.json. */
@@ -55,7 +56,9 @@ export interface Host {
   readJsonRpc(body: Buffer, maxItems: number): JsonRpcBody;
   /** The Substrate node pool named in `upstreams`; undefined when there is none of that name. */
   ledger(upstream: string): Ledger | undefined;
-  /** Reads blocks, events and accounts of the node pool named in `upstreams`; undefined when there is none of that name. */
+  /**
+   * Reads blocks, events and accounts of the node pool named in `upstreams`; undefined when there is none of that name.
+   */
   decoder(upstream: string): Decoder | undefined;
   /** A streamed way to the upstream of that name; undefined when there is none. Its connections are shared. */
   forwarder(upstream: string, options?: ForwardOptions): Forwarder | undefined;

@@ -29,15 +29,16 @@ export interface Tool<Input = unknown> {
   readonly name: string;
   readonly description: string;
   /**
-   * JSON Schema 2020-12; the root is `type: "object"`, without `oneOf`, `anyOf` or `allOf` beside it. `x-mcp-header: "Region"` on a
-   * text, integer or boolean has agents of revision 2026-07-28 repeat the argument in `Mcp-Param-Region`, for proxies to route by.
+   * JSON Schema 2020-12; the root is `type: "object"`, without `oneOf`, `anyOf` or `allOf` beside it. `x-mcp-header:
+   * "Region"` on a text, integer or boolean has agents of revision 2026-07-28 repeat the argument in
+   * `Mcp-Param-Region`, for proxies to route by.
    */
   readonly inputSchema: JsonSchema;
   readonly price: ToolPrice;
   readonly capability: Capability | undefined;
   /**
-   * Changes something: asks for confirmation first and never runs in a batch. The catalogue adds `confirmation_token` to
-   * the schema that it publishes, and takes it out of the input again.
+   * Changes something: asks for confirmation first and never runs in a batch. The catalogue adds `confirmation_token`
+   * to the schema that it publishes, and takes it out of the input again.
    */
   readonly write?: boolean;
   readonly annotations?: ToolAnnotations;
@@ -78,8 +79,8 @@ export interface ResourceLink {
 }
 
 /**
- * A document that a `tools` plugin offers for reading beside its tools: a resource of the Model Context Protocol. Reading
- * is free, for keys with its capability.
+ * A document that a `tools` plugin offers for reading beside its tools: a resource of the Model Context Protocol.
+ * Reading is free, for keys with its capability.
  */
 export interface Resource extends ResourceLink {
   /** Absolute URI without a fragment, unique on a deployment. */
@@ -131,8 +132,8 @@ export interface ToolContext {
   /** What the catalogue says of a tool; undefined when there is none of that name. */
   entry(tool: string): CatalogueEntry | undefined;
   /**
-   * Calls another tool of the catalogue as this caller, with its own usage accounting: what it costs is charged whatever
-   * becomes of this call, and is part of its `usedCUMilli`. `signal` ends it earlier than this call's own.
+   * Calls another tool of the catalogue as this caller, with its own usage accounting: what it costs is charged
+   * whatever becomes of this call, and is part of its `usedCUMilli`. `signal` ends it earlier than this call's own.
    */
   run(
     tool: string,

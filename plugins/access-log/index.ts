@@ -28,7 +28,9 @@ interface Options {
   readonly sampling?: number;
 }
 
-/** pino's names and numbers: its tools read these lines, and LOG_LEVEL can be passed on. Lines are info, warn or error. */
+/**
+ * pino's names and numbers: its tools read these lines, and LOG_LEVEL can be passed on. Lines are info, warn or error.
+ */
 const levels = {
   trace: 10,
   debug: 20,
@@ -80,7 +82,9 @@ export default defineStep<Options>({
     const least = levels[level ?? levelOf(log)];
     const sample = sampler(sampling);
     return {
-      /** The address is the socket's, which is forgotten once the client has left: the exchange remembers it from here. */
+      /**
+       * The address is the socket's, which is forgotten once the client has left: the exchange remembers it from here.
+       */
       requestHeaders(x) {
         void x.request.address;
       },

@@ -1,6 +1,6 @@
 /**
- * What a caller shows: an Authorization header or, from a page that opens a WebSocket and cannot send one, a subprotocol
- * that holds a ticket or a key (confidential-stream.md section 1.1). It is never echoed.
+ * What a caller shows: an Authorization header or, from a page that opens a WebSocket and cannot send one, a
+ * subprotocol that holds a ticket or a key (confidential-stream.md section 1.1). It is never echoed.
  */
 import type { Exchange, Host, Principal } from "sluice-gateway/plugin";
 

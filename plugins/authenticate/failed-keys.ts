@@ -3,12 +3,15 @@ import { RateLimiterRes, type RateLimiterAbstract } from "rate-limiter-flexible"
 import { addressKey, type Clock } from "sluice-gateway/plugin";
 
 /**
- * The most addresses newly counted in one window. Above it newcomers are not counted, so that a flood from many networks
- * cannot fill the memory; each of them is still held by the rate limit of its own address.
+ * The most addresses newly counted in one window. Above it newcomers are not counted, so that a flood from many
+ * networks cannot fill the memory; each of them is still held by the rate limit of its own address.
  */
 const newAddressesPerWindow = 50_000;
 
-/** A limiter of any store: a Redis one brings its `insuranceLimiter`, and other replicas' blocks show on the next failure. */
+/**
+ * A limiter of any store: a Redis one brings its `insuranceLimiter`, and other replicas' blocks show on the next
+ * failure.
+ */
 export type FailureLimiter = Pick<RateLimiterAbstract, "consume" | "duration">;
 
 export class FailedKeys {
@@ -27,7 +30,10 @@ export class FailedKeys {
     this.#windowStart = clock.monotonic();
   }
 
-  /** For how long, milliseconds, a failing key from this address is refused without being looked at further; 0: it is not. */
+  /**
+   * For how long, milliseconds, a failing key from this address is refused without being looked at further; 0: it is
+   * not.
+   */
   blockedMs(address: string): number {
     if (this.#blockedUntil.size === 0) return 0;
     const key = addressKey(address, this.#ipv6Prefix);

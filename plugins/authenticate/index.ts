@@ -1,4 +1,6 @@
-/** Says who is calling. It refuses nobody for a bad key (that is `authorize`'s), only addresses that try key after key. */
+/**
+ * Says who is calling. It refuses nobody for a bad key (that is `authorize`'s), only addresses that try key after key.
+ */
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import {
   defineStep,
@@ -100,8 +102,8 @@ export default defineStep<Options>({
 });
 
 /**
- * Only an answer that judges the key tells a guesser anything: the 401, and the 400 of an idempotency key that no valid key
- * came with. What a limit refused before them told nothing.
+ * Only an answer that judges the key tells a guesser anything: the 401, and the 400 of an idempotency key that no valid
+ * key came with. What a limit refused before them told nothing.
  */
 const telling: ReadonlySet<string | undefined> = new Set([
   "GATEWAY_UNAUTHORIZED",

@@ -94,7 +94,9 @@ function acceptedCapabilities(require: Options["require"]): readonly Capability[
   return require === "workspace:admin" ? ["workspace:admin", "platform:admin"] : [require];
 }
 
-/** decisions.md section 4: no `resource_metadata`, or MCP clients would start an OAuth flow instead of using the key. */
+/**
+ * decisions.md section 4: no `resource_metadata`, or MCP clients would start an OAuth flow instead of using the key.
+ */
 function unauthorized(reason: Anonymous["reason"]): Reply {
   return refuse("GATEWAY_UNAUTHORIZED", {
     message: reason,

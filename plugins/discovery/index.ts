@@ -1,4 +1,6 @@
-/** Surface `discovery`: what this deployment offers to agents, for anyone to read (gateway.md, GET /.well-known/mcp). */
+/**
+ * Surface `discovery`: what this deployment offers to agents, for anyone to read (gateway.md, GET /.well-known/mcp).
+ */
 import { createHash } from "node:crypto";
 import { defineSurface, type Host, type Reply } from "sluice-gateway/plugin";
 import { operation } from "./operation.ts";

@@ -7,7 +7,10 @@ export interface Paragraph {
   readonly title: string;
   /** The page's url, with the anchor of the heading above. */
   readonly url: string;
-  /** Without markup; rows, items and lines of code on lines of their own. At most `longestText` characters, and the head of its table. */
+  /**
+   * Without markup; rows, items and lines of code on lines of their own. At most `longestText` characters, and the head
+   * of its table.
+   */
   readonly text: string;
 }
 
@@ -156,7 +159,9 @@ function decode(text: string): string {
   });
 }
 
-/** Lines gathered into texts; what holds neither letter nor digit is none. `repeated`: first line of all that follow. */
+/**
+ * Lines gathered into texts; what holds neither letter nor digit is none. `repeated`: first line of all that follow.
+ */
 function pieces(lines: readonly string[], repeated?: string): string[] {
   const texts: string[] = [];
   let text = "";

@@ -15,8 +15,8 @@ const unspaced =
 const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
 
 /**
- * Terms of a text, in order. An identifier counts whole, by its parts and by their humps: `state_getStorage` is found by
- * itself, by `getStorage` and by `storage`. Case, compatibility forms and accents make no difference, nor does an
+ * Terms of a text, in order. An identifier counts whole, by its parts and by their humps: `state_getStorage` is found
+ * by itself, by `getStorage` and by `storage`. Case, compatibility forms and accents make no difference, nor does an
  * English plural.
  */
 export function termsOf(text: string): string[] {

@@ -5,10 +5,10 @@ import { TokenBucket, type Terms } from "./token-bucket.ts";
 const looks = 8;
 
 /**
- * At most `max` buckets. When a newcomer finds the table full, the oldest buckets are looked at: a full one is forgotten,
- * which changes nothing; one in use goes to the back of the queue. If all of those looked at are in use, the last of
- * them is forgotten nevertheless: memory stays bounded, and that caller gains at most one burst. (An address bucket is
- * full after one second of rest, so it takes more than `max` addresses a second to get there.)
+ * At most `max` buckets. When a newcomer finds the table full, the oldest buckets are looked at: a full one is
+ * forgotten, which changes nothing; one in use goes to the back of the queue. If all of those looked at are in use, the
+ * last of them is forgotten nevertheless: memory stays bounded, and that caller gains at most one burst. (An address
+ * bucket is full after one second of rest, so it takes more than `max` addresses a second to get there.)
  */
 export class Buckets {
   readonly #buckets = new Map<string, TokenBucket>();

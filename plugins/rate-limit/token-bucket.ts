@@ -1,8 +1,8 @@
 /**
  * An exact token bucket with continuous refill. All state is whole numbers, so nothing drifts: time in microseconds,
  * tokens in units of a billionth, of which a rate in thousandths of a request per second refills a whole number per
- * microsecond. It grants what GCRA grants (ITU-T I.371, with a tolerance of burst - 1 tokens); the level is kept instead
- * of the theoretical arrival time because a plan change can then alter the rate of a bucket that is in use.
+ * microsecond. It grants what GCRA grants (ITU-T I.371, with a tolerance of burst - 1 tokens); the level is kept
+ * instead of the theoretical arrival time because a plan change can then alter the rate of a bucket that is in use.
  */
 
 const unitsPerToken = 1e9;

@@ -1,4 +1,7 @@
-/** `sluice dev`: the gateway with a demo node and a demo model behind it, a key and requests to try. This is `npm start`. */
+/**
+ * `sluice dev`: the gateway with a demo node and a demo model behind it, a key and requests to try. This is `npm
+ * start`.
+ */
 import type { Config } from "../config/config.ts";
 import { readConfig } from "../config/read.ts";
 import { openDemoAccount, type DemoAccount } from "../demo/account.ts";
@@ -54,8 +57,8 @@ LOG_LEVEL        warn unless set; info logs every request
 };
 
 /**
- * Starts the gateway unless it is meant for others: a key that is printed on a terminal has no place in a deployment. Its
- * log goes to standard error, because standard output is for what to try.
+ * Starts the gateway unless it is meant for others: a key that is printed on a terminal has no place in a deployment.
+ * Its log goes to standard error, because standard output is for what to try.
  */
 async function startInDevelopment(context: CommandContext): Promise<Gateway | undefined> {
   // Faults of the file are the start's to print.

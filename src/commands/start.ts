@@ -27,7 +27,10 @@ finish, charges are settled, exit 0. SIGHUP or a change of the file reloads it.
   },
 };
 
-/** Starts the gateway and has SIGHUP reload it, or prints every fault and answers undefined. `log`: where lines go instead of standard output. */
+/**
+ * Starts the gateway and has SIGHUP reload it, or prints every fault and answers undefined. `log`: where lines go
+ * instead of standard output.
+ */
 export async function startOrComplain(
   context: CommandContext,
   log?: Log,

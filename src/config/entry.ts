@@ -1,4 +1,7 @@
-/** Reads where a plugin is named: an entry of a list of steps, with its options, mode and condition, or a surface at `to:`. */
+/**
+ * Reads where a plugin is named: an entry of a list of steps, with its options, mode and condition, or a surface at
+ * `to:`.
+ */
 import type { Condition, PluginUse, StepUse } from "./config.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import { find, plainValue, positionOf, type Located, type LocatedMap } from "./located.ts";

@@ -3,8 +3,8 @@ import type { Position } from "./fault.ts";
 import type { Located, LocatedEntry, LocatedMap } from "./located.ts";
 
 /**
- * A key with nothing behind it (all its lines commented out) counts as not written; a name with nothing behind it is there,
- * but empty. Options of plugins are left as they are.
+ * A key with nothing behind it (all its lines commented out) counts as not written; a name with nothing behind it is
+ * there, but empty. Options of plugins are left as they are.
  */
 export function fillNulls(root: LocatedMap): void {
   dropOwnNulls(root);

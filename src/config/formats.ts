@@ -1,6 +1,7 @@
 /**
  * String formats of pipeline.yaml and of plugin options, with the words in which a fault names them. A plugin uses them
- * in its options schema as `format: "…"`; the published schema carries the pattern, for editors that know no such format.
+ * in its options schema as `format: "…"`; the published schema carries the pattern, for editors that know no such
+ * format.
  */
 import { isIP } from "node:net";
 import { isAddressBlock } from "../address-list.ts";

@@ -1,6 +1,8 @@
 /** "Did you mean": the candidate that a mistyped name is closest to. */
 
-/** Letters that differ only in case, `-` or `_` are no difference: `rate_limit`, `rateLimit` and `rate-limit` are one. */
+/**
+ * Letters that differ only in case, `-` or `_` are no difference: `rate_limit`, `rateLimit` and `rate-limit` are one.
+ */
 function plain(name: string): string {
   return name.toLowerCase().replaceAll(/[-_]/g, "");
 }

@@ -55,8 +55,8 @@ function group(pattern: Pattern): number {
 }
 
 /**
- * Whether every path that `later` matches goes to `earlier` instead. Mirrors src/pipeline/router.ts: within one group of
- * patterns the order of pipeline.yaml decides, and a more exact group comes before a less exact one.
+ * Whether every path that `later` matches goes to `earlier` instead. Mirrors src/pipeline/router.ts: within one group
+ * of patterns the order of pipeline.yaml decides, and a more exact group comes before a less exact one.
  */
 export function takesAll(earlier: string, later: string): boolean {
   const a = parse(earlier);

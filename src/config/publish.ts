@@ -1,6 +1,6 @@
 /**
- * The schema that editors complete and check pipeline.yaml with: the file's own schema, with every plugin's options in its
- * place, and `${NAME}` allowed wherever a scalar stands.
+ * The schema that editors complete and check pipeline.yaml with: the file's own schema, with every plugin's options in
+ * its place, and `${NAME}` allowed wherever a scalar stands.
  */
 import type { JsonSchema, Plugin } from "../plugin.ts";
 import { formats, isFormat, type Format } from "./formats.ts";

@@ -8,8 +8,8 @@ import { readYaml } from "./yaml.ts";
 
 export interface Reading {
   /**
-   * Present whenever the file is YAML with a mapping at the top, so that later checks can find more faults. Fit to run only
-   * when there are none.
+   * Present whenever the file is YAML with a mapping at the top, so that later checks can find more faults. Fit to run
+   * only when there are none.
    */
   readonly config: Config | undefined;
   readonly faults: readonly Fault[];

@@ -23,8 +23,8 @@ function deadRoutes(routes: readonly RouteConfig[]): Fault[] {
 }
 
 /**
- * The methods of `route` that go to `other`, which stands earlier. At one and the same path a method that is named wins over
- * `*`, in either order; a pattern that only covers the path takes with its `*` whatever comes.
+ * The methods of `route` that go to `other`, which stands earlier. At one and the same path a method that is named wins
+ * over `*`, in either order; a pattern that only covers the path takes with its `*` whatever comes.
  */
 function takenMethods(other: RouteConfig, route: RouteConfig): readonly string[] {
   if (other.methods.includes("*") && other.path !== route.path) return route.methods;

@@ -1,6 +1,6 @@
 /**
- * The shape of pipeline.yaml as one JSON Schema (draft 2020-12): what `read.ts` validates with, where the defaults stand,
- * and what pipeline.schema.json is generated from.
+ * The shape of pipeline.yaml as one JSON Schema (draft 2020-12): what `read.ts` validates with, where the defaults
+ * stand, and what pipeline.schema.json is generated from.
  */
 import type { JsonSchema } from "../plugin.ts";
 import { collateralSchema, networkSchema, rateSchema, upstreamSchema } from "./schema-backends.ts";

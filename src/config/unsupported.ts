@@ -1,6 +1,6 @@
 /**
- * What pipeline.yaml has a place for but this release does not do yet. It is refused instead of passed over: two replicas
- * that believe to share a counter would each grant the whole budget.
+ * What pipeline.yaml has a place for but this release does not do yet. It is refused instead of passed over: two
+ * replicas that believe to share a counter would each grant the whole budget.
  */
 import { fault, type Fault } from "./fault.ts";
 import { keyPositionOf, type LocatedMap } from "./located.ts";

@@ -52,8 +52,8 @@ function compileSchema(schema: JsonSchema): ValidateFunction {
 const mostRounds = 100;
 
 /**
- * `node` is changed in place where something was repaired. `label` names the subtree in messages (`rate-limit`; empty for
- * the whole file), `own` is where it stands.
+ * `node` is changed in place where something was repaired. `label` names the subtree in messages (`rate-limit`; empty
+ * for the whole file), `own` is where it stands.
  */
 export function validate(
   node: Located,

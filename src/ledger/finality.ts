@@ -43,7 +43,9 @@ function isBlockHash(element: string | undefined): boolean {
   return element?.length === 68 && /^"0x[0-9a-fA-F]{64}"$/.test(element);
 }
 
-/** A hash, or a list of them that is not empty (`archive_v1_hashByHeight` answers `[]` for a height it has not seen). */
+/**
+ * A hash, or a list of them that is not empty (`archive_v1_hashByHeight` answers `[]` for a height it has not seen).
+ */
 function isFound(result: Body): boolean {
   return typeof result === "string" && (result.startsWith('"') || result.startsWith('["'));
 }

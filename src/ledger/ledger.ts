@@ -1,4 +1,6 @@
-/** The ledger: a pool of nodes behind a whitelist, a cache and single flight. The service that plugins call `Ledger`. */
+/**
+ * The ledger: a pool of nodes behind a whitelist, a cache and single flight. The service that plugins call `Ledger`.
+ */
 import type { UpstreamConfig } from "../config/config.ts";
 import type { Clock } from "../services/clock.ts";
 import type { Ledger, LedgerAnswer, LedgerMethod, LedgerRpc } from "../services/ledger.ts";

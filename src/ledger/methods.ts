@@ -156,7 +156,9 @@ const childstate: Record<string, KnownMethod> = {
   },
 };
 
-/** Reads whose answer follows the chain, or depends on more than the block (a Cardano follower, the best authority set). */
+/**
+ * Reads whose answer follows the chain, or depends on more than the block (a Cardano follower, the best authority set).
+ */
 const moving = (...params: string[]): KnownMethod => ({
   params,
   cuMilli: defaultCuMilli,

@@ -44,7 +44,9 @@ export interface NodeStatus {
 
 /** A pool of nodes; a single scripted one in tests. */
 export interface NodePool {
-  /** Sends one call. Never throws. There is no way to take it back: it ends by its answer or by the pool's time limits. */
+  /**
+   * Sends one call. Never throws. There is no way to take it back: it ends by its answer or by the pool's time limits.
+   */
   send(request: NodeRequest): void;
   /**
    * Number of the highest finalized block that every usable node has; undefined while no node is usable: one that is
@@ -54,8 +56,8 @@ export interface NodePool {
   /** Number of the best block known; undefined before the first probe. */
   readonly best: number | undefined;
   /**
-   * Increases when what the nodes are has changed: genesis, software version or runtime version; also when their genesis
-   * is first known. Every cache is emptied then. A node that comes, goes or lags does not change it.
+   * Increases when what the nodes are has changed: genesis, software version or runtime version; also when their
+   * genesis is first known. Every cache is emptied then. A node that comes, goes or lags does not change it.
    */
   readonly epoch: number;
   /** True while at least one node is usable. */

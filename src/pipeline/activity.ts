@@ -1,6 +1,7 @@
 /**
- * What goes on now, for whoever watches: of all callers together and of each workspace, the last ten minutes in steps of
- * five seconds, refusals by reason, the latest durations, and single exchanges while somebody looks. Counting one costs 35 ns.
+ * What goes on now, for whoever watches: of all callers together and of each workspace, the last ten minutes in steps
+ * of five seconds, refusals by reason, the latest durations, and single exchanges while somebody looks. Counting one
+ * costs 35 ns.
  */
 import type { KeyPrincipal, Principal } from "../plugin.ts";
 
@@ -32,7 +33,10 @@ export interface EndedExchange {
   readonly usedCuMilli: number | undefined;
 }
 
-/** What is read of an exchange. `peek` finds the slots of the steps request-id, authenticate and meter, where a route has them. */
+/**
+ * What is read of an exchange. `peek` finds the slots of the steps request-id, authenticate and meter, where a route
+ * has them.
+ */
 interface Ended {
   readonly arrivedAt: number;
   readonly request: { readonly method: string };

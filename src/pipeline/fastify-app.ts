@@ -1,6 +1,6 @@
 /**
- * A Fastify instance with the operator's plugins (`fastify:` in pipeline.yaml) in front of a handler: the one that serves,
- * and those on which `sluice check` tries them.
+ * A Fastify instance with the operator's plugins (`fastify:` in pipeline.yaml) in front of a handler: the one that
+ * serves, and those on which `sluice check` tries them.
  */
 import {
   createServer as httpServer,
@@ -97,8 +97,8 @@ function handOn(app: FastifyInstance, handle: Handler): void {
 }
 
 /**
- * What Fastify's router can take: it answers a path that it cannot decode before any plugin's hook, so that one would be a
- * way around them. The handler gets the target as it was sent.
+ * What Fastify's router can take: it answers a path that it cannot decode before any plugin's hook, so that one would
+ * be a way around them. The handler gets the target as it was sent.
  */
 function routable(target: string): string {
   if (!target.startsWith("/")) return /^https?:\/\/[^/]*\//.test(target) ? target : "/";

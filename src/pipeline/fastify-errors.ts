@@ -16,8 +16,8 @@ const codes: Readonly<Record<number, GatewayCode>> = {
 };
 
 /**
- * Answers with the code that fits the status which `error` asks for; headers that a plugin has set are kept. What is not the
- * client's fault is logged, under the request's id: no step has run that would.
+ * Answers with the code that fits the status which `error` asks for; headers that a plugin has set are kept. What is
+ * not the client's fault is logged, under the request's id: no step has run that would.
  */
 export function answerFastifyError(error: unknown, reply: FastifyReply, log: Log): void {
   const wanted = statusOf(error);

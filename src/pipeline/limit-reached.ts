@@ -2,8 +2,8 @@
 import type { LimitReached, Reply } from "../plugin.ts";
 
 /**
- * What the reply itself says, or for credit what its `details` say (gateway.md, "CU-limit details"): surfaces that refuse
- * credit in the canonical envelope need say nothing more.
+ * What the reply itself says, or for credit what its `details` say (gateway.md, "CU-limit details"): surfaces that
+ * refuse credit in the canonical envelope need say nothing more.
  */
 export function limitReached({ reached, code, body }: Reply): LimitReached | undefined {
   if (reached !== undefined || code !== "GATEWAY_CU_LIMIT_EXCEEDED") return reached;

@@ -146,9 +146,10 @@ function namesIn(folder: string): string[] {
 }
 
 /**
- * The module that `import "source"` would mean in a file beside pipeline.yaml, else in Sluice itself; undefined when there
- * is none. Node resolves packages only for the module that asks (`import.meta.resolve` takes no other parent); a resolve
- * hook for one call lends it that parent, so that `exports`, conditions and nested node_modules mean what they mean to Node.
+ * The module that `import "source"` would mean in a file beside pipeline.yaml, else in Sluice itself; undefined when
+ * there is none. Node resolves packages only for the module that asks (`import.meta.resolve` takes no other parent); a
+ * resolve hook for one call lends it that parent, so that `exports`, conditions and nested node_modules mean what they
+ * mean to Node.
  */
 export function locatePackage(source: string, folder: string): string | undefined {
   const parentURL = pathToFileURL(join(folder, "pipeline.yaml")).href;

@@ -37,8 +37,9 @@ class ResponseSink implements Sink {
   #held: Uint8Array | undefined;
   #ended = false;
   /**
-   * Chunks go to the socket in one piece with their frame: node:http would hand the kernel size, chunk and line ends one
-   * by one, which costs a third of the write (measured with tokens of 200 bytes). Not before the head is on its way.
+   * Chunks go to the socket in one piece with their frame: node:http would hand the kernel size, chunk and line ends
+   * one by one, which costs a third of the write (measured with tokens of 200 bytes). Not before the head is on its
+   * way.
    */
   #isDirect = false;
 
@@ -190,8 +191,8 @@ function pairs(flat: readonly string[]): [string, string][] {
 }
 
 /**
- * Writes a chunk as it travels (RFC 9112 section 7.1): its size in hexadecimal, the bytes, each with a line's end. A text
- * needs no memory outside V8's heap, and so hastens none of its major collections.
+ * Writes a chunk as it travels (RFC 9112 section 7.1): its size in hexadecimal, the bytes, each with a line's end. A
+ * text needs no memory outside V8's heap, and so hastens none of its major collections.
  */
 function writeFramed(socket: Socket, chunk: Uint8Array | string, length: number): boolean {
   const size = `${length.toString(16)}\r\n`;

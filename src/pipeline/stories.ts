@@ -1,6 +1,6 @@
 /**
- * The latest exchanges, for `sluice explain`. Refused ones have a place of their own, so that they are not crowded out by
- * those that went well. Memory is bounded: what is kept of an exchange is some hundred bytes.
+ * The latest exchanges, for `sluice explain`. Refused ones have a place of their own, so that they are not crowded out
+ * by those that went well. Memory is bounded: what is kept of an exchange is some hundred bytes.
  */
 import type { Outcome } from "../plugin.ts";
 import type { LiveExchange } from "./exchange.ts";

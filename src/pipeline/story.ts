@@ -1,6 +1,6 @@
 /**
- * What became of one exchange, step by step: who let it pass, who refused it and at which limit, how long each took. Names,
- * numbers and codes only: nothing that a client sent in a header, a query or a body, but for its request id.
+ * What became of one exchange, step by step: who let it pass, who refused it and at which limit, how long each took.
+ * Names, numbers and codes only: nothing that a client sent in a header, a query or a body, but for its request id.
  */
 import type { ApiKey, LimitReached, Outcome } from "../plugin.ts";
 import type { RouteShape } from "./compile.ts";
@@ -44,8 +44,8 @@ export interface Told {
 }
 
 /**
- * When a limit of a key that refused at `refusedAt` has room again, both milliseconds since 1970; undefined: it has, or it
- * is not known.
+ * When a limit of a key that refused at `refusedAt` has room again, both milliseconds since 1970; undefined: it has, or
+ * it is not known.
  */
 export type ClearsAt = (
   key: ApiKey,

@@ -18,7 +18,10 @@ export class TimeHistogram {
     this.sumMs += ms;
   }
 
-  /** Milliseconds that a share `q` (0 to 1) of all durations stay within, interpolated in its bucket; undefined: none yet. */
+  /**
+   * Milliseconds that a share `q` (0 to 1) of all durations stay within, interpolated in its bucket; undefined: none
+   * yet.
+   */
   quantile(q: number): number | undefined {
     if (this.count === 0) return undefined;
     const rank = q * this.count;

@@ -1,7 +1,7 @@
 /**
- * What an administrator of the platform asks for with `X-Sluice-Trace: 1`: the story of the exchange in its answer, as JSON in
- * `X-Sluice-Trace` and its times in `Server-Timing` (W3C), which browsers draw. It ends where the head leaves: what
- * comes after that, `sluice explain` tells.
+ * What an administrator of the platform asks for with `X-Sluice-Trace: 1`: the story of the exchange in its answer, as
+ * JSON in `X-Sluice-Trace` and its times in `Server-Timing` (W3C), which browsers draw. It ends where the head leaves:
+ * what comes after that, `sluice explain` tells.
  */
 import type { LiveExchange } from "./exchange.ts";
 import type { LiveResponseHead } from "./response-head.ts";

@@ -121,7 +121,9 @@ export class LiveConnection implements Connection {
     this.#webSocket.terminate();
   }
 
-  /** What is sent in one turn of the event loop goes in one write: a read of 64 KiB may have held hundreds of frames. */
+  /**
+   * What is sent in one turn of the event loop goes in one write: a read of 64 KiB may have held hundreds of frames.
+   */
   #cork(): void {
     if (this.#corked) return;
     this.#corked = true;

@@ -15,8 +15,8 @@ export interface Wrapped {
 /**
  * Without Fastify plugins the handler is the server's own listener. With them, every request passes Fastify's hooks
  * first, and the headers that they set are kept. A plugin that answers (`@fastify/static`) answers before any route.
- * Hooks on the payload (`onSend`) do not see streamed answers: the pipeline writes to the socket itself. Throws StartError
- * when a plugin cannot be registered.
+ * Hooks on the payload (`onSend`) do not see streamed answers: the pipeline writes to the socket itself. Throws
+ * StartError when a plugin cannot be registered.
  */
 export async function behindFastify(
   uses: readonly PluginUse[],

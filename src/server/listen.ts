@@ -111,8 +111,8 @@ async function bind(http: Server, config: ServerConfig): Promise<void> {
 type OnUpgrade = (req: IncomingMessage, socket: Socket, head: Buffer) => void;
 
 /**
- * Upgrades of our routes are ours; what Fastify plugins listen for (`@fastify/http-proxy` with `websocket`) gets the others.
- * One listener instead of two that both take the socket.
+ * Upgrades of our routes are ours; what Fastify plugins listen for (`@fastify/http-proxy` with `websocket`) gets the
+ * others. One listener instead of two that both take the socket.
  */
 function takeUpgrades(http: Server, dispatch: Dispatch): void {
   // What listens for `upgrade` takes what `upgrade` brings.

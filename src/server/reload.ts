@@ -21,8 +21,8 @@ export interface ReloadState {
 export interface Reloader extends Disposable {
   readonly state: ReloadState;
   /**
-   * Reloads now; calls made meanwhile are all served by one more reload. Resolves with the faults, empty when it swapped.
-   * Once disposed nothing is swapped any more: SLUICE_STOPPING.
+   * Reloads now; calls made meanwhile are all served by one more reload. Resolves with the faults, empty when it
+   * swapped. Once disposed nothing is swapped any more: SLUICE_STOPPING.
    */
   reload(reason: string): Promise<readonly Fault[]>;
 }
@@ -144,8 +144,8 @@ function oneAtATime<T>(task: (reason: string) => Promise<T>): (reason: string) =
 }
 
 /**
- * Watches the folder: editors and config maps replace the file instead of writing into it. Where the system has no watch
- * left (ENOSPC, EMFILE) the gateway runs without one.
+ * Watches the folder: editors and config maps replace the file instead of writing into it. Where the system has no
+ * watch left (ENOSPC, EMFILE) the gateway runs without one.
  */
 function watchFile(
   file: string,

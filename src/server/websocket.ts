@@ -1,7 +1,7 @@
 /**
- * WebSockets on routes with `websocket: true`: the handshake and the frames are `ws`'s, the backpressure, the deadlines and
- * the exchange are ours. An upgrade runs down its route like any request; until a surface accepts it, it can be refused
- * with an HTTP reply.
+ * WebSockets on routes with `websocket: true`: the handshake and the frames are `ws`'s, the backpressure, the deadlines
+ * and the exchange are ours. An upgrade runs down its route like any request; until a surface accepts it, it can be
+ * refused with an HTTP reply.
  */
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";

@@ -6,8 +6,9 @@
  * queue; `headersMs` and `idleMs` are undici's own timers, refreshed without cost and up to a second late. An upstream
  * that falls silent is cut; a client that reads slowly is not the upstream's fault.
  *
- * A request is sent again only where it cannot have been acted on twice: no connection was made (then on another url), or
- * a GET or HEAD without body met a kept-alive connection that its server had closed meanwhile (RFC 9110 section 9.2.2).
+ * A request is sent again only where it cannot have been acted on twice: no connection was made (then on another url),
+ * or a GET or HEAD without body met a kept-alive connection that its server had closed meanwhile (RFC 9110 section
+ * 9.2.2).
  */
 import type { Dispatcher } from "undici";
 import { refuse } from "../errors.ts";

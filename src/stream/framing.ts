@@ -22,7 +22,9 @@ const authority: FramingFault = {
   message: "the target and Host name different hosts",
 };
 
-/** Why this request must not be served; undefined for nearly every one. The connection is to be closed after the answer. */
+/**
+ * Why this request must not be served; undefined for nearly every one. The connection is to be closed after the answer.
+ */
 export function framingFault(request: IncomingMessage): FramingFault | undefined {
   if (request.httpVersionMajor !== 1) return version;
   const codings = request.headers["transfer-encoding"];

@@ -54,8 +54,8 @@ export function requestRules(changes: FieldChanges = {}, passAuthorization = fal
 }
 
 /**
- * The same for requests that carry a trace context of ours: the client's makes room for it. Undefined where the operator
- * has said what an upstream sees of traces.
+ * The same for requests that carry a trace context of ours: the client's makes room for it. Undefined where the
+ * operator has said what an upstream sees of traces.
  */
 export function tracedRules(rules: FieldRules): FieldRules | undefined {
   const names = ["traceparent", "tracestate"];
@@ -99,8 +99,8 @@ function isRequestId(name: string): boolean {
 
 /**
  * The fields that an upstream gets: the client's without those that end here, then where the request came from
- * (`X-Forwarded-For`, `-Proto`, `-Host`), `Via`, and the operator's own. `Host` and framing are the sender's. `requestId`:
- * the exchange's own, in place of what the client may have sent, so that logs on both sides name it alike.
+ * (`X-Forwarded-For`, `-Proto`, `-Host`), `Via`, and the operator's own. `Host` and framing are the sender's.
+ * `requestId`: the exchange's own, in place of what the client may have sent, so that logs on both sides name it alike.
  */
 export function requestFields(
   request: RequestHead,

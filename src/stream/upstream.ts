@@ -1,6 +1,6 @@
 /**
- * An upstream with its connections: keep-alive pools to each of its urls, taken in turn, those that just failed left out
- * for a while. Requests that wait for a connection are counted and given up after `connectMs`.
+ * An upstream with its connections: keep-alive pools to each of its urls, taken in turn, those that just failed left
+ * out for a while. Requests that wait for a connection are counted and given up after `connectMs`.
  */
 import { connect } from "node:net";
 import { Pool } from "undici";

@@ -8,8 +8,8 @@ import { hashKey, storagePrefix } from "./storage-key.ts";
 import { ValueReader } from "./value.ts";
 
 /**
- * The storage key of an account, `0x…`; undefined when ids of this chain have another length; null for a runtime without
- * accounts.
+ * The storage key of an account, `0x…`; undefined when ids of this chain have another length; null for a runtime
+ * without accounts.
  */
 export function accountKey(runtime: Runtime, id: Uint8Array): string | undefined | null {
   const found = runtime.storage("System", "Account");

@@ -1,7 +1,9 @@
 /** Asks a ledger for the little that decoding needs beside the block itself. */
 import type { Ledger } from "../../services/ledger.ts";
 
-/** `none`: the node says that it has no such thing (`null`, or an error): an unknown block, or state that was pruned. */
+/**
+ * `none`: the node says that it has no such thing (`null`, or an error): an unknown block, or state that was pruned.
+ */
 export type Asked =
   | { readonly kind: "value"; readonly bytes: Buffer }
   | { readonly kind: "none"; readonly error: boolean }

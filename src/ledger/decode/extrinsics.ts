@@ -1,6 +1,6 @@
 /**
- * Decodes the extrinsics of a block into finished JSON text: which call of which pallet, and where its arguments are. No
- * value is made: `args` and `raw` are stretches of the hex that the node sent.
+ * Decodes the extrinsics of a block into finished JSON text: which call of which pallet, and where its arguments are.
+ * No value is made: `args` and `raw` are stretches of the hex that the node sent.
  *
  * An extrinsic is a compact length, a version byte, what its kind puts around the call, and the call, which is always
  * its tail. The kinds (sp_runtime `generic::UncheckedExtrinsic` and `Preamble`): bare 0x04 and 0x05; signed 0x84 with

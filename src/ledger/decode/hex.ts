@@ -5,8 +5,8 @@ const keptBytes = 1 << 20;
 let kept: Buffer | undefined;
 
 /**
- * The bytes of `text[start, end)`, which is hex digits without `0x`; undefined when it is not. Borrowed: valid until the
- * next call in this thread.
+ * The bytes of `text[start, end)`, which is hex digits without `0x`; undefined when it is not. Borrowed: valid until
+ * the next call in this thread.
  */
 export function hexBytes(text: string, start: number, end: number): Buffer | undefined {
   const length = (end - start) >> 1;

@@ -44,7 +44,10 @@ export interface Pallet {
 export interface Metadata {
   readonly types: readonly TypeDef[];
   readonly pallets: readonly Pallet[];
-  /** What stands around the call of an extrinsic; undefined where V14 metadata does not say (then only bare ones decode). */
+  /**
+   * What stands around the call of an extrinsic; undefined where V14 metadata does not say (then only bare ones
+   * decode).
+   */
   readonly address: number | undefined;
   readonly signature: number | undefined;
   /** The call type that holds all pallets' calls. */

@@ -63,8 +63,8 @@ export class Runtimes {
 
   /**
    * The runtime that made a block, its events and its state. At the hash of a block that upgrades the runtime a node
-   * already answers the new one, but that block was made with the old one: so the question goes to the parent. The first
-   * block has none, and the state of a parent may be gone: then the block's own.
+   * already answers the new one, but that block was made with the old one: so the question goes to the parent. The
+   * first block has none, and the state of a parent may be gone: then the block's own.
    */
   async of(blockHash: string, signal?: AbortSignal): Promise<Found> {
     const parent = this.#parents.get(blockHash) ?? (await this.#parentOf(blockHash, signal));

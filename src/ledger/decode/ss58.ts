@@ -1,7 +1,7 @@
 /**
- * Account addresses. SS58 (docs.substrate.io, "SS58 address format"): base58 of prefix, account id and the first two bytes of
- * blake2b-512("SS58PRE" ‖ prefix ‖ id); a prefix below 64 is one byte, else two. Chains with 20-byte ids write them as
- * Ethereum does: `0x`, and upper and lower case as a checksum (EIP-55).
+ * Account addresses. SS58 (docs.substrate.io, "SS58 address format"): base58 of prefix, account id and the first two
+ * bytes of blake2b-512("SS58PRE" ‖ prefix ‖ id); a prefix below 64 is one byte, else two. Chains with 20-byte ids write
+ * them as Ethereum does: `0x`, and upper and lower case as a checksum (EIP-55).
  *
  * Own code for SS58, because `decodeAddress` of @polkadot/util-crypto measured over three times slower and takes no
  * 20-byte ids; it is the judge in the tests.

@@ -1,7 +1,7 @@
 /**
  * Makes a readable JSON value of SCALE bytes, for what a person is shown before a transaction is sent, and for the few
- * fields of an account. Integers are decimal strings, bytes hex, accounts addresses; an enum is `{ Variant: … }`, or its
- * name where it holds nothing; a call is `{ pallet, method, args }`. Bounded: what is too much ends in `…`.
+ * fields of an account. Integers are decimal strings, bytes hex, accounts addresses; an enum is `{ Variant: … }`, or
+ * its name where it holds nothing; a call is `{ pallet, method, args }`. Bounded: what is too much ends in `…`.
  */
 import type { Field, Primitive, TypeDef, Variant } from "./type-registry.ts";
 import type { Runtime } from "./runtime.ts";

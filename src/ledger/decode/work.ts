@@ -6,8 +6,8 @@ import { decodeText, type DecodeJob, type JobKind } from "./job.ts";
 import type { Found, LoadedRuntime, Runtimes } from "./runtimes.ts";
 
 /**
- * From this size of the node's JSON on, handing it to a thread costs the event loop less than decoding it here: measured by
- * bench/micro/decode.ts, where both meet at about 256 KiB, some 0.7 ms.
+ * From this size of the node's JSON on, handing it to a thread costs the event loop less than decoding it here:
+ * measured by bench/micro/decode.ts, where both meet at about 256 KiB, some 0.7 ms.
  */
 const poolFromBytes = 256 * 1024;
 

@@ -18,7 +18,9 @@ export function isBusy(error: unknown): boolean {
   return isObject(error) && busyCodes.has(error.code);
 }
 
-/** Parses a short value of a node's; undefined when it is long. Never throws for bytes that `splitResponse` has passed. */
+/**
+ * Parses a short value of a node's; undefined when it is long. Never throws for bytes that `splitResponse` has passed.
+ */
 export function readSmallJson(bytes: Buffer, start: number, end: number): unknown {
   if (end - start > readBytes) return undefined;
   try {

@@ -1,6 +1,6 @@
 /**
- * Whole responses of a node, one after another on a connection. A body of known length that lies in one piece is lent as
- * it lies there; what comes in pieces is put together. Nothing fed is referred to once `more` was said.
+ * Whole responses of a node, one after another on a connection. A body of known length that lies in one piece is lent
+ * as it lies there; what comes in pieces is put together. Nothing fed is referred to once `more` was said.
  */
 import type { ResponseHead } from "../../stream/http1/response-head.ts";
 import {
