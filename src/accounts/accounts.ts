@@ -1,22 +1,15 @@
 /** Accounts in a running gateway: who is calling, answered from memory, true to the database within a second. */
 import { hash } from "node:crypto";
 import type { DatabaseSync } from "node:sqlite";
-import type {
-  Accounts,
-  Anonymous,
-  Clock,
-  Environment,
-  Log,
-  ModelOverride,
-  Principal,
-} from "../plugin.ts";
-import { explain, StoreError } from "../store/store-error.ts";
+import type { Accounts, Clock, Environment, Log, ModelOverride, Principal } from "../plugin.ts";
+import { explain } from "../store/store-error.ts";
 import { accountsReader, type AccountsReader } from "./accounts-reader.ts";
 import { keyEnvironment } from "./key-text.ts";
 import type { Entry, Plans } from "./principal.ts";
 import { readOverrides, type Overrides } from "./model-overrides.ts";
 import { RememberedKeys, type RememberLimits } from "./remembered-keys.ts";
-import { openAccountsDatabase } from "./schema.ts";
+import { openAccountsDatabase, refuseDamaged } from "./schema.ts";
+import { bearer, expired, missing, outOfPlace, stranger, unauthorized } from "./strangers.ts";
 
 export interface AccountsOptions {
   readonly dataDir: string;
@@ -65,15 +58,8 @@ const saveUseRows = 1_000;
 const lockWaitMs = 50;
 /** How long a change waits for another process that writes: the event loop waits too. */
 const writeWaitMs = 250;
-const bearer = "Bearer ";
 
 const noOverrides: ReadonlyMap<string, ModelOverride> = new Map();
-const missing = anonymous("missing authorization header");
-const malformed = anonymous("invalid authorization format");
-const unauthorized = anonymous("unauthorized");
-const expired = anonymous("api key has expired");
-const outOfPlace = anonymous("api key not allowed from this address");
-
 /** Opens the accounts of a data folder. Throws StoreError when they cannot be used. */
 export function openAccounts(options: AccountsOptions): AccountsService {
   const db = openAccountsDatabase(options.dataDir);
@@ -268,26 +254,4 @@ function openWriter(dataDir: string): DatabaseSync {
   const db = openAccountsDatabase(dataDir);
   db.exec(`PRAGMA busy_timeout = ${writeWaitMs}`);
   return db;
-}
-
-function anonymous(reason: Anonymous["reason"]): Anonymous {
-  return Object.freeze({ kind: "anonymous", reason });
-}
-
-/** Why a header that names no usable key of this deployment is refused (gateway.md, Authentication). */
-function stranger(authorization: string): Anonymous {
-  const isKey =
-    authorization.startsWith(bearer) && keyEnvironment(authorization, bearer.length) !== undefined;
-  return isKey ? unauthorized : malformed;
-}
-
-/** A damaged database is found at the start, not at some request. */
-function refuseDamaged(db: DatabaseSync): void {
-  const found = db.prepare("PRAGMA quick_check(1)").get()?.["quick_check"];
-  if (found === "ok") return;
-  throw new StoreError(
-    "SLUICE_STORE_CORRUPT",
-    `the accounts are damaged (${String(found)})`,
-    "restore accounts.db from a backup, together with its -wal file",
-  );
 }

@@ -7,13 +7,11 @@ import type {
   IdempotencySlot,
   IdempotentRequest,
   Log,
-  NotRun,
-  StoredResponse,
   WorkEnd,
 } from "../plugin.ts";
-import { blob, number, optionalNumber, optionalText, text } from "../store/row.ts";
 import { transaction } from "../store/sqlite.ts";
 import type { AccountsService } from "./accounts.ts";
+import { findSlot, forget, putInFlight, putResponse } from "./idempotency-slots.ts";
 
 export interface IdempotencyParts {
   readonly accounts: Pick<AccountsService, "write">;
@@ -38,8 +36,6 @@ const sweepRows = 200;
 const sweepAgainMs = 250;
 
 const ran = { kind: "ran" } as const;
-const inFlight = { kind: "inFlight" } as const;
-const mismatch = { kind: "mismatch" } as const;
 const unavailable = { kind: "unavailable" } as const;
 
 export function openIdempotency(parts: IdempotencyParts): IdempotencyService {
@@ -176,64 +172,4 @@ class Slots implements IdempotencyService {
       return undefined;
     }
   }
-}
-
-/** Why the request must not run; undefined: its slot is absent, or its time is over. */
-function findSlot(
-  db: DatabaseSync,
-  { apiKeyId, key, fingerprint }: IdempotentRequest,
-  now: number,
-): NotRun | undefined {
-  const row = db
-    .prepare("SELECT * FROM idempotency_slots WHERE api_key_id = ? AND key = ?")
-    .get(apiKeyId, key);
-  if (row === undefined || number(row, "until") <= now) return undefined;
-  const status = optionalNumber(row, "status");
-  if (status === undefined) return inFlight;
-  if (text(row, "fingerprint") !== fingerprint) return mismatch;
-  const response = {
-    status,
-    contentType: optionalText(row, "content_type"),
-    contentEncoding: optionalText(row, "content_encoding"),
-    body: blob(row, "body"),
-  };
-  return { kind: "replay", response };
-}
-
-function putInFlight(
-  db: DatabaseSync,
-  { apiKeyId, key, fingerprint }: IdempotentRequest,
-  owner: string,
-  until: number,
-): void {
-  db.prepare(
-    `INSERT OR REPLACE INTO idempotency_slots (api_key_id, key, fingerprint, owner, until)
-     VALUES (?, ?, ?, ?, ?)`,
-  ).run(apiKeyId, key, fingerprint, owner, until);
-}
-
-function putResponse(
-  db: DatabaseSync,
-  { apiKeyId, key, fingerprint }: IdempotentRequest,
-  { status, contentType, contentEncoding, body }: StoredResponse,
-  until: number,
-): void {
-  db.prepare(
-    `INSERT OR REPLACE INTO idempotency_slots
-       (api_key_id, key, fingerprint, until, status, content_type, content_encoding, body)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-  ).run(
-    apiKeyId,
-    key,
-    fingerprint,
-    until,
-    status,
-    contentType ?? null,
-    contentEncoding ?? null,
-    body,
-  );
-}
-
-function forget(db: DatabaseSync, { apiKeyId, key }: IdempotentRequest): void {
-  db.prepare("DELETE FROM idempotency_slots WHERE api_key_id = ? AND key = ?").run(apiKeyId, key);
 }

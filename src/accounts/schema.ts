@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { openDatabase } from "../store/sqlite.ts";
+import { StoreError } from "../store/store-error.ts";
 
 /**
  * Times are milliseconds since 1970, amounts milli-CU. Of a key only the SHA-256 of its text is kept, in hex.
@@ -112,4 +113,15 @@ const migrations: readonly string[] = [
 /** Opens, and makes if needed, the accounts of a data folder. Any number of processes may. Throws StoreError. */
 export function openAccountsDatabase(dataDir: string): DatabaseSync {
   return openDatabase(join(dataDir, "accounts.db"), migrations);
+}
+
+/** A damaged database is found at the start, not at some request. Throws StoreError. */
+export function refuseDamaged(db: DatabaseSync): void {
+  const found = db.prepare("PRAGMA quick_check(1)").get()?.["quick_check"];
+  if (found === "ok") return;
+  throw new StoreError(
+    "SLUICE_STORE_CORRUPT",
+    `the accounts are damaged (${String(found)})`,
+    "restore accounts.db from a backup, together with its -wal file",
+  );
 }

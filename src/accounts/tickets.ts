@@ -1,9 +1,10 @@
 /** Tickets: what a browser shows instead of an API key (confidential-stream.md section 1.1). Sealed, and used up once. */
 import { randomUUID } from "node:crypto";
-import type { Accounts, Anonymous } from "../services/accounts.ts";
+import type { Accounts } from "../services/accounts.ts";
 import type { Clock } from "../services/clock.ts";
 import type { Claims, Seal } from "../services/store.ts";
 import type { Tickets, TicketTerms } from "../services/tickets.ts";
+import { unauthorized } from "./strangers.ts";
 
 interface TicketParts {
   readonly seal: Seal;
@@ -23,8 +24,7 @@ interface SealedTicket {
 const purpose = "ticket";
 const validMs = 60_000;
 
-const stranger: Anonymous = { kind: "anonymous", reason: "unauthorized" };
-const refused = { principal: stranger, terms: undefined };
+const refused = { principal: unauthorized, terms: undefined };
 
 export function createTickets({ seal, claims, accounts, clock }: TicketParts): Tickets {
   return {
