@@ -168,8 +168,7 @@ function print(): void {
     const costs = columns.map(([, digits, of]) => {
       const value = median(name, of);
       const ratio = value / median(yardstick, of);
-      // The enclave's own cost, on the other core, is not what anything between costs.
-      return value.toFixed(digits) + (name === direct ? "" : ` (${ratio.toFixed(2)})`);
+      return Number.isNaN(value) ? "" : `${value.toFixed(digits)} (${ratio.toFixed(2)})`;
     });
     const times = latencies.flatMap(([, digits, of]) => {
       const value = median(name, of);
