@@ -88,8 +88,8 @@ function csvLine(row: UsageJson): string {
 }
 
 /** The client's own words: a spreadsheet would run what starts like this as a formula (CWE-1236). */
-function noFormula(text: string): string {
-  return /^[=+\-@]/.test(text) ? `'${text}` : text;
+function noFormula(field: string): string {
+  return /^[=+\-@]/.test(field) ? `'${field}` : field;
 }
 
 /** RFC 4180 section 2: a field with a comma, a quote or a line break is quoted, its quotes are doubled. */
