@@ -38,6 +38,8 @@ export interface SessionParts extends EntryParts {
 /** From the final frame to the report, and from the client's leaving to both. */
 const reportMs = 10_000;
 
+const unkept = fault("UPSTREAM_FAILED", "the receipt cannot be kept");
+
 /** What an enclave says of a client: otherwise a client could have every worker left out. */
 const clientsFaults: ReadonlySet<StreamCode> = new Set([
   "BAD_FRAME",
@@ -219,18 +221,21 @@ export class StreamSession implements LinkListener {
   }
 
   async #bill(request: BilledRequest, report: ReportFrame): Promise<void> {
-    const billed = await request.bill(report);
-    if (isFault(billed)) {
-      request.release();
-      if (billed === unreadable) this.#sound = false;
-      return this.#fail(billed);
-    }
-    if (!(await this.#parts.keep(billed))) {
-      return this.#fail(fault("UPSTREAM_FAILED", "the receipt cannot be kept"));
-    }
-    if (this.#closed) return this.#giveUp();
+    const billed = await this.#settle(request, report);
+    const isBusy = this.#request !== undefined;
+    if (this.#closed) return isBusy ? undefined : this.#giveUp();
+    if (isFault(billed)) return this.#fail(billed);
     this.#connection.send(billed.done);
-    if (this.#request === undefined) this.#afterwards?.();
+    if (!isBusy) this.#afterwards?.();
+  }
+
+  /** Resolves when charge and receipt are on disk. */
+  async #settle(request: BilledRequest, report: ReportFrame): Promise<Billed | Fault> {
+    const billed = await request.bill(report);
+    if (!isFault(billed)) return (await this.#parts.keep(billed)) ? billed : unkept;
+    request.release();
+    if (billed === unreadable) this.#sound = false;
+    return billed;
   }
 
   /** A final without its report would be an answer without a bill. */

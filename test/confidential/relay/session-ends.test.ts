@@ -29,6 +29,11 @@ describe("how a session ends", () => {
     return [type, code, closed];
   }
 
+  async function sessions(): Promise<number> {
+    const text = await (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
+    return Number(/^sluice_stream_sessions (.+)$/m.exec(text)?.[1]);
+  }
+
   const hellos: readonly (readonly [
     string,
     Partial<Hello> | ((text: string) => string),
@@ -286,6 +291,25 @@ describe("how a session ends", () => {
     await until(async () => (await stream.charges()).length > charged);
     assert.equal((await stream.charges()).at(-1)?.usedCuMilli, 7 * tokenMilli);
   });
+
+  it(
+    "a client that leaves is not waited for when the report cannot be read",
+    { timeout: 10_000 },
+    async () => {
+      const held = gate();
+      const frame = { type: "report", rid: 1, report: "e30", sig: "A".repeat(86) };
+      stream.worker.script = { pace: held.pass, reportFrame: () => JSON.stringify(frame) };
+      const asked = stream.worker.requests.length;
+      const before = await sessions();
+      const session = await stream.open();
+      session.ask();
+      await until(() => stream.worker.requests.length > asked);
+      assert.equal(await sessions(), 1);
+      session.socket.terminate();
+      held.open();
+      await until(async () => (await sessions()) === 0);
+    },
+  );
 
   it("an attempt in the place of one that broke off costs so much less, once", async () => {
     const attempt = { idempotencyKey: "one-and-the-same" };
