@@ -300,7 +300,7 @@ describe("how a session ends", () => {
       const frame = { type: "report", rid: 1, report: "e30", sig: "A".repeat(86) };
       stream.worker.script = { pace: held.pass, reportFrame: () => JSON.stringify(frame) };
       const asked = stream.worker.requests.length;
-      const before = await sessions();
+      await until(async () => (await sessions()) === 0);
       const session = await stream.open();
       session.ask();
       await until(() => stream.worker.requests.length > asked);
