@@ -166,16 +166,22 @@ test("a key is made, shown once, rotated and revoked by hand", (t) =>
     assert.deepEqual(opened.troubles, []);
   }));
 
-/** Presses Tab until the element in focus has this name; fails when it never does. */
+/** What has the focus, and whether one sees that it has. The body has it where the browser's own controls do. */
+const focusNow = `(() => {
+  const e = document.activeElement;
+  const name = e.getAttribute("aria-label") ?? (e.labels?.[0]?.textContent || e.textContent);
+  return { name, seen: e === document.body || getComputedStyle(e).outlineStyle === "solid" };
+})()`;
+
+/** Presses Tab until the element in focus has this name, and sees each on the way; fails when it never does. */
 async function tabTo(page: Page, name: string): Promise<void> {
   const seen: string[] = [];
   for (let i = 0; i < 60; i++) {
     await page.keyboard.press("Tab");
-    const now = await page.evaluate(
-      '(() => { const e = document.activeElement; return e.getAttribute("aria-label") ?? (e.labels?.[0]?.textContent || e.textContent); })()',
-    );
-    if (now === name) return;
-    seen.push(String(now));
+    const now = await page.evaluate<{ name: string; seen: boolean }>(focusNow);
+    assert.ok(now.seen, `the focus on ${now.name} is not seen`);
+    if (now.name === name) return;
+    seen.push(now.name);
   }
   assert.fail(`Tab never came to ${name}, but to ${seen.join(", ")}`);
 }
@@ -194,8 +200,6 @@ test("all of it works from the keyboard, and one always sees where one is", (t) 
     assert.equal(await page.evaluate("document.activeElement.id"), "content");
     await page.evaluate("document.activeElement.blur()");
     await tabTo(page, "Keys");
-    const outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle");
-    assert.equal(outline, "solid");
     await page.keyboard.press("Enter");
     await page.getByText(gateway.tenant.keyId).waitFor();
 
@@ -309,6 +313,25 @@ test("on a phone nothing needs to be scrolled sideways", (t) =>
       '(() => { const d = document.querySelector("dialog"); return d.scrollWidth - d.clientWidth; })()',
     );
     assert.equal(inner, 0);
+    assert.deepEqual(opened.troubles, []);
+  }));
+
+test("a request's story that is longer than the screen begins at its top", (t) =>
+  both(t, async (browser, gateway) => {
+    const opened = await open(browser, gateway, { viewport: { width: 390, height: 360 } });
+    const { page } = opened;
+    await enter(opened, gateway.key);
+    await page.getByText("No requests yet", { exact: true }).waitFor();
+    assert.equal(await call(gateway, gateway.key), 200);
+    const latest = page.getByRole("table", { name: "The latest requests, newest first" });
+    await latest.getByRole("button").first().click();
+    await page.getByRole("dialog", { name: "GET /call" }).waitFor();
+    const { top, isLonger } = await page.evaluate<{ top: number; isLonger: boolean }>(
+      '(() => { const d = document.querySelector("dialog"); return { top: d.scrollTop, isLonger: d.scrollHeight > d.clientHeight }; })()',
+    );
+    assert.deepEqual([top, isLonger], [0, true]);
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate("document.activeElement.textContent"), "Close");
     assert.deepEqual(opened.troubles, []);
   }));
 
