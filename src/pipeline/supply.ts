@@ -64,23 +64,17 @@ export class Supply {
   /** A host for one plugin instance; `needs` fills as the plugin asks. */
   hostFor(plugin: string, mode: Host["mode"]): { host: Host; needs: Needs } {
     const { log, clock, metrics, accounts, workspaces, idempotency, meter } = this.#services;
-    const { seal, claims, evidence } = this.#services;
+    const { seal, claims, tickets, evidence } = this.#services;
     const { environment, upstreams, file } = this.#config;
-    const needs: Map<string, string> = new Map();
-    const note = (need: string): void => void needs.set(need, this.#state(need));
-    const noteTools = (): Tools => {
-      note("tools");
-      return this.#tools;
+    const needs = new Map<string, string>();
+    const asked = <T>(need: string, give: () => T): T => {
+      needs.set(need, this.#state(need));
+      return give();
     };
-    const noteRoutes = (): readonly DocumentedRoute[] => {
-      note("routes");
-      return this.documented;
-    };
-    const confidential = (): Confidential => this.#openConfidential();
-    const noteNetworks = (): Networks => {
-      note("networks");
-      return this.#openNetworks();
-    };
+    const networks = () => asked("networks", () => this.#openNetworks());
+    const confidential = () => asked("networks", () => this.#openConfidential());
+    const tools = () => asked("tools", () => this.#tools);
+    const routes = () => asked("routes", () => this.documented);
     const host: Host = {
       environment,
       mode,
@@ -93,43 +87,31 @@ export class Supply {
       meter,
       seal,
       claims,
+      tickets,
       get networks() {
-        return noteNetworks();
+        return networks();
       },
       get confidential() {
-        note("networks");
         return confidential();
       },
-      tickets: this.#services.tickets,
+      get tools() {
+        return tools();
+      },
+      get routes() {
+        return routes();
+      },
       evidence: (source) => {
         this.#refuseSimulated(source);
         return evidence.evidence(source);
       },
       version,
-      readJsonRpc: readRequest,
       folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
-      get tools() {
-        return noteTools();
-      },
-      get routes() {
-        return noteRoutes();
-      },
-      upstream: (name) => {
-        note(`upstream ${name}`);
-        return upstreams.get(name);
-      },
-      ledger: (name) => {
-        note(`ledger ${name}`);
-        return this.#ledger(name);
-      },
-      decoder: (name) => {
-        note(`decoder ${name}`);
-        return this.#decoder(name);
-      },
-      forwarder: (name, options = {}) => {
-        note(`forwarder ${name}`);
-        return this.#forwarder(name, options);
-      },
+      readJsonRpc: readRequest,
+      upstream: (name) => asked(`upstream ${name}`, () => upstreams.get(name)),
+      ledger: (name) => asked(`ledger ${name}`, () => this.#ledger(name)),
+      decoder: (name) => asked(`decoder ${name}`, () => this.#decoder(name)),
+      forwarder: (name, options = {}) =>
+        asked(`forwarder ${name}`, () => this.#forwarder(name, options)),
     };
     return { host, needs };
   }

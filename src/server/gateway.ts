@@ -2,21 +2,20 @@
 import { systemClock } from "../clock.ts";
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
-import { createLog } from "../log.ts";
-import { describePipelines } from "../pipeline/describe.ts";
 import type { EvidenceService } from "../confidential/evidence/evidence-service.ts";
-import { provision, type Generation } from "../pipeline/generation.ts";
-import { checkFile, type Checked } from "../pipeline/check-file.ts";
-import { Activity } from "../pipeline/activity.ts";
+import { createLog } from "../log.ts";
 import { creditClearsAt } from "../metering/clears-at.ts";
+import { Activity } from "../pipeline/activity.ts";
+import { checkFile, type Checked } from "../pipeline/check-file.ts";
+import { describePipelines } from "../pipeline/describe.ts";
+import { provision, type Generation } from "../pipeline/generation.ts";
 import { coreMetrics } from "../pipeline/stats.ts";
 import { Stories } from "../pipeline/stories.ts";
 import type { Clock, Log } from "../plugin.ts";
 import { startAdmin, type Admin } from "./admin.ts";
-import type { DashboardParts } from "./dashboard/parts.ts";
 import { listen, type Listener } from "./listen.ts";
-import { openServices } from "./open-services.ts";
-import { readiness } from "./readiness.ts";
+import { openServices, type OpenServices } from "./open-services.ts";
+import { readiness, type Readiness } from "./readiness.ts";
 import { createReloader, type Reloader } from "./reload.ts";
 import { StartError } from "./start-error.ts";
 
@@ -78,14 +77,14 @@ async function assemble(
   const core = coreMetrics(metrics);
   const { generation, faults } = await provision(checked, services, core);
   if (generation === undefined) throw new StartError(faults);
-  const state = { draining: false, generation };
+  const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire());
-  const ready = (): ReturnType<typeof readiness> => readiness({ ...state, accounts, meter });
-  const { server } = config;
+  const ready = (): Readiness => readiness({ ...state, accounts, meter });
   const activity = new Activity();
   const stories = new Stories(creditClearsAt(meter));
-  const shared = { clock, log, readiness: ready, activity, stories };
-  const listener = await listen({ server, generation, ...shared });
+  const told = { activity, stories };
+  const { server } = config;
+  const listener = await listen({ server, generation, clock, log, readiness: ready, ...told });
   stack.defer(() => listener.close(0));
   const reloader = createReloader({
     ...options,
@@ -101,42 +100,56 @@ async function assemble(
     },
   });
   stack.use(reloader);
-  const pipelines = (): object => describePipelines(state.generation, reloader.state);
-  const explain = (requestId: string): readonly object[] => stories.find(requestId);
+  late.admin = await openAdmin({ config, services, state, listener, reloader, ready, told, stack });
+  const stop = drainer({ options, config, clock, state, reloader, listener, stack });
+  const { evidence } = services;
+  const url = `http://${authority(listener.host, listener.port)}`;
+  return { config, url, adminUrl: late.admin.url, reloader, listener, evidence, stop };
+}
+
+/** Which generation serves, and whether the gateway is on its way out. */
+interface State {
+  draining: boolean;
+  generation: Generation;
+}
+
+/** The second listener, with the dashboard. */
+function openAdmin(parts: {
+  readonly config: Config;
+  readonly services: OpenServices;
+  readonly state: State;
+  readonly listener: Listener;
+  readonly reloader: Reloader;
+  readonly ready: () => Readiness;
+  readonly told: { readonly activity: Activity; readonly stories: Stories };
+  readonly stack: AsyncDisposableStack;
+}): Promise<Admin> {
+  const { config, services, state, listener, reloader, ready, told, stack } = parts;
+  const { clock, log, metrics } = services;
+  const explain = (requestId: string): readonly object[] => told.stories.find(requestId);
   // Of its own: an operator who looks at a month must not hold up the report that a client has asked for.
   const reports = openComputePool({ clock, metrics, threads: 1, queue: 4, timeoutMs: 30_000 });
   stack.defer(() => reports.close());
-  const dashboard: DashboardParts = {
-    ...services,
-    hosts: config.admin.hosts,
-    dataDir: config.store.data,
-    activity,
-    explain,
-    generation: () => state.generation,
-    running: () => listener.running,
-    reload: () => reloader.state,
-    ready,
-    reports,
-  };
-  late.admin = await startAdmin({
+  return startAdmin({
     ...config.admin,
     metrics,
-    pipelines,
+    pipelines: () => describePipelines(state.generation, reloader.state),
     explain,
     ready,
-    dashboard,
+    dashboard: {
+      ...services,
+      hosts: config.admin.hosts,
+      dataDir: config.store.data,
+      activity: told.activity,
+      explain,
+      generation: () => state.generation,
+      running: () => listener.running,
+      reload: () => reloader.state,
+      ready,
+      reports,
+    },
     log,
   });
-  const drain = drainer({ options, config, clock, state, reloader, listener, stack });
-  return {
-    config,
-    url: `http://${authority(listener.host, listener.port)}`,
-    adminUrl: late.admin.url,
-    reloader,
-    listener,
-    evidence: services.evidence,
-    stop: drain,
-  };
 }
 
 /** Returns the gateway's `stop`. */
@@ -144,7 +157,7 @@ function drainer(parts: {
   readonly options: StartOptions;
   readonly config: Config;
   readonly clock: Clock;
-  readonly state: { draining: boolean; generation: Generation };
+  readonly state: State;
   readonly reloader: Reloader;
   readonly listener: Listener;
   readonly stack: AsyncDisposableStack;

@@ -65,7 +65,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   const wrapped = await behindFastify(
     options.generation.config.fastify,
     dispatch.handle,
-    httpServer,
+    (handler) => httpServer(handler, dispatch, config),
     log,
   );
   const http = wrapped.server;
@@ -82,22 +82,22 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   takeUpgrades(http, dispatch);
   await bind(http, config);
   return createListener(http, wrapped, dispatch, { clock, log }, bodyWatch);
+}
 
-  function httpServer(handler: Handler): Server {
-    return createServer(
-      {
-        ServerResponse: ExchangeResponse,
-        // Any other request with an Upgrade field is served as if it had none (RFC 9110 section 7.8).
-        shouldUpgradeCallback: (req) => dispatch.takesUpgrade(req) || dispatch.othersTakeUpgrades,
-        headersTimeout: config.headersMs,
-        // A body may take as long as it keeps moving: the body watch sees to that.
-        requestTimeout: 0,
-        keepAliveTimeout: config.keepAliveMs,
-        connectionsCheckingInterval: Math.min(5_000, Math.max(10, config.headersMs / 2)),
-      },
-      handler,
-    );
-  }
+function httpServer(handler: Handler, dispatch: Dispatch, config: ServerConfig): Server {
+  return createServer(
+    {
+      ServerResponse: ExchangeResponse,
+      // Any other request with an Upgrade field is served as if it had none (RFC 9110 section 7.8).
+      shouldUpgradeCallback: (req) => dispatch.takesUpgrade(req) || dispatch.othersTakeUpgrades,
+      headersTimeout: config.headersMs,
+      // A body may take as long as it keeps moving: the body watch sees to that.
+      requestTimeout: 0,
+      keepAliveTimeout: config.keepAliveMs,
+      connectionsCheckingInterval: Math.min(5_000, Math.max(10, config.headersMs / 2)),
+    },
+    handler,
+  );
 }
 
 async function bind(http: Server, config: ServerConfig): Promise<void> {

@@ -8,7 +8,7 @@ import type { Config } from "../config/config.ts";
 import { fault, type Fault } from "../config/fault.ts";
 import type { Generation } from "../pipeline/generation.ts";
 import { checkFile, type Checked } from "../pipeline/check-file.ts";
-import type { Clock, Log, Metrics } from "../plugin.ts";
+import type { Clock, Gauge, Log, Metrics } from "../plugin.ts";
 
 export interface ReloadState {
   readonly generation: number;
@@ -35,88 +35,107 @@ interface ReloaderOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly current: Generation;
-  build(
+  readonly build: (
     next: Checked,
     previous: Generation,
-  ): Promise<{ generation: Generation | undefined; faults: readonly Fault[] }>;
-  swap(generation: Generation): void;
+  ) => Promise<{ generation: Generation | undefined; faults: readonly Fault[] }>;
+  readonly swap: (generation: Generation) => void;
 }
 
 /** Editors write a file in several steps: wait until it has been still for this long. */
 const settleMs = 100;
 
 export function createReloader(options: ReloaderOptions): Reloader {
-  const { clock, log, metrics, configFile } = options;
-  const failed = metrics
-    .gauge("sluice_reload_failed", "1 while pipeline.yaml as it stands could not be loaded.")
-    .with({});
-  const generations = metrics
-    .gauge("sluice_generation", "The number of the pipeline generation that serves.")
-    .with({});
-  let current = options.current;
-  let state: ReloadState = {
-    generation: current.number,
-    loadedAt: new Date(clock.now()).toISOString(),
-    faults: [],
-    failedAt: undefined,
-  };
-  failed.set(0);
-  generations.set(current.number);
-  let disposed = false;
+  return new FileReloader(options);
+}
 
-  const once = async (reason: string): Promise<readonly Fault[]> => {
-    const { checked, faults } = await checkFile(configFile, options.env);
-    if (checked === undefined) return refused(reason, faults);
-    const fixed = needsRestart(current.config, checked.config);
-    if (fixed.length > 0) return refused(reason, fixed);
-    const built = await options.build(checked, current);
-    if (built.generation === undefined) return refused(reason, built.faults);
-    if (disposed) {
+class FileReloader implements Reloader {
+  readonly reload: Reloader["reload"];
+  readonly #options: ReloaderOptions;
+  readonly #failed: Gauge;
+  readonly #generation: Gauge;
+  readonly #watcher: Disposable | undefined;
+  #current: Generation;
+  #state: ReloadState;
+  #disposed = false;
+
+  constructor(options: ReloaderOptions) {
+    const { metrics, current, configFile, watch: watches = true } = options;
+    this.#options = options;
+    this.#failed = metrics
+      .gauge("sluice_reload_failed", "1 while pipeline.yaml as it stands could not be loaded.")
+      .with({});
+    this.#generation = metrics
+      .gauge("sluice_generation", "The number of the pipeline generation that serves.")
+      .with({});
+    this.#current = current;
+    this.#state = this.#loaded();
+    this.reload = oneAtATime((reason) => this.#reload(reason));
+    if (watches) {
+      this.#watcher = watchFile(configFile, options, () => void this.reload("file"));
+    }
+  }
+
+  get state(): ReloadState {
+    return this.#state;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    this.#watcher?.[Symbol.dispose]();
+  }
+
+  async #reload(reason: string): Promise<readonly Fault[]> {
+    if (this.#disposed) return stopping;
+    try {
+      return await this.#load(reason);
+    } catch (error) {
+      return this.#refused(reason, [fault("SLUICE_START_FAILED", String(error))]);
+    }
+  }
+
+  async #load(reason: string): Promise<readonly Fault[]> {
+    const { configFile, env, log, build, swap } = this.#options;
+    const { checked, faults } = await checkFile(configFile, env);
+    if (checked === undefined) return this.#refused(reason, faults);
+    const fixed = needsRestart(this.#current.config, checked.config);
+    if (fixed.length > 0) return this.#refused(reason, fixed);
+    const built = await build(checked, this.#current);
+    if (built.generation === undefined) return this.#refused(reason, built.faults);
+    if (this.#disposed) {
       await built.generation.retire();
       return stopping;
     }
-    const old = current;
-    current = built.generation;
-    options.swap(current);
+    const old = this.#current;
+    this.#current = built.generation;
+    swap(this.#current);
     void old.retire().catch((error: unknown) => {
       log.error({ err: error, generation: old.number }, "an old generation did not stop cleanly");
     });
-    const loadedAt = new Date(clock.now()).toISOString();
-    state = { generation: current.number, loadedAt, faults: [], failedAt: undefined };
-    failed.set(0);
-    generations.set(current.number);
-    log.info({ reason, generation: current.number }, "pipeline reloaded");
+    this.#state = this.#loaded();
+    log.info({ reason, generation: this.#current.number }, "pipeline reloaded");
     return [];
-  };
-  const refused = (reason: string, faults: readonly Fault[]): readonly Fault[] => {
-    state = { ...state, faults, failedAt: new Date(clock.now()).toISOString() };
-    failed.set(1);
-    log.error({ reason, faults }, "pipeline not reloaded: the last good one keeps serving");
+  }
+
+  #loaded(): ReloadState {
+    const { number: generation } = this.#current;
+    this.#failed.set(0);
+    this.#generation.set(generation);
+    return { generation, loadedAt: this.#now(), faults: [], failedAt: undefined };
+  }
+
+  #refused(reason: string, faults: readonly Fault[]): readonly Fault[] {
+    this.#state = { ...this.#state, faults, failedAt: this.#now() };
+    this.#failed.set(1);
+    const message = "pipeline not reloaded: the last good one keeps serving";
+    this.#options.log.error({ reason, faults }, message);
     return faults;
-  };
-  const reload = oneAtATime(async (reason: string): Promise<readonly Fault[]> => {
-    if (disposed) return stopping;
-    try {
-      return await once(reason);
-    } catch (error) {
-      return refused(reason, [fault("SLUICE_START_FAILED", String(error))]);
-    }
-  });
-  const watcher =
-    options.watch === false
-      ? undefined
-      : watchFile(configFile, { clock, log }, () => void reload("file"));
-  return {
-    get state() {
-      return state;
-    },
-    reload,
-    [Symbol.dispose]() {
-      if (disposed) return;
-      disposed = true;
-      watcher?.[Symbol.dispose]();
-    },
-  };
+  }
+
+  #now(): string {
+    return new Date(this.#options.clock.now()).toISOString();
+  }
 }
 
 const stopping: readonly Fault[] = [
