@@ -18,15 +18,22 @@ interface CustomerParts {
 }
 
 export function createCustomer(parts: CustomerParts): StreamCustomer {
-  const { principal, accounts, charge, address, model } = parts;
-  const { id: keyId, workspaceId } = principal.key;
+  const { accounts, charge, address, model } = parts;
+  const { id: keyId, workspaceId } = parts.principal.key;
+  /** As of its last request: a session outlives plans, limits and what was bought. */
+  let { principal } = parts;
   return {
     keyId,
     workspaceId,
     model,
-    admitted: () => accounts.identifyKey(keyId, address).kind === "key",
+    admitted() {
+      const now = accounts.identifyKey(keyId, address);
+      if (now.kind === "anonymous") return false;
+      principal = now;
+      return true;
+    },
     reserve(costMilli) {
-      const part = charge.open(costMilli, { streamed: true, detached: true });
+      const part = charge.open(costMilli, { streamed: true, detached: true, principal });
       return "kind" in part ? part.kind : streamCharge(part);
     },
   };

@@ -49,9 +49,9 @@ export class ExchangeCharge implements Charge {
 
   open(
     costMilli: number,
-    { streamed, detached = false }: PartOptions = {},
+    { streamed, detached = false, principal }: PartOptions = {},
   ): ChargePart | CuRefusal | { readonly kind: "unavailable" } {
-    const taken = this.#take(costMilli, streamed);
+    const taken = this.#take(costMilli, streamed, principal);
     if (taken.kind === "reserved") {
       if (!detached) this.#hold(taken);
       return new Part(this, taken);
@@ -60,10 +60,13 @@ export class ExchangeCharge implements Charge {
   }
 
   /** In shadow mode always a reservation. */
-  #take(costMilli: number, streamed: boolean | undefined): Taken {
+  #take(
+    costMilli: number,
+    streamed: boolean | undefined,
+    principal = this.#x.get("principal"),
+  ): Taken {
     const x = this.#x;
     const till = this.#till;
-    const principal = x.get("principal");
     if (principal.kind === "anonymous") return till.refused({ kind: "anonymous" }, x);
     const about = {
       requestId: x.peek("requestId") ?? "",

@@ -18,7 +18,7 @@ export interface StreamCustomer {
   readonly workspaceId: string;
   /** The one model that it may ask, bound by a ticket. */
   readonly model: string | undefined;
-  /** Whether its key still opens anything. */
+  /** Whether its key still opens anything. What is reserved from then on goes by what the key may use now. */
   admitted(): boolean;
   /** `refused`: its credit does not reach. `unavailable`: nothing can be charged now. */
   reserve(costMilli: number): StreamCharge | "refused" | "unavailable";

@@ -74,6 +74,8 @@ export interface PartOptions {
   readonly streamed?: boolean;
   /** Its call goes on when the exchange ends, and so does it: whoever opened it ends it. */
   readonly detached?: boolean;
+  /** Who pays, as known now, where the exchange outlives what was known at its head; absent: the exchange's principal. */
+  readonly principal?: KeyPrincipal;
 }
 
 /** The slot `charge` of the `meter` step: the exchange's own account. */
