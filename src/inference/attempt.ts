@@ -2,27 +2,20 @@
 import type { TokenUsage, WholeMessage } from "../services/networks.ts";
 import type { ResponseHead } from "../stream/http1/response-head.ts";
 import { StreamedAnswer, WholeAnswer, type Answer, type AnswerSink } from "./answer.ts";
-import type { Call } from "./call.ts";
 import type { HttpExchange, TransportFailure, WorkerConnection } from "./connection.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
 import type { OpenaiRoute } from "./openai.ts";
-import type { RunningAttempt } from "./route.ts";
-import type { Worker } from "./worker.ts";
-
-/** How an attempt failed. `refused`: the worker's own status. */
-export type AttemptFailure =
-  | { readonly kind: TransportFailure }
-  | { readonly kind: "refused"; readonly status: number };
+import type { AttemptedCall, AttemptedWorker, AttemptFailure, RunningAttempt } from "./route.ts";
 
 /** What nobody needs of a body (a refusal's, or after `[DONE]`) is read up to here, to use the connection again. */
 const restBytes = 64 * 1024;
 
 export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
-  readonly worker: Worker;
+  readonly worker: AttemptedWorker;
   readonly head: string;
   readonly requestBody: Buffer;
   readonly firstMs: number;
-  readonly #call: Call;
+  readonly #call: AttemptedCall;
   readonly #route: OpenaiRoute;
   readonly #answer: Answer;
   #connection: WorkerConnection | undefined;
@@ -31,7 +24,7 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
   #over = false;
   #restBytes = 0;
 
-  constructor(call: Call, worker: Worker, route: OpenaiRoute) {
+  constructor(call: AttemptedCall, worker: AttemptedWorker, route: OpenaiRoute) {
     const { request, network } = call;
     const { config } = network;
     this.#call = call;

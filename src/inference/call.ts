@@ -10,16 +10,15 @@ import type {
   InferenceResult,
   WholeMessage,
 } from "../services/networks.ts";
-import type { AttemptFailure } from "./attempt.ts";
 import type { Network } from "./network.ts";
 import type { Price } from "../price.ts";
-import type { RunningAttempt } from "./route.ts";
+import type { AttemptedCall, AttemptedWorker, AttemptFailure, RunningAttempt } from "./route.ts";
 import type { Worker } from "./worker.ts";
 
 /** The first worker and two more. */
 const mostAttempts = 3;
 
-export class Call implements InferenceCall {
+export class Call implements InferenceCall, AttemptedCall {
   readonly request: InferenceRequest;
   readonly network: Network;
   readonly modelId: string;
@@ -75,7 +74,7 @@ export class Call implements InferenceCall {
     if (result !== undefined) this.#reader.ended(result, message);
   }
 
-  failed(worker: Worker, failure: AttemptFailure): void {
+  failed(worker: AttemptedWorker, failure: AttemptFailure): void {
     if (this.#over) return;
     const final = judge(worker, failure);
     if (this.#begun) return this.#fail(failure.kind === "timedOut" ? "timedOut" : "broken");
@@ -126,7 +125,7 @@ export class Call implements InferenceCall {
 }
 
 /** What every worker would say to this request; undefined: another may do better. The worker's health follows. */
-function judge(worker: Worker, failure: AttemptFailure): InferenceFailure | undefined {
+function judge(worker: AttemptedWorker, failure: AttemptFailure): InferenceFailure | undefined {
   if (failure.kind !== "refused") {
     worker.failed(failure.kind === "unreachable");
     return undefined;

@@ -3,12 +3,10 @@ import { request } from "undici";
 import type { NetworkConfig } from "../config/config.ts";
 import type { Clock } from "../services/clock.ts";
 import { Attempt } from "./attempt.ts";
-import type { Call } from "./call.ts";
 import { baseOf, requestFields } from "./request-head.ts";
-import type { Transport, WorkerRoute } from "./route.ts";
+import type { AttemptedCall, AttemptedWorker, Transport, WorkerRoute } from "./route.ts";
 import { WorkerServer } from "./server.ts";
 import type { ListedWorker } from "./status.ts";
-import type { Worker } from "./worker.ts";
 
 /** Asked of a worker that rests. */
 const probeMs = 2_000;
@@ -106,7 +104,7 @@ export class OpenaiRoute implements WorkerRoute {
     this.#parts = parts;
   }
 
-  attempt(call: Call, worker: Worker): Attempt {
+  attempt(call: AttemptedCall, worker: AttemptedWorker): Attempt {
     return new Attempt(call, worker, this);
   }
 

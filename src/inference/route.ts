@@ -1,12 +1,45 @@
 /** How requests reach one worker, which depends on what its network speaks: `openai.ts`, `enclave/route.ts`. */
-import type { EvidenceKind, TokenUsage } from "../services/networks.ts";
-import type { Call } from "./call.ts";
+import type { NetworkConfig } from "../config/config.ts";
+import type {
+  EvidenceKind,
+  InferenceRequest,
+  TokenUsage,
+  WholeMessage,
+} from "../services/networks.ts";
+import type { TransportFailure } from "./connection.ts";
 import type { ListedWorker } from "./status.ts";
-import type { Worker } from "./worker.ts";
+
+/** A worker as an attempt sees it. */
+export interface AttemptedWorker {
+  readonly id: string;
+  /** Requests that it is answering. */
+  inFlight: number;
+  succeeded(): void;
+  failed(unreachable: boolean): void;
+}
+
+/** How an attempt failed. `refused`: the worker's own status. */
+export type AttemptFailure =
+  | { readonly kind: TransportFailure }
+  | { readonly kind: "refused"; readonly status: number };
+
+/** The call that an attempt is made for: what it asks, and who is told what comes. */
+export interface AttemptedCall {
+  readonly request: InferenceRequest;
+  readonly modelId: string;
+  readonly network: { readonly config: NetworkConfig };
+  /** A choice in borrowed bytes. */
+  choice(bytes: Buffer, start: number, end: number): void;
+  /** All that came in one read has been told. */
+  arrived(): void;
+  /** `message`: of an answer in one piece. */
+  complete(message: WholeMessage | undefined): void;
+  failed(worker: AttemptedWorker, failure: AttemptFailure): void;
+}
 
 /** One request to one worker; it tells its call what comes. */
 export interface RunningAttempt {
-  readonly worker: Worker;
+  readonly worker: AttemptedWorker;
   /** Of what has come. */
   readonly usage: TokenUsage;
   readonly finishReason: string | undefined;
@@ -24,7 +57,7 @@ export interface WorkerRoute {
   readonly evidence: EvidenceKind;
   /** Settles when `admitted` has been found out for the first time. */
   readonly settled: Promise<void>;
-  attempt(call: Call, worker: Worker): RunningAttempt;
+  attempt(call: AttemptedCall, worker: AttemptedWorker): RunningAttempt;
   /** Whether the worker answers at all. Never rejects. */
   probe(): Promise<boolean>;
   /** Its network has been read again and still lists it. */

@@ -12,12 +12,9 @@ import type { UsageReport } from "../../confidential/report.ts";
 import type { LinkListener } from "../../confidential/relay/link.ts";
 import { readTextFrame, type ReportFrame } from "../../confidential/text-frames.ts";
 import type { TokenUsage, WholeMessage } from "../../services/networks.ts";
-import type { AttemptFailure } from "../attempt.ts";
-import type { Call } from "../call.ts";
-import type { RunningAttempt } from "../route.ts";
+import type { AttemptedCall, AttemptedWorker, AttemptFailure, RunningAttempt } from "../route.ts";
 import { isObject } from "../status.ts";
 import { countUsage } from "../usage.ts";
-import type { Worker } from "../worker.ts";
 import type { EnclaveRoute, OwnSession } from "./route.ts";
 
 /** The one request of the session. */
@@ -26,9 +23,9 @@ const rid = 1;
 const wholeChars = 16 * 1024 * 1024;
 
 export class EnclaveAttempt implements RunningAttempt, LinkListener {
-  readonly worker: Worker;
+  readonly worker: AttemptedWorker;
   finishReason: string | undefined = undefined;
-  readonly #call: Call;
+  readonly #call: AttemptedCall;
   readonly #route: EnclaveRoute;
   #session: OwnSession | undefined;
   #channel: Channel | undefined;
@@ -42,7 +39,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   #paused = false;
   #over = false;
 
-  constructor(call: Call, worker: Worker, route: EnclaveRoute) {
+  constructor(call: AttemptedCall, worker: AttemptedWorker, route: EnclaveRoute) {
     this.#call = call;
     this.worker = worker;
     this.#route = route;

@@ -10,10 +10,8 @@ import { nodeSuite } from "../../confidential/node-crypto.ts";
 import { openEnclave, type OpenEnclave, type Unopened } from "../../confidential/relay/open.ts";
 import type { Ephemeral } from "../../confidential/suite.ts";
 import type { EvidenceKind } from "../../services/networks.ts";
-import type { Call } from "../call.ts";
-import type { RunningAttempt, WorkerRoute } from "../route.ts";
+import type { AttemptedCall, AttemptedWorker, RunningAttempt, WorkerRoute } from "../route.ts";
 import type { ListedWorker } from "../status.ts";
-import type { Worker } from "../worker.ts";
 import { EnclaveAttempt } from "./attempt.ts";
 import type { PolicyFor } from "./policy.ts";
 import { connectWorker } from "./socket.ts";
@@ -70,7 +68,7 @@ export class EnclaveRoute implements WorkerRoute {
     return this.#evidence;
   }
 
-  attempt(call: Call, worker: Worker): RunningAttempt {
+  attempt(call: AttemptedCall, worker: AttemptedWorker): RunningAttempt {
     return new EnclaveAttempt(call, worker, this);
   }
 
