@@ -1,10 +1,76 @@
-/** Puts the service `host.confidential` together: networks of the configuration, and what outlives it. */
-import type { EvidenceService } from "../confidential/evidence/evidence-service.ts";
+/** Opens what the encrypted stream needs, and puts the service `host.confidential` together for each generation. */
+import { openComputePool } from "../compute/pool.ts";
+import {
+  collateralFile,
+  collateralService,
+  type CollateralSource,
+} from "../confidential/evidence/collateral.ts";
+import {
+  createEvidenceService,
+  type EvidenceService,
+} from "../confidential/evidence/evidence-service.ts";
 import { openOwnEnclaves } from "../confidential/relay/own-enclaves.ts";
 import { createPolicy, policySigner } from "../confidential/relay/policy.ts";
+import { createQuoteLimit } from "../confidential/relay/quote-limit.ts";
+import { Receipts } from "../confidential/relay/receipts.ts";
+import { Retries } from "../confidential/relay/retries.ts";
 import { createConfidential, type StreamRecords } from "../confidential/relay/service.ts";
+import { createSessionNames } from "../confidential/relay/session-names.ts";
+import type { Config } from "../config/config.ts";
+import { createEnclaveRecords } from "../inference/enclave/records.ts";
 import type { Services } from "../pipeline/services.ts";
+import type { Clock, Log, Metrics } from "../plugin.ts";
 import type { EvidenceSource } from "../services/evidence.ts";
+
+interface Opened {
+  /** Who attests this process. */
+  readonly evidence: EvidenceService;
+  /** What is known of workers' enclaves, for the networks. */
+  readonly enclaves: ReturnType<typeof createEnclaveRecords>;
+  readonly openConfidential: Services["openConfidential"];
+}
+
+/** `secret`: the deployment's, of which the policy's key is made. */
+export function openConfidentialServices(
+  config: Config,
+  shared: {
+    readonly clock: Clock;
+    readonly log: Log;
+    readonly metrics: Metrics;
+    readonly secret: string;
+  },
+  stack: AsyncDisposableStack,
+): Opened {
+  const { clock, log, metrics, secret } = shared;
+  const { simulatedAllowed, store } = config;
+  const collateral = collateralOf(config, clock);
+  const evidence = createEvidenceService({ clock, log, simulatedAllowed, collateral });
+  const pool = openComputePool({ clock, metrics, threads: 1 });
+  stack.defer(() => pool.close());
+  const receipts = new Receipts(store.data, clock, pool);
+  stack.defer(() => receipts.close());
+  const enclaves = createEnclaveRecords();
+  const openConfidential = confidentialOpener({
+    clock,
+    log,
+    metrics,
+    ...enclaves,
+    receipts,
+    retries: new Retries(clock),
+    quotes: createQuoteLimit(clock),
+    names: createSessionNames(receipts),
+    sessions: { open: 0 },
+    evidence,
+    secret,
+  });
+  return { evidence, enclaves, openConfidential };
+}
+
+function collateralOf({ collateral }: Config, clock: Clock): CollateralSource | undefined {
+  const { file, pccs } = collateral;
+  if (file !== undefined) return collateralFile(file);
+  return pccs === undefined ? undefined : collateralService(pccs, clock);
+}
 
 interface ConfidentialServices extends StreamRecords {
   readonly evidence: EvidenceService;
@@ -12,7 +78,7 @@ interface ConfidentialServices extends StreamRecords {
   readonly secret: string;
 }
 
-export function confidentialOpener({
+function confidentialOpener({
   evidence,
   secret,
   ...records

@@ -2,13 +2,12 @@
  * Reloading: a whole new generation or none. The last good one keeps serving while a bad file is mended; the reason
  * stands at /pipelines, in the log and in a gauge.
  */
-import { watch, type FSWatcher } from "node:fs";
-import { basename, dirname } from "node:path";
 import type { Config } from "../config/config.ts";
 import { fault, type Fault } from "../config/fault.ts";
 import type { Generation } from "../pipeline/generation.ts";
 import { checkFile, type Checked } from "../pipeline/check-file.ts";
 import type { Clock, Gauge, Log, Metrics } from "../plugin.ts";
+import { watchFile } from "./watch-file.ts";
 
 export interface ReloadState {
   readonly generation: number;
@@ -41,9 +40,6 @@ interface ReloaderOptions {
   ) => Promise<{ generation: Generation | undefined; faults: readonly Fault[] }>;
   readonly swap: (generation: Generation) => void;
 }
-
-/** Editors write a file in several steps: wait until it has been still for this long. */
-const settleMs = 100;
 
 export function createReloader(options: ReloaderOptions): Reloader {
   return new FileReloader(options);
@@ -159,39 +155,6 @@ function oneAtATime<T>(task: (reason: string) => Promise<T>): (reason: string) =
       return start(reason);
     });
     return next;
-  };
-}
-
-/**
- * Watches the folder: editors and config maps replace the file instead of writing into it. Where the system has no
- * watch left (ENOSPC, EMFILE) the gateway runs without one.
- */
-function watchFile(
-  file: string,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
-  changed: () => void,
-): Disposable {
-  let pending: Disposable | undefined;
-  const name = basename(file);
-  const failed = (error: unknown): void =>
-    log.warn({ err: error, file }, "pipeline.yaml is not watched: SIGHUP reloads it");
-  let watcher: FSWatcher | undefined;
-  try {
-    watcher = watch(dirname(file), { persistent: false }, (_event, changedName) => {
-      // Kubernetes swaps the link `..data` beside the file.
-      if (changedName !== null && changedName !== name && changedName !== "..data") return;
-      pending?.[Symbol.dispose]();
-      pending = clock.after(settleMs, changed);
-    });
-    watcher.on("error", failed);
-  } catch (error) {
-    failed(error);
-  }
-  return {
-    [Symbol.dispose]() {
-      pending?.[Symbol.dispose]();
-      watcher?.close();
-    },
   };
 }
 
