@@ -2,33 +2,22 @@
 import type { EvidenceService } from "../confidential/evidence/evidence-service.ts";
 import type { NetworkConfig, UpstreamConfig } from "../config/config.ts";
 import type { OpenNetwork, StoreOverrides } from "../inference/networks.ts";
-import type {
-  Accounts,
-  Claims,
-  Clock,
-  Confidential,
-  Decoder,
-  Idempotency,
-  Ledger,
-  Log,
-  Meter,
-  Metrics,
-  Seal,
-  Tickets,
-  Workspaces,
-} from "../plugin.ts";
+import type { Confidential, Decoder, Host, Ledger } from "../plugin.ts";
 
-export interface Services {
-  readonly log: Log;
-  readonly clock: Clock;
-  readonly metrics: Metrics;
-  readonly accounts: Accounts;
-  readonly workspaces: Workspaces;
-  readonly idempotency: Idempotency;
-  readonly meter: Meter;
-  readonly seal: Seal;
-  readonly claims: Claims;
-  readonly tickets: Tickets;
+/** Handed to every plugin as they are. */
+type Shared =
+  | "log"
+  | "clock"
+  | "metrics"
+  | "accounts"
+  | "workspaces"
+  | "idempotency"
+  | "meter"
+  | "seal"
+  | "claims"
+  | "tickets";
+
+export interface Services extends Pick<Host, Shared> {
   readonly evidence: EvidenceService;
   openLedger(upstream: UpstreamConfig): Ledger & {
     readonly ready: boolean;
