@@ -4,11 +4,18 @@ import type { ResponseHead } from "../stream/http1/response-head.ts";
 import { StreamedAnswer, WholeAnswer, type Answer, type AnswerSink } from "./answer.ts";
 import type { HttpExchange, TransportFailure, WorkerConnection } from "./connection.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
-import type { OpenaiRoute } from "./openai.ts";
+import type { WorkerServer } from "./server.ts";
 import type { AttemptedCall, AttemptedWorker, AttemptFailure, RunningAttempt } from "./route.ts";
 
 /** What nobody needs of a body (a refusal's, or after `[DONE]`) is read up to here, to use the connection again. */
 const restBytes = 64 * 1024;
+
+/** The way to the worker. */
+interface HttpRoute {
+  readonly server: WorkerServer;
+  /** The request line and all fields but host, length and the request's own. */
+  readonly head: string;
+}
 
 export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
   readonly worker: AttemptedWorker;
@@ -16,7 +23,7 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
   readonly requestBody: Buffer;
   readonly firstMs: number;
   readonly #call: AttemptedCall;
-  readonly #route: OpenaiRoute;
+  readonly #route: HttpRoute;
   readonly #answer: Answer;
   #connection: WorkerConnection | undefined;
   #decoder: BodyDecoder | undefined;
@@ -24,7 +31,7 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
   #over = false;
   #restBytes = 0;
 
-  constructor(call: AttemptedCall, worker: AttemptedWorker, route: OpenaiRoute) {
+  constructor(call: AttemptedCall, worker: AttemptedWorker, route: HttpRoute) {
     const { request, network } = call;
     const { config } = network;
     this.#call = call;

@@ -1,5 +1,5 @@
 /** The model server behind a worker, by the same client that the gateway has for any OpenAI-compatible server. */
-import { createEnclaveRecords } from "../inference/enclave/transport.ts";
+import { createEnclaveRecords } from "../inference/enclave/records.ts";
 import { Network } from "../inference/network.ts";
 import { createMetrics } from "../metrics.ts";
 import type { Clock } from "../services/clock.ts";

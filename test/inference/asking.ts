@@ -1,7 +1,7 @@
 /** A network over scripted workers, and readers that keep what they are told. */
 import assert from "node:assert/strict";
 import type { NetworkConfig } from "../../src/config/config.ts";
-import { createEnclaveRecords } from "../../src/inference/enclave/transport.ts";
+import { createEnclaveRecords } from "../../src/inference/enclave/records.ts";
 import { Network } from "../../src/inference/network.ts";
 import type {
   AnswerReader,

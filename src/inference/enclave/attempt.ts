@@ -10,12 +10,27 @@ import { nodeSuite } from "../../confidential/node-crypto.ts";
 import { accountOf, judgeReport, type OwnAccount } from "../../confidential/report-verdict.ts";
 import type { UsageReport } from "../../confidential/report.ts";
 import type { LinkListener } from "../../confidential/relay/link.ts";
+import type { OpenEnclave, Unopened } from "../../confidential/relay/open.ts";
+import type { Ephemeral } from "../../confidential/suite.ts";
+import type { Hello } from "../../confidential/hello.ts";
 import { readTextFrame, type ReportFrame } from "../../confidential/text-frames.ts";
 import type { TokenUsage, WholeMessage } from "../../services/networks.ts";
 import type { AttemptedCall, AttemptedWorker, AttemptFailure, RunningAttempt } from "../route.ts";
 import { isObject } from "../status.ts";
 import { countUsage } from "../usage.ts";
-import type { EnclaveRoute, OwnSession } from "./route.ts";
+import type { EnclaveParts } from "./records.ts";
+
+/** A session of the gateway's own, with the key that its `hello` named. */
+export interface OwnSession extends OpenEnclave {
+  readonly hello: Hello;
+  readonly ephemeral: Ephemeral;
+}
+
+/** Where an attempt gets its session from. */
+export interface OwnSessions {
+  readonly parts: EnclaveParts;
+  openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | Unopened>;
+}
 
 /** The one request of the session. */
 const rid = 1;
@@ -26,7 +41,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   readonly worker: AttemptedWorker;
   finishReason: string | undefined = undefined;
   readonly #call: AttemptedCall;
-  readonly #route: EnclaveRoute;
+  readonly #sessions: OwnSessions;
   #session: OwnSession | undefined;
   #channel: Channel | undefined;
   /** What waits for room. */
@@ -39,10 +54,10 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   #paused = false;
   #over = false;
 
-  constructor(call: AttemptedCall, worker: AttemptedWorker, route: EnclaveRoute) {
+  constructor(call: AttemptedCall, worker: AttemptedWorker, sessions: OwnSessions) {
     this.#call = call;
     this.worker = worker;
-    this.#route = route;
+    this.#sessions = sessions;
   }
 
   get usage(): TokenUsage {
@@ -63,7 +78,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   begin(): void {
     this.worker.inFlight++;
     this.#open().catch((error: unknown) => {
-      this.#route.parts.log.error({ err: error }, "a session with a worker could not be opened");
+      this.#sessions.parts.log.error({ err: error }, "a session with a worker could not be opened");
       this.#fail({ kind: "broken" });
     });
   }
@@ -86,7 +101,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   async #open(): Promise<void> {
     const { request, modelId, network } = this.#call;
     const most = request.maxTokens ?? network.config.maxOutputTokens;
-    const session = await this.#route.openOwn(modelId, most);
+    const session = await this.#sessions.openOwn(modelId, most);
     if (isFault(session)) return this.#fail(failureOf(session));
     if (this.#over) return session.link.close();
     const keys = await clientKeys(nodeSuite, session.ephemeral, session.attested);
@@ -139,7 +154,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
       return this.#fail({ kind: read.code === "TIMEOUT" ? "timedOut" : "broken" });
     }
     this.#judge(read).catch((error: unknown) => {
-      this.#route.parts.log.error({ err: error }, "a usage report could not be judged");
+      this.#sessions.parts.log.error({ err: error }, "a usage report could not be judged");
       this.#fail({ kind: "broken" });
     });
   }
@@ -179,7 +194,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
       return this.#fail({ kind: "broken" });
     }
     const { attested, hello, evidence } = session;
-    const { clock, counters, log } = this.#route.parts;
+    const { clock, counters, log } = this.#sessions.parts;
     const { notAfter } = attested.keyset;
     const account = {
       ...accountOf(attested, hello),
@@ -237,7 +252,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.#deadline?.[Symbol.dispose]();
     if (this.#over) return;
     const ms = request.streamed ? idleMs : answerMs;
-    this.#deadline = this.#route.parts.clock.after(ms, () => {
+    this.#deadline = this.#sessions.parts.clock.after(ms, () => {
       if (this.#paused) this.#wait();
       else this.#fail({ kind: "timedOut" });
     });

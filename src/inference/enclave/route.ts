@@ -8,25 +8,18 @@ import { fault, isFault } from "../../confidential/fault.ts";
 import { writeHello, type Hello } from "../../confidential/hello.ts";
 import { nodeSuite } from "../../confidential/node-crypto.ts";
 import { openEnclave, type OpenEnclave, type Unopened } from "../../confidential/relay/open.ts";
-import type { Ephemeral } from "../../confidential/suite.ts";
 import type { EvidenceKind } from "../../services/networks.ts";
 import type { AttemptedCall, AttemptedWorker, RunningAttempt, WorkerRoute } from "../route.ts";
 import type { ListedWorker } from "../status.ts";
-import { EnclaveAttempt } from "./attempt.ts";
+import { EnclaveAttempt, type OwnSession, type OwnSessions } from "./attempt.ts";
 import type { PolicyFor } from "./policy.ts";
 import { connectWorker } from "./socket.ts";
-import type { EnclaveParts } from "./transport.ts";
+import type { EnclaveParts } from "./records.ts";
 
 /** A keyset is asked for anew so long before it ends. */
 const renewMs = 300_000;
 
-/** A session of the gateway's own, with the key that its `hello` named. */
-export interface OwnSession extends OpenEnclave {
-  readonly hello: Hello;
-  readonly ephemeral: Ephemeral;
-}
-
-export class EnclaveRoute implements WorkerRoute {
+export class EnclaveRoute implements WorkerRoute, OwnSessions {
   readonly config: NetworkConfig;
   readonly parts: EnclaveParts;
   /** Settles when it is known for the first time whether the worker may be offered. */
@@ -96,7 +89,6 @@ export class EnclaveRoute implements WorkerRoute {
     return this.#open(helloBytes, hello);
   }
 
-  /** A session of the gateway's own. */
   async openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | Unopened> {
     const opened = await this.#openOwn(model, maxOutputTokens, "cached");
     if (isFault(opened) || this.#isProven(opened)) return opened;
