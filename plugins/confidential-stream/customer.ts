@@ -1,6 +1,7 @@
 /** Who a session is served to: what its requests cost goes to the exchange's account, also after the client has left. */
 import type {
   Accounts,
+  ApiKey,
   Charge,
   ChargePart,
   KeyPrincipal,
@@ -28,7 +29,7 @@ export function createCustomer(parts: CustomerParts): StreamCustomer {
     model,
     admitted() {
       const now = accounts.identifyKey(keyId, address);
-      if (now.kind === "anonymous") return false;
+      if (now.kind === "anonymous" || hasLostRights(now.key, parts.principal.key)) return false;
       principal = now;
       return true;
     },
@@ -37,6 +38,11 @@ export function createCustomer(parts: CustomerParts): StreamCustomer {
       return "kind" in part ? part.kind : streamCharge(part);
     },
   };
+}
+
+/** Which of its capabilities the route asked for is the route's to know: a key that has lost one has to ask again. */
+function hasLostRights(now: ApiKey, before: ApiKey): boolean {
+  return !before.capabilities.isSubsetOf(now.capabilities);
 }
 
 function streamCharge(part: ChargePart): StreamCharge {

@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { createKey } from "../../../src/accounts/keys.ts";
-import { setKey } from "../../../src/accounts/key-settings.ts";
+import { setKey, type KeySettings } from "../../../src/accounts/key-settings.ts";
 import { openAccountsDatabase } from "../../../src/accounts/schema.ts";
 import type { Capability } from "../../../src/services/accounts.ts";
 import type { TestGateway } from "../../../src/testing/gateway.ts";
@@ -312,13 +312,13 @@ describe("time", () => {
     assert.equal(await session.closed, 4401);
   });
 
-  it("counts by what the key may use now, in a session that is open", async () => {
+  it("goes by what the key may do and use now, in a session that is open", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
     const key = stream.gateway.issue({ plan: "enterprise" });
-    const set = (cuLimit24hMilli: number | null): void => {
+    const set = (settings: KeySettings): void => {
       const db = openAccountsDatabase(join(stream.gateway.folder, "data"));
-      setKey(db, key.keyId, { cuLimit24hMilli }, { actor: "test", at: clock.now() });
+      setKey(db, key.keyId, settings, { actor: "test", at: clock.now() });
       db.close();
       // A running gateway follows within a second.
       clock.advance(1_000);
@@ -326,14 +326,16 @@ describe("time", () => {
     using session = await openStream(await stream.wire(key.key));
     session.ask();
     await session.answer();
-    set(1);
+    set({ cuLimit24hMilli: 1 });
     session.ask();
-    const { code } = await session.nextText();
-    assert.equal(code, "INSUFFICIENT_BALANCE");
+    assert.equal((await session.nextText())["code"], "INSUFFICIENT_BALANCE");
 
     using other = await openStream(await stream.wire(key.key));
-    set(null);
+    set({ cuLimit24hMilli: null });
     other.ask();
     await other.answer();
+    set({ capabilities: ["docs:read"] });
+    other.ask();
+    assert.equal((await other.nextText())["code"], "UNAUTHORIZED");
   });
 });
