@@ -116,7 +116,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     if (this.#phase === "connecting") upstream.wait(this);
   }
 
-  // ── what undici reports ───────────────────────────────────────────────────────────────────────────────────────
+  // What undici reports:
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     if (this.#phase === "done") return controller.abort(abandoned);
@@ -189,7 +189,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     } else this.#unreachable();
   }
 
-  // ── what the client's side reports ────────────────────────────────────────────────────────────────────────────
+  // What the client's side reports:
 
   #opened(sink: Sink, controller: Dispatcher.DispatchController): void {
     this.#opening = false;
@@ -233,7 +233,7 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     this.#controller?.abort(abandoned);
   }
 
-  // ── how it fails ──────────────────────────────────────────────────────────────────────────────────────────────
+  // How it fails:
 
   /** No connection in time: every one is taken, or none can be made. */
   expired(): void {

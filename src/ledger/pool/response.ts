@@ -69,7 +69,7 @@ export class ResponseParser implements ResponseSink {
     return state;
   }
 
-  // ── what the reader reports ───────────────────────────────────────────────────────────────────────────────────
+  // What the reader reports:
 
   headEnds(): void {}
 
