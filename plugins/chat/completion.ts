@@ -4,9 +4,12 @@ import type { Charge, Exchange, InferenceResult } from "sluice-gateway/plugin";
 import type { ChatRequest } from "./request.ts";
 import { chargeLine } from "./usage.ts";
 
+/** What a request asks for, without its text. */
+type Asked = Omit<ChatRequest, "body">;
+
 export interface Completion {
   readonly x: Exchange;
-  readonly request: ChatRequest;
+  readonly request: Asked;
   readonly charge: Charge;
   /** `chatcmpl-` and a UUID. */
   readonly id: string;
@@ -14,7 +17,7 @@ export interface Completion {
   readonly created: number;
 }
 
-export function createCompletion(x: Exchange, request: ChatRequest, charge: Charge): Completion {
+export function createCompletion(x: Exchange, request: Asked, charge: Charge): Completion {
   return {
     x,
     request,

@@ -56,8 +56,8 @@ function answer(
   if (!json.ok) return chatError("INVALID_REQUEST", { message: "the body is not JSON" });
   const reading = readChatRequest(json.value);
   if (!reading.ok) return chatError("INVALID_REQUEST", { message: reading.message });
-  const { request } = reading;
-  // An answer may take minutes, and a prompt be long.
+  // An answer may take minutes, and a prompt be long: nothing here holds it beyond the sending.
+  const { body, ...request } = reading.request;
   x.dropBody();
   const offer = networks.find(request.model, network);
   if (offer === undefined && !networks.unread(network)) return chatError("MODEL_NOT_FOUND");
@@ -68,5 +68,6 @@ function answer(
   const completion = createCompletion(x, request, charge);
   const trace = x.peek("trace");
   const used = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
-  return request.stream ? streamCompletion(completion, used) : wholeCompletion(completion, used);
+  const complete = request.stream ? streamCompletion : wholeCompletion;
+  return complete(completion, body, used);
 }

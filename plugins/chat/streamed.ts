@@ -29,10 +29,14 @@ const done = "data: [DONE]\n\n";
 const suffix = "]}\n\n";
 
 /** Resolves to a Reply when nothing was sent, to undefined when the stream has ended, however it did. */
-export function streamCompletion(completion: Completion, offer: Offer): Promise<Reply | undefined> {
+export function streamCompletion(
+  completion: Completion,
+  body: Buffer,
+  offer: Offer,
+): Promise<Reply | undefined> {
   return new Promise((resolve, reject) => {
     const stream = new StreamedCompletion(completion, resolve, reject);
-    const { body, promptChars, maxTokens } = completion.request;
+    const { promptChars, maxTokens } = completion.request;
     stream.begin(offer.send({ body, streamed: true, promptChars, maxTokens }, stream));
   });
 }

@@ -15,10 +15,14 @@ import { usageOf } from "./usage.ts";
 const headers: readonly string[] = ["content-type", "application/json"];
 
 /** Resolves to undefined when the client has left. */
-export function wholeCompletion(completion: Completion, offer: Offer): Promise<Reply | undefined> {
+export function wholeCompletion(
+  completion: Completion,
+  body: Buffer,
+  offer: Offer,
+): Promise<Reply | undefined> {
   return new Promise((resolve) => {
     const reader = new WholeCompletion(completion, resolve);
-    const { body, promptChars, maxTokens } = completion.request;
+    const { promptChars, maxTokens } = completion.request;
     reader.begin(offer.send({ body, streamed: false, promptChars, maxTokens }, reader));
   });
 }

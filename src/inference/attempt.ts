@@ -20,7 +20,6 @@ interface HttpRoute {
 export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
   readonly worker: AttemptedWorker;
   readonly head: string;
-  readonly requestBody: Buffer;
   readonly firstMs: number;
   readonly #call: AttemptedCall;
   readonly #route: HttpRoute;
@@ -38,7 +37,6 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
     this.#route = route;
     this.worker = worker;
     this.head = route.head + fields(request.headers);
-    this.requestBody = request.body;
     this.firstMs = request.streamed ? config.idleMs : config.answerMs;
     this.#answer = request.streamed
       ? new StreamedAnswer(this, request.promptChars)
@@ -48,6 +46,10 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
   begin(): void {
     this.worker.inFlight++;
     this.#route.server.send(this);
+  }
+
+  get requestBody(): Buffer {
+    return this.#call.request.body;
   }
 
   /** Of what has come. */

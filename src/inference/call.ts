@@ -17,9 +17,10 @@ import type { Worker } from "./worker.ts";
 
 /** The first worker and two more. */
 const mostAttempts = 3;
+const nothing = Buffer.alloc(0);
 
 export class Call implements InferenceCall, AttemptedCall {
-  readonly request: InferenceRequest;
+  request: InferenceRequest;
   readonly network: Network;
   readonly modelId: string;
   readonly #reader: AnswerReader;
@@ -60,7 +61,7 @@ export class Call implements InferenceCall, AttemptedCall {
   // ── what the attempt reports ──────────────────────────────────────────────────────────────────────────────────
 
   choice(bytes: Buffer, start: number, end: number): void {
-    this.#begun = true;
+    if (!this.#begun) this.#begin();
     this.#reader.choice(bytes, start, end);
   }
 
@@ -81,6 +82,12 @@ export class Call implements InferenceCall, AttemptedCall {
     if (final !== undefined) return this.#fail(final);
     if (failure.kind === "timedOut") this.#failure = "timedOut";
     this.#next();
+  }
+
+  /** Nobody else will be asked. A prompt may be long, and its answer take minutes: it is not held meanwhile. */
+  #begin(): void {
+    this.#begun = true;
+    this.request = { ...this.request, body: nothing };
   }
 
   #next(): void {

@@ -96,7 +96,8 @@ function scene(): Scene {
   };
   const reading = readChatRequest(chatBody({ stream: true }));
   assert.ok(reading.ok);
-  const answer = streamCompletion(createCompletion(x, reading.request, charge), offer);
+  const { body, ...request } = reading.request;
+  const answer = streamCompletion(createCompletion(x, request, charge), body, offer);
   return {
     x,
     told,
