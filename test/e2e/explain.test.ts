@@ -210,13 +210,23 @@ describe("/explain", () => {
   });
 
   it("tells all exchanges of one id, newest first, and 404 where there is none", async () => {
-    await using gateway = await start();
+    const clock = manualClock();
+    await using gateway = await start({ clock, account: { createdAt: clock.now() } });
     const headers = { "x-request-id": "same" };
-    await send(gateway, "/open", { headers });
-    await send(gateway, "/keyed", { headers });
-    await send(gateway, "/keyed", { headers, key: gateway.key });
+    const asked = [{ path: "/open" }, { path: "/keyed" }, { path: "/keyed", key: gateway.key }];
+    for (const { path, ...more } of asked) {
+      await send(gateway, path, { headers, ...more });
+      clock.advance(1);
+    }
     const told = await toldOf(gateway, "same");
-    assert.deepEqual(told.map(({ status }) => String(status)).toSorted(), ["200", "200", "401"]);
+    assert.deepEqual(
+      told.map(({ status, route }) => [status, route]),
+      [
+        [200, "/keyed"],
+        [401, "/keyed"],
+        [200, "/open"],
+      ],
+    );
     assert.deepEqual(await toldOf(gateway, "another"), []);
     assert.equal((await fetch(`${gateway.adminUrl}/explain`)).status, 404);
   });
