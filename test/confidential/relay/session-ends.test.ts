@@ -305,9 +305,9 @@ describe("how a session ends", () => {
       session.ask();
       await until(() => stream.worker.requests.length > asked);
       assert.equal(await sessions(), 1);
-      const told = stream.worker.texts.length;
+      const heard = stream.worker.texts.length;
       session.socket.terminate();
-      await until(() => stream.worker.texts.length > told);
+      await until(() => stream.worker.texts.length > heard);
       held.open();
       await until(async () => (await sessions()) === 0);
     },
