@@ -246,6 +246,11 @@ export interface Exchange {
    * it.
    */
   accept(options: AcceptOptions): Promise<Connection>;
+  /**
+   * A limit left no room for the request or, where it holds several calls, for one of them: told by whoever explains the
+   * exchange, not sent. The last one counts, and a Reply's `reached` before it.
+   */
+  limitReached(reached: LimitReached): void;
   /** Sends a 1xx (103 Early Hints) before the answer. */
   informational(status: number, headers: readonly string[]): void;
 

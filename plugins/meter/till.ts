@@ -5,6 +5,7 @@ import {
   type CuRefusal,
   type Exchange,
   type Host,
+  type LimitReached,
   type Meter,
   type Reply,
   type Reservation,
@@ -70,7 +71,10 @@ export class Till {
 
   /** The refusal itself; in shadow mode a count, a line in the log, and a reservation that costs nothing. */
   refused<R extends Refused>(refusal: R, x: Exchange): R | Reservation {
-    if (this.#host.mode === "enforce") return refusal;
+    if (this.#host.mode === "enforce") {
+      if (refusal.kind === "refused") x.limitReached(reachedBy(refusal));
+      return refusal;
+    }
     this.#count(refusal.kind === "refused" ? (refusal.window ?? "plan") : refusal.kind, x);
     return free;
   }
@@ -79,4 +83,8 @@ export class Till {
     this.#shadowRefusals.get(scope)?.add(1);
     this.#host.log.info({ route: x.route.path, scope }, "shadow: meter would have refused");
   }
+}
+
+function reachedBy({ window, usedCuMilli, limitCuMilli }: CuRefusal): LimitReached {
+  return { scope: window ?? "plan", unit: "milli-CU", used: usedCuMilli, limit: limitCuMilli };
 }

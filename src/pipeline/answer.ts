@@ -4,7 +4,6 @@ import type { Outcome, Reply } from "../plugin.ts";
 import type { PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { LiveResponseHead } from "./response-head.ts";
-import { limitReached } from "./limit-reached.ts";
 import { forgiven, shadowed } from "./shadow.ts";
 import { startTime, stopTime } from "./step-stats.ts";
 import { addTrace } from "./trace-header.ts";
@@ -14,7 +13,7 @@ type Body = string | Uint8Array | undefined;
 /** Sends a reply of known size through the hooks of every step that was entered. Never throws. */
 export function answer(x: LiveExchange, reply: Reply, from: "step" | "surface"): void {
   if (reply.outcome !== undefined) x.forcedOutcome = reply.outcome;
-  if (reply.code !== undefined) x.reached = limitReached(reply);
+  if (reply.reached !== undefined) x.reached = reply.reached;
   ascend(x, new LiveResponseHead(reply, from, false), reply.body, 0);
 }
 
@@ -120,7 +119,7 @@ function endOfReply(x: LiveExchange, head: LiveResponseHead, body: Body, from: n
 function replaced(x: LiveExchange, step: PlacedStep, reply: Reply, end: number): void {
   x.repliedByStep = true;
   x.repliedDepth = step.depth;
-  x.reached = limitReached(reply);
+  if (reply.reached !== undefined) x.reached = reply.reached;
   ascend(x, new LiveResponseHead(reply, "step", false), reply.body, end);
 }
 

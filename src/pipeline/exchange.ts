@@ -83,7 +83,7 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   repliedByStep = false;
   /** Of the step whose reply is sent; the surface's own is below all of them. */
   repliedDepth = Infinity;
-  /** The limit that the reply being sent is about. */
+  /** The last limit that left no room. */
   reached: LimitReached | undefined = undefined;
   /** `100 Continue` was sent. */
   continued = false;
@@ -221,6 +221,10 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
     if (this.streaming) throw new Error("the answer is already being streamed");
     this.streaming = true;
     return this.runtime.openSink(this, status, headers);
+  }
+
+  limitReached(reached: LimitReached): void {
+    this.reached = reached;
   }
 
   informational(status: number, headers: readonly string[]): void {

@@ -30,7 +30,7 @@ export interface Told {
   readonly ms: number;
   readonly key_id?: string;
   readonly workspace_id?: string;
-  /** What a refusal is about. */
+  /** What a refusal is about, or that of the last call that was refused in a request of several. */
   readonly limit?: {
     readonly scope: string;
     readonly unit: LimitReached["unit"];
@@ -97,7 +97,7 @@ export class Story {
     this.#skipped = x.skipped;
     this.#shadowed = x.shadowed;
     this.#times = x.times;
-    this.#reached = code === undefined ? undefined : x.reached;
+    this.#reached = x.reached;
     this.#key = principal?.kind === "key" ? principal.key : undefined;
     return this;
   }

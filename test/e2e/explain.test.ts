@@ -21,6 +21,7 @@ store: { data: "\${DATA_DIR}" }
 plans:
   free: { rps: 1000, includedCu: 1, overageUsdPerCu: none }
   enterprise: { rps: 1000 }
+tools: [docs-search]
 lists:
   edge: [request-id, { authenticate: { failures: 1 } }, rate-limit]
 unmatched: [request-id]
@@ -32,6 +33,7 @@ routes:
     methods: [POST]
     run: [{ use: edge }, { validate: { bodyBytes: 10, body: { type: object } } }]
     to: discovery
+  - { path: /rpc, methods: [POST], run: [{ use: edge }, { authorize: { require: key } }, meter], to: tool-rpc }
   - { path: /tight, methods: [GET], run: [request-id, authenticate, { rate-limit: { rps: 0.5, burst: 1 } }], to: discovery }
 `;
 
@@ -203,10 +205,31 @@ describe("/explain", () => {
       limit: 1_000,
       clears_at: "2026-02-01T00:00:00.000Z",
     });
-    clock.advance(20 * 86_400_000);
+    clock.jump(20 * 86_400_000);
     assert.equal((await send(gateway, "/keyed", { key: free.key })).status, 200);
     assert.deepEqual(await only(gateway, planRefused.id), plan, "the month that is over stays so");
     assert.equal((await only(gateway, dayRefused.id)).limit?.clears_at, undefined);
+  });
+
+  it("names the limit of a call that is refused alone, in an array that went well", async () => {
+    const clock = manualClock();
+    await using gateway = await start({
+      clock,
+      account: { cuLimit24hMilli: 99, createdAt: clock.now() },
+    });
+    const list = { jsonrpc: "2.0", id: 1, method: "tools.list" };
+    const params = { tool: "docs_search", params: { query: "credit" } };
+    const search = { jsonrpc: "2.0", id: 2, method: "tools.call", params };
+    const { id, status } = await send(gateway, "/rpc", {
+      key: gateway.key,
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify([list, search]),
+    });
+    assert.equal(status, 200);
+    const told = await only(gateway, id);
+    assert.equal(told.code, undefined);
+    assert.deepEqual(told.limit, { scope: "24h", unit: "milli-CU", used: 0, limit: 99 });
   });
 
   it("tells all exchanges of one id, newest first, and 404 where there is none", async () => {

@@ -174,6 +174,7 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
     clientLeft: false,
     stream: unused,
     accept: unused,
+    limitReached() {},
     informational: unused,
     sent: { status: 200, bodyBytes: 0, code: undefined, ...sent },
   };
