@@ -154,8 +154,9 @@ export class CreditMeter implements Meter {
     void this.#journal.publish(1, "later");
   }
 
-  /** The end of a stream, which took its time anyway, may come a moment later. */
+  /** The end of a stream, which took its time anyway, may come a moment later; so may what nobody waits for. */
   #haste({ intent }: OpenReservation): Haste {
+    if (this.#isAsync) return "later";
     if (this.book.holders === 0) return "now";
     return intent === 0 ? "soon" : "later";
   }
