@@ -28,6 +28,11 @@ const receipt = {
     evidence_digest: { type: "string", pattern: "^sha256:" },
     pricing,
     usedCUMilli: { type: "integer", minimum: 0 },
+    paidBeforeCUMilli: {
+      description: "What earlier attempts with the same idempotency key have paid of its cost.",
+      type: "integer",
+      minimum: 1,
+    },
     verified: { type: "boolean" },
     unverified_reason: { description: "The first check that failed.", ...text },
   },

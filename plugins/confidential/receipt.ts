@@ -17,7 +17,8 @@ export function showReceipt(x: Exchange, confidential: Confidential): Reply {
   const receipt = isNamed ? confidential.receipt(session, Number(rid)) : undefined;
   // What is not the caller's might as well not be there.
   if (receipt === undefined || !maySee(x, receipt)) return refuse("GATEWAY_NOT_FOUND");
-  const { report, sig, evidenceDigest, pricing, usedCUMilli, verified, unverifiedReason } = receipt;
+  const { report, sig, evidenceDigest, pricing, usedCUMilli, paidBeforeCUMilli } = receipt;
+  const { verified, unverifiedReason } = receipt;
   return {
     status: 200,
     headers: ["content-type", "application/json", "cache-control", "private, no-cache"],
@@ -29,6 +30,7 @@ export function showReceipt(x: Exchange, confidential: Confidential): Reply {
       evidence_digest: evidenceDigest,
       pricing,
       usedCUMilli,
+      paidBeforeCUMilli,
       verified,
       unverified_reason: unverifiedReason,
     }),

@@ -40,7 +40,9 @@ export interface FinalAnswer {
   readonly usage: VerifiedUsage;
   /** What the gateway says that it charged. */
   readonly usedCUMilli: number;
-  /** The same, reckoned here from report and pricing; undefined where one is missing. They should be equal. */
+  /** What attempts before this one, with the same idempotency key, have paid of its cost. */
+  readonly paidBeforeCUMilli?: number;
+  /** `usedCUMilli` reckoned here from report and pricing, less what was paid before; undefined where one is missing. They should be equal. */
   readonly recomputedCUMilli: number | undefined;
   /** This client's own verdict over the signed report; what the gateway says of it is not read. */
   readonly verified: boolean;

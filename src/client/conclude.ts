@@ -23,7 +23,7 @@ export async function conclude(
   done: DoneFrame,
   { finishReason, error }: Final,
 ): Promise<FinalAnswer> {
-  const { report: bytes, sig, usage, usedCuMilli } = done;
+  const { report: bytes, sig, usage, usedCuMilli, paidBeforeCuMilli } = done;
   const signedReport =
     bytes === undefined || sig === undefined ? undefined : { report: bytes, sig };
   const verdict = limitCoefficient(await judge(open, settings, done, signedReport), settings);
@@ -38,7 +38,8 @@ export async function conclude(
       ...(unverifiedReason && { unverified_reason: unverifiedReason }),
     },
     usedCUMilli: usedCuMilli,
-    recomputedCUMilli: costOf(report, pricing),
+    ...(paidBeforeCuMilli > 0 && { paidBeforeCUMilli: paidBeforeCuMilli }),
+    recomputedCUMilli: costOf(report, pricing, paidBeforeCuMilli),
     verified,
     ...(unverifiedReason && { unverifiedReason }),
     checks,
@@ -87,6 +88,8 @@ function limitCoefficient(verdict: ReportVerdict, { maxCoefficient }: Settings):
 function costOf(
   report: ReportVerdict["report"],
   pricing: StreamPricing | undefined,
+  paidBeforeCuMilli: number,
 ): number | undefined {
-  return report === undefined || pricing === undefined ? undefined : recomputeCost(report, pricing);
+  if (report === undefined || pricing === undefined) return undefined;
+  return recomputeCost(report, pricing) - paidBeforeCuMilli;
 }

@@ -37,6 +37,8 @@ export interface DoneFrame {
   readonly rid: number;
   readonly usage: ToldUsage;
   readonly usedCuMilli: number;
+  /** What attempts before it have paid of its cost; 0: nothing. */
+  readonly paidBeforeCuMilli: number;
   /** Undefined where the gateway has none to show. */
   readonly report: Bytes | undefined;
   readonly sig: Bytes | undefined;
@@ -86,12 +88,14 @@ function readReportFrame(object: JsonObject): ReportFrame | undefined {
 
 function readDone(object: JsonObject): DoneFrame | undefined {
   const { rid, usage, usedCUMilli: usedCuMilli, pricing } = object;
-  if (!isCount(rid) || !isCount(usedCuMilli) || !isJsonObject(usage)) return undefined;
+  const { paidBeforeCUMilli: paidBeforeCuMilli = 0 } = object;
+  if (!isCount(rid) || !isCount(usedCuMilli) || !isCount(paidBeforeCuMilli)) return undefined;
+  if (!isJsonObject(usage)) return undefined;
   const told = readUsage(usage);
   if (told === undefined) return undefined;
   const report = object["report"] === undefined ? undefined : readText(object["report"]);
   const sig = readBytes(object["sig"], 64);
-  return { kind: "done", rid, usage: told, usedCuMilli, report, sig, pricing };
+  return { kind: "done", rid, usage: told, usedCuMilli, paidBeforeCuMilli, report, sig, pricing };
 }
 
 function readError(object: JsonObject): ErrorFrame {

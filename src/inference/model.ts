@@ -44,11 +44,6 @@ export class Model implements Offer {
     return this.#parts.workers;
   }
 
-  /** An operator has set the price coefficient. */
-  get isOverridden(): boolean {
-    return this.#parts.override?.priceCoefficient !== undefined;
-  }
-
   get maxOutputTokens(): number {
     return this.#network.config.maxOutputTokens;
   }

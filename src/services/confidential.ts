@@ -38,6 +38,8 @@ export interface Receipt {
   readonly evidenceDigest: string;
   readonly pricing: Pricing;
   readonly usedCUMilli: number;
+  /** What attempts before it, under the same idempotency key, have paid of its cost; absent: nothing. */
+  readonly paidBeforeCUMilli?: number;
   readonly verified: boolean;
   readonly unverifiedReason: string | undefined;
 }

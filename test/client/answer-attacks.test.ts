@@ -378,4 +378,17 @@ describe("a bill is not verified, whatever the gateway says of it:", () => {
     assert.equal(final.recomputedCUMilli, usedCUMilli);
     await session.close();
   });
+
+  test("what attempts before it have paid is left out of what is reckoned again", async (t) => {
+    const bill = { usedCUMilli: usedCUMilli - 6, paidBeforeCUMilli: 6 };
+    const gateway = await startFakeGateway(t, {
+      done: (frame: Json): Json => ({ ...frame, ...bill }),
+    });
+    const session = await connect(gateway.options);
+    const final = await session.chat({ messages }).final;
+    assert.equal(final.paidBeforeCUMilli, 6);
+    assert.equal(final.usedCUMilli, usedCUMilli - 6);
+    assert.equal(final.recomputedCUMilli, usedCUMilli - 6);
+    await session.close();
+  });
 });

@@ -190,7 +190,13 @@ describe("text frames", () => {
     assert.ok(brief.kind === "done");
     const none = { cached: 0, reasoning: 0 };
     assert.deepEqual(brief.usage, { prompt: 1, completion: 2, total: 3, ...none });
-    for (const members of [{ rid: "1" }, { usage: null }, { usage: {} }, { usedCUMilli: -1 }]) {
+    for (const members of [
+      { rid: "1" },
+      { usage: null },
+      { usage: {} },
+      { usedCUMilli: -1 },
+      { paidBeforeCUMilli: "6" },
+    ]) {
       const text = JSON.stringify({ ...done, ...members });
       assert.equal(codeOf(readTextFrame(bytesOf(text))), "BAD_FRAME");
     }

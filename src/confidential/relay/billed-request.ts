@@ -2,6 +2,7 @@
  * One request of a session as the gateway accounts for it: reserved before its last frame goes to the enclave, charged by
  * the enclave's signed report, whose every claim that can be checked is checked.
  */
+import { atCoefficient } from "../../price.ts";
 import type { Receipt, StreamCharge, StreamCustomer } from "../../services/confidential.ts";
 import { fault, type Fault } from "../fault.ts";
 import type { Hello } from "../hello.ts";
@@ -9,7 +10,7 @@ import { toBase64Url } from "../layout.ts";
 import { nodeSuite } from "../node-crypto.ts";
 import type { Outcome } from "../../plugin.ts";
 import type { FrameWatch, WatchedExchange } from "../frame-watch.ts";
-import type { Finish } from "../report.ts";
+import type { Finish, UsageReport } from "../report.ts";
 import { accountOf, judgeReport, type ReportVerdict } from "../report-verdict.ts";
 import type { SeenCounters } from "../seen-counters.ts";
 import { usageOf, type ReportFrame } from "../text-frames.ts";
@@ -76,15 +77,16 @@ export class BilledRequest {
     const verdict = await this.#judge(signed, exchange);
     const { report } = verdict;
     if (report === undefined) return unreadable;
-    const price = this.#facts.serving.priceAt(report.coefficient);
+    const { hello, serving, customer, retries } = this.#facts;
+    const price = priceOf(serving, report);
     const told = this.#cost(verdict, price);
-    const { hello, customer, retries } = this.#facts;
     const attempt = { keyId: customer.keyId, hello, requestBytes: this.#frameBytes };
-    const costMilli = told - retries.paid(attempt, told);
+    const paidMilli = retries.paid(attempt, told);
+    const costMilli = told - paidMilli;
     if (!this.isAnswered) retries.lost(attempt, costMilli);
     if (!(await this.#settle(verdict, price, costMilli))) return unwritten;
     const isImplausible = report.tokens.completion > (exchange?.responseBytes ?? 0);
-    return { ...this.#conclude(signed, verdict, price, costMilli), isImplausible };
+    return { ...this.#conclude(signed, verdict, price, { costMilli, paidMilli }), isImplausible };
   }
 
   /** Nothing is owed. */
@@ -137,19 +139,23 @@ export class BilledRequest {
     { report, sig }: ReportFrame,
     verdict: ReportVerdict,
     { pricing }: StreamPrice,
-    usedCUMilli: number,
+    { costMilli, paidMilli }: { readonly costMilli: number; readonly paidMilli: number },
   ): Omit<Billed, "isImplausible"> {
     const { serving, customer, name } = this.#facts;
     const { verified, unverifiedReason, report: read } = verdict;
     const tokens = read?.tokens ?? { prompt: 0, completion: 0, cached: 0, reasoning: 0 };
     const signed = { report: toBase64Url(report), sig: toBase64Url(sig) };
+    const bill = {
+      usedCUMilli: costMilli,
+      ...(paidMilli > 0 && { paidBeforeCUMilli: paidMilli }),
+      pricing,
+    };
     const done = {
       type: "done",
       rid: this.rid,
       usage: { ...usageOf(tokens), verified, unverified_reason: unverifiedReason },
-      usedCUMilli,
+      ...bill,
       ...signed,
-      pricing,
     };
     const receipt: Receipt = {
       session: name,
@@ -158,13 +164,17 @@ export class BilledRequest {
       workspaceId: customer.workspaceId,
       ...signed,
       evidenceDigest: serving.evidenceDigest,
-      pricing,
-      usedCUMilli,
+      ...bill,
       verified,
       unverifiedReason,
     };
     return { receipt, verdict, done: JSON.stringify(done) };
   }
+}
+
+/** At the lower coefficient: the one that was offered, or the one that the enclave signed. */
+function priceOf({ price }: KeptServing, { coefficient }: UsageReport): StreamPrice {
+  return atCoefficient(price, Math.min(coefficient, price.pricing.coefficient));
 }
 
 /** As the journal names it for every surface. */

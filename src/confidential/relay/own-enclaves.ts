@@ -2,7 +2,6 @@
  * The gateway's own enclaves, for networks whose workers have none: it ends the encryption in its own process, and what
  * attests that process is shown to clients.
  */
-import { atCoefficient } from "../../price.ts";
 import type { Clock } from "../../services/clock.ts";
 import type { EvidenceSource } from "../../services/evidence.ts";
 import type { Log } from "../../services/log.ts";
@@ -114,12 +113,10 @@ async function openAt(
     memory,
   });
   if (isFault(opened)) return opened;
-  const price = network.price(coefficient);
   return {
     ...opened,
     workerId: undefined,
-    price,
-    priceAt: (reported) => atCoefficient(price, reported),
+    price: network.price(coefficient),
     ended() {},
   };
 }

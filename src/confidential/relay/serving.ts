@@ -11,10 +11,8 @@ export interface StreamPrice {
 export interface Serving extends OpenEnclave {
   /** For log lines; undefined: the gateway's own enclave. */
   readonly workerId: string | undefined;
-  /** What is offered, and reserved at. */
+  /** What is offered and reserved at; a report of a lower coefficient is charged at that. */
   readonly price: StreamPrice;
-  /** What is charged, where the enclave reports this coefficient: at the price and rate of the offer. */
-  priceAt(coefficient: number): StreamPrice;
   /**
    * The session is over. `isSound`: nothing went wrong on the enclave's side; undefined: it would not go on with what the
    * client sent, which says nothing of it.

@@ -2,7 +2,6 @@
 import { fault, isFault, type Fault, type StreamCode } from "../../confidential/fault.ts";
 import type { Hello } from "../../confidential/hello.ts";
 import type { Serving } from "../../confidential/relay/serving.ts";
-import { atCoefficient } from "../../price.ts";
 import type { Model } from "../model.ts";
 import type { Network } from "../network.ts";
 import type { Worker } from "../worker.ts";
@@ -58,16 +57,10 @@ async function openAt(
     if (!isRefusal(opened)) worker.failed(opened.code === "UPSTREAM_FAILED");
     return opened;
   }
-  const price = model.priceOf(worker);
   return {
     ...opened,
     workerId: worker.id,
-    price,
-    // An operator's own coefficient wins; else nobody pays more than was offered.
-    priceAt: (coefficient) =>
-      model.isOverridden || coefficient >= price.pricing.coefficient
-        ? price
-        : atCoefficient(price, coefficient),
+    price: model.priceOf(worker),
     ended(isSound) {
       worker.inFlight--;
       if (isSound === true) worker.succeeded();

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { frameOf } from "./frame-of.ts";
-import type { Script } from "./enclave-worker.ts";
+import { model, type Script } from "./enclave-worker.ts";
 import { writeHello, type Hello } from "../../../src/confidential/hello.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { helloOf, openStream, sound, type OpenStream } from "./stream-client.ts";
@@ -331,15 +331,19 @@ describe("how a session ends", () => {
     held.open();
     await until(async () => (await stream.charges()).length > charged);
     stream.worker.script = {};
-    const costs: number[] = [];
+    const billed: unknown[] = [];
     for (let again = 0; again < 2; again++) {
       using session = await stream.open(attempt);
       session.ask();
-      costs.push((await session.answer()).done.usedCUMilli);
+      const { usedCUMilli, paidBeforeCUMilli } = (await session.answer()).done;
+      billed.push([usedCUMilli, paidBeforeCUMilli]);
     }
     const charges = await stream.charges();
     assert.equal(charges[charged]?.usedCuMilli, 6 * tokenMilli);
-    assert.deepEqual(costs, [1 * tokenMilli, 7 * tokenMilli]);
+    assert.deepEqual(billed, [
+      [1 * tokenMilli, 6 * tokenMilli],
+      [7 * tokenMilli, undefined],
+    ]);
   });
 
   it("a second request in the same session is billed on its own", async () => {
@@ -366,6 +370,31 @@ describe("how a session ends", () => {
       [more.done.pricing.coefficient, more.done.usedCUMilli],
       [1000, 7 * tokenMilli],
     );
+  });
+
+  it("an operator's own coefficient lowers what the enclave's costs, and does not raise it", async () => {
+    await using fresh = await startStreamGateway();
+    const { key } = fresh.gateway.issue({ capabilities: ["platform:admin"] });
+    const billed: unknown[] = [];
+    for (const coefficient of [4000, 500]) {
+      const { status } = await fetch(`${fresh.gateway.url}/v1/admin/confidential/alpha/models`, {
+        method: "PUT",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        body: JSON.stringify({
+          models: [{ id: model, enabled: true, price_coefficient: coefficient }],
+        }),
+      });
+      assert.equal(status, 200);
+      using session = await fresh.open();
+      assert.equal(Object(session.told["offer"]).coefficient, coefficient);
+      session.ask();
+      const { done } = await session.answer();
+      billed.push([done.pricing.coefficient, done.usedCUMilli]);
+    }
+    assert.deepEqual(billed, [
+      [1000, 7 * tokenMilli],
+      [500, 11],
+    ]);
   });
 
   it("a session costs what was offered when it began, whatever the price has become", async () => {

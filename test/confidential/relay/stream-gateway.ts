@@ -66,6 +66,10 @@ routes:
     to: { confidential: { do: policy } }
   - { path: /v1/chat/completions, methods: [POST], run: [{ use: inference }], to: chat }
   - { path: /v1/models, methods: [GET], run: [{ use: edge }], to: models }
+  - path: "/v1/admin/confidential/{network}/models"
+    methods: [PUT]
+    run: [{ use: edge }, { authorize: { require: "platform:admin" } }]
+    to: network-models
 `;
 
 export async function startStreamGateway(
