@@ -1,13 +1,14 @@
 /**
- * What keeps other pages away from the dashboard: which names it answers to, which origin may change something, and what a
- * browser may load and frame.
+ * What keeps other pages away from the dashboard: which names it answers to, which origin may change something, and
+ * what a browser may load and frame.
  */
 import { isIP } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 
 /**
- * No inline script or style, nothing from elsewhere, no frame around it; text never becomes markup (`trusted-types`), so a
- * name that somebody gave a key can be nothing but text. No form is ever sent: a key must not end up in an address.
+ * No inline script or style, nothing from elsewhere, no frame around it; text never becomes markup (`trusted-types`),
+ * so a name that somebody gave a key can be nothing but text. No form is ever sent: a key must not end up in an
+ * address.
  */
 const policy = [
   "default-src 'none'",
@@ -39,8 +40,8 @@ export function protect(reply: FastifyReply): void {
 }
 
 /**
- * Whether the Host header names this listener: an address, localhost, or one of `names`. A page of another name that has
- * been made to resolve to this address (DNS rebinding) is refused.
+ * Whether the Host header names this listener: an address, localhost, or one of `names`. A page of another name that
+ * has been made to resolve to this address (DNS rebinding) is refused.
  */
 export function hostAllowed(header: string | undefined, names: readonly string[]): boolean {
   const host = hostName(header ?? "");

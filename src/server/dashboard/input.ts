@@ -7,7 +7,9 @@ ajv.addFormat("address-block", isAddressBlock);
 // It will stand on terminals and in logs: no control characters.
 ajv.addFormat("printable", (text: string) => !/\p{Cc}/u.test(text));
 
-/** What is wrong with a value by this schema; undefined: nothing. Compiled at first use: not every gateway is looked at. */
+/**
+ * What is wrong with a value by this schema; undefined: nothing. Compiled at first use: not every gateway is looked at.
+ */
 export function checker(schema: object): (value: unknown) => string | undefined {
   let validate: ValidateFunction | undefined;
   return (value) => {
@@ -24,7 +26,8 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
 }
 
 /**
- * The parameters of a query, each given once and known; undefined: one is not. The values are checked by who takes them.
+ * The parameters of a query, each given once and known; undefined: one is not. The values are checked by who takes
+ * them.
  */
 export function queryOf(
   url: string,

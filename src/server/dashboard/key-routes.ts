@@ -1,4 +1,6 @@
-/** Keys and workspaces: how full windows are; making, rotating and revoking keys, recorded as the command line's are. */
+/**
+ * Keys and workspaces: how full windows are; making, rotating and revoking keys, recorded as the command line's are.
+ */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Failed } from "../../accounts/failed.ts";
 import { keyJson, workspaceJson } from "../../accounts/json.ts";

@@ -1,4 +1,6 @@
-/** The page and what it loads: files beside this one, and uPlot, which draws its charts. Read once, served from memory. */
+/**
+ * The page and what it loads: files beside this one, and uPlot, which draws its charts. Read once, served from memory.
+ */
 import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

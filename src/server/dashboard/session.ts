@@ -1,8 +1,8 @@
 /**
- * Who is signed in. The key is shown once, at the door; from then on the browser holds a sealed note of the key's id in a
- * cookie that no script can read. A key kept in the page's memory instead would be within reach of whatever script gets
- * into the page, and would have to be typed again at every reload. The key is looked up at every request: one that is
- * revoked or loses its rights is out at once.
+ * Who is signed in. The key is shown once, at the door; from then on the browser holds a sealed note of the key's id in
+ * a cookie that no script can read. A key kept in the page's memory instead would be within reach of whatever script
+ * gets into the page, and would have to be typed again at every reload. The key is looked up at every request: one that
+ * is revoked or loses its rights is out at once.
  */
 import { randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
@@ -140,8 +140,8 @@ function cookie(request: FastifyRequest, value: string, seconds: number): string
 }
 
 /**
- * Undefined where there is none, or more than one: whatever else listens on this host can plant a cookie, and nobody shall
- * work in a session that is not theirs.
+ * Undefined where there is none, or more than one: whatever else listens on this host can plant a cookie, and nobody
+ * shall work in a session that is not theirs.
  */
 function cookieOf(request: FastifyRequest): string | undefined {
   const head = `${cookieName(request)}=`;
