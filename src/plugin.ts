@@ -17,6 +17,7 @@ import type { Resource, Tool } from "./tool.ts";
 
 export type * from "./services.ts";
 export type * from "./services/accounts.ts";
+export { capabilities } from "./services/accounts.ts";
 export type * from "./services/clock.ts";
 export type * from "./services/confidential.ts";
 export type * from "./services/decoder.ts";

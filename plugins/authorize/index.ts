@@ -1,5 +1,6 @@
 /** Lets only those through who may use the route: 401 without a valid key, 403 without the capability. */
 import {
+  capabilities,
   defineStep,
   refuse,
   type Anonymous,
@@ -17,16 +18,6 @@ declare module "sluice-gateway/plugin" {
 interface Options {
   readonly require: "key" | Capability;
 }
-
-const capabilities: readonly Capability[] = [
-  "ledger:read",
-  "ledger:write",
-  "platform:read",
-  "docs:read",
-  "inference",
-  "workspace:admin",
-  "platform:admin",
-];
 
 export default defineStep<Options>({
   name: "authorize",

@@ -6,7 +6,7 @@ import { transaction } from "../store/sqlite.ts";
 import { recordChange, type By } from "./change-log.ts";
 import { conflict, notFound, type Failed } from "./failed.ts";
 import { environments, hashKey, newId, newKeyText } from "./key-text.ts";
-import { capabilities } from "./terms.ts";
+import { capabilities } from "../services/accounts.ts";
 import { findWorkspace } from "./workspaces.ts";
 
 /** A key with what only its keeper asks for. */

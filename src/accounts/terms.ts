@@ -1,18 +1,8 @@
-/** The words of accounts: plans and capabilities, and which plan is in force when. */
+/** The words of accounts: plans, what a key may do by default, and which plan is in force when. */
 import type { Capability, PlanName, Workspace } from "../plugin.ts";
 
 /** From the smallest to the largest. */
 export const planNames: readonly PlanName[] = ["free", "developer", "startup", "enterprise"];
-
-export const capabilities: readonly Capability[] = [
-  "ledger:read",
-  "ledger:write",
-  "platform:read",
-  "docs:read",
-  "inference",
-  "workspace:admin",
-  "platform:admin",
-];
 
 /** What a key gets when nothing is said. */
 export const defaultCapabilities: readonly Capability[] = [

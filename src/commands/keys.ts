@@ -2,7 +2,8 @@
 import { keyJson } from "../accounts/json.ts";
 import { setKey } from "../accounts/key-settings.ts";
 import { createKey, listKeys, revokeKey, rotateKey, type IssuedKey } from "../accounts/keys.ts";
-import { capabilities, defaultCapabilities } from "../accounts/terms.ts";
+import { defaultCapabilities } from "../accounts/terms.ts";
+import { capabilities } from "../services/accounts.ts";
 import { findWorkspace } from "../accounts/workspaces.ts";
 import type { Capability } from "../plugin.ts";
 import { notFound } from "../accounts/failed.ts";

@@ -3,14 +3,18 @@
 export type Environment = "dev" | "stage" | "prod";
 
 export type PlanName = "free" | "developer" | "startup" | "enterprise";
-export type Capability =
-  | "ledger:read"
-  | "ledger:write"
-  | "platform:read"
-  | "docs:read"
-  | "inference"
-  | "workspace:admin"
-  | "platform:admin";
+
+/** What a key may be allowed to do. */
+export const capabilities = [
+  "ledger:read",
+  "ledger:write",
+  "platform:read",
+  "docs:read",
+  "inference",
+  "workspace:admin",
+  "platform:admin",
+] as const;
+export type Capability = (typeof capabilities)[number];
 
 /** The terms of a plan, from `plans` in pipeline.yaml. CU amounts are integers in milli-CU. */
 export interface Plan {

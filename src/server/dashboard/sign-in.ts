@@ -2,7 +2,7 @@
 import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addressKey } from "../../address.ts";
-import { capabilities } from "../../accounts/terms.ts";
+import { capabilities } from "../../services/accounts.ts";
 import { version } from "../../version.ts";
 import { sendJson, sendRefusal } from "../admin-answer.ts";
 import { stored } from "./route.ts";

@@ -1,5 +1,5 @@
 /** A new key as the page asks for it, and what a viewer may give away. */
-import { capabilities } from "../../accounts/terms.ts";
+import { capabilities } from "../../services/accounts.ts";
 import type { Capability } from "../../plugin.ts";
 import { checker } from "./input.ts";
 
