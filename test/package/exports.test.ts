@@ -11,6 +11,7 @@ test("the package exports what is promised, and nothing else", async () => {
   });
   assert.deepEqual(Object.keys(await import("sluice-gateway/plugin")).toSorted(), [
     "addressKey",
+    "capabilities",
     "defineStep",
     "defineSurface",
     "defineTools",
