@@ -12,7 +12,7 @@ import {
 } from "sluice-gateway/plugin";
 import type { ConfidentialOptions } from "./options.ts";
 
-const digestForm = /^(?:sha256:)?([0-9a-f]{64})$/;
+export const digestForm = /^(?:sha256:)?([0-9a-f]{64})$/;
 
 /** `GET /v1/confidential/evidence/{digest}`: the digest with or without `sha256:`. */
 export function showEvidence(x: Exchange, confidential: Confidential): Reply {

@@ -1,6 +1,9 @@
 /** What the routes beside the encrypted stream take and answer (confidential-stream.md section 5). */
 import type { DocumentedRefusal, Operation } from "sluice-gateway/plugin";
+import { digestForm } from "./documents.ts";
 import type { ConfidentialOptions } from "./options.ts";
+import { mostRid, sessionForm } from "./receipt.ts";
+import { wishSchema } from "./ticket.ts";
 
 const text = { type: "string" };
 const base64url = { type: "string", pattern: "^[A-Za-z0-9_-]*$" };
@@ -49,28 +52,27 @@ const signedPolicy = {
   required: ["policy", "sig", "key"],
 };
 
-const ticketBody = {
-  type: "object",
-  properties: {
-    model: {
-      description: "The one model that the ticket opens.",
-      type: "string",
-      minLength: 1,
-      maxLength: 256,
-    },
-    origin: {
-      description: "The page that may use it; else the request's own Origin.",
-      type: "string",
-      pattern: "^https?://",
-    },
-  },
-  additionalProperties: false,
-};
-
 const ticket = {
   type: "object",
   properties: { ticket: text, expires_at: { type: "string", format: "date-time" } },
   required: ["ticket", "expires_at"],
+};
+
+/** The first only. */
+const violations = {
+  type: "object",
+  properties: {
+    violations: {
+      type: "array",
+      maxItems: 1,
+      items: {
+        type: "object",
+        properties: { path: text, reason: text },
+        required: ["path", "reason"],
+      },
+    },
+  },
+  required: ["violations"],
 };
 
 const notFound = (description: string): readonly DocumentedRefusal[] => [
@@ -82,9 +84,15 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
     summary: "Make a ticket for a page",
     description:
       "A page shows it in place of an API key when it opens the encrypted stream: once, within 60 seconds.",
-    body: { content: { "application/json": ticketBody }, required: true },
+    body: { content: { "application/json": wishSchema }, required: true },
     answers: { 201: { description: "The ticket", content: { "application/json": ticket } } },
-    refusals: [{ code: "GATEWAY_INVALID_PARAMS", description: "The body is not of that form" }],
+    refusals: [
+      {
+        code: "GATEWAY_INVALID_PARAMS",
+        description: "The body is not JSON, or does not match its schema",
+        details: violations,
+      },
+    ],
   },
   evidence: {
     summary: "Show evidence that a session has shown",
@@ -94,7 +102,7 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
         digest: {
           description: "SHA-256 in hex, with or without `sha256:`.",
           type: "string",
-          pattern: "^(sha256:)?[0-9a-f]{64}$",
+          pattern: digestForm.source,
         },
       },
     },
@@ -111,8 +119,17 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
     path: {
       type: "object",
       properties: {
-        session: { description: "base64url of 16 bytes.", ...base64url },
-        rid: { description: "The request's number in its session.", type: "integer", minimum: 1 },
+        session: {
+          description: "base64url of 16 bytes.",
+          type: "string",
+          pattern: sessionForm.source,
+        },
+        rid: {
+          description: "The request's number in its session.",
+          type: "integer",
+          minimum: 1,
+          maximum: mostRid,
+        },
       },
     },
     answers: { 200: { description: "The receipt", content: { "application/json": receipt } } },

@@ -8,7 +8,9 @@ import {
 } from "sluice-gateway/plugin";
 
 /** base64url of 16 bytes. */
-const sessionForm = /^[A-Za-z0-9_-]{22}$/;
+export const sessionForm = /^[A-Za-z0-9_-]{22}$/;
+/** As many digits as `ridForm` takes. */
+export const mostRid = 9_999_999_999;
 const ridForm = /^[1-9]\d{0,9}$/;
 
 export function showReceipt(x: Exchange, confidential: Confidential): Reply {

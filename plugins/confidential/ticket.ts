@@ -1,20 +1,42 @@
 /** `POST /v1/confidential/tickets`: what a page shows instead of an API key. */
+import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
 import { refuse, type Exchange, type Reply, type Tickets } from "sluice-gateway/plugin";
 
 interface Wish {
-  readonly model: string | undefined;
-  readonly origin: string | undefined;
+  readonly model?: string;
+  readonly origin?: string;
 }
 
-const maxNameLength = 256;
+/** What a body is held against, and what the OpenAPI document shows. */
+export const wishSchema = {
+  type: "object",
+  properties: {
+    model: {
+      description: "The one model that the ticket opens.",
+      type: "string",
+      minLength: 1,
+      maxLength: 256,
+    },
+    origin: {
+      description:
+        "The page that may use it, as browsers name it (https://app.example); else the request's own Origin.",
+      type: "string",
+      pattern: "^https?://",
+      format: "origin",
+    },
+  },
+  additionalProperties: false,
+};
+
+const isWish = new Ajv2020({ formats: { origin: isOrigin } }).compile<Wish>(wishSchema);
 
 export function issueTicket(x: Exchange, tickets: Tickets): Reply {
   const principal = x.peek("principal");
   if (principal?.kind !== "key") return refuse("GATEWAY_UNAUTHORIZED");
   const json = x.json();
-  const wish = json.ok ? readWish(json.value) : "the body must be JSON";
-  if (typeof wish === "string") return refuse("GATEWAY_INVALID_PARAMS", { message: wish });
-  const { model, origin = x.request.headers.origin } = wish;
+  if (!json.ok) return refuse("GATEWAY_INVALID_PARAMS", { message: "the body is not valid JSON" });
+  if (!isWish(json.value)) return violated(isWish.errors?.[0]);
+  const { model, origin = x.request.headers.origin } = json.value;
   const { ticket, expiresAt } = tickets.issue({ keyId: principal.key.id, model, origin });
   return {
     status: 201,
@@ -23,27 +45,15 @@ export function issueTicket(x: Exchange, tickets: Tickets): Reply {
   };
 }
 
-/** A text says what is wrong. */
-function readWish(value: unknown): Wish | string {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    return "the body must be an object";
-  }
-  // An object from JSON; each member is looked at below.
-  const { model, origin, ...others } = value as Readonly<Record<string, unknown>>;
-  const [stranger] = Object.keys(others);
-  if (stranger !== undefined) return `${JSON.stringify(stranger.slice(0, 64))} is not known`;
-  if (model !== undefined && !isName(model)) return "model must be a model's id";
-  if (origin !== undefined && !isOrigin(origin)) {
-    return "origin must be an origin such as https://app.example";
-  }
-  return { model, origin };
+/** RFC 6454 section 6.2: no path, no default port, the host as a browser writes it. */
+function isOrigin(text: string): boolean {
+  return URL.parse(text)?.origin === text;
 }
 
-function isName(value: unknown): value is string {
-  return typeof value === "string" && value !== "" && value.length <= maxNameLength;
-}
-
-function isOrigin(value: unknown): value is string {
-  const url = typeof value === "string" ? URL.parse(value) : null;
-  return url !== null && url.origin === value;
+function violated(error: ErrorObject | undefined): Reply {
+  const { instancePath = "", message: reason = "is not allowed" } = error ?? {};
+  return refuse("GATEWAY_INVALID_PARAMS", {
+    message: "the body does not match its schema",
+    details: { violations: [{ path: `/body${instancePath}`, reason }] },
+  });
 }
