@@ -21,7 +21,10 @@ export interface LinkListener {
   ended(): void;
 }
 
-/** What came before anybody listened, and the listener. For implementations of a link. */
+/**
+ * What came before anybody listened, and the listener. For implementations of a link; one whose other end is a stranger has
+ * to stop reading while nobody listens.
+ */
 export class LinkInbox {
   #listener: LinkListener | undefined;
   #early: ((listener: LinkListener) => void)[] = [];

@@ -77,6 +77,7 @@ class WorkerSocket implements EnclaveLink {
       this.#tell((listener) => listener.ended());
     });
     socket.on("drain", () => this.#inbox.listener?.drained());
+    this.#readOrWait();
   }
 
   get listener(): LinkListener | undefined {
@@ -85,6 +86,7 @@ class WorkerSocket implements EnclaveLink {
 
   set listener(listener: LinkListener | undefined) {
     this.#inbox.listener = listener;
+    this.#readOrWait();
   }
 
   text(frame: Uint8Array): void {
@@ -99,12 +101,12 @@ class WorkerSocket implements EnclaveLink {
 
   pause(): void {
     this.#paused = true;
-    this.#webSocket.pause();
+    this.#readOrWait();
   }
 
   resume(): void {
     this.#paused = false;
-    this.#webSocket.resume();
+    this.#readOrWait();
   }
 
   close(): void {
@@ -114,6 +116,18 @@ class WorkerSocket implements EnclaveLink {
     // A paused one would not see the answer to the closing handshake.
     this.#webSocket.resume();
     this.#webSocket.close(1000);
+  }
+
+  /** A worker whose evidence is being verified, so that nobody listens, could otherwise send without end. */
+  get #isWaiting(): boolean {
+    return this.#paused || this.#inbox.listener === undefined;
+  }
+
+  #readOrWait(): void {
+    // A closing one reads on.
+    if (this.#closing !== undefined) return;
+    if (this.#isWaiting) this.#webSocket.pause();
+    else this.#webSocket.resume();
   }
 
   #tell(what: (listener: LinkListener) => void): void {
@@ -126,7 +140,7 @@ class WorkerSocket implements EnclaveLink {
 
   #ping(): void {
     // Its pong would wait with everything else, and so do its pings: it would take us for gone.
-    if (this.#paused) return this.#webSocket.pong();
+    if (this.#isWaiting) return this.#webSocket.pong();
     if (!this.#alive) return this.#webSocket.terminate();
     this.#alive = false;
     this.#webSocket.ping();
