@@ -36,6 +36,8 @@ export interface Billed {
   /** The text of the `done` frame. */
   readonly done: string;
   readonly verdict: ReportVerdict;
+  /** Nothing was produced, as where a request is refused or cancelled at once: it is free, and leaves no receipt. */
+  readonly isEmpty: boolean;
   /** More tokens than bytes in the answer. Hidden reasoning may be the reason: it is for people to look at. */
   readonly isImplausible: boolean;
 }
@@ -84,9 +86,13 @@ export class BilledRequest {
     const paidMilli = retries.paid(attempt, told);
     const costMilli = told - paidMilli;
     if (!this.isAnswered) retries.lost(attempt, costMilli);
-    if (!(await this.#settle(verdict, price, costMilli))) return unwritten;
-    const isImplausible = report.tokens.completion > (exchange?.responseBytes ?? 0);
-    return { ...this.#conclude(signed, verdict, price, { costMilli, paidMilli }), isImplausible };
+    const { prompt, completion } = report.tokens;
+    const isEmpty = prompt + completion === 0;
+    if (isEmpty) this.release();
+    else if (!(await this.#settle(verdict, price, costMilli))) return unwritten;
+    const isImplausible = completion > (exchange?.responseBytes ?? 0);
+    const concluded = this.#conclude(signed, verdict, price, { costMilli, paidMilli });
+    return { ...concluded, isEmpty, isImplausible };
   }
 
   /** Nothing is owed. */
@@ -140,7 +146,7 @@ export class BilledRequest {
     verdict: ReportVerdict,
     { pricing }: StreamPrice,
     { costMilli, paidMilli }: { readonly costMilli: number; readonly paidMilli: number },
-  ): Omit<Billed, "isImplausible"> {
+  ): Pick<Billed, "receipt" | "verdict" | "done"> {
     const { serving, customer, name } = this.#facts;
     const { verified, unverifiedReason, report: read } = verdict;
     const tokens = read?.tokens ?? { prompt: 0, completion: 0, cached: 0, reasoning: 0 };

@@ -95,7 +95,7 @@ function createStream(parts: ConfidentialParts, own: OwnEnclaves): Stream {
         ? network.openStream(bytes, hello)
         : own.open(network.name, bytes, hello);
     },
-    keep({ receipt, verdict, isImplausible }: Billed) {
+    keep({ receipt, verdict, isEmpty, isImplausible }: Billed) {
       const { network } = receipt.pricing;
       count(network, verdict.unverifiedReason ?? "verified");
       missing.set(counters.missing());
@@ -106,7 +106,8 @@ function createStream(parts: ConfidentialParts, own: OwnEnclaves): Stream {
           "a usage report has more tokens than its answer has bytes",
         );
       }
-      return receipts.keep(receipt);
+      // Nothing bounds how often a client asks for nothing.
+      return isEmpty ? Promise.resolve(true) : receipts.keep(receipt);
     },
   };
   return {

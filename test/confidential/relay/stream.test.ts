@@ -119,6 +119,27 @@ describe("a gateway that ends the encryption itself", () => {
     assert.equal(done.usage.completion_tokens, 1);
   });
 
+  it("keeps nothing of requests that came to nothing, refused or cancelled: they cost nothing, so there may be many", async () => {
+    const charged = (await stream.charges()).length;
+    using session = await stream.open({ network: "classic", termination: "gateway" });
+    session.ask({ model: "Other/Model", messages: [{ role: "user", content: "Say hello" }] });
+    const refused = await session.answer();
+    assert.equal(refused.final["finish_reason"], "error");
+    const begun = sound(session.channel.seal("request", 2, Buffer.from("{"), false));
+    session.socket.send(begun);
+    session.socket.send(sound(session.channel.seal("cancel", 2, new Uint8Array())));
+    const cancelled = await session.answer();
+    assert.equal(cancelled.final["finish_reason"], "cancel");
+    const id = Buffer.from(session.attested.core.session).toString("base64url");
+    for (const { done } of [refused, cancelled]) {
+      assert.equal(done.usedCUMilli, 0);
+      assert.equal(done.usage.unverified_reason, "simulated");
+      const receipt = `/v1/confidential/receipts/${id}/${done.rid}`;
+      assert.equal((await stream.get(receipt, stream.gateway.key)).status, 404);
+    }
+    assert.equal((await stream.charges()).length, charged);
+  });
+
   it("charges what was made also where the client sends what nobody can open, to have it for nothing", async () => {
     const charged = (await stream.charges()).length;
     const holding = stream.plain.hold();
