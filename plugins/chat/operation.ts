@@ -3,7 +3,7 @@
  * request.ts, faster and with better messages than a schema's; the tests hold the two against each other.
  */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
-import { mostMaxTokens } from "./request.ts";
+import { mostLevels, mostMaxTokens } from "./request.ts";
 
 const text = { type: "string" };
 const count = { type: "integer", minimum: 0 };
@@ -30,33 +30,52 @@ const message = {
   required: ["role"],
 };
 
-export const requestSchema = {
-  type: "object",
-  properties: {
-    model: { description: "A model's id, as GET /v1/models lists it.", ...text, minLength: 1 },
-    messages: { type: "array", minItems: 1, items: message },
-    max_tokens: { description: "The most tokens of the answer.", ...tokens },
-    max_completion_tokens: { description: "The same, where max_tokens is absent.", ...tokens },
-    stream: { description: "Answer as server-sent events.", type: ["boolean", "null"] },
-    stream_options: {
-      type: ["object", "null"],
-      properties: {
-        include_usage: {
-          description: "A last chunk with the usage before `[DONE]`.",
-          type: ["boolean", "null"],
-        },
+const members: Readonly<Record<string, JsonSchema>> = {
+  model: { description: "A model's id, as GET /v1/models lists it.", ...text, minLength: 1 },
+  messages: { type: "array", minItems: 1, items: message },
+  max_tokens: { description: "The most tokens of the answer.", ...tokens },
+  max_completion_tokens: { description: "The same, where max_tokens is absent.", ...tokens },
+  stream: { description: "Answer as server-sent events.", type: ["boolean", "null"] },
+  stream_options: {
+    type: ["object", "null"],
+    properties: {
+      include_usage: {
+        description: "A last chunk with the usage before `[DONE]`.",
+        type: ["boolean", "null"],
       },
     },
-    chat_template_kwargs: {
-      description: "For the model's chat template; `enable_thinking` is false unless set here.",
-      type: ["object", "null"],
-    },
+  },
+  chat_template_kwargs: {
+    description: `For the model's chat template, at most ${mostLevels} levels deep; \`enable_thinking\` is false unless set here.`,
+    type: ["object", "null"],
+  },
+};
+const required: ReadonlySet<string> = new Set(["model", "messages"]);
+
+/** What the body leaves out is looked for in `extra_body`. */
+const inExtraBody = Object.entries(members).map(([name, schema]) => {
+  const extra = { properties: { [name]: schema } };
+  const needed = { type: "object", required: [name], ...extra };
+  return {
+    if: { properties: { [name]: false } },
+    // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema
+    then: required.has(name)
+      ? { properties: { extra_body: needed }, required: ["extra_body"] }
+      : { properties: { extra_body: extra } },
+  };
+});
+
+export const requestSchema = {
+  description: "`model` and `messages` are required, here or in `extra_body`.",
+  type: "object",
+  properties: {
+    ...members,
     extra_body: {
       description: "Its members count like the body's own where those are absent.",
       type: ["object", "null"],
     },
   },
-  required: ["model", "messages"],
+  allOf: inExtraBody,
 };
 
 const usage = {

@@ -36,7 +36,7 @@ const frameTokens = 32;
 /** No model writes more in one answer. */
 export const mostMaxTokens = 10_000_000;
 /** Of chat_template_kwargs: what is passed on has to be written again, and a writer has only so much stack. */
-const mostLevels = 64;
+export const mostLevels = 64;
 
 /** `value`: the parsed body. */
 export function readChatRequest(value: unknown): Reading {
@@ -127,21 +127,20 @@ function readContent(value: unknown): Pick<Message, "content"> | undefined {
   return { content: parts };
 }
 
+/** The first of the two names counts; the second must be right all the same. */
 function readMaxTokens(body: Json): number | undefined | string {
+  let wanted: number | undefined;
   for (const name of ["max_tokens", "max_completion_tokens"]) {
     const value = body[name];
     if (isAbsent(value)) continue;
-    if (
-      typeof value === "number" &&
-      Number.isInteger(value) &&
-      value > 0 &&
-      value <= mostMaxTokens
-    ) {
-      return value;
-    }
-    return `${name} must be a whole number from 1 to ${mostMaxTokens}`;
+    if (!isTokenCount(value)) return `${name} must be a whole number from 1 to ${mostMaxTokens}`;
+    wanted ??= value;
   }
-  return undefined;
+  return wanted;
+}
+
+function isTokenCount(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) > 0 && Number(value) <= mostMaxTokens;
 }
 
 function readIncludeUsage(options: unknown): boolean | string {

@@ -1,8 +1,10 @@
 /** What a chat request may say, and what a worker gets of it: every row of the request table of gateway.md. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
 import { lastingBytes } from "../../plugins/chat/lasting.ts";
+import { requestSchema } from "../../plugins/chat/operation.ts";
 import { readChatRequest, type ChatRequest } from "../../plugins/chat/request.ts";
 import { chatBody } from "./chat-gateway.ts";
 
@@ -309,4 +311,60 @@ it("nothing that JSON can say makes it throw, and what passes has the members of
     }),
     { numRuns: 500 },
   );
+});
+
+describe("the documented schema", () => {
+  const isDocumented = new Ajv2020({ allowUnionTypes: true }).compile(requestSchema);
+  const scalar = fc.oneof(
+    fc.constantFrom(null, true, "", "text", 0, 1, -1, 1.5, 1e7, 1e7 + 1),
+    fc.string(),
+  );
+  const mostly = (good: unknown): fc.Arbitrary<unknown> =>
+    fc.oneof({ weight: 8, arbitrary: fc.constant(good) }, fc.constant(null), scalar);
+  const list = (item: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
+    fc.oneof({ weight: 8, arbitrary: fc.array(item, { maxLength: 3 }) }, scalar);
+  /** Of any members, or another value altogether. */
+  const record = (members: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<unknown> =>
+    fc.oneof({ weight: 12, arbitrary: fc.record(members, { requiredKeys: [] }) }, scalar);
+
+  const part = record({ type: mostly("text"), text: mostly("hello") });
+  const message = fc.oneof(
+    fc.constant({ role: "user", content: "hello" }),
+    record({
+      role: mostly("user"),
+      name: mostly("Ann"),
+      content: fc.oneof(list(part), mostly("hello")),
+    }),
+  );
+  const members = {
+    model: mostly("M/One-1"),
+    messages: list(message),
+    max_tokens: mostly(5),
+    max_completion_tokens: mostly(5),
+    stream: mostly(true),
+    stream_options: record({ include_usage: mostly(true) }),
+    chat_template_kwargs: record({ enable_thinking: scalar }),
+    anything: fc.jsonValue({ maxDepth: 1 }),
+  };
+  const extra = record({ ...members, extra_body: scalar });
+  /** Few members that can be wrong, so that many bodies are right. */
+  const short = fc.record(
+    { model: fc.constant("M/One-1"), messages: list(message), extra_body: extra },
+    { requiredKeys: [] },
+  );
+  const body = fc.oneof(short, record({ ...members, extra_body: extra }), list(scalar));
+
+  it("takes what is read, and nothing else", () => {
+    const seen = { taken: 0, refused: 0, completedByExtra: 0 };
+    fc.assert(
+      fc.property(body, (value) => {
+        const { ok } = readChatRequest(value);
+        seen[ok ? "taken" : "refused"]++;
+        if (ok && !("messages" in Object(value))) seen.completedByExtra++;
+        assert.equal(isDocumented(value), ok, JSON.stringify(value));
+      }),
+      { numRuns: 10_000 },
+    );
+    for (const count of Object.values(seen)) assert.ok(count > 100, JSON.stringify(seen));
+  });
 });

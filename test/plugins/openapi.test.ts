@@ -1,10 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { describe, it } from "node:test";
-import { Ajv2020 } from "ajv/dist/2020.js";
-import * as fc from "fast-check";
-import { requestSchema } from "../../plugins/chat/operation.ts";
-import { readChatRequest } from "../../plugins/chat/request.ts";
 import { documentOf, type OpenApiDocument } from "../../plugins/openapi/document.ts";
 import { pageOf } from "../../plugins/openapi/page.ts";
 import type { DocumentedRoute, Operation } from "../../src/plugin.ts";
@@ -248,59 +244,3 @@ describe("the surface", () => {
     );
   });
 });
-
-describe("the schema beside the reader of chat requests, which is written by hand", () => {
-  const ajv = new Ajv2020({ strict: false });
-  const scalar = fc.oneof(
-    fc.constantFrom(null, true, "", "text", 0, 1, -1, 1.5, 1e7, 1e7 + 1, undefined),
-    fc.string(),
-  );
-  const list = (item: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
-    fc.oneof({ weight: 4, arbitrary: fc.array(item, { maxLength: 3 }) }, scalar);
-  const record = (members: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<unknown> =>
-    fc.oneof({ weight: 8, arbitrary: fc.record(members, { requiredKeys: [] }) }, scalar);
-  /** As it comes over the wire. */
-  const sent = (value: unknown): unknown => JSON.parse(JSON.stringify(value) ?? "null");
-
-  it("takes the same requests", () => {
-    const validate = ajv.compile(requestSchema);
-    const mostly = (good: unknown): fc.Arbitrary<unknown> =>
-      fc.oneof({ weight: 6, arbitrary: fc.constant(good) }, scalar);
-    const part = record({ type: mostly("text"), text: mostly("hello") });
-    const message = record({
-      role: mostly("user"),
-      name: mostly("Ann"),
-      content: fc.oneof(list(part), mostly("hello")),
-    });
-    const request = record({
-      model: mostly("M/One-1"),
-      messages: list(message),
-      max_tokens: mostly(5),
-      max_completion_tokens: mostly(5),
-      stream: mostly(true),
-      stream_options: record({ include_usage: mostly(true) }),
-      chat_template_kwargs: record({ enable_thinking: scalar }),
-    });
-    const seen = { taken: 0, refused: 0 };
-    fc.assert(
-      fc.property(request, (value) => {
-        const body = sent(value);
-        const { ok } = readChatRequest(body);
-        seen[ok ? "taken" : "refused"]++;
-        // A bad max_completion_tokens is not looked at beside a good max_tokens.
-        if (ok !== validate(body)) assert.ok(ok && hasBoth(body), JSON.stringify(body));
-      }),
-      { numRuns: 3_000 },
-    );
-    assert.ok(seen.taken > 30 && seen.refused > 30, JSON.stringify(seen));
-  });
-});
-
-function hasBoth(value: unknown): boolean {
-  return (
-    typeof value === "object" &&
-    value !== null &&
-    "max_tokens" in value &&
-    "max_completion_tokens" in value
-  );
-}
