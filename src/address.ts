@@ -4,8 +4,8 @@ import { isIPv4 } from "node:net";
 /**
  * The text under which an address counts: an IPv4 address as it is (also when mapped into IPv6), an IPv6 address as its
  * network of `ipv6Prefix` bits (`2001:db8:0:7::/64`: lower-case hex groups), however it was written. A subscriber
- * commonly holds a whole /64 or more (RFC 6177), so single IPv6 addresses would be free to change. What is not an address
- * counts as itself.
+ * commonly holds a whole /64 or more (RFC 6177), so single IPv6 addresses would be free to change. What is not an
+ * address counts as itself.
  */
 export function addressKey(address: string, ipv6Prefix = 64): string {
   if (!address.includes(":")) return address;

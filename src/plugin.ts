@@ -248,8 +248,8 @@ export interface Exchange {
    */
   accept(options: AcceptOptions): Promise<Connection>;
   /**
-   * A limit left no room for the request or, where it holds several calls, for one of them: told by whoever explains the
-   * exchange, not sent. The last one counts, and a Reply's `reached` before it.
+   * A limit left no room for the request or, where it holds several calls, for one of them: told by whoever explains
+   * the exchange, not sent. The last one counts, and a Reply's `reached` before it.
    */
   limitReached(reached: LimitReached): void;
   /** Sends a 1xx (103 Early Hints) before the answer. */

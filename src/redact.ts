@@ -12,9 +12,9 @@ const bearerTokens = /\b(Bearer|Basic) +[A-Za-z0-9\-._~+/]+=*/gi;
 const urlCredentials = /:\/\/[^/@\s"?#]+@/g;
 
 /**
- * Takes secrets out of a line of JSON, or of any text: values of members that are named as one, API keys, bearer tokens, credentials in
- * URLs. It works on the text, and so at any depth and inside messages and stacks, where pino's path-based `redact` does
- * not reach.
+ * Takes secrets out of a line of JSON, or of any text: values of members that are named as one, API keys, bearer
+ * tokens, credentials in URLs. It works on the text, and so at any depth and inside messages and stacks, where pino's
+ * path-based `redact` does not reach.
  */
 export function redact(line: string): string {
   return line

@@ -10,8 +10,8 @@ interface Parsed {
 }
 
 /**
- * Reads the text exposition format, version 0.0.4; throws on a line that is none of its forms. prom-client writes `Nan`,
- * which Prometheus reads too (Go's ParseFloat ignores case).
+ * Reads the text exposition format, version 0.0.4; throws on a line that is none of its forms. prom-client writes
+ * `Nan`, which Prometheus reads too (Go's ParseFloat ignores case).
  */
 function parse(text: string): Parsed {
   const types = new Map<string, string>();

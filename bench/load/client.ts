@@ -1,7 +1,7 @@
 /**
  * A load generator that costs little: raw sockets, requests made in advance, answers split by Content-Length or chunks.
- * `closed`: every connection asks again as soon as it is answered. `open`: a fixed rate, latency counted from the moment
- * a request was due, so that a stall is not hidden (coordinated omission).
+ * `closed`: every connection asks again as soon as it is answered. `open`: a fixed rate, latency counted from the
+ * moment a request was due, so that a stall is not hidden (coordinated omission).
  */
 import { connect, type Socket } from "node:net";
 

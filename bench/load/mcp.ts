@@ -1,6 +1,6 @@
 /**
- * `tools/call` per second: `/mcp` with everything on, the official SDK's server in its two ways, and a bare fastify route,
- * side by side in one run. The peer has core 0, the load core 1.
+ * `tools/call` per second: `/mcp` with everything on, the official SDK's server in its two ways, and a bare fastify
+ * route, side by side in one run. The peer has core 0, the load core 1.
  *
  *   node bench/load/mcp.ts [--seconds 3] [--rounds 3]
  */

@@ -1,10 +1,11 @@
 /**
- * A worker with a simulated enclave that costs little: a real handshake, real evidence, real digests and a signed report for
- * each answer, and between them frames of the right form with nothing in them, which only a client could tell. Prints
- * `{ url, simulated_root }`.
+ * A worker with a simulated enclave that costs little: a real handshake, real evidence, real digests and a signed
+ * report for each answer, and between them frames of the right form with nothing in them, which only a client could
+ * tell. Prints `{ url, simulated_root }`.
  *
  * `max_output_tokens` is the number of chunks. Those of `Bench/Paced-1` come 20 ms apart, each with the moment of its
- * sending in it (nanoseconds of the machine's monotonic clock, at byte 16); those of `Bench/Burst-1` as fast as they go.
+ * sending in it (nanoseconds of the machine's monotonic clock, at byte 16); those of `Bench/Burst-1` as fast as they
+ * go.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";

@@ -1,7 +1,7 @@
 /**
- * A model that costs little: it speaks HTTP on raw sockets, and one timer writes the next token to all streams that are due.
- * Every stream has its own place in the 20 ms between two tokens. The first token leaves with the head, so that the time
- * to it is the path's alone. Prints its port.
+ * A model that costs little: it speaks HTTP on raw sockets, and one timer writes the next token to all streams that are
+ * due. Every stream has its own place in the 20 ms between two tokens. The first token leaves with the head, so that
+ * the time to it is the path's alone. Prints its port.
  *
  * The tokens of `Bench/Paced-1` say when they were sent (nanoseconds of the machine's monotonic clock); those of
  * `Bench/Burst-1` come all at once.

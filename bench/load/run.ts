@@ -1,6 +1,6 @@
 /**
- * The node-RPC workload against Sluice and its peers, side by side in one run. Throughput is closed loop; latency is at a
- * fixed rate. CPU per request is the kernel's accounting of the peer's process: the figure that a noisy machine hurts
+ * The node-RPC workload against Sluice and its peers, side by side in one run. Throughput is closed loop; latency is at
+ * a fixed rate. CPU per request is the kernel's accounting of the peer's process: the figure that a noisy machine hurts
  * least. The peer has core 0, the mock node and the load share core 1.
  *
  *   npm run bench -- [--seconds 5] [--rounds 3] [--only sluice]

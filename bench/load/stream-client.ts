@@ -1,4 +1,6 @@
-/** A client of the encrypted stream for bench/load/stream.ts: it verifies all but the evidence, as cheaply as that goes. */
+/**
+ * A client of the encrypted stream for bench/load/stream.ts: it verifies all but the evidence, as cheaply as that goes.
+ */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { WebSocket } from "ws";

@@ -1,7 +1,7 @@
 /**
- * The load of bench/load/stream.ts, in a process of its own: handshakes, sessions that do nothing, or answers. Argument: a
- * StreamLoad as JSON. Prints a line when it is ready, waits for one, does it, and prints the result as JSON. Whatever is
- * not as it should be ends it without a result.
+ * The load of bench/load/stream.ts, in a process of its own: handshakes, sessions that do nothing, or answers.
+ * Argument: a StreamLoad as JSON. Prints a line when it is ready, waits for one, does it, and prints the result as
+ * JSON. Whatever is not as it should be ends it without a result.
  */
 import { once } from "node:events";
 import { nodeSuite } from "../../src/confidential/node-crypto.ts";

@@ -1,4 +1,7 @@
-/** What stands before an enclave in bench/load/stream.ts: nothing, a bare relay, Sluice; and Sluice as the enclave itself. */
+/**
+ * What stands before an enclave in bench/load/stream.ts: nothing, a bare relay, Sluice; and Sluice as the enclave
+ * itself.
+ */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Role } from "../../src/confidential/hello.ts";

@@ -1,7 +1,7 @@
 /**
- * The encrypted stream over WebSockets, straight to a mock enclave, through a bare `ws` relay and through Sluice: handshakes,
- * sessions that do nothing, answers as fast as they go, and answers at the pace of a model. What is measured has core 0;
- * the enclave, the model and the clients share core 1.
+ * The encrypted stream over WebSockets, straight to a mock enclave, through a bare `ws` relay and through Sluice:
+ * handshakes, sessions that do nothing, answers as fast as they go, and answers at the pace of a model. What is
+ * measured has core 0; the enclave, the model and the clients share core 1.
  *
  *   node bench/load/stream.ts [--seconds 3] [--rounds 1] [--idle 1000] [--paced 200] [--only sluice]
  */

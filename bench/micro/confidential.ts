@@ -1,6 +1,6 @@
 /**
- * The encrypted stream without a network: handshakes a second, frames of 256 bytes a second with the processor time of each,
- * beside the bare cipher and beside @noble/*.
+ * The encrypted stream without a network: handshakes a second, frames of 256 bytes a second with the processor time of
+ * each, beside the bare cipher and beside @noble/*.
  *
  *   node bench/micro/confidential.ts
  */
@@ -37,7 +37,9 @@ function sound<Value extends object>(value: Value | Fault | undefined): Value {
   return value;
 }
 
-/** Calls a second and processor time of this thread, microseconds a call; medians of rounds. `task`: `calls` of them. */
+/**
+ * Calls a second and processor time of this thread, microseconds a call; medians of rounds. `task`: `calls` of them.
+ */
 async function measured(
   name: string,
   calls: number,

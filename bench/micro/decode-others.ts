@@ -1,4 +1,7 @@
-/** The decoders that ours is measured beside, brought to the same answer: the JSON text of a block's extrinsics or events. */
+/**
+ * The decoders that ours is measured beside, brought to the same answer: the JSON text of a block's extrinsics or
+ * events.
+ */
 import { getDynamicBuilder, getLookupFn } from "@polkadot-api/metadata-builders";
 import { Tuple, decAnyMetadata, unifyMetadata, type Codec } from "@polkadot-api/substrate-bindings";
 import { readMetadata } from "../../src/ledger/decode/metadata.ts";
@@ -27,8 +30,8 @@ interface Tagged {
 }
 
 /**
- * PAPI's codecs. They tell no offsets: what the arguments' bytes are is known only by encoding them again, which its own
- * clients do not need and this answer does.
+ * PAPI's codecs. They tell no offsets: what the arguments' bytes are is known only by encoding them again, which its
+ * own clients do not need and this answer does.
  */
 export function papi(metadata: string): BlockDecoder {
   const unified = unifyMetadata(decAnyMetadata(metadata));

@@ -1,7 +1,8 @@
 /**
  * Decoding of blocks: beside @polkadot/types and PAPI on the same real blocks, with the same answer to the byte; on the
  * event loop and in the worker pool by size of the node's answer, wall time and the time that the event loop is busy;
- * metadata; addresses and hashes beside @polkadot/util-crypto. The demo's blocks, and those of ../shared where they are.
+ * metadata; addresses and hashes beside @polkadot/util-crypto. The demo's blocks, and those of ../shared where they
+ * are.
  *
  *   node bench/micro/decode.ts
  */
@@ -132,7 +133,9 @@ function listOf(chain: Chain, bytes: number): Buffer {
   return Buffer.from(JSON.stringify(list));
 }
 
-/** Wall time, and processor time of this thread, microseconds a call, of calls one after the other; medians of rounds. */
+/**
+ * Wall time, and processor time of this thread, microseconds a call, of calls one after the other; medians of rounds.
+ */
 async function busy(
   calls: number,
   task: () => Promise<unknown> | unknown,

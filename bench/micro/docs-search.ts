@@ -1,7 +1,8 @@
 /**
- * Time of one docs_search query over 10,000 paragraphs: each query timed by itself, and the processor's time over all of
- * them, garbage collection included, which a busy machine distorts least. The text is made up: 30,000 words whose frequencies follow
- * Zipf's law, as those of real texts do, 12 to 90 words a paragraph, always the same for the same seed.
+ * Time of one docs_search query over 10,000 paragraphs: each query timed by itself, and the processor's time over all
+ * of them, garbage collection included, which a busy machine distorts least. The text is made up: 30,000 words whose
+ * frequencies follow Zipf's law, as those of real texts do, 12 to 90 words a paragraph, always the same for the same
+ * seed.
  *
  *   node bench/micro/docs-search.ts
  */

@@ -1,6 +1,6 @@
 /**
- * What it costs to remember every exchange for `sluice explain`: nanoseconds an ended exchange, and of an exchange that is
- * timed step by step, on a route of seven steps.
+ * What it costs to remember every exchange for `sluice explain`: nanoseconds an ended exchange, and of an exchange that
+ * is timed step by step, on a route of seven steps.
  *
  *   node bench/micro/explain.ts
  */

@@ -64,7 +64,9 @@ function listed(value: string | string[] | undefined): readonly string[] | undef
   return parts.length === 0 ? undefined : parts.slice(0, mostCapabilities);
 }
 
-/** Visible ASCII and spaces, trimmed; anything else becomes `?`: nothing here can forge a line or a terminal's colours. */
+/**
+ * Visible ASCII and spaces, trimmed; anything else becomes `?`: nothing here can forge a line or a terminal's colours.
+ */
 function clean(value: string | string[] | undefined, most = mostChars): string | undefined {
   if (value === undefined) return undefined;
   const text = String(value).trim().slice(0, most).trimEnd();

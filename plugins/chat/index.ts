@@ -1,6 +1,6 @@
 /**
- * Surface `chat`: chat completions in OpenAI's wire format, answered by a worker of the inference networks and charged by
- * the tokens that the worker counts.
+ * Surface `chat`: chat completions in OpenAI's wire format, answered by a worker of the inference networks and charged
+ * by the tokens that the worker counts.
  */
 import {
   defineSurface,

@@ -1,6 +1,6 @@
 /**
- * Reads a chat-completions request (gateway.md, "POST /v1/chat/completions") and writes what a worker gets of it. Fields
- * that this service ignores, and those that nobody knows, are dropped.
+ * Reads a chat-completions request (gateway.md, "POST /v1/chat/completions") and writes what a worker gets of it.
+ * Fields that this service ignores, and those that nobody knows, are dropped.
  */
 import { lastingBytes } from "./lasting.ts";
 

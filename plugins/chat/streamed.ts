@@ -1,6 +1,7 @@
 /**
  * A streamed completion: each chunk of the worker's goes on as soon as it is there, with its choice as the worker wrote
- * it in an envelope of ours. The head leaves with the first chunk, so that until then a failure has a status of its own.
+ * it in an envelope of ours. The head leaves with the first chunk, so that until then a failure has a status of its
+ * own.
  */
 import type {
   AnswerReader,

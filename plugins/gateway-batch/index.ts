@@ -1,4 +1,6 @@
-/** Tools plugin `gateway-batch`: the tool gateway_batch, several calls in one (gateway.md, "gateway_batch behaviour"). */
+/**
+ * Tools plugin `gateway-batch`: the tool gateway_batch, several calls in one (gateway.md, "gateway_batch behaviour").
+ */
 import {
   defineTools,
   toolFailure,

@@ -2,7 +2,10 @@
 
 export const mostKeyChars = 255;
 
-/** 0x21 to 0x7E: neither whitespace nor what cannot be printed. A header that stands twice has a space between its values. */
+/**
+ * 0x21 to 0x7E: neither whitespace nor what cannot be printed. A header that stands twice has a space between its
+ * values.
+ */
 const visible = /^[\x21-\x7e]+$/;
 
 export function isIdempotencyKey(

@@ -115,8 +115,8 @@ function paramsOf(first: string, at: string | undefined): string {
 }
 
 /**
- * Nothing was found at a block: perhaps because there is none. Nodes answer that with an error, chopsticks with null; only
- * that much is said here, everything else is the answer's own affair.
+ * Nothing was found at a block: perhaps because there is none. Nodes answer that with an error, chopsticks with null;
+ * only that much is said here, everything else is the answer's own affair.
  */
 async function whereUnknown(
   chain: Chain,

@@ -1,7 +1,7 @@
 /**
- * Confirmation of write tools by the client's user. In revision 2026-07-28 the first call is answered with a question whose
- * `requestState` is the confirmation token, and the client repeats the call with the user's answer; in a session the client
- * is asked in the middle of the call.
+ * Confirmation of write tools by the client's user. In revision 2026-07-28 the first call is answered with a question
+ * whose `requestState` is the confirmation token, and the client repeats the call with the user's answer; in a session
+ * the client is asked in the middle of the call.
  */
 import type { Questions, ToolOutcome } from "sluice-gateway/plugin";
 import { isObject, type Params } from "./json-rpc.ts";
@@ -42,7 +42,9 @@ export function takesForms({ elicitation }: Params): boolean {
   return Object.keys(elicitation).length === 0 || isObject(elicitation["form"]);
 }
 
-/** The question and the token that an accepting answer stands for; undefined when the outcome asks for no confirmation. */
+/**
+ * The question and the token that an accepting answer stands for; undefined when the outcome asks for no confirmation.
+ */
 export function confirmationQuestion(
   outcome: ToolOutcome,
 ): (Pick<Questions, "requests"> & { readonly token: string }) | undefined {

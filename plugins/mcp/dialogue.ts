@@ -1,6 +1,6 @@
 /**
- * Questions of a tool or a prompt to the client of a stateless call: the call ends with them, and begins again with their
- * answers. What the asker wants to remember travels with the client, sealed.
+ * Questions of a tool or a prompt to the client of a stateless call: the call ends with them, and begins again with
+ * their answers. What the asker wants to remember travels with the client, sealed.
  */
 import type { Clock, Dialogue, Questions, Seal } from "sluice-gateway/plugin";
 import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./json-rpc.ts";

@@ -1,6 +1,6 @@
 /**
- * Progress of a call, and what its client is asked, as server-sent events. The stream opens with the first event: a call
- * that has none is answered as plain JSON.
+ * Progress of a call, and what its client is asked, as server-sent events. The stream opens with the first event: a
+ * call that has none is answered as plain JSON.
  */
 import type { Clock, Exchange, Sink } from "sluice-gateway/plugin";
 

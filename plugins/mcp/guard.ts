@@ -1,6 +1,7 @@
 /**
  * Who may speak to this endpoint from where: a browser page of another site may not, whatever name it reached us by.
- * DNS rebinding makes a foreign page's requests arrive on a loopback address with that page's name in `Host` and `Origin`.
+ * DNS rebinding makes a foreign page's requests arrive on a loopback address with that page's name in `Host` and
+ * `Origin`.
  */
 import { refuse, type Reply, type RequestHead } from "sluice-gateway/plugin";
 

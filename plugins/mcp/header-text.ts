@@ -1,4 +1,6 @@
-/** The text in a header of revision 2026-07-28: as it is, or, where a header could not hold it, in base64 and marked. */
+/**
+ * The text in a header of revision 2026-07-28: as it is, or, where a header could not hold it, in base64 and marked.
+ */
 
 /** What header values cannot hold comes in this form. */
 const encodedForm = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;

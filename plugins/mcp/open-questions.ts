@@ -1,7 +1,8 @@
 /**
- * Questions that calls of a session wait for: the client is asked on the call's own stream, and answers with a request of
- * its own. They are kept by the process that asked, no longer than the call itself. Another replica that gets the answer
- * cannot pass it on, but leaves word that it went astray: the call ends without it then, and not after five minutes.
+ * Questions that calls of a session wait for: the client is asked on the call's own stream, and answers with a request
+ * of its own. They are kept by the process that asked, no longer than the call itself. Another replica that gets the
+ * answer cannot pass it on, but leaves word that it went astray: the call ends without it then, and not after five
+ * minutes.
  */
 import { randomUUID } from "node:crypto";
 import type { Claims, Clock, Seal } from "sluice-gateway/plugin";
@@ -20,8 +21,8 @@ export interface AskingCall {
 
 export interface OpenQuestions {
   /**
-   * Asks by `send`, and waits. Undefined: the client said that it will not answer, did not in time, its answer went astray,
-   * it has cancelled the call, or it has gone (`signal`).
+   * Asks by `send`, and waits. Undefined: the client said that it will not answer, did not in time, its answer went
+   * astray, it has cancelled the call, or it has gone (`signal`).
    */
   ask(call: AskingCall, signal: AbortSignal, send: (id: string) => void): Promise<unknown>;
   /** What a client answers; passed over when no question of ours to that key has this id. */

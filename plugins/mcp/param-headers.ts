@@ -13,7 +13,9 @@ export interface ParamHeader {
   readonly header: string;
 }
 
-/** Those of a schema. Only what is reached through `properties` alone counts; anywhere else the annotation says nothing. */
+/**
+ * Those of a schema. Only what is reached through `properties` alone counts; anywhere else the annotation says nothing.
+ */
 export function paramHeaders(schema: unknown, path: readonly string[] = []): ParamHeader[] {
   const properties = isObject(schema) ? schema["properties"] : undefined;
   if (!isObject(properties)) return [];

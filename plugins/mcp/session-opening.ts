@@ -1,4 +1,6 @@
-/** What must hold before a request of the session revisions is looked at: its revision, and its session if it names one. */
+/**
+ * What must hold before a request of the session revisions is looked at: its revision, and its session if it names one.
+ */
 import type { Reply } from "sluice-gateway/plugin";
 import type { Call } from "./call.ts";
 import { failed, invalidParams, invalidRequest } from "./json-rpc.ts";

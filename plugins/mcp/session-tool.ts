@@ -36,8 +36,8 @@ interface SessionCall {
 }
 
 /**
- * `tool` and `input`, the names of the plain lane, are taken as well. `single`: undefined for an item of an array, which has no
- * stream for progress and questions.
+ * `tool` and `input`, the names of the plain lane, are taken as well. `single`: undefined for an item of an array,
+ * which has no stream for progress and questions.
  */
 export async function callInSession(
   call: Call,

@@ -1,7 +1,7 @@
 /**
  * `Mcp-Session-Id` of the revisions with `initialize`: a sealed token that says itself whose session it is and which
- * revision was agreed, and what its client can be asked. Any replica can read it after any restart; nothing is stored but
- * the sessions that were ended.
+ * revision was agreed, and what its client can be asked. Any replica can read it after any restart; nothing is stored
+ * but the sessions that were ended.
  */
 import { randomUUID } from "node:crypto";
 import type { Claims, Clock, Dialogue, Seal } from "sluice-gateway/plugin";

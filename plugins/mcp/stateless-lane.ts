@@ -1,4 +1,6 @@
-/** Revision 2026-07-28: every request says who asks and in which revision, its headers repeat it, nothing is remembered. */
+/**
+ * Revision 2026-07-28: every request says who asks and in which revision, its headers repeat it, nothing is remembered.
+ */
 import type { Reply } from "sluice-gateway/plugin";
 import { answered, type Call } from "./call.ts";
 import {

@@ -1,4 +1,6 @@
-/** What revision 2026-07-28 asks of every request: `_meta` complete, the revision known, headers that repeat the body. */
+/**
+ * What revision 2026-07-28 asks of every request: `_meta` complete, the revision known, headers that repeat the body.
+ */
 import type { IncomingHttpHeaders } from "node:http";
 import { headerText } from "./header-text.ts";
 import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./json-rpc.ts";

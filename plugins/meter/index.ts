@@ -1,4 +1,6 @@
-/** Gives the exchange its account: credit is reserved before the work, charged after it, on disk before the answer ends. */
+/**
+ * Gives the exchange its account: credit is reserved before the work, charged after it, on disk before the answer ends.
+ */
 import {
   defineStep,
   type Agent,

@@ -1,4 +1,7 @@
-/** Reads `{ models: [{ id, enabled, owned_by?, price_coefficient? }] }` by the schema that stands in the OpenAPI document. */
+/**
+ * Reads `{ models: [{ id, enabled, owned_by?, price_coefficient? }] }` by the schema that stands in the OpenAPI
+ * document.
+ */
 import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
 import { refuse, type ModelOverride, type Reply } from "sluice-gateway/plugin";
 

@@ -1,6 +1,6 @@
 /**
- * Surface `openapi`: the OpenAPI 3.1 document of all routes as they are loaded, or a page that shows it. Every plugin says
- * in its manifest (`operation`) what it takes and answers; nothing is written down twice.
+ * Surface `openapi`: the OpenAPI 3.1 document of all routes as they are loaded, or a page that shows it. Every plugin
+ * says in its manifest (`operation`) what it takes and answers; nothing is written down twice.
  */
 import { createHash } from "node:crypto";
 import { defineSurface, type Host, type Operation, type Reply } from "sluice-gateway/plugin";

@@ -97,7 +97,9 @@ function invalid(message: string): ToolFailure {
   return toolFailure("GATEWAY_INVALID_PARAMS", message);
 }
 
-/** `{ tool, params }`; a tool without input may be called without `params`. `text` has been read as JSON, or is empty. */
+/**
+ * `{ tool, params }`; a tool without input may be called without `params`. `text` has been read as JSON, or is empty.
+ */
 function readParams(text: string): CallParams | ToolFailure {
   const value: unknown = text === "" ? undefined : JSON.parse(text);
   if (typeof value !== "object" || value === null || Array.isArray(value)) {

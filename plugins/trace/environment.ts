@@ -1,6 +1,7 @@
 /**
- * What OpenTelemetry's variables say of traces (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
- * The exporter reads `OTEL_EXPORTER_OTLP_*` itself, and the resource `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`.
+ * What OpenTelemetry's variables say of traces
+ * (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/). The exporter reads
+ * `OTEL_EXPORTER_OTLP_*` itself, and the resource `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`.
  */
 
 type Env = Readonly<Record<string, string | undefined>>;

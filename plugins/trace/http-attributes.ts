@@ -1,6 +1,7 @@
 /**
- * What the span of an exchange says: the conventions for HTTP servers (https://opentelemetry.io/docs/specs/semconv/http/http-spans/),
- * those for agents, and under `sluice.` what only a gateway knows. No header and no query: they may hold secrets.
+ * What the span of an exchange says: the conventions for HTTP servers
+ * (https://opentelemetry.io/docs/specs/semconv/http/http-spans/), those for agents, and under `sluice.` what only a
+ * gateway knows. No header and no query: they may hold secrets.
  */
 import {
   redact,

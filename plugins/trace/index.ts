@@ -1,4 +1,6 @@
-/** Traces every exchange by OpenTelemetry, where its variables say that traces are wanted; else does and loads nothing. */
+/**
+ * Traces every exchange by OpenTelemetry, where its variables say that traces are wanted; else does and loads nothing.
+ */
 import {
   defineStep,
   type Agent,
@@ -25,7 +27,8 @@ export default defineStep({
   wants: { requestId: "settled", principal: "settled", charge: "settled", agent: "settled" },
   provides: { trace: "requestHeaders" },
   async start(_, host) {
-    // These names are OpenTelemetry's, the same for every program on a machine; its own parts read others of them there.
+    // These names are OpenTelemetry's, the same for every program on a machine; its own parts read others of them
+    // there.
     const { settings, complaints } = readEnvironment(process.env);
     for (const complaint of complaints) host.log.warn({}, complaint);
     if (settings === undefined) return {};

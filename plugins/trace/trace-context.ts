@@ -4,8 +4,9 @@ import { parseTraceParent, TraceState } from "@opentelemetry/core";
 import type { MessageTrace } from "sluice-gateway/plugin";
 
 /**
- * The context of a span: within the client's trace where its headers, or a message, name one as the standard has it, else the root.
- * Of `tracestate` (Node joins several) only what is valid is kept, and none of it without a `traceparent` (section 3.3.1).
+ * The context of a span: within the client's trace where its headers, or a message, name one as the standard has it,
+ * else the root. Of `tracestate` (Node joins several) only what is valid is kept, and none of it without a
+ * `traceparent` (section 3.3.1).
  */
 export function parentOf({ traceparent, tracestate }: MessageTrace): Context {
   // Two of them arrive as one text with a comma in it, which is none.

@@ -1,4 +1,6 @@
-/** What a running gateway asks the accounts database: one key by its hash, and what has changed since it last looked. */
+/**
+ * What a running gateway asks the accounts database: one key by its hash, and what has changed since it last looked.
+ */
 import type { DatabaseSync } from "node:sqlite";
 import type { ApiKey, Workspace } from "../plugin.ts";
 import { number, text, type Row } from "../store/row.ts";
@@ -18,7 +20,9 @@ export interface AccountsReader {
   find(hash: string): StoredKey | undefined;
   /** The hash of the key with that id. */
   hashOf(keyId: string): string | undefined;
-  /** Keys touched, themselves or through their workspace, since the last call; empty without a read when nothing was. */
+  /**
+   * Keys touched, themselves or through their workspace, since the last call; empty without a read when nothing was.
+   */
   changed(): StoredKey[];
   /** The number of the newest change that `changed` has seen. */
   readonly seen: number;

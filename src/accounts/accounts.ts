@@ -52,7 +52,9 @@ export interface AccountsService extends Accounts {
 
 const pollMs = 250;
 const saveUseMs = 60_000;
-/** Rows in one write of last uses, about 3 µs each: the event loop waits for it. What is left follows at the next poll. */
+/**
+ * Rows in one write of last uses, about 3 µs each: the event loop waits for it. What is left follows at the next poll.
+ */
 const saveUseRows = 1_000;
 /** How long a look-up waits for a lock. In WAL mode readers hardly ever have to. */
 const lockWaitMs = 50;

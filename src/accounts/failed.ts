@@ -1,6 +1,8 @@
 /** How an operation on accounts says that it was not done. */
 
-/** `notFound`: no such workspace or key; `conflict`: it is not in a state that allows this. The message is for people. */
+/**
+ * `notFound`: no such workspace or key; `conflict`: it is not in a state that allows this. The message is for people.
+ */
 export interface Failed {
   readonly failed: "notFound" | "conflict";
   readonly message: string;

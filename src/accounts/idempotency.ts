@@ -1,4 +1,7 @@
-/** The service `host.idempotency`: slots in the accounts database, so that what is changed there can be one with its slot. */
+/**
+ * The service `host.idempotency`: slots in the accounts database, so that what is changed there can be one with its
+ * slot.
+ */
 import { randomUUID } from "node:crypto";
 import type { DatabaseSync } from "node:sqlite";
 import type {

@@ -1,4 +1,7 @@
-/** Workspaces and keys as clients and `--json` see them (decisions.md, section 1): snake_case, RFC 3339, no absent members. */
+/**
+ * Workspaces and keys as clients and `--json` see them (decisions.md, section 1): snake_case, RFC 3339, no absent
+ * members.
+ */
 import type { Capability, ChangeJson, Environment, Workspace, WorkspaceJson } from "../plugin.ts";
 import type { Change } from "./change-log.ts";
 import { keyState, type KeyRecord } from "./keys.ts";

@@ -93,7 +93,8 @@ export function revokeKey(db: DatabaseSync, id: string, by: By): KeyRecord | Fai
 
 /**
  * Issues a successor with the same rights and limits and, where the old key expires, the same length of life. The old
- * key lives for `overlapMs` more, never longer than it would have. Only an active key that has no successor yet rotates.
+ * key lives for `overlapMs` more, never longer than it would have. Only an active key that has no successor yet
+ * rotates.
  */
 export function rotateKey(
   db: DatabaseSync,

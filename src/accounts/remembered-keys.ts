@@ -1,4 +1,6 @@
-/** The keys a running gateway has met, by the SHA-256 of their text: no secret is kept, none is compared byte by byte. */
+/**
+ * The keys a running gateway has met, by the SHA-256 of their text: no secret is kept, none is compared byte by byte.
+ */
 import { isDeepStrictEqual } from "node:util";
 import type { StoredKey } from "./accounts-reader.ts";
 import { makeEntry, principalAt, type Entry, type Plans } from "./principal.ts";

@@ -22,8 +22,8 @@ const textMatches = `instr(lower(keys.id || char(10) || keys.name || char(10) ||
   || workspaces.name), lower(:text)) > 0`;
 
 /**
- * The newest first. Without a text it walks back from the newest key, or through those of the workspace, and stops when it
- * has enough; a text is looked for in every key, about 1 µs each.
+ * The newest first. Without a text it walks back from the newest key, or through those of the workspace, and stops when
+ * it has enough; a text is looked for in every key, about 1 µs each.
  */
 export function searchKeys(db: DatabaseSync, search: KeySearch): FoundKey[] {
   const { workspaceId, text: wanted, activeAt, limit } = search;

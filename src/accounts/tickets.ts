@@ -1,4 +1,6 @@
-/** Tickets: what a browser shows instead of an API key (confidential-stream.md section 1.1). Sealed, and used up once. */
+/**
+ * Tickets: what a browser shows instead of an API key (confidential-stream.md section 1.1). Sealed, and used up once.
+ */
 import { randomUUID } from "node:crypto";
 import type { Accounts } from "../services/accounts.ts";
 import type { Clock } from "../services/clock.ts";

@@ -1,4 +1,7 @@
-/** The service `host.workspaces`: what may be done with a workspace, on the running gateway's accounts, meter and journal. */
+/**
+ * The service `host.workspaces`: what may be done with a workspace, on the running gateway's accounts, meter and
+ * journal.
+ */
 import type { DatabaseSync } from "node:sqlite";
 import type { ComputePool } from "../compute/pool.ts";
 import { periodOf } from "../metering/periods.ts";

@@ -1,4 +1,6 @@
-/** Workspaces: what may be done with them. Used by the command line and by HTTP routes; each call is one transaction. */
+/**
+ * Workspaces: what may be done with them. Used by the command line and by HTTP routes; each call is one transaction.
+ */
 import type { DatabaseSync } from "node:sqlite";
 import type { PlanName, Workspace } from "../plugin.ts";
 import { number, oneOf, optionalNumber, optionalText, text, type Row } from "../store/row.ts";

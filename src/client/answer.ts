@@ -42,7 +42,10 @@ export interface FinalAnswer {
   readonly usedCUMilli: number;
   /** What attempts before this one, with the same idempotency key, have paid of its cost. */
   readonly paidBeforeCUMilli?: number;
-  /** `usedCUMilli` reckoned here from report and pricing, less what was paid before; undefined where one is missing. They should be equal. */
+  /**
+   * `usedCUMilli` reckoned here from report and pricing, less what was paid before; undefined where one is missing.
+   * They should be equal.
+   */
   readonly recomputedCUMilli: number | undefined;
   /** This client's own verdict over the signed report; what the gateway says of it is not read. */
   readonly verified: boolean;
@@ -60,8 +63,8 @@ export interface FinalAnswer {
 }
 
 /**
- * To be read once. Leaving the loop early sends `cancel`; what was produced until then is charged. `final` settles whether
- * or not somebody reads the deltas, and rejects with ConfidentialError when the session broke.
+ * To be read once. Leaving the loop early sends `cancel`; what was produced until then is charged. `final` settles
+ * whether or not somebody reads the deltas, and rejects with ConfidentialError when the session broke.
  */
 export interface Answer extends AsyncIterable<Delta> {
   readonly final: Promise<FinalAnswer>;

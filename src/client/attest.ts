@@ -1,4 +1,6 @@
-/** The enclave's answer to `hello`, checked in strict order: what it is, who signed it, what vouches for that, the keys. */
+/**
+ * The enclave's answer to `hello`, checked in strict order: what it is, who signed it, what vouches for that, the keys.
+ */
 import { isFault } from "../confidential/fault.ts";
 import { clientKeys, readAnswer } from "../confidential/handshake.ts";
 import type { Attested } from "../confidential/handshake.ts";

@@ -1,6 +1,6 @@
 /**
- * The client of the encrypted stream, for Node and browsers, exported as sluice-gateway/client. `connect` verifies before
- * anything confidential leaves; whatever does not pass is refused, and nothing is ever sent another way.
+ * The client of the encrypted stream, for Node and browsers, exported as sluice-gateway/client. `connect` verifies
+ * before anything confidential leaves; whatever does not pass is refused, and nothing is ever sent another way.
  */
 import { handshakeMs } from "../confidential/limits.ts";
 import { ConfidentialError } from "./failure.ts";
@@ -26,9 +26,9 @@ export type { SignedReport, UnverifiedReason } from "../confidential/report-verd
 export type { Assurance, Check, VerificationReport } from "../confidential/verify/report.ts";
 
 /**
- * Opens a session and resolves once every check has passed. Rejects with ConfidentialError, which carries the checks; with
- * TypeError for options that no session can come of; with the signal's reason, or what `ticket` threw. There is one
- * attempt, except that a keyset not met before is asked once more, for a quote made for this session.
+ * Opens a session and resolves once every check has passed. Rejects with ConfidentialError, which carries the checks;
+ * with TypeError for options that no session can come of; with the signal's reason, or what `ticket` threw. There is
+ * one attempt, except that a keyset not met before is asked once more, for a quote made for this session.
  */
 export async function connect(options: ConnectOptions): Promise<Session> {
   const settings = readOptions(options);

@@ -18,8 +18,8 @@ export interface StreamPricing {
 
 /**
  * Milli-CU: total tokens × pricePerTokenNano × coefficient / 1000 × tokenUsdRate, exact, rounded half up once. The
- * coefficient is the report's, which the enclave signed, or the gateway's where that is lower: an enclave that reports more
- * than was offered is not paid more. Throws RangeError for a price or rate that is no decimal.
+ * coefficient is the report's, which the enclave signed, or the gateway's where that is lower: an enclave that reports
+ * more than was offered is not paid more. Throws RangeError for a price or rate that is no decimal.
  */
 export function recomputeCost(
   report: Pick<UsageReport, "coefficient" | "tokens">,

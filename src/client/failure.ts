@@ -25,8 +25,8 @@ interface FailureDetails {
 }
 
 /**
- * Why there is no session, or none any more. `checks`: of the handshake, one line each, when it failed there. Nothing has
- * been sent in the clear, and nothing is tried again.
+ * Why there is no session, or none any more. `checks`: of the handshake, one line each, when it failed there. Nothing
+ * has been sent in the clear, and nothing is tried again.
  */
 export class ConfidentialError extends Error {
   override readonly name = "ConfidentialError";

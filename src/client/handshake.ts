@@ -16,8 +16,8 @@ import type { StreamSocket } from "./socket.ts";
 import { webSuite } from "./web-crypto.ts";
 
 /**
- * `unknownKeyset`: asked for a cached quote, the gateway showed a keyset that has never shown one made for us. Rejects with
- * ConfidentialError, or with the signal's reason.
+ * `unknownKeyset`: asked for a cached quote, the gateway showed a keyset that has never shown one made for us. Rejects
+ * with ConfidentialError, or with the signal's reason.
  */
 export async function openSession(attempt: Attempt): Promise<OpenSession | "unknownKeyset"> {
   const { settings, signal } = attempt;

@@ -36,8 +36,8 @@ export interface Session {
   /** Milliseconds since 1970: no request begins afterwards. */
   readonly expiresAt: number;
   /**
-   * Requests wait for the one before. `signal` cancels: the reader gets its reason, `final` still the bill. Throws TypeError
-   * for what cannot be sent.
+   * Requests wait for the one before. `signal` cancels: the reader gets its reason, `final` still the bill. Throws
+   * TypeError for what cannot be sent.
    */
   chat(request: ChatRequest, options?: { readonly signal?: AbortSignal }): Answer;
   /** Ends requests under way with CONNECTION_CLOSED. Resolves when the connection is gone. */

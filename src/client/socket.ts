@@ -1,6 +1,6 @@
 /**
- * The WebSocket of a session, by the global one of browsers and Node: messages one after the other, what nobody has read
- * bounded, and the end as a message too.
+ * The WebSocket of a session, by the global one of browsers and Node: messages one after the other, what nobody has
+ * read bounded, and the end as a message too.
  */
 import { plainCloseCodes } from "../confidential/fault.ts";
 import { utf8 } from "../confidential/layout.ts";

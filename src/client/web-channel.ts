@@ -1,6 +1,6 @@
 /**
- * The sealed channel by WebCrypto: as `createNodeChannel`, with promises. Calls may overlap; they take their turn in the
- * order in which they were made, and so do the frames that they give.
+ * The sealed channel by WebCrypto: as `createNodeChannel`, with promises. Calls may overlap; they take their turn in
+ * the order in which they were made, and so do the frames that they give.
  */
 import { createDataRules, receivesFrom, sendsTo } from "../confidential/channel.ts";
 import type { ChannelOptions, OpenedFrame } from "../confidential/channel.ts";

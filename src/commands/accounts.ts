@@ -1,4 +1,7 @@
-/** What `keys` and `workspaces` share: the accounts of the configured data folder, who asks, and how answers are printed. */
+/**
+ * What `keys` and `workspaces` share: the accounts of the configured data folder, who asks, and how answers are
+ * printed.
+ */
 import type { DatabaseSync } from "node:sqlite";
 import { userInfo } from "node:os";
 import type { By } from "../accounts/change-log.ts";
@@ -39,8 +42,8 @@ function concerns(config: Config, { code, at }: Fault): boolean {
 
 /**
  * Runs `work` on the accounts that pipeline.yaml names; a gateway may run on them at the same time. Says what is wrong
- * and resolves to 1 when the file or the store cannot be used, or when `work` fails. What is wrong in other sections is no
- * hindrance: a key must be revocable while somebody mends a route.
+ * and resolves to 1 when the file or the store cannot be used, or when `work` fails. What is wrong in other sections is
+ * no hindrance: a key must be revocable while somebody mends a route.
  */
 export async function withAccounts(
   context: CommandContext,

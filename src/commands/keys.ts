@@ -1,4 +1,6 @@
-/** `sluice keys`: creates, lists, changes, revokes and rotates API keys, also while a gateway runs on the same store. */
+/**
+ * `sluice keys`: creates, lists, changes, revokes and rotates API keys, also while a gateway runs on the same store.
+ */
 import { keyJson } from "../accounts/json.ts";
 import { setKey } from "../accounts/key-settings.ts";
 import { createKey, listKeys, revokeKey, rotateKey, type IssuedKey } from "../accounts/keys.ts";

@@ -1,4 +1,6 @@
-/** `sluice verify`: opens an encrypted session as far as its attestation, sends nothing, and prints what was checked. */
+/**
+ * `sluice verify`: opens an encrypted session as far as its attestation, sends nothing, and prints what was checked.
+ */
 import { connect, ConfidentialError, createClientMemory } from "../client/client.ts";
 import type { Check, ConnectOptions, Session, VerificationReport } from "../client/client.ts";
 import { isJsonObject } from "../confidential/strict-json.ts";

@@ -1,4 +1,7 @@
-/** `sluice workspaces`: creates, lists, shows and changes workspaces and sells them credit, also while a gateway runs on the same store. */
+/**
+ * `sluice workspaces`: creates, lists, shows and changes workspaces and sells them credit, also while a gateway runs on
+ * the same store.
+ */
 import type { Workspace, WorkspaceJson } from "../plugin.ts";
 import { notFound } from "../accounts/failed.ts";
 import { workspaceJson } from "../accounts/json.ts";

@@ -1,6 +1,6 @@
 /**
- * Threads for work that would hold up the event loop. A job is bytes in by transfer and bytes out by transfer, done by a
- * function that a module exports as default; object graphs never cross. No thread exists until the first job, and
+ * Threads for work that would hold up the event loop. A job is bytes in by transfer and bytes out by transfer, done by
+ * a function that a module exports as default; object graphs never cross. No thread exists until the first job, and
  * idle ones end.
  *
  * What goes wrong stays with its job: one that runs out of time ends with its thread, one whose thread dies fails

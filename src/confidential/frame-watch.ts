@@ -1,7 +1,7 @@
 /**
  * Watches the frames of one session: the next sequence number and nothing else, one request at a time, its END, the
- * session's limits, and the digests that a report must repeat. Client, relay and enclave watch the same frames and keep the
- * same account; what is inside, a watch does not see.
+ * session's limits, and the digests that a report must repeat. Client, relay and enclave watch the same frames and keep
+ * the same account; what is inside, a watch does not see.
  */
 import { fault, isFault } from "./fault.ts";
 import type { Fault } from "./fault.ts";

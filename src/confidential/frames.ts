@@ -1,6 +1,6 @@
 /**
- * Binary frames as bytes: the 16 bytes of the header, which everybody may read and nobody change, and the plaintext with its
- * padding. Which frame may follow which is watched elsewhere (frame-watch.ts).
+ * Binary frames as bytes: the 16 bytes of the header, which everybody may read and nobody change, and the plaintext
+ * with its padding. Which frame may follow which is watched elsewhere (frame-watch.ts).
  */
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
@@ -90,7 +90,9 @@ export function writeNonce(target: Uint8Array, iv: Uint8Array, seq: number): voi
   }
 }
 
-/** Bytes of plaintext for so many bytes of data: with the length prefix, to the next multiple of `pad` (0: as it is). */
+/**
+ * Bytes of plaintext for so many bytes of data: with the length prefix, to the next multiple of `pad` (0: as it is).
+ */
 export function paddedLength(dataBytes: number, pad: number): number {
   const bytes = prefixBytes + dataBytes;
   return pad === 0 ? bytes : Math.ceil(bytes / pad) * pad;
@@ -104,8 +106,8 @@ export function writePadded(target: Uint8Array, data: Uint8Array): void {
 }
 
 /**
- * The data in a plaintext, a view of it. More padding than was asked for hides more, and is taken; anything but zeros is
- * not.
+ * The data in a plaintext, a view of it. More padding than was asked for hides more, and is taken; anything but zeros
+ * is not.
  */
 export function unpadData(plaintext: Uint8Array): Uint8Array | Fault {
   const length = readU32(plaintext, 0);

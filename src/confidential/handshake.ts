@@ -1,6 +1,6 @@
 /**
- * The handshake: what both ends hash and sign, and the keys that come of it (confidential-stream.md, 1.3). A relay checks
- * the same signature; only the two ends have the keys.
+ * The handshake: what both ends hash and sign, and the keys that come of it (confidential-stream.md, 1.3). A relay
+ * checks the same signature; only the two ends have the keys.
  */
 import { fault, isFault } from "./fault.ts";
 import type { Fault } from "./fault.ts";

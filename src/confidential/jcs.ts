@@ -6,8 +6,8 @@ import type { Bytes } from "./verify/binary-text.ts";
 const maxDepth = 64;
 
 /**
- * The canonical bytes of a value as JSON.parse gives it; undefined where there are none: a lone surrogate, a number that is
- * not finite, anything that JSON does not know, nesting beyond 64. Members that are undefined are left out.
+ * The canonical bytes of a value as JSON.parse gives it; undefined where there are none: a lone surrogate, a number
+ * that is not finite, anything that JSON does not know, nesting beyond 64. Members that are undefined are left out.
  */
 export function canonicalBytes(value: unknown): Bytes | undefined {
   const text = canonicalText(value, 0);

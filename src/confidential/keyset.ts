@@ -1,6 +1,6 @@
 /**
- * The keyset: the public keys that an enclave made at its start and its evidence vouches for; and `core`, in which it comes
- * with the enclave's part of one handshake.
+ * The keyset: the public keys that an enclave made at its start and its evidence vouches for; and `core`, in which it
+ * comes with the enclave's part of one handshake.
  */
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";

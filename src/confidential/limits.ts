@@ -1,4 +1,6 @@
-/** Limits of one session of the encrypted stream (confidential-stream.md, 1.3 and 5). Times in seconds or milliseconds. */
+/**
+ * Limits of one session of the encrypted stream (confidential-stream.md, 1.3 and 5). Times in seconds or milliseconds.
+ */
 
 /** A session lasts at most so long, and never beyond its keyset's `not_after`. */
 export const maxSessionMs = 3_600_000;
@@ -36,8 +38,8 @@ export const maxKeysetSeconds = 3600;
 /** What a producer gives it: five minutes for clients whose clock is behind. */
 export const keysetSeconds = 3300;
 /**
- * Prompt tokens that a report may claim beyond the bytes of its request: a model's template and what it makes of an image
- * that the request only names. A token of text has at least one byte.
+ * Prompt tokens that a report may claim beyond the bytes of its request: a model's template and what it makes of an
+ * image that the request only names. A token of text has at least one byte.
  */
 export const maxUnseenTokens = 16_384;
 /** How far a report's `iat` may be from the verifier's clock, in either direction. */

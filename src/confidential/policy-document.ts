@@ -65,7 +65,9 @@ const maxPolicyBytes = 262_144;
 /** As far as a client's clock may be behind. */
 const maxAheadMs = 300_000;
 
-/** Checks what an operator wrote. `value`: parsed YAML or JSON. What is wrong comes as text that begins with the member. */
+/**
+ * Checks what an operator wrote. `value`: parsed YAML or JSON. What is wrong comes as text that begins with the member.
+ */
 export function readPolicy(value: unknown): ConfidentialPolicy | string {
   if (!isJsonObject(value)) return "the policy is not an object";
   const stranger = unknownMember(value, ["v", "serial", "issued_at", "expires_at", "networks"]);

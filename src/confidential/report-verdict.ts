@@ -1,6 +1,6 @@
 /**
- * Whether a usage report is to be believed: every check of confidential-stream.md, 2, in its order. Gateway and client each
- * come to their own verdict with their own account of the session.
+ * Whether a usage report is to be believed: every check of confidential-stream.md, 2, in its order. Gateway and client
+ * each come to their own verdict with their own account of the session.
  */
 import type { WatchedExchange } from "./frame-watch.ts";
 import type { Attested } from "./handshake.ts";

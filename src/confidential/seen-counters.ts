@@ -7,8 +7,8 @@ export interface SeenCounters {
   /** Whether it is new; from then on it is not. `notAfter`: of the keyset, seconds since 1970. */
   claim(keysetDigest: string, ctr: number, notAfter: number): boolean;
   /**
-   * Counters between the first and the last seen of each keyset that have not come: reports that somebody keeps back, or
-   * that another gateway of the same enclaves has seen.
+   * Counters between the first and the last seen of each keyset that have not come: reports that somebody keeps back,
+   * or that another gateway of the same enclaves has seen.
    */
   missing(): number;
   /** Drops the keysets that have expired. `now`: seconds since 1970. */

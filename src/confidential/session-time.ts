@@ -1,6 +1,6 @@
 /**
- * The time that a session has (confidential-stream.md, 1.3): for its handshake, without a frame, and in all. Whoever keeps
- * one end of it is told what has run out, and ends it.
+ * The time that a session has (confidential-stream.md, 1.3): for its handshake, without a frame, and in all. Whoever
+ * keeps one end of it is told what has run out, and ends it.
  */
 import type { Clock } from "../services/clock.ts";
 import { handshakeMs, idleMs, maxSessionMs } from "./limits.ts";

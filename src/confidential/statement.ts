@@ -9,7 +9,9 @@ import type { Bytes } from "./verify/binary-text.ts";
 
 export const reportDataBytes = 64;
 
-/** `CSTRM1RD`: report data that begins so is made for sessions only, and by nobody who is asked for a platform quote. */
+/**
+ * `CSTRM1RD`: report data that begins so is made for sessions only, and by nobody who is asked for a platform quote.
+ */
 const reservedPrefix = utf8("CSTRM1RD");
 
 /** Whether a caller's own report data would pass for a session's. Then it must be refused. */
@@ -17,7 +19,10 @@ export function isReserved(reportData: Uint8Array): boolean {
   return reservedPrefix.every((byte, at) => byte === reportData[at]);
 }
 
-/** The statement's canonical bytes. `nonce`: the 32 bytes of `hello`, for a quote made for it; undefined for a cached one. */
+/**
+ * The statement's canonical bytes. `nonce`: the 32 bytes of `hello`, for a quote made for it; undefined for a cached
+ * one.
+ */
 export function writeStatement(
   keysetDigest: string,
   nonce: Uint8Array | undefined,

@@ -1,6 +1,6 @@
 /**
- * JSON from a stranger, read so that no other reader can see something else in it: UTF-8 without a mark, no name twice in an
- * object (JSON.parse keeps the last, others the first); and so that it costs little more than its bytes.
+ * JSON from a stranger, read so that no other reader can see something else in it: UTF-8 without a mark, no name twice
+ * in an object (JSON.parse keeps the last, others the first); and so that it costs little more than its bytes.
  */
 
 const maxDepth = 64;
@@ -35,7 +35,10 @@ export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** No object names a member twice, and there is no more than the bounds allow. Of a text that is no JSON it may say either. */
+/**
+ * No object names a member twice, and there is no more than the bounds allow. Of a text that is no JSON it may say
+ * either.
+ */
 function isUnambiguous(text: string): boolean {
   /** Of each value that is open: the names seen so far; undefined for an array. */
   const open: (Set<string> | undefined)[] = [];

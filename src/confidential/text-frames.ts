@@ -1,4 +1,6 @@
-/** The text frames after `hello`, as whoever receives them reads them. `error` is written by `errorFrame` (fault.ts). */
+/**
+ * The text frames after `hello`, as whoever receives them reads them. `error` is written by `errorFrame` (fault.ts).
+ */
 import { fault, isStreamCode } from "./fault.ts";
 import type { Fault, StreamCode } from "./fault.ts";
 import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./layout.ts";
@@ -153,8 +155,8 @@ export function writeAttestation(
 }
 
 /**
- * From gateway to worker, when the client has left and cannot cancel itself: the answer ends here, and its report says what
- * was made. Unsigned: whoever relays can end a session anyway.
+ * From gateway to worker, when the client has left and cannot cancel itself: the answer ends here, and its report says
+ * what was made. Unsigned: whoever relays can end a session anyway.
  */
 export function writeCancelFrame(rid: number): string {
   return JSON.stringify({ type: "cancel", rid });

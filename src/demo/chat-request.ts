@@ -1,4 +1,7 @@
-/** Reads the body of a chat completion as far as the demo model heeds it; a fault is one that a model server would answer. */
+/**
+ * Reads the body of a chat completion as far as the demo model heeds it; a fault is one that a model server would
+ * answer.
+ */
 
 export interface ChatMessage {
   readonly role: string;

@@ -1,7 +1,8 @@
 /**
  * The demo model: a small server that speaks as OpenAI's chat completions do and repeats what it is told, a token every
  * 20 ms. It heeds `model`, `messages`, `max_tokens`, `stream`, `stream_options.include_usage` and
- * `chat_template_kwargs.enable_thinking`; beside `GET /v1/models` it has the status document of a network, `GET /status`.
+ * `chat_template_kwargs.enable_thinking`; beside `GET /v1/models` it has the status document of a network, `GET
+ * /status`.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { systemClock } from "../clock.ts";

@@ -1,4 +1,7 @@
-/** Readers of the parameters that JSON-RPC calls to the demo node carry. Each throws `RpcFailure` -32602 for a wrong one. */
+/**
+ * Readers of the parameters that JSON-RPC calls to the demo node carry. Each throws `RpcFailure` -32602 for a wrong
+ * one.
+ */
 import { invalidParams } from "./failure.ts";
 
 /** An optional parameter left out, or given as null, which means the same to a node. */

@@ -1,8 +1,13 @@
-/** What the demo node replays: the blocks, the state and the runtime answers of one real runtime, made by test/demo/record.ts. */
+/**
+ * What the demo node replays: the blocks, the state and the runtime answers of one real runtime, made by
+ * test/demo/record.ts.
+ */
 import { readFileSync } from "node:fs";
 import { brotliDecompressSync } from "node:zlib";
 
-/** What one storage key held: `[from block on, value, blake2b-256 of the value]`, ascending; null where it was removed. */
+/**
+ * What one storage key held: `[from block on, value, blake2b-256 of the value]`, ascending; null where it was removed.
+ */
 export type StorageHistory = ([number, string, string] | [number, null])[];
 
 /** A header as `chain_getHeader` gives it. */

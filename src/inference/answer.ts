@@ -110,8 +110,8 @@ function isDone(bytes: Buffer, start: number, end: number): boolean {
 }
 
 /**
- * Makes spaces of the control characters of a choice, which would end a line of the event that it is passed on in. False
- * where they stand inside a string: that is no JSON.
+ * Makes spaces of the control characters of a choice, which would end a line of the event that it is passed on in.
+ * False where they stand inside a string: that is no JSON.
  */
 function toOneLine(bytes: Buffer, start: number, end: number): boolean {
   let at = start;

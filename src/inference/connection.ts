@@ -27,8 +27,8 @@ export interface HttpExchange {
 export type TransportFailure = "unreachable" | "broken" | "timedOut";
 
 /**
- * Where all connections read into: what is read is used up, or copied, before the event loop reads anything else. A buffer
- * for each would be the larger part of what a stream costs in memory.
+ * Where all connections read into: what is read is used up, or copied, before the event loop reads anything else. A
+ * buffer for each would be the larger part of what a stream costs in memory.
  */
 const shared = Buffer.allocUnsafeSlow(64 * 1024);
 

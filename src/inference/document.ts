@@ -1,4 +1,6 @@
-/** A JSON document that is read again and again: prices, workers, rates. What was read last holds until better comes. */
+/**
+ * A JSON document that is read again and again: prices, workers, rates. What was read last holds until better comes.
+ */
 import { request } from "undici";
 import type { Clock } from "../services/clock.ts";
 import type { Log } from "../services/log.ts";

@@ -90,7 +90,9 @@ export class Model implements Offer {
   }
 }
 
-/** Minimum, median and maximum; of an even number of workers the median is the mean of the two in the middle, half up. */
+/**
+ * Minimum, median and maximum; of an even number of workers the median is the mean of the two in the middle, half up.
+ */
 function bands(coefficients: readonly number[]): CoefficientBands | undefined {
   const sorted = coefficients.toSorted((one, other) => one - other);
   const base = sorted[0];

@@ -1,7 +1,7 @@
 /**
- * The server of one or several workers: kept-alive HTTP/1.1 connections, one request at a time on each, as many as there
- * are requests. A client of our own because a token is a small thing: measured, undici costs 5 µs for each, as much as
- * the kernel takes to read it.
+ * The server of one or several workers: kept-alive HTTP/1.1 connections, one request at a time on each, as many as
+ * there are requests. A client of our own because a token is a small thing: measured, undici costs 5 µs for each, as
+ * much as the kernel takes to read it.
  */
 import type { Clock } from "../services/clock.ts";
 import { startTicker, type Ticker } from "../stream/ticker.ts";

@@ -29,8 +29,8 @@ const mostIdChars = 256;
 const mostCoefficient = 1_000_000;
 
 /**
- * A status document of a network of that kind. Undefined when it is none: no object, no list of workers, or a price that is no decimal. One worker
- * that is wrong is left out alone.
+ * A status document of a network of that kind. Undefined when it is none: no object, no list of workers, or a price
+ * that is no decimal. One worker that is wrong is left out alone.
  */
 export function readStatus(
   value: unknown,

@@ -6,8 +6,8 @@ import { isObject } from "./status.ts";
 const mostTokens = 1e9;
 
 /**
- * What a worker reports; undefined when that is no usage: absent, negative, fractional, beyond all reason. `total_tokens`
- * is not read: prompt and completion count.
+ * What a worker reports; undefined when that is no usage: absent, negative, fractional, beyond all reason.
+ * `total_tokens` is not read: prompt and completion count.
  */
 export function readUsage(value: unknown): TokenUsage | undefined {
   if (!isObject(value)) return undefined;

@@ -1,4 +1,7 @@
-/** The text of a charge's record, in lines: the request's id, what the agent said of itself, the pricing of an inference. */
+/**
+ * The text of a charge's record, in lines: the request's id, what the agent said of itself, the pricing of an
+ * inference.
+ */
 import type { Agent } from "../services/accounts.ts";
 import type { Pricing } from "../services/networks.ts";
 

@@ -5,8 +5,8 @@ import { periodOf } from "./periods.ts";
 
 /**
  * Milliseconds since 1970; undefined: nothing will ever leave. The plan clears with the billing period that follows on
- * `refusedAt`; a window that is full when it has room for the smallest charge, one that had no room for a larger one when
- * its oldest charges leave.
+ * `refusedAt`; a window that is full when it has room for the smallest charge, one that had no room for a larger one
+ * when its oldest charges leave.
  */
 export function creditClearsAt(
   meter: Pick<MeterService, "keyWindows">,

@@ -14,8 +14,8 @@ export interface Commit {
 const commitsPerRead = 200;
 
 /**
- * The commits that can hold records of `from <= time < to` (milliseconds since 1970), in order, those that were there when
- * it was called, none before the number `first`. Holds a few hundred of them in memory, never more.
+ * The commits that can hold records of `from <= time < to` (milliseconds since 1970), in order, those that were there
+ * when it was called, none before the number `first`. Holds a few hundred of them in memory, never more.
  */
 export function* commitsWithin(
   db: DatabaseSync,

@@ -4,8 +4,8 @@
  * It runs on the main thread alone, so that checking and taking are one step and two parallel calls can never both take
  * the last unit. Durable are the charges: a settled one is in the journal before its promise resolves. A reservation is
  * only memory: a crash ends it, and nothing is owed for an answer that nobody has whole. Where bytes leave before it
- * settles (`streamed`), its intent goes to the journal too, so that the next start can tell what the crash broke off. No
- * byte waits for that: an intent that a crash lost and one that expires come to the same bill.
+ * settles (`streamed`), its intent goes to the journal too, so that the next start can tell what the crash broke off.
+ * No byte waits for that: an intent that a crash lost and one that expires come to the same bill.
  */
 import type { ApiKey, KeyPrincipal, Workspace } from "../services/accounts.ts";
 import type { Clock } from "../services/clock.ts";

@@ -50,7 +50,9 @@ export class JournalFile {
     this.#insertName = db.prepare("INSERT INTO names VALUES (?, ?) ON CONFLICT DO NOTHING");
   }
 
-  /** Throws StoreError when the journal cannot be used. `maxPages`: tests make the disk "full" (SQLITE_FULL) with it. */
+  /**
+   * Throws StoreError when the journal cannot be used. `maxPages`: tests make the disk "full" (SQLITE_FULL) with it.
+   */
   static open(dataDir: string, maxPages?: number): JournalFile {
     const db = openJournalDatabase(dataDir);
     try {

@@ -38,8 +38,8 @@ const enoughBytes = 3 * 1024;
 const lingerMs = 4;
 
 /**
- * How much haste records have. `now`: somebody waits, and nobody else is about to join their commit. `soon`: others are.
- * `later`: a few milliseconds do not matter.
+ * How much haste records have. `now`: somebody waits, and nobody else is about to join their commit. `soon`: others
+ * are. `later`: a few milliseconds do not matter.
  */
 export type Haste = "now" | "soon" | "later";
 

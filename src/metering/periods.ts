@@ -78,7 +78,8 @@ export class Draws {
 
   /**
    * Draws a charge and writes its split to `split`. What no source has left (a charge may exceed its reservation) is
-   * overage where the plan has any, else it overdraws the included amount, so that nothing is billed that was not agreed.
+   * overage where the plan has any, else it overdraws the included amount, so that nothing is billed that was not
+   * agreed.
    */
   draw(costMilli: number, plan: Plan, workspace: Workspace, split: Split): void {
     const includedLeft = Math.max(0, plan.includedCuMilli - this.included);

@@ -51,8 +51,8 @@ const beginning: Place = { commit: 1, place: -1 };
 
 /**
  * The charges of `dataDir` in the order of the journal, those that were settled when it was called. Holds a few hundred
- * commits in memory, never more. Throws StoreError: no journal, unreadable, of a newer release, or `after` is no charge of
- * this journal.
+ * commits in memory, never more. Throws StoreError: no journal, unreadable, of a newer release, or `after` is no charge
+ * of this journal.
  */
 export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<UsageRow> {
   const file = journalPath(dataDir);
@@ -81,8 +81,8 @@ interface Place {
 }
 
 /**
- * Where the charge with this id stands. Throws StoreError when the journal holds none: it is another's, or, restored from a
- * backup, it does not reach so far any more.
+ * Where the charge with this id stands. Throws StoreError when the journal holds none: it is another's, or, restored
+ * from a backup, it does not reach so far any more.
  */
 export function findCharge(db: DatabaseSync, id: string): Place {
   const uid = uidOf(db);

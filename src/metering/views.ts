@@ -104,7 +104,9 @@ export class Views {
     });
   }
 
-  /** Writes the sums down: everything up to commit `seq` is in them. Call `written` once the transaction has committed. */
+  /**
+   * Writes the sums down: everything up to commit `seq` is in them. Call `written` once the transaction has committed.
+   */
   write(db: DatabaseSync, seq: number): void {
     transaction(db, () => {
       writeSteps(db, "minutes", this.#minutes, this.newest, dayWindow);

@@ -43,8 +43,8 @@ export class RollingWindow {
   }
 
   /**
-   * When no more than `amountMilli` counts if nothing is added from `now` on (both milliseconds since 1970): the instant
-   * at which the step that it takes leaves the window. Undefined: no more counts now. Walks through the steps.
+   * When no more than `amountMilli` counts if nothing is added from `now` on (both milliseconds since 1970): the
+   * instant at which the step that it takes leaves the window. Undefined: no more counts now. Walks through the steps.
    */
   clearsAt(now: number, amountMilli: number): number | undefined {
     let left = this.sum(now);

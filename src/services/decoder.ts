@@ -21,7 +21,10 @@ export interface DecodeFailure {
 /** Finished JSON text. */
 export type DecodedJson = { readonly ok: true; readonly json: string } | DecodeFailure;
 
-/** A call as a person reads it: integers as decimal strings, bytes as hex, accounts as addresses, enums as `{ Variant: … }`. */
+/**
+ * A call as a person reads it: integers as decimal strings, bytes as hex, accounts as addresses, enums as `{ Variant: …
+ * }`.
+ */
 export interface CallSummary {
   /** As the metadata spells them. */
   readonly pallet: string;
@@ -50,8 +53,8 @@ export interface Decoder {
   /** A JSON array of `{ index, phase, pallet, event, data }`. */
   events(blockHash: string, options?: DecodeOptions): Promise<DecodedJson>;
   /**
-   * `{ nonce, consumers, providers, sufficients, data: { free, reserved, miscFrozen, feeFrozen } }`; zeros for an account
-   * that does not exist and for what the chain does not have. `blockHash` undefined: the best block.
+   * `{ nonce, consumers, providers, sufficients, data: { free, reserved, miscFrozen, feeFrozen } }`; zeros for an
+   * account that does not exist and for what the chain does not have. `blockHash` undefined: the best block.
    */
   account(
     accountId: Uint8Array,

@@ -1,4 +1,6 @@
-/** The service `host.evidence`: attestation of what this deployment runs on. Implemented in src/confidential/evidence. */
+/**
+ * The service `host.evidence`: attestation of what this deployment runs on. Implemented in src/confidential/evidence.
+ */
 
 /**
  * Where evidence comes from. `auto`: whatever this machine has; `simulated`: nowhere, it is for development and proves
@@ -28,8 +30,8 @@ export type QuoteFailure = "unavailable" | "timeout" | "aborted" | "reserved";
 
 export interface Evidence {
   /**
-   * A fresh quote that binds these 64 bytes, as they are or `hashed`; undefined: an image-only one, of 32 random bytes that
-   * are hashed. `failed`: nobody made one.
+   * A fresh quote that binds these 64 bytes, as they are or `hashed`; undefined: an image-only one, of 32 random bytes
+   * that are hashed. `failed`: nobody made one.
    */
   quote(
     reportData: Uint8Array | undefined,

@@ -19,8 +19,8 @@ export interface StoredResponse {
 }
 
 /**
- * Why a request must not run: it has been answered (`replay`), it runs just now (`inFlight`), the key was used for another
- * request (`mismatch`), or the store cannot be written (`unavailable`).
+ * Why a request must not run: it has been answered (`replay`), it runs just now (`inFlight`), the key was used for
+ * another request (`mismatch`), or the store cannot be written (`unavailable`).
  */
 export type NotRun =
   | { readonly kind: "replay"; readonly response: StoredResponse }
@@ -28,7 +28,10 @@ export type NotRun =
 
 /** The slot of a request that runs. It is held by a lease, which is renewed until one of these is called, once. */
 export interface IdempotencySlot {
-  /** Keeps the response for 24 hours, on disk when it returns. False: it could not be written; the slot ends with its lease. */
+  /**
+   * Keeps the response for 24 hours, on disk when it returns. False: it could not be written; the slot ends with its
+   * lease.
+   */
   store(response: StoredResponse): boolean;
   /** A repetition runs anew. */
   release(): void;
@@ -48,8 +51,8 @@ export interface Idempotency {
   ): { readonly kind: "taken"; readonly slot: IdempotencySlot } | NotRun;
   /**
    * Runs synchronous work that changes nothing but the accounts (`host.workspaces`, `host.networks.override`) in one
-   * transaction with its slot and its response. `unavailable`: not even the work was done. Throws what `work` throws, and
-   * nothing was done either.
+   * transaction with its slot and its response. `unavailable`: not even the work was done. Throws what `work` throws,
+   * and nothing was done either.
    */
   once(request: IdempotentRequest, work: () => WorkEnd): { readonly kind: "ran" } | NotRun;
 }

@@ -24,8 +24,8 @@ export interface Ledger {
    */
   internal(name: string): LedgerMethod;
   /**
-   * Calls a method of `methods` or `internal` with raw JSON `params` bytes (empty: none). Cached, shared with identical reads in
-   * flight, retried on another node where safe. Synchronous when the answer is at hand. Never rejects.
+   * Calls a method of `methods` or `internal` with raw JSON `params` bytes (empty: none). Cached, shared with identical
+   * reads in flight, retried on another node where safe. Synchronous when the answer is at hand. Never rejects.
    * `signal`: the caller has left; a shared call goes on for the others.
    */
   call(

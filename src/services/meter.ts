@@ -74,7 +74,9 @@ export interface PartOptions {
   readonly streamed?: boolean;
   /** Its call goes on when the exchange ends, and so does it: whoever opened it ends it. */
   readonly detached?: boolean;
-  /** Who pays, as known now, where the exchange outlives what was known at its head; absent: the exchange's principal. */
+  /**
+   * Who pays, as known now, where the exchange outlives what was known at its head; absent: the exchange's principal.
+   */
   readonly principal?: KeyPrincipal;
 }
 
@@ -85,8 +87,8 @@ export interface Charge {
   /** Says what is really owed. Called at most once. The core waits for the disk before the last byte leaves. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
   /**
-   * Reserves for one of several calls of the exchange, which settles or releases on its own. Beside parts, `reserve` and
-   * `settle` are not used.
+   * Reserves for one of several calls of the exchange, which settles or releases on its own. Beside parts, `reserve`
+   * and `settle` are not used.
    */
   open(
     costMilli: number,

@@ -1,6 +1,8 @@
 /** The service `host.metrics`: implemented in src/metrics.ts. */
 
-/** Prometheus metrics. Bind label values once, at start: the data path only adds numbers. Labels never from user input. */
+/**
+ * Prometheus metrics. Bind label values once, at start: the data path only adds numbers. Labels never from user input.
+ */
 export interface Metrics {
   counter<L extends string = never>(
     name: string,

@@ -81,7 +81,9 @@ export interface WholeMessage {
  * is, and that others failed before it, is seen in the result only: nothing is told before an answer has begun.
  */
 export interface AnswerReader {
-  /** Streamed: the choice of one chunk, a JSON object `{ index, delta, finish_reason }` on one line, in borrowed bytes. */
+  /**
+   * Streamed: the choice of one chunk, a JSON object `{ index, delta, finish_reason }` on one line, in borrowed bytes.
+   */
   choice(bytes: Buffer, start: number, end: number): void;
   /** After all that has arrived at once was told: the moment to pass it on. */
   arrived(): void;
@@ -152,8 +154,9 @@ export interface Networks {
   models(network?: string): readonly ModelEntry[];
   /**
    * Puts these in the place of all that was changed in a network's catalogue; no two have the same id. What the network
-   * lists with them; undefined: they could not be written, or there is no such network, and nothing has changed. On disk
-   * when it returns, or when the transaction ends that it joins; every gateway on the same store follows within 1 s.
+   * lists with them; undefined: they could not be written, or there is no such network, and nothing has changed. On
+   * disk when it returns, or when the transaction ends that it joins; every gateway on the same store follows within 1
+   * s.
    */
   override(
     network: string,

@@ -4,7 +4,9 @@
 export interface Seal {
   /** `purpose` keeps tokens of one use from being taken for another's. `expiresAt`: milliseconds since 1970. */
   seal(purpose: string, value: object, expiresAt: number): string;
-  /** The value sealed for that purpose; undefined when forged or sealed for another. Expiry is the caller's to judge. */
+  /**
+   * The value sealed for that purpose; undefined when forged or sealed for another. Expiry is the caller's to judge.
+   */
   open(
     purpose: string,
     token: string,
@@ -13,7 +15,9 @@ export interface Seal {
 
 /** Things that may happen once, whoever asks: kept in the store, across replicas and restarts. */
 export interface Claims {
-  /** True for the first caller of this id; remembered until `until` (milliseconds since 1970). Durable when it returns. */
+  /**
+   * True for the first caller of this id; remembered until `until` (milliseconds since 1970). Durable when it returns.
+   */
   claim(id: string, until: number): boolean;
   /** Whether it was claimed. */
   has(id: string): boolean;

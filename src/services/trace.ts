@@ -1,8 +1,8 @@
 /** The slot `trace` of the step of that name: the spans of one exchange. Not set while nothing is exported. */
 
 /**
- * Attributes by their names in OpenTelemetry's semantic conventions; undefined is left out. What a client wrote is bounded
- * before it gets here, and nothing secret does: no prompt, no header, no input of a tool.
+ * Attributes by their names in OpenTelemetry's semantic conventions; undefined is left out. What a client wrote is
+ * bounded before it gets here, and nothing secret does: no prompt, no header, no input of a tool.
  */
 export type SpanAttributes = Readonly<
   Record<string, string | number | boolean | readonly string[] | undefined>
@@ -11,16 +11,17 @@ export type SpanAttributes = Readonly<
 /** The exchange's own span, or one below it. */
 export interface TraceSpan {
   /**
-   * What a request made within this span carries, flat name, value …: `traceparent`, and `tracestate` where the client sent
-   * one (W3C Trace Context).
+   * What a request made within this span carries, flat name, value …: `traceparent`, and `tracestate` where the client
+   * sent one (W3C Trace Context).
    */
   readonly headers: readonly string[];
   set(attributes: SpanAttributes): void;
   /** Begins a span below this one: `client` where it is a request to somebody else. */
   child(name: string, kind: "client" | "internal", attributes?: SpanAttributes): ChildSpan;
   /**
-   * This span as a message in its body sees it that names a trace of its own (`traceparent`, `tracestate`): spans begun from
-   * it are part of that trace, and linked to this one. Itself where the message names none, or the one that it is in.
+   * This span as a message in its body sees it that names a trace of its own (`traceparent`, `tracestate`): spans begun
+   * from it are part of that trace, and linked to this one. Itself where the message names none, or the one that it is
+   * in.
    */
   within(message: MessageTrace): TraceSpan;
 }

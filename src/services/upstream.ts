@@ -24,8 +24,8 @@ export interface ForwardWith {
   /** Sent as `X-Request-Id` in place of what the client may have sent, unless the options set or remove that field. */
   readonly requestId?: string | undefined;
   /**
-   * The request gets a span below it, whose context the upstream gets in place of the client's, unless the options set or
-   * remove `traceparent` or `tracestate`.
+   * The request gets a span below it, whose context the upstream gets in place of the client's, unless the options set
+   * or remove `traceparent` or `tracestate`.
    */
   readonly trace?: TraceSpan | undefined;
 }
@@ -33,8 +33,8 @@ export interface ForwardWith {
 /** The streamed way to an upstream (src/stream): bodies pass in both directions and are held in neither. */
 export interface Forwarder {
   /**
-   * Sends the request on and streams the answer back. Resolves to a Reply when nothing reached the client (503 of a failed
-   * upstream, 413), to undefined when the answer has ended, however it did. Rejects only for bugs.
+   * Sends the request on and streams the answer back. Resolves to a Reply when nothing reached the client (503 of a
+   * failed upstream, 413), to undefined when the answer has ended, however it did. Rejects only for bugs.
    */
   forward(x: Exchange, forwarded?: ForwardWith): Promise<Reply | undefined>;
 }

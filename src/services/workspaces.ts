@@ -1,4 +1,6 @@
-/** The service `host.workspaces`, a workspace as its own administrators see and change it: implemented in src/accounts. */
+/**
+ * The service `host.workspaces`, a workspace as its own administrators see and change it: implemented in src/accounts.
+ */
 import type { PlanName } from "./accounts.ts";
 import type { ChangedBy } from "./networks.ts";
 
@@ -50,7 +52,9 @@ export interface UsageQuery {
   readonly groupBy: readonly UsageMember[];
 }
 
-/** `conflict` and `invalid` say in `message` what is wrong; `unavailable`: the store or its threads cannot serve now. */
+/**
+ * `conflict` and `invalid` say in `message` what is wrong; `unavailable`: the store or its threads cannot serve now.
+ */
 export type WorkspaceAnswer<T> =
   | { readonly kind: "done"; readonly value: T }
   | { readonly kind: "notFound" }

@@ -35,8 +35,8 @@ export function createSeal(secret: string): Seal {
 const secretBytes = 32;
 
 /**
- * The data folder's own secret, made at first use, readable by the owner only. Throws StoreError when it cannot be kept,
- * or when the file holds something else: an empty secret would seal nothing.
+ * The data folder's own secret, made at first use, readable by the owner only. Throws StoreError when it cannot be
+ * kept, or when the file holds something else: an empty secret would seal nothing.
  */
 export function keptSecret(dataDir: string): string {
   const file = join(dataDir, "secret");

@@ -1,7 +1,7 @@
 /**
  * Confirmation of write tools (decisions.md section 6): the first call gets a token, the second one, with the token and
- * the same arguments, runs. A token is sealed, bound to key, tool and canonical arguments, valid for 5 minutes, and used
- * once: across replicas and restarts, because its claim is kept in the store.
+ * the same arguments, runs. A token is sealed, bound to key, tool and canonical arguments, valid for 5 minutes, and
+ * used once: across replicas and restarts, because its claim is kept in the store.
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { Clock } from "../services/clock.ts";

@@ -4,9 +4,9 @@ import type { ToolCaller, ToolContext, ToolOutcome } from "../tool.ts";
 import type { NestingTools } from "./catalogue.ts";
 
 /**
- * A class for the sake of its getter: V8 puts the accessors of an object literal into the old generation at once, from where
- * they keep their closure, and with it the whole exchange, from being collected young (measured on Node 26: half of all
- * bytes survived each scavenge, 18 of 73 µs of CPU a call).
+ * A class for the sake of its getter: V8 puts the accessors of an object literal into the old generation at once, from
+ * where they keep their closure, and with it the whole exchange, from being collected young (measured on Node 26: half
+ * of all bytes survived each scavenge, 18 of 73 µs of CPU a call).
  */
 export class CallContext implements ToolContext {
   readonly principal: ToolContext["principal"];

@@ -25,8 +25,8 @@ export interface RunParts {
 const timeoutMs = 30_000;
 
 /**
- * The longest result, characters: a node's largest block, decoded, is about 30 million. Each level of nesting has half of
- * the one around it, so that a tool can gather the results of others; 2^29 is as much as one string can hold.
+ * The longest result, characters: a node's largest block, decoded, is about 30 million. Each level of nesting has half
+ * of the one around it, so that a tool can gather the results of others; 2^29 is as much as one string can hold.
  */
 const mostResultChars = 64 * 1024 * 1024;
 
@@ -119,7 +119,9 @@ export class ToolRun {
     return confirmations.ask(call, summarised?.summary ?? {});
   }
 
-  /** Reserves, uses the confirmation up, calls, settles. Credit that was not charged is given back, whatever happens. */
+  /**
+   * Reserves, uses the confirmation up, calls, settles. Credit that was not charged is given back, whatever happens.
+   */
   async #perform(input: unknown, confirmed: Confirmed): Promise<ToolOutcome> {
     const { tool } = this.#catalogued;
     const costMilli = this.#catalogued.costOf(input);

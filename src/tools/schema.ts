@@ -28,8 +28,8 @@ const options: Options = {
 };
 
 /**
- * Names the header in which agents of revision 2026-07-28 repeat the argument (without `Mcp-Param-`), so that what stands
- * between can route by it: a token of RFC 9110.
+ * Names the header in which agents of revision 2026-07-28 repeat the argument (without `Mcp-Param-`), so that what
+ * stands between can route by it: a token of RFC 9110.
  */
 const headerKeyword = {
   keyword: "x-mcp-header",

@@ -1,4 +1,6 @@
-/** A worker's listener: sessions at `/cstream/1` for whoever has its token, and what it says of itself for everybody. */
+/**
+ * A worker's listener: sessions at `/cstream/1` for whoever has its token, and what it says of itself for everybody.
+ */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";

@@ -1,4 +1,7 @@
-/** What a worker says of itself at `GET /status`: the status document of a network that consists of it (decisions.md, 8). */
+/**
+ * What a worker says of itself at `GET /status`: the status document of a network that consists of it (decisions.md,
+ * 8).
+ */
 import type { TeeType } from "../confidential/verify/evidence.ts";
 
 export interface WorkerFacts {

@@ -1,4 +1,6 @@
-/** The client as a browser gets it: one file, made by the bundler that its users have, without a polyfill or a plugin. */
+/**
+ * The client as a browser gets it: one file, made by the bundler that its users have, without a polyfill or a plugin.
+ */
 import { build } from "esbuild";
 import { fileURLToPath } from "node:url";
 

@@ -93,7 +93,9 @@ export interface Script {
   readonly deltas?: readonly unknown[];
   readonly final?: Json;
   readonly done?: (frame: Json) => Json;
-  /** All that goes to the client for one request: chunks, the last frame, `done`. `request`: the frames that it sent. */
+  /**
+   * All that goes to the client for one request: chunks, the last frame, `done`. `request`: the frames that it sent.
+   */
   readonly outgoing?: (
     frames: readonly Outgoing[],
     request: readonly Bytes[],

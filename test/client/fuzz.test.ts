@@ -1,4 +1,6 @@
-/** Whatever comes over the wire: no session that was not proved, no throw that is not ours, no answer that was touched. */
+/**
+ * Whatever comes over the wire: no session that was not proved, no throw that is not ours, no answer that was touched.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

@@ -1,6 +1,6 @@
 /**
- * Golden cases of pipeline.yaml: the file, a line `----`, then what `sluice check` prints about it. Comment lines at the
- * top, `# env NAME=value`, set the environment. `UPDATE=1` records what is printed now; read the difference before
+ * Golden cases of pipeline.yaml: the file, a line `----`, then what `sluice check` prints about it. Comment lines at
+ * the top, `# env NAME=value`, set the environment. `UPDATE=1` records what is printed now; read the difference before
  * committing it.
  */
 import assert from "node:assert/strict";

@@ -1,4 +1,7 @@
-/** What every page must hold, a plugin's README like the first one: links that lead somewhere, commands and YAML that work. */
+/**
+ * What every page must hold, a plugin's README like the first one: links that lead somewhere, commands and YAML that
+ * work.
+ */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";

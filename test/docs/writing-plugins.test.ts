@@ -1,4 +1,6 @@
-/** The example of docs/writing-plugins.md: its files, written into an empty folder, type-check, pass `check` and run. */
+/**
+ * The example of docs/writing-plugins.md: its files, written into an empty folder, type-check, pass `check` and run.
+ */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";

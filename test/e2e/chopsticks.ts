@@ -1,6 +1,6 @@
 /**
- * A real runtime as a node, offline: chopsticks on the chain specification in ../shared, in a process of its own so that
- * its memory and its CPU time are not the tests'. Without ../shared its tests are skipped; with CI=true they fail.
+ * A real runtime as a node, offline: chopsticks on the chain specification in ../shared, in a process of its own so
+ * that its memory and its CPU time are not the tests'. Without ../shared its tests are skipped; with CI=true they fail.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";

@@ -1,4 +1,6 @@
-/** The ledger tools end to end over recorded chains: the whole pipeline, the decoder, a node that answers the recording. */
+/**
+ * The ledger tools end to end over recorded chains: the whole pipeline, the decoder, a node that answers the recording.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {

@@ -1,4 +1,6 @@
-/** Recorded chains as a node (../shared/fixtures/chain), and a gateway in front that offers the ledger tools on /rpc. */
+/**
+ * Recorded chains as a node (../shared/fixtures/chain), and a gateway in front that offers the ledger tools on /rpc.
+ */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import type { Clock } from "../../src/plugin.ts";

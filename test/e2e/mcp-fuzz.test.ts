@@ -1,4 +1,6 @@
-/** `/mcp` and `/rpc` against bodies and headers of every kind: each gets an answer that clients can read, none a 5xx. */
+/**
+ * `/mcp` and `/rpc` against bodies and headers of every kind: each gets an answer that clients can read, none a 5xx.
+ */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import * as fc from "fast-check";

@@ -1,4 +1,7 @@
-/** The encrypted stream on a full disk: what cannot be charged is not asked, and nobody is left with a session that hangs. */
+/**
+ * The encrypted stream on a full disk: what cannot be charged is not asked, and nobody is left with a session that
+ * hangs.
+ */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";

@@ -384,7 +384,9 @@ interface RawWorker extends AsyncDisposable {
   workers(...ids: string[]): void;
 }
 
-/** A server that answers the chat requests with these bytes, one after the other. Small ones: each comes in one piece. */
+/**
+ * A server that answers the chat requests with these bytes, one after the other. Small ones: each comes in one piece.
+ */
 async function connectionsOf(replies: readonly Reply[]): Promise<RawWorker> {
   const requests: number[] = [];
   const chats = new Set<net.Socket>();

@@ -1,6 +1,6 @@
 /**
- * A model server for tests: answers each chat request by the script that is next, counts what it was asked, and lets the
- * test hold an answer in its own hands. Scripts are in scripts.ts, events in sse.ts.
+ * A model server for tests: answers each chat request by the script that is next, counts what it was asked, and lets
+ * the test hold an answer in its own hands. Scripts are in scripts.ts, events in sse.ts.
  */
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";

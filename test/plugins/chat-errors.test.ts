@@ -1,4 +1,6 @@
-/** How chat completions fail: the caller's mistakes, the gateway's refusals, and workers that do not do as they should. */
+/**
+ * How chat completions fail: the caller's mistakes, the gateway's refusals, and workers that do not do as they should.
+ */
 import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
 import { after, before, describe, it } from "node:test";

@@ -1,6 +1,6 @@
 /**
- * A collector for tests: takes what an OTLP exporter posts to /v1/traces and reads the protobuf, so that a test sees what a
- * real one would. Field numbers: opentelemetry-proto, trace/v1/trace.proto, common/v1/common.proto.
+ * A collector for tests: takes what an OTLP exporter posts to /v1/traces and reads the protobuf, so that a test sees
+ * what a real one would. Field numbers: opentelemetry-proto, trace/v1/trace.proto, common/v1/common.proto.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -170,7 +170,9 @@ interface Message {
   messages(field: number): Message[];
 }
 
-/** The wire format of protobuf: a key (number and type), then a varint, eight bytes, a length with bytes, or four bytes. */
+/**
+ * The wire format of protobuf: a key (number and type), then a varint, eight bytes, a length with bytes, or four bytes.
+ */
 function readMessage(bytes: Buffer): Message {
   const fields = new Map<number, (bigint | Buffer)[]>();
   let at = 0;

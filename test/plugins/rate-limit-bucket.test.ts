@@ -5,9 +5,9 @@ import { Buckets } from "../../plugins/rate-limit/buckets.ts";
 import { createTerms, limitField, TokenBucket } from "../../plugins/rate-limit/token-bucket.ts";
 
 /**
- * The definition, in exact integers: a request may pass at `t` if and only if, for every earlier grant at `s`, the grants
- * from that one on, this one included, are at most burst + rate × (t - s). Times in microseconds, rate in thousandths
- * of a request per second.
+ * The definition, in exact integers: a request may pass at `t` if and only if, for every earlier grant at `s`, the
+ * grants from that one on, this one included, are at most burst + rate × (t - s). Times in microseconds, rate in
+ * thousandths of a request per second.
  */
 function mayPass(grants: readonly bigint[], t: bigint, rateMilli: bigint, burst: bigint): boolean {
   const total = BigInt(grants.length) + 1n;

@@ -1,6 +1,6 @@
 /**
- * Starts a gateway as it is shipped, answers one request, and prints how many files of OpenTelemetry were loaded. Its bare
- * interfaces do not count: prom-client brings them along, traces or none.
+ * Starts a gateway as it is shipped, answers one request, and prints how many files of OpenTelemetry were loaded. Its
+ * bare interfaces do not count: prom-client brings them along, traces or none.
  */
 import { readFileSync } from "node:fs";
 import { registerHooks } from "node:module";

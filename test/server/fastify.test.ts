@@ -1,4 +1,7 @@
-/** The operator's Fastify plugins in front of a gateway: every request passes them, and every answer is the gateway's own. */
+/**
+ * The operator's Fastify plugins in front of a gateway: every request passes them, and every answer is the gateway's
+ * own.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";

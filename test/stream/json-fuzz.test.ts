@@ -1,4 +1,6 @@
-/** The scanner against JSON.parse: the judge of what is JSON and what it means; and byte equality, of what is passed on. */
+/**
+ * The scanner against JSON.parse: the judge of what is JSON and what it means; and byte equality, of what is passed on.
+ */
 import assert from "node:assert/strict";
 import { isUtf8 } from "node:buffer";
 import { describe, it } from "node:test";

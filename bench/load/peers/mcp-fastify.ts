@@ -1,4 +1,6 @@
-/** The yardstick: a bare fastify route that parses a call and answers it, nothing checked or counted. Prints its port. */
+/**
+ * The yardstick: a bare fastify route that parses a call and answers it, nothing checked or counted. Prints its port.
+ */
 import fastify from "fastify";
 
 interface CallBody {

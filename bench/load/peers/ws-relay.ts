@@ -1,6 +1,6 @@
 /**
- * The yardstick: `ws` in, `ws` out, each message passed on as it comes; nothing checked, counted or held back. Prints its
- * port. Argument: the upstream.
+ * The yardstick: `ws` in, `ws` out, each message passed on as it comes; nothing checked, counted or held back. Prints
+ * its port. Argument: the upstream.
  */
 import type { AddressInfo } from "node:net";
 import { WebSocket, WebSocketServer } from "ws";

@@ -118,7 +118,10 @@ export function cancelled(result?: InferenceResult): Outcome {
   return { finishReason: "cancel", finish: "cancel", result, error: undefined };
 }
 
-/** `most`: what the client agreed to. No more is reported, whatever the model says of itself, and no part above its whole. */
+/**
+ * `most`: what the client agreed to. No more is reported, whatever the model says of itself, and no part above its
+ * whole.
+ */
 export function tokensOf(result: InferenceResult | undefined, most: number): ReportTokens {
   if (result === undefined) return { prompt: 0, completion: 0, cached: 0, reasoning: 0 };
   const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = result.usage;

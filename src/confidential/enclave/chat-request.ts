@@ -1,6 +1,6 @@
 /**
- * A decrypted request as the enclave takes it: OpenAI's parameters, held to what `hello` said in the clear. The relay has
- * reserved for that model and that many tokens, and for nothing else.
+ * A decrypted request as the enclave takes it: OpenAI's parameters, held to what `hello` said in the clear. The relay
+ * has reserved for that model and that many tokens, and for nothing else.
  */
 import type { Hello } from "../hello.ts";
 import { maxRequestBytes } from "../limits.ts";

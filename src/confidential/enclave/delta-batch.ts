@@ -1,6 +1,6 @@
 /**
- * Puts the model's deltas together before they are sealed: a frame for each token would tell its length and its moment to
- * whoever watches the line. The first text goes at once, since everybody waits for it.
+ * Puts the model's deltas together before they are sealed: a frame for each token would tell its length and its moment
+ * to whoever watches the line. The first text goes at once, since everybody waits for it.
  */
 import type { Clock } from "../../services/clock.ts";
 import { utf8 } from "../layout.ts";

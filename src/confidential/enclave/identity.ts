@@ -1,6 +1,6 @@
 /**
- * Who an enclave is: a keyset whose private keys are made here and never leave the process's memory, and the evidence that
- * binds it. A new one takes its place long before it ends, so that every session has time.
+ * Who an enclave is: a keyset whose private keys are made here and never leave the process's memory, and the evidence
+ * that binds it. A new one takes its place long before it ends, so that every session has time.
  */
 import type { Clock } from "../../services/clock.ts";
 import type { Log } from "../../services/log.ts";
@@ -58,7 +58,10 @@ export interface EnclaveIdentity {
   readonly ready: Promise<void>;
   /** What sessions begin with now; a fault while there is no evidence. */
   current(): EnclaveKeyset | Fault;
-  /** Evidence that also binds a client's nonce (32 bytes). It costs the platform tens of milliseconds: not without limit. */
+  /**
+   * Evidence that also binds a client's nonce (32 bytes). It costs the platform tens of milliseconds: not without
+   * limit.
+   */
   quoteFor(
     keyset: EnclaveKeyset,
     nonce: Uint8Array,

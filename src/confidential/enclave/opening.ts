@@ -1,4 +1,6 @@
-/** The enclave's part of the handshake: whether it serves what `hello` asks for, with which evidence, under which keys. */
+/**
+ * The enclave's part of the handshake: whether it serves what `hello` asks for, with which evidence, under which keys.
+ */
 import { randomBytes } from "node:crypto";
 import type { Offer } from "../../services/networks.ts";
 import type { Channel } from "../channel.ts";

@@ -1,6 +1,7 @@
 /**
- * The enclave's end of one session, whatever carries it: handshake, requests one after the other, their answers, a signed
- * report for each. What is decrypted here goes to the model and back into the encryption: never into a log or an error.
+ * The enclave's end of one session, whatever carries it: handshake, requests one after the other, their answers, a
+ * signed report for each. What is decrypted here goes to the model and back into the encryption: never into a log or an
+ * error.
  */
 import type { Clock } from "../../services/clock.ts";
 import type { Log } from "../../services/log.ts";
@@ -235,7 +236,9 @@ class Session implements EnclaveSession {
     else if (this.#reporting === 0) this.#fail(this.#ending);
   }
 
-  /** An answer that runs stops, without a final; its report comes first, or breaking a session would make answers free. */
+  /**
+   * An answer that runs stops, without a final; its report comes first, or breaking a session would make answers free.
+   */
   #breakOff(reason: Fault): void {
     const answer = this.#answer;
     const established = this.#established;

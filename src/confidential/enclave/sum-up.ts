@@ -1,4 +1,7 @@
-/** The end of one request in two forms: `final`, for the client inside the encryption, and the signed report, for everybody. */
+/**
+ * The end of one request in two forms: `final`, for the client inside the encryption, and the signed report, for
+ * everybody.
+ */
 import type { Clock } from "../../services/clock.ts";
 import type { WatchedExchange } from "../frame-watch.ts";
 import { toBase64Url, utf8 } from "../layout.ts";

@@ -1,6 +1,7 @@
 /**
- * Intel's collateral for a TDX quote, stapled to it: a verifier fetches nothing. It comes from a caching service (PCCS), or
- * from a file that the operator keeps up to date; Intel signed it, so whoever hands it over need not be trusted.
+ * Intel's collateral for a TDX quote, stapled to it: a verifier fetches nothing. It comes from a caching service
+ * (PCCS), or from a file that the operator keeps up to date; Intel signed it, so whoever hands it over need not be
+ * trusted.
  */
 import { readFile } from "node:fs/promises";
 import type { Clock } from "../../services/clock.ts";

@@ -1,6 +1,6 @@
 /**
- * Quotes by configfs (Linux 6.7 and later, Documentation/ABI/testing/configfs-tsm): Intel TDX and AMD SEV-SNP by the same
- * files. A folder for each report, which the kernel fills and which must not be left behind.
+ * Quotes by configfs (Linux 6.7 and later, Documentation/ABI/testing/configfs-tsm): Intel TDX and AMD SEV-SNP by the
+ * same files. A folder for each report, which the kernel fills and which must not be left behind.
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";

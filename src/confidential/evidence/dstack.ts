@@ -1,6 +1,7 @@
 /**
- * Quotes by dstack's guest agent, over its Unix socket: the agent serialises access to the driver for every container of
- * the machine. We speak HTTP to it ourselves, since its own library follows DSTACK_SIMULATOR_ENDPOINT without a word.
+ * Quotes by dstack's guest agent, over its Unix socket: the agent serialises access to the driver for every container
+ * of the machine. We speak HTTP to it ourselves, since its own library follows DSTACK_SIMULATOR_ENDPOINT without a
+ * word.
  */
 import { existsSync } from "node:fs";
 import { randomBytes } from "node:crypto";

@@ -1,6 +1,7 @@
 /**
- * The service `host.evidence`: one provider of each kind for the whole process, opened when it is first asked. What callers
- * may have bound into a quote is decided here, in measured code: nothing that would pass for a session's keyset.
+ * The service `host.evidence`: one provider of each kind for the whole process, opened when it is first asked. What
+ * callers may have bound into a quote is decided here, in measured code: nothing that would pass for a session's
+ * keyset.
  */
 import { createHash, randomBytes } from "node:crypto";
 import type { Evidence, EvidenceSource, Quote, QuoteFailure } from "../../services/evidence.ts";

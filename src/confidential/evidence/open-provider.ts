@@ -29,8 +29,8 @@ export const simulatedRefusal =
   "simulated evidence is refused in prod, unless CONFIDENTIAL_ALLOW_SIMULATED=1 is set";
 
 /**
- * `auto`: dstack's agent where there is one, since it has the driver to itself and adds its log of events; else the kernel.
- * Never a simulation: that one has to be asked for.
+ * `auto`: dstack's agent where there is one, since it has the driver to itself and adds its log of events; else the
+ * kernel. Never a simulation: that one has to be asked for.
  */
 export async function openProvider(
   source: EvidenceSource,

@@ -1,6 +1,6 @@
 /**
- * Who makes attestation evidence: one interface for the quotes of keysets and for those that callers ask for. The platform
- * behind it is Intel TDX, AMD SEV-SNP, dstack's agent, or a simulation.
+ * Who makes attestation evidence: one interface for the quotes of keysets and for those that callers ask for. The
+ * platform behind it is Intel TDX, AMD SEV-SNP, dstack's agent, or a simulation.
  */
 import { isFault } from "../fault.ts";
 import type { Fault } from "../fault.ts";

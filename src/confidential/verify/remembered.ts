@@ -60,7 +60,9 @@ export function createEvidenceVerifier(options: RememberOptions = {}): EvidenceV
   };
 }
 
-/** Everything that a report depends on but the time. As long as the evidence: a hash of it costs more than keeping it. */
+/**
+ * Everything that a report depends on but the time. As long as the evidence: a hash of it costs more than keeping it.
+ */
 function keyOf(evidence: unknown, expected: Expectation, policy: VerificationPolicy): string {
   return JSON.stringify([evidence, toHex(expected.reportData), policy]);
 }

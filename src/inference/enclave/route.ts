@@ -1,6 +1,6 @@
 /**
- * The way to one worker's enclave. It is not offered before a quote made for this gateway has shown what it runs, and no
- * longer than the keyset of that quote holds; every session is checked again by itself.
+ * The way to one worker's enclave. It is not offered before a quote made for this gateway has shown what it runs, and
+ * no longer than the keyset of that quote holds; every session is checked again by itself.
  */
 import { randomBytes } from "node:crypto";
 import type { NetworkConfig } from "../../config/config.ts";
@@ -31,8 +31,8 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   /** Milliseconds since 1970; 0: not admitted. */
   #admittedUntil = 0;
   /**
-   * The keyset that has shown a quote for a nonce of ours (confidential-stream.md section 1.4): one without a nonce may have
-   * been made long ago, by a host that sets its guest's clock.
+   * The keyset that has shown a quote for a nonce of ours (confidential-stream.md section 1.4): one without a nonce may
+   * have been made long ago, by a host that sets its guest's clock.
    */
   #provenKeyset: string | undefined;
   #checking: Promise<void> | undefined;

@@ -11,8 +11,8 @@ import { EnclaveRoute } from "./route.ts";
 const mostAttempts = 3;
 
 /**
- * Until a request is sent nothing is lost: a worker that fails or refuses is replaced by another. `helloBytes` as they came;
- * what is wrong with them for every worker has been refused before.
+ * Until a request is sent nothing is lost: a worker that fails or refuses is replaced by another. `helloBytes` as they
+ * came; what is wrong with them for every worker has been refused before.
  */
 export async function openStream(
   network: Network,

@@ -1,6 +1,6 @@
 /**
- * The next charges for billing, as a CloudEvents batch: a job of a thread, because thousands of events a second are work that
- * would hold up the event loop. OpenMeter and others take this form (CloudEvents 1.0, "JSON Batch Format").
+ * The next charges for billing, as a CloudEvents batch: a job of a thread, because thousands of events a second are
+ * work that would hold up the event loop. OpenMeter and others take this form (CloudEvents 1.0, "JSON Batch Format").
  */
 import { movedOut } from "../../compute/pool.ts";
 import { readUsage, type UsageRow } from "../read-usage.ts";

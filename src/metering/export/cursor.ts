@@ -19,8 +19,8 @@ export class ExportCursor {
   }
 
   /**
-   * Throws StoreError when the file cannot be read, or names no charge of this journal: to begin anew, or to skip what was
-   * charged meanwhile, is not ours to decide.
+   * Throws StoreError when the file cannot be read, or names no charge of this journal: to begin anew, or to skip what
+   * was charged meanwhile, is not ours to decide.
    */
   static open(dataDir: string): ExportCursor {
     const file = join(dataDir, fileName);

@@ -1,7 +1,7 @@
 /**
- * Delivers every settled charge to whoever bills, at least once and in the order of the journal. The journal is the outbox:
- * nothing is queued beside it, so nothing is lost while the sink is down, and a cursor on disk says what it has. Ids are
- * stable: what comes twice after a crash is dropped there by `source` and `id`.
+ * Delivers every settled charge to whoever bills, at least once and in the order of the journal. The journal is the
+ * outbox: nothing is queued beside it, so nothing is lost while the sink is down, and a cursor on disk says what it
+ * has. Ids are stable: what comes twice after a crash is dropped there by `source` and `id`.
  */
 import type { Clock } from "../../services/clock.ts";
 import type { Log } from "../../services/log.ts";
@@ -16,7 +16,9 @@ export interface ExporterParts {
     readonly after: string | undefined;
     moveTo(id: string): Promise<void>;
   };
-  /** The next charges behind `after`, at most `limit`; undefined: there are none. Rejects when they cannot be read now. */
+  /**
+   * The next charges behind `after`, at most `limit`; undefined: there are none. Rejects when they cannot be read now.
+   */
   read(after: string | undefined, limit: number): Promise<Batch | undefined>;
   /** Never rejects. */
   send(events: Uint8Array, signal: AbortSignal): Promise<Sent>;

@@ -1,4 +1,7 @@
-/** An enclave in the test's own process: a model that says what the test has it say, on a clock that only the test moves. */
+/**
+ * An enclave in the test's own process: a model that says what the test has it say, on a clock that only the test
+ * moves.
+ */
 import assert from "node:assert/strict";
 import {
   createEnclaveIdentity,

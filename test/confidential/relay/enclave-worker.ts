@@ -1,5 +1,6 @@
 /**
- * A worker with a simulated enclave, scripted: it does what the protocol says, unless a test wants something else of it.
+ * A worker with a simulated enclave, scripted: it does what the protocol says, unless a test wants something else of
+ * it.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";

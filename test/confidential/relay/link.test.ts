@@ -1,4 +1,6 @@
-/** The way to a worker's enclave while nobody listens: until its evidence has been verified it may send what it likes. */
+/**
+ * The way to a worker's enclave while nobody listens: until its evidence has been verified it may send what it likes.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";

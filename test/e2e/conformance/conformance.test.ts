@@ -1,6 +1,6 @@
 /**
- * The official conformance suites against `/mcp`. Every scenario must pass but those listed here, each with its reason; one
- * of these that begins to pass fails the test, so that the list stays true.
+ * The official conformance suites against `/mcp`. Every scenario must pass but those listed here, each with its reason;
+ * one of these that begins to pass fails the test, so that the list stays true.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";

@@ -1,6 +1,6 @@
 /**
- * What the official conformance suites expect a server to have: tools, prompts and documents of fixed names, through the
- * same contract as any third party's. Only tests load it.
+ * What the official conformance suites expect a server to have: tools, prompts and documents of fixed names, through
+ * the same contract as any third party's. Only tests load it.
  */
 import {
   defineTools,

@@ -6,8 +6,8 @@ import { moment } from "./format.js";
 const height = 200;
 
 /**
- * `set` shows `{ from, stepSeconds, lines: [{ label, colour, values }], unit }`: `colour` names a custom property without
- * its dashes, `unit` writes a value. Under the pointer a line of text says what the bars are.
+ * `set` shows `{ from, stepSeconds, lines: [{ label, colour, values }], unit }`: `colour` names a custom property
+ * without its dashes, `unit` writes a value. Under the pointer a line of text says what the bars are.
  */
 export function stackedBars(label) {
   const place = h("div", { class: "chart-area", role: "img", "aria-label": label });

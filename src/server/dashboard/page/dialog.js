@@ -20,7 +20,8 @@ export function openDialog(title, ...children) {
 
 /**
  * A form in a dialog. `submit` does it and returns what follows; what it throws is shown.
- * @param {{ title: string, fields: Node[], action: string, danger?: boolean, submit: (form: FormData) => Promise<void> }} options
+ * @param {{ title: string, fields: Node[], action: string, danger?: boolean, submit: (form: FormData) => Promise<void>
+ * }} options
  */
 export function formDialog({ title, fields, action, danger, submit }) {
   const error = h("p", { class: "field-error", role: "alert" });

@@ -3,7 +3,8 @@
 /**
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
- * @param {Record<string, unknown>} [attributes] `class`, `on…` listeners, `data…` in camel case; undefined and false are left out
+ * @param {Record<string, unknown>} [attributes] `class`, `on…` listeners, `data…` in camel case; undefined and false
+ * are left out
  * @param {...(Node | string | number | undefined | false)} children
  * @returns {HTMLElementTagNameMap[Tag]}
  */
