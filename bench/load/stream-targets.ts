@@ -120,7 +120,8 @@ function pipeline({ enclave, model }: Backends, folder: string): string {
         path: "/v1/confidential/stream",
         websocket: true,
         run: [{ use: "edge" }, { authorize: { require: "inference" } }, "meter"],
-        to: { "confidential-stream": { evidence: { kind: "simulated" } } },
+        // One key has all of the load's.
+        to: { "confidential-stream": { sessionsPerKey: 100_000, evidence: { kind: "simulated" } } },
       },
     ],
   });

@@ -27,6 +27,7 @@ declare module "sluice-gateway/plugin" {
 
 interface Options {
   readonly origins?: readonly string[];
+  readonly sessionsPerKey?: number;
   /** Without a kind, which an environment variable may leave out, it is not there. */
   readonly evidence?: { readonly kind?: EvidenceSource };
 }
@@ -47,6 +48,11 @@ export default defineSurface<Options>({
           "Origins of the pages whose browsers may connect, such as https://app.example (none).",
         type: "array",
         items: { type: "string", pattern: "^https?://[^/]+$" },
+      },
+      sessionsPerKey: {
+        description: "Sessions that a key may have open at once (1000).",
+        type: "integer",
+        minimum: 1,
       },
       evidence: {
         description:
@@ -76,10 +82,11 @@ export default defineSurface<Options>({
     refusals: [
       { code: "GATEWAY_INVALID_PARAMS", description: "The subprotocol is missing" },
       { code: "GATEWAY_PERMISSION_DENIED", description: "The page's Origin may not connect" },
+      { code: "GATEWAY_RATE_LIMITED", description: "The key has too many sessions open" },
     ],
   }),
-  async start({ origins = [], evidence }, { confidential, accounts }) {
-    const stream = confidential.stream({ evidence: evidence?.kind });
+  async start({ origins = [], sessionsPerKey = 1000, evidence }, { confidential, accounts }) {
+    const stream = confidential.stream({ evidence: evidence?.kind, sessionsPerKey });
     await stream.ready;
     const allowed = new Set(origins);
     return {
@@ -100,6 +107,10 @@ async function answer(
   const refusal = refuseOrigin(x, origins) ?? refuseProtocol(x);
   if (refusal !== undefined) return refusal;
   const customer = customerOf(x, principal, accounts);
+  using place = stream.admit(customer.keyId);
+  if (place === undefined) {
+    return refuse("GATEWAY_RATE_LIMITED", { message: "the key has too many sessions open" });
+  }
   const connection = await x.accept({ protocol: subprotocol, messageBytes });
   await stream.serve(connection, customer);
   return undefined;

@@ -53,6 +53,7 @@ const noEnclave = fault("ATTESTATION_UNAVAILABLE", "a trial attests nothing");
 const inertConfidential: Confidential = {
   stream: () => ({
     ready: Promise.resolve(),
+    admit: () => undefined,
     serve: () => Promise.resolve(),
     close() {},
   }),

@@ -9,6 +9,7 @@ import {
   createEvidenceService,
   type EvidenceService,
 } from "../confidential/evidence/evidence-service.ts";
+import { createOpenSessions } from "../confidential/relay/open-sessions.ts";
 import { openOwnEnclaves } from "../confidential/relay/own-enclaves.ts";
 import { createPolicy, policySigner } from "../confidential/relay/policy.ts";
 import { createQuoteLimit } from "../confidential/relay/quote-limit.ts";
@@ -59,7 +60,7 @@ export function openConfidentialServices(
     retries: new Retries(clock),
     quotes: createQuoteLimit(clock),
     names: createSessionNames(receipts),
-    sessions: { open: 0 },
+    sessions: createOpenSessions(metrics),
     evidence,
     secret,
   });

@@ -48,11 +48,15 @@ export interface Receipt {
 export interface StreamOptions {
   /** Who attests the gateway's own enclave, for networks that have none; undefined: nobody, and it ends no encryption. */
   readonly evidence: EvidenceSource | undefined;
+  /** Open at once, those that began with an earlier configuration included. */
+  readonly sessionsPerKey: number;
 }
 
 export interface Stream {
   /** Resolves when it is known which of the gateway's own enclaves have their evidence. */
   readonly ready: Promise<void>;
+  /** A place for one more session of the key, until it is disposed of; undefined: it has as many as it may have. */
+  admit(keyId: string): Disposable | undefined;
   /** Serves one session, from its `hello` to the end of the connection and of what it owes. Never rejects. */
   serve(connection: Connection, customer: StreamCustomer): Promise<void>;
   /** Running sessions go on. */

@@ -10,6 +10,7 @@ import type { QuoteLimit } from "./quote-limit.ts";
 import type { SessionNames } from "./session-names.ts";
 import type { Billed } from "./billed-request.ts";
 import type { EvidenceMemory } from "./evidence-memory.ts";
+import type { OpenSessions } from "./open-sessions.ts";
 import type { Receipts } from "./receipts.ts";
 import { readSignedPolicy } from "./policy.ts";
 import type { Serving } from "./serving.ts";
@@ -44,8 +45,7 @@ export interface StreamRecords {
   readonly retries: Retries;
   readonly quotes: QuoteLimit;
   readonly names: SessionNames;
-  /** Open sessions, whichever configuration they began with. */
-  readonly sessions: { open: number };
+  readonly sessions: OpenSessions;
 }
 
 export interface ConfidentialParts extends StreamRecords {
@@ -57,7 +57,7 @@ export interface ConfidentialParts extends StreamRecords {
 export function createConfidential(parts: ConfidentialParts): Confidential {
   const { memory, receipts, policy } = parts;
   return {
-    stream: (options) => createStream(parts, parts.openOwn(options)),
+    stream: (options) => createStream(parts, parts.openOwn(options), options),
     evidence: (digest) => memory.find(digest),
     receipt: (session, rid) => receipts.find(session, rid),
     policy,
@@ -65,13 +65,14 @@ export function createConfidential(parts: ConfidentialParts): Confidential {
   };
 }
 
-function createStream(parts: ConfidentialParts, own: OwnEnclaves): Stream {
+function createStream(
+  parts: ConfidentialParts,
+  own: OwnEnclaves,
+  { sessionsPerKey }: StreamOptions,
+): Stream {
   const { clock, log, counters, receipts, retries, metrics, names, quotes, sessions } = parts;
   const networks = new Map(parts.networks.map((network) => [network.name, network]));
   const count = requestCounter(metrics);
-  const gauge = metrics
-    .gauge("sluice_stream_sessions", "Open sessions of the encrypted stream.")
-    .with({});
   const missing = metrics
     .gauge("sluice_stream_reports_missing", "Numbers of usage reports that were left out.")
     .with({});
@@ -112,11 +113,8 @@ function createStream(parts: ConfidentialParts, own: OwnEnclaves): Stream {
   };
   return {
     ready: own.ready,
-    async serve(connection, customer) {
-      gauge.set(++sessions.open);
-      await new StreamSession(connection, customer, shared).over;
-      gauge.set(--sessions.open);
-    },
+    admit: (keyId) => sessions.begin(keyId, sessionsPerKey),
+    serve: (connection, customer) => new StreamSession(connection, customer, shared).over,
     close: () => own.close(),
   };
 }

@@ -16,7 +16,8 @@ import { nodeSuite } from "../../../src/confidential/node-crypto.ts";
 import { readPolicyDocument } from "../../../src/confidential/policy-document.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { openStream, openWire, type Wire } from "./stream-client.ts";
-import { pageOrigin, startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
+import { pageOrigin, pipeline, startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
+import { until } from "./wait.ts";
 
 interface Refusal {
   readonly status: number;
@@ -97,6 +98,25 @@ describe("who gets a session", () => {
     assert.equal((await refused(url, bearer(gateway.key))).status, 400);
     const other = { "sec-websocket-protocol": "confidential.v2", ...bearer(gateway.key) };
     assert.equal((await refused(url, other)).status, 400);
+  });
+
+  it("refuses a key more than it may have open, those of an earlier configuration counted, until one is over", async () => {
+    await using limited = await startStreamGateway();
+    const { gateway, url } = limited;
+    using first = await limited.open();
+    await gateway.write(pipeline.replace("{ origins:", "{ sessionsPerKey: 2, origins:"));
+    assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+    using _second = await limited.open();
+    const asked = { ...protocol, ...bearer(gateway.key) };
+    assert.deepEqual(await refused(url, asked), { status: 429, code: "GATEWAY_RATE_LIMITED" });
+    using _neighbour = await limited.wire(gateway.issue({ plan: "enterprise" }).key);
+    first.socket.close();
+    await first.closed;
+    const metrics = async (): Promise<string> =>
+      (await fetch(`${gateway.adminUrl}/metrics`)).text();
+    await until(async () => /^sluice_stream_sessions 2$/m.test(await metrics()));
+    using _third = await limited.open();
+    assert.equal((await refused(url, asked)).status, 429);
   });
 
   it("selects its subprotocol and never echoes the credential, nor logs it", async () => {
