@@ -34,6 +34,9 @@ export interface RpcFailure {
   readonly data?: object;
 }
 
+/** Of an array, which only revision 2025-03-26 knows. */
+export const mostItems = 20;
+
 const invalid: Message = { kind: "invalid" };
 export const jsonHeaders: readonly string[] = ["content-type", "application/json"];
 export const accepted: Reply = { status: 202 };
@@ -62,14 +65,17 @@ function idText(id: unknown, exactId: () => string | undefined): string | undefi
   return Number.isSafeInteger(id) ? String(id) : exactId();
 }
 
-/** The id of one message of a body as the client wrote it: 1e400 and 12345678901234567890 come back as sent. */
+/**
+ * The id of one message of a body, or of an array with at most `mostItems`, as the client wrote it: 1e400 and
+ * 12345678901234567890 come back as sent.
+ */
 export function idAsSent(
   host: Pick<Host, "readJsonRpc">,
   body: Buffer | undefined,
   index: number | undefined,
 ): string | undefined {
   if (body === undefined) return undefined;
-  const read = host.readJsonRpc(body, (index ?? 0) + 1);
+  const read = host.readJsonRpc(body, mostItems);
   const item =
     read.kind === "single"
       ? read.item

@@ -12,6 +12,7 @@ import {
   isObject,
   messageOf,
   methodNotFound,
+  mostItems,
   noCursor,
   resultText,
   type Message,
@@ -32,7 +33,6 @@ import { richFrame, plainFrame, type ResultFrame } from "./tool-result.ts";
 
 type Request = Extract<Message, { kind: "request" }>;
 
-const mostItems = 20;
 /** The code of these revisions for a resource that is not there. */
 const resourceNotFound = -32002;
 

@@ -229,14 +229,17 @@ test("with jsonrpc present a tool member does not make it a plain call", async (
   assert.deepEqual(answer.json, { jsonrpc: "2.0", id: 4, result: {} });
 });
 
-test("ids come back as sent", async () => {
+test("ids come back as sent, those of an array, too", async () => {
   const ids = ["0", "-1", '""', '"a\\u00e9\\n"', "12345678901234567890", "1.5", "1e400", "-7e-9"];
-  for (const id of ids) {
-    const body = `{"jsonrpc":"2.0","id":${id},"method":"ping"}`;
-    const { text } = await send(body, { headers: { "content-type": "application/json" } });
+  const headers = { "content-type": "application/json" };
+  const ping = (id: string): string => `{"jsonrpc":"2.0","id":${id},"method":"ping"}`;
+  const pong = (id: string): string => {
     const sent = id.startsWith('"') ? JSON.stringify(JSON.parse(id)) : id;
-    assert.equal(text, `{"jsonrpc":"2.0","id":${sent},"result":{}}`);
-  }
+    return `{"jsonrpc":"2.0","id":${sent},"result":{}}`;
+  };
+  for (const id of ids) assert.equal((await send(ping(id), { headers })).text, pong(id));
+  const { text } = await send(`[${ids.map(ping).join()}]`, { headers });
+  assert.equal(text, `[${ids.map(pong).join()}]`);
 });
 
 test("notifications and stray responses are 202 with nothing in it, and cost nothing", async () => {
