@@ -9,7 +9,7 @@ const request = {
     jsonrpc: { const: "2.0" },
     id: { description: "Comes back as sent; without it nothing is forwarded or answered.", ...id },
     method: { description: "A whitelisted method of the node.", type: "string" },
-    params: { type: ["array", "object"] },
+    params: { type: ["array", "object", "null"] },
   },
   required: ["jsonrpc", "method"],
 };

@@ -88,7 +88,7 @@ export default defineSurface<Options>({
   },
   needs: { principal: "answer", charge: "answer" },
   wants: { requestId: "answer", trace: "answer" },
-  operation: (_, place) => operationAt(place),
+  operation: (_, place, { tools }) => operationAt(place, tools.list),
   start(options, host) {
     const server = createServer(options, host);
     const guard = createGuard(options);

@@ -1,23 +1,64 @@
 /** What the agent protocol looks like as HTTP: its own specification says what the messages are. */
-import type { Operation, OperationPlace } from "sluice-gateway/plugin";
+import type { CatalogueEntry, JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
+import { mostItems } from "./json-rpc.ts";
+import { metaKeys } from "./revisions.ts";
 
-const message = {
-  description: "A JSON-RPC 2.0 message of the Model Context Protocol.",
+const jsonrpc = { const: "2.0" };
+
+const request = {
+  description:
+    "A JSON-RPC 2.0 request of the Model Context Protocol; without `id`, a notification.",
   type: "object",
-  properties: { jsonrpc: { const: "2.0" }, method: { type: "string" } },
+  properties: { jsonrpc, id: { type: ["string", "number"] }, method: { type: "string" } },
+  required: ["jsonrpc", "method"],
+};
+
+const response = {
+  description: "A JSON-RPC 2.0 response of the Model Context Protocol.",
+  type: "object",
+  properties: { jsonrpc },
   required: ["jsonrpc"],
+  anyOf: [having({ result: {} }), having({ error: {} })],
+  not: having({ method: {} }),
 };
 
-const plainCall = {
-  description: "A bare call, answered with the bare result.",
-  type: "object",
-  properties: {
-    tool: { type: "string" },
-    input: { type: "object" },
-    confirmation_token: { type: "string" },
+const batch = {
+  description: "Messages of revision 2025-03-26, without `initialize`.",
+  type: "array",
+  minItems: 1,
+  maxItems: mostItems,
+  items: {
+    anyOf: [request, response],
+    not: {
+      anyOf: [
+        having({ method: { const: "initialize" }, id: {} }),
+        having({ params: having({ _meta: having({ [metaKeys.version]: {} }) }) }),
+      ],
+    },
   },
-  required: ["tool"],
 };
+
+/** An object with all of these members. */
+function having(properties: Readonly<Record<string, JsonSchema>>): JsonSchema {
+  return { type: "object", properties, required: Object.keys(properties) };
+}
+
+/** A bare call, answered with the bare result. */
+function plainCall({ name, description, inputSchema }: CatalogueEntry): JsonSchema {
+  // A tool is called with `{}` where there is no input.
+  const isNeeded = inputSchema["required"] !== undefined;
+  return {
+    description,
+    type: "object",
+    properties: {
+      tool: { const: name },
+      input: inputSchema,
+      confirmation_token: { type: "string" },
+    },
+    required: isNeeded ? ["tool", "input"] : ["tool"],
+    not: having({ jsonrpc: {} }),
+  };
+}
 
 const result = {
   description: "The result of a bare call.",
@@ -49,7 +90,7 @@ const session = {
   "mcp-session-id": { description: "The session that `initialize` began.", type: "string" },
 };
 
-const call: Operation = {
+const call = (tools: readonly CatalogueEntry[]): Operation => ({
   summary: "Talk to tools as an agent",
   description:
     "The Model Context Protocol over streamable HTTP, revisions 2026-07-28 to 2025-03-26, and bare `{ tool, input }` calls.",
@@ -58,14 +99,22 @@ const call: Operation = {
     properties: {
       ...session,
       "mcp-protocol-version": {
-        description: "The revision that the client speaks.",
+        description: "The revision that the client speaks; one that is not known is refused.",
+        type: "string",
+      },
+      "mcp-method": {
+        description: "Of revision 2026-07-28: the request's `method`.",
+        type: "string",
+      },
+      "mcp-name": {
+        description: "Of revision 2026-07-28: the `name` or `uri` of the request's `params`.",
         type: "string",
       },
     },
   },
   body: {
     content: {
-      "application/json": { anyOf: [message, plainCall, { type: "array", items: message }] },
+      "application/json": { anyOf: [request, response, batch, ...tools.map(plainCall)] },
     },
     required: true,
   },
@@ -74,7 +123,7 @@ const call: Operation = {
       description:
         "The answer, as a stream where the client accepts nothing else or asked for progress",
       content: {
-        "application/json": { anyOf: [message, result, { type: "array", items: message }] },
+        "application/json": { anyOf: [response, result, { type: "array", items: response }] },
         "text/event-stream": { type: "string" },
       },
       headers: {
@@ -106,7 +155,7 @@ const call: Operation = {
       description: "The content type is not application/json",
     },
   ],
-};
+});
 
 const end: Operation = {
   summary: "End a session",
@@ -118,6 +167,9 @@ const end: Operation = {
   },
 };
 
-export function operationAt({ method }: OperationPlace): Operation {
-  return method === "DELETE" ? end : call;
+export function operationAt(
+  { method }: OperationPlace,
+  tools: readonly CatalogueEntry[],
+): Operation {
+  return method === "DELETE" ? end : call(tools);
 }

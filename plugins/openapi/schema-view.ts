@@ -78,7 +78,9 @@ function together(schema: JsonSchema, level: number): Markup[] {
 }
 
 function titleOf(schema: JsonSchema): Markup {
-  const tool = constOf(schema, ["properties", "params", "properties", "tool", "const"]);
+  const tool =
+    constOf(schema, ["properties", "params", "properties", "tool", "const"]) ??
+    constOf(schema, ["properties", "tool", "const"]);
   const method = constOf(schema, ["properties", "method", "const"]);
   const code = constOf(schema, ["properties", "error_code", "const"]);
   const name = tool ?? method ?? code;

@@ -61,21 +61,30 @@ export function operationOf(tools: readonly CatalogueEntry[], mostItems: number)
   };
 }
 
-const listing = envelope("tools.list", {});
+const listing = envelope("tools.list", { type: ["object", "array", "null"] }, false);
 
 function callOf({ name, description, inputSchema }: CatalogueEntry): JsonSchema {
+  // A tool is called with `{}` where there is no input.
+  const isNeeded = inputSchema["required"] !== undefined;
   const params = {
     type: "object",
-    properties: { tool: { const: name }, params: inputSchema },
-    required: ["tool"],
+    properties: {
+      tool: { const: name },
+      params: inputSchema,
+      confirmation_token: {
+        description: "Of a write tool, here or in its params.",
+        type: "string",
+      },
+    },
+    required: isNeeded ? ["tool", "params"] : ["tool"],
   };
-  return { description, ...envelope("tools.call", { params }) };
+  return { description, ...envelope("tools.call", params, true) };
 }
 
-function envelope(method: string, members: JsonSchema): JsonSchema {
+function envelope(method: string, params: JsonSchema, isNeeded: boolean): JsonSchema {
   return {
     type: "object",
-    properties: { jsonrpc: { const: "2.0" }, id, method: { const: method }, ...members },
-    required: ["jsonrpc", "method", ...Object.keys(members)],
+    properties: { jsonrpc: { const: "2.0" }, id, method: { const: method }, params },
+    required: ["jsonrpc", "method", ...(isNeeded ? ["params"] : [])],
   };
 }
