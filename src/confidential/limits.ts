@@ -9,6 +9,9 @@ export const idleMs = 120_000;
 /** From the upgrade to a verified handshake. */
 export const handshakeMs = 10_000;
 
+/** From a request's first frame to its last: until then what it holds is neither paid nor reserved. */
+export const requestMs = 60_000;
+
 /** The highest `rid`; they start at 1 and grow by 1. */
 export const maxRequests = 256;
 /** Frames in each direction. */

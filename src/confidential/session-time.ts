@@ -1,9 +1,9 @@
 /**
- * The time that a session has (confidential-stream.md, 1.3): for its handshake, without a frame, and in all. Whoever
- * keeps one end of it is told what has run out, and ends it.
+ * The time that a session has (confidential-stream.md, 1.3): for its handshake, without a frame, for a request to
+ * arrive, and in all. Whoever keeps one end of it is told what has run out, and ends it.
  */
 import type { Clock } from "../services/clock.ts";
-import { handshakeMs, idleMs, maxSessionMs } from "./limits.ts";
+import { handshakeMs, idleMs, maxSessionMs, requestMs } from "./limits.ts";
 
 export interface SessionTimeouts {
   /** The handshake took too long. */
@@ -12,6 +12,8 @@ export interface SessionTimeouts {
   idle(): void;
   /** Whether silence is to be expected; asked when it has lasted. Absent: never. */
   isAwaited?(): boolean;
+  /** A request has not come to its end. Absent: nobody tells when one begins. */
+  unfinished?(): void;
   /** It has lasted as long as it may. */
   expired(): void;
 }
@@ -23,6 +25,7 @@ export class SessionTime implements Disposable {
   /** First for the handshake, then for silence. */
   #silence: Disposable;
   #lifetime: Disposable | undefined;
+  #request: Disposable | undefined;
 
   /** Begins with the handshake. */
   constructor(clock: Clock, timeouts: SessionTimeouts) {
@@ -45,7 +48,19 @@ export class SessionTime implements Disposable {
     this.#lastFrameAt = this.#clock.monotonic();
   }
 
+  /** A frame of a request has come that is not its last. */
+  requestGoesOn(): void {
+    this.#request ??= this.#clock.after(requestMs, () => this.#timeouts.unfinished?.());
+  }
+
+  /** The request is whole, or nobody wants it any more. */
+  requestEnds(): void {
+    this.#request?.[Symbol.dispose]();
+    this.#request = undefined;
+  }
+
   [Symbol.dispose](): void {
+    this.requestEnds();
     this.#silence[Symbol.dispose]();
     this.#lifetime?.[Symbol.dispose]();
   }

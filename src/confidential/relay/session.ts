@@ -80,6 +80,7 @@ export class StreamSession implements LinkListener {
     this.#time = new SessionTime(parts.clock, {
       late: () => this.#fail(fault("TIMEOUT", "the handshake took too long")),
       idle: () => this.#fail(fault("TIMEOUT", "nothing was sent for too long")),
+      unfinished: () => this.#fail(fault("TIMEOUT", "the request did not come to its end")),
       expired: () => this.#expire(),
     });
     connection.onMessage = (data, isText) => this.#fromClient(data, isText);
@@ -150,6 +151,8 @@ export class StreamSession implements LinkListener {
   #relay(data: Buffer, facts: SessionFacts): void {
     const header = facts.watch.observe("c2s", data);
     if (isFault(header)) return this.#fail(header);
+    if (header.type === "request" && !header.isEnd) this.#time.requestGoesOn();
+    else this.#time.requestEnds();
     if (header.type !== "request") return this.#pass(data, facts);
     const begun = this.#request ?? this.#begin(header.rid, facts);
     if (begun === undefined) return undefined;
@@ -209,7 +212,10 @@ export class StreamSession implements LinkListener {
     if (request === undefined || request.rid !== read.rid) return this.#enclaveFailed();
     this.#request = undefined;
     this.#report?.[Symbol.dispose]();
-    this.#billing = this.#bill(request, read).catch((error: unknown) => this.#broken(error));
+    // One after the other: the next request may have been answered before this one's charge is on disk.
+    this.#billing = this.#billing
+      .then(() => this.#bill(request, read))
+      .catch((error: unknown) => this.#broken(error));
   }
 
   drained(): void {

@@ -100,6 +100,44 @@ describe("requests of a session", () => {
   });
 });
 
+describe("a request that does not come to its end", () => {
+  function piece(session: OpenStream, rid: number): Uint8Array {
+    return sound(session.channel.seal("request", rid, Buffer.from("{"), false));
+  }
+
+  it("ends its session after a minute, however often a frame comes; the enclave hears nothing more of it", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock });
+    using session = await stream.open();
+    for (let seconds = 0; seconds < 50; seconds += 10) {
+      session.socket.send(piece(session, 1));
+      await pass(10_000, clock, session);
+    }
+    session.socket.send(piece(session, 1));
+    await pass(10_000, clock, session);
+    assert.deepEqual(await refusal(session), ["TIMEOUT", 4408]);
+    assert.equal((await stream.charges()).length, 0);
+  });
+
+  it("does so from its first frame on, and not where it was whole or cancelled in time", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock, own: true });
+    using session = await stream.open({ network: "classic", termination: "gateway" });
+    session.socket.send(piece(session, 1));
+    session.socket.send(sound(session.channel.seal("request", 1, Buffer.from("}"), true)));
+    assert.equal((await session.answer()).final["finish_reason"], "error");
+    await pass(50_000, clock, session);
+    session.socket.send(piece(session, 2));
+    await pass(50_000, clock, session);
+    session.socket.send(sound(session.channel.seal("cancel", 2, new Uint8Array())));
+    assert.equal((await session.answer()).final["finish_reason"], "cancel");
+    await pass(60_000, clock, session);
+    session.socket.send(piece(session, 3));
+    await pass(60_000, clock, session);
+    assert.deepEqual(await refusal(session), ["TIMEOUT", 4408]);
+  });
+});
+
 describe("how long a session lasts", () => {
   it("no longer than its keyset", async () => {
     const clock = manualClock(Date.now());

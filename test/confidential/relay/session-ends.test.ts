@@ -4,9 +4,13 @@ import { after, before, beforeEach, describe, it } from "node:test";
 import { frameOf } from "./frame-of.ts";
 import { model, type Script } from "./enclave-worker.ts";
 import { writeHello, type Hello } from "../../../src/confidential/hello.ts";
+import { Receipts } from "../../../src/confidential/relay/receipts.ts";
+import type { Receipt } from "../../../src/plugin.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { helloOf, openStream, sound, type OpenStream } from "./stream-client.ts";
 import { gate, until } from "./wait.ts";
+
+type Keep = typeof Receipts.prototype.keep;
 
 describe("how a session ends", () => {
   let stream: StreamGateway;
@@ -353,6 +357,37 @@ describe("how a session ends", () => {
     session.ask();
     const second = await session.answer();
     assert.deepEqual([first.done.rid, second.done.rid], [1, 2]);
+  });
+
+  it("a second request that begins while the first is being billed is billed after it", async (t) => {
+    const held = gate();
+    const keep = Object.getOwnPropertyDescriptor(Receipts.prototype, "keep")?.value as Keep;
+    const kept = t.mock.method(
+      Receipts.prototype,
+      "keep",
+      async function keepFirstLater(this: Receipts, receipt: Receipt) {
+        await held.pass();
+        return keep.call(this, receipt);
+      },
+      { times: 1 },
+    );
+    using session = await stream.open();
+    const final = async (): Promise<void> => {
+      for (let at = 0; at < 3; at++) sound(session.channel.open(await session.nextBinary()));
+    };
+    session.ask();
+    await final();
+    await until(() => kept.mock.callCount() > 0);
+    session.ask();
+    await final();
+    for (let times = 0; times < 3; times++) {
+      using other = await stream.open();
+      other.ask();
+      await other.answer();
+    }
+    held.open();
+    assert.equal((await session.nextText())["rid"], 1);
+    assert.equal((await session.nextText())["rid"], 2);
   });
 
   it("an enclave that charges less than was offered is believed, one that charges more is not", async () => {
