@@ -75,6 +75,7 @@ export default defineSurface<Options>({
         "sec-websocket-protocol": {
           description: `${subprotocol}, and for pages, which send no key, a ticket.`,
           type: "string",
+          pattern: `(^|,)\\s*${subprotocol.replace(".", "\\.")}\\s*(,|$)`,
         },
       },
       required: ["sec-websocket-protocol"],

@@ -2,16 +2,15 @@
 
 export const mostKeyChars = 255;
 
-/**
- * 0x21 to 0x7E: neither whitespace nor what cannot be printed. A header that stands twice has a space between its
- * values.
- */
-const visible = /^[\x21-\x7e]+$/;
+/** What means something in a regular expression. */
+const syntax = /[\\^$.*+?()[\]{}|/]/g;
 
-export function isIdempotencyKey(
-  header: string | readonly string[],
-  prefix: string,
-): header is string {
-  if (typeof header !== "string" || header.length > mostKeyChars) return false;
-  return header.startsWith(prefix) && visible.test(header);
+/**
+ * The regular expression that a key matches, and that the OpenAPI document shows. After the prefix 0x21 to 0x7E: neither
+ * whitespace nor what cannot be printed. A header that stands twice has a space between its values.
+ */
+export function keyPattern(prefix: string): string {
+  const least = prefix === "" ? 1 : 0;
+  const most = mostKeyChars - prefix.length;
+  return `^${prefix.replaceAll(syntax, String.raw`\$&`)}[!-~]{${least},${most}}$`;
 }

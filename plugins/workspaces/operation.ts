@@ -84,7 +84,17 @@ const audit = {
   required: ["workspace_id", "changes"],
 };
 
-const instant = { description: "Such as 2026-01-31T12:00:00Z, or 2026-01-31.", ...text };
+const instant = {
+  description: "Such as 2026-01-31T12:00:00Z, or 2026-01-31.",
+  type: "string",
+  anyOf: [{ format: "date-time" }, { format: "date" }],
+};
+const member = groupMembers.join("|");
+/** A comma-separated list in which nothing stands twice. */
+const members = {
+  type: "string",
+  pattern: `^(?!.*\\b(\\w+),(.*,)?\\1\\b)((${member})(,(${member}))*)?$`,
+};
 const wholeNumber = (minimum: number, maximum: number, fallback: number): JsonSchema => {
   return { type: "integer", minimum, maximum, default: fallback };
 };
@@ -96,8 +106,8 @@ const queries: Partial<Record<ViewName, JsonSchema>> = {
       from: { ...instant, description: `The first instant that counts. ${instant.description}` },
       to: { ...instant, description: `The first that no longer does. ${instant.description}` },
       group_by: {
-        description: `A comma-separated list of ${groupMembers.join(", ")}.`,
-        ...text,
+        description: `A comma-separated list of ${groupMembers.join(", ")}, each once.`,
+        ...members,
       },
     },
   },
