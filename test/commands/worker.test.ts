@@ -31,7 +31,7 @@ interface WorkerProcess {
   /** What it wrote, both ways. */
   readonly written: () => string;
   readonly exited: Promise<unknown[]>;
-  /** Where it runs: empty at first. */
+  /** Where it runs, and its home and all that programs write to by themselves: empty at first. */
   readonly folder: string;
 }
 
@@ -39,17 +39,25 @@ async function spawnWorker(
   t: TestContext,
   upstream: string,
   args: readonly string[] = [],
+  nodeArgs: readonly string[] = [],
 ): Promise<WorkerProcess> {
   const folder = temporaryFolder(t);
   const command = ["worker", "--json", "--upstream", upstream, "--model", demoModelId];
   const options = ["--network", "confidential-alpha", "--listen", "127.0.0.1:0", ...args];
-  const child = spawn(process.execPath, [main, ...command, "--evidence", "simulated", ...options], {
+  const argv = [...nodeArgs, main, ...command, "--evidence", "simulated", ...options];
+  const child = spawn(process.execPath, argv, {
     cwd: folder,
     env: {
       ...process.env,
       LOG_LEVEL: "trace",
       GATEWAY_ENV: "dev",
+      HOME: folder,
       TMPDIR: folder,
+      XDG_CACHE_HOME: folder,
+      XDG_CONFIG_HOME: folder,
+      XDG_DATA_HOME: folder,
+      XDG_RUNTIME_DIR: folder,
+      XDG_STATE_HOME: folder,
       NODE_DISABLE_COMPILE_CACHE: "1",
     },
     stdio: ["ignore", "pipe", "pipe"],
@@ -99,6 +107,9 @@ describe("sluice worker, as a process", () => {
     assert.deepEqual(await exited, [0, null]);
     // Neither keys nor prompts leave the process's memory.
     assert.deepEqual(readdirSync(folder), []);
+    const known = [client.attested.keysetDigest, ready["simulated_root"] ?? ""];
+    const unknown = known.reduce((rest, one) => rest.replaceAll(one, ""), written());
+    assert.doesNotMatch(unknown, /[\w+/=-]{22}/, "nothing else is as long as half a key");
     assert.doesNotMatch(written(), /three four|hidden|worker-token/);
     assert.match(written(), /a keyset has been attested/);
     assert.equal(written().includes(prompt), false);
@@ -119,6 +130,15 @@ describe("sluice worker, as a process", () => {
     for (const frame of client.request(3, many)) wire.binary(frame);
     wire.binary(sound(client.channel.seal("cancel", 3, new Uint8Array())));
     assert.equal((await client.answer(3)).final.finish_reason, "cancel");
+  });
+
+  test("serves where it may write no file at all", async (t) => {
+    // Node before 25 lets every process connect.
+    const net = process.allowedNodeEnvironmentFlags.has("--allow-net") ? ["--allow-net"] : [];
+    const confined = ["--permission", "--allow-fs-read=*", ...net];
+    const { ready } = await spawnWorker(t, await startModel(t), [], confined);
+    const { client } = await connectTo(t, ready["url"] ?? "");
+    assert.equal((await client.ask(params)).text, prompt);
   });
 
   test("ends with 1 where nobody vouches for it, or its address is taken", async (t) => {
