@@ -47,7 +47,7 @@ const failure = {
 export default defineSurface({
   name: "models",
   description: "Lists the models of the inference networks with their prices.",
-  operation: () => ({
+  operation: (_, { path }) => ({
     summary: "List the models",
     path: networkInPath,
     answers: {
@@ -58,7 +58,9 @@ export default defineSurface({
         headers: { "Retry-After": { description: "Seconds.", schema: { type: "integer" } } },
       },
     },
-    refusals: [{ code: "GATEWAY_NOT_FOUND", description: "There is no such network" }],
+    refusals: path.includes("{network}")
+      ? [{ code: "GATEWAY_NOT_FOUND", description: "There is no such network" }]
+      : [],
   }),
   start: (_, { networks }) => ({ answer: (x) => answer(x, networks) }),
 });

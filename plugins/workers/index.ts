@@ -41,7 +41,7 @@ const listing = {
 export default defineSurface({
   name: "workers",
   description: "Lists the active workers of each model with their price coefficients.",
-  operation: () => ({
+  operation: (_, { path }) => ({
     summary: "List the workers of each model",
     path: {
       type: "object",
@@ -49,7 +49,9 @@ export default defineSurface({
     },
     answers: { 200: { description: "The workers", content: { "application/json": listing } } },
     refusals: [
-      { code: "GATEWAY_NOT_FOUND", description: "There is no such network" },
+      ...(path.includes("{network}")
+        ? [{ code: "GATEWAY_NOT_FOUND", description: "There is no such network" } as const]
+        : []),
       { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The networks have said nothing yet" },
     ],
   }),

@@ -8,8 +8,10 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { Ajv2020 } from "ajv/dist/2020.js";
+import { parse } from "yaml";
 import { startDemo } from "../../src/demo/demo.ts";
 import type { Capability } from "../../src/plugin.ts";
+import { manualClock } from "../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
 
 const shipped = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8");
@@ -17,13 +19,26 @@ const shipped = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "
 const pipeline = shipped.replace("trustProxy: []", "trustProxy: [127.0.0.1]");
 
 interface Response {
+  readonly description?: string;
   readonly $ref?: string;
   readonly content?: Readonly<Record<string, object>>;
 }
 
 interface Document {
   readonly paths: Readonly<
-    Record<string, Readonly<Record<string, { readonly responses: Record<string, Response> }>>>
+    Record<
+      string,
+      Readonly<
+        Record<
+          string,
+          {
+            readonly security: readonly { readonly key?: readonly Capability[] }[];
+            readonly requestBody?: object;
+            readonly responses: Record<string, Response>;
+          }
+        >
+      >
+    >
   >;
   readonly components: { readonly responses: Readonly<Record<string, Response>> };
 }
@@ -66,6 +81,8 @@ before(async () => {
       pipeline,
       env: { ...demo.env, LOG_LEVEL: "silent" },
       account: { capabilities: everything },
+      // It stands still: no bucket refills.
+      clock: manualClock(Date.now()),
     }),
   );
   poor = gateway.issue({ cuLimit24hMilli: 1, capabilities: ["ledger:read", "inference"] });
@@ -306,6 +323,46 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     await ask("GET", "/usage", { status: 400, query: "?from=yesterday" });
     await ask("GET", "/audit", { status: 200, query: "?limit=2" });
     await ask("GET", "/audit", { status: 400, query: "?limit=0" });
+  });
+
+  it("is what every route refuses callers who may not, may no more, or send another content type", async () => {
+    const nobody = gateway.issue({ capabilities: [] }).key;
+    const busy = gateway.issue({ rpsLimit: 1 }).key;
+    const params = { network: "none", id: "ws", digest: "x", session: "x", rid: "1" };
+    // Twice what it may ask a second.
+    for (const _ of [1, 2]) await check("GET", "/openapi.json", { status: 200, key: busy });
+    for (const [path, operations] of Object.entries(document.paths)) {
+      for (const [name, { security, requestBody, responses }] of Object.entries(operations)) {
+        const method = name.toUpperCase();
+        const body = requestBody === undefined ? {} : { body: {} };
+        const capabilities = security.flatMap(({ key }) => key ?? []);
+        const asksForKey = security.some(({ key }) => key !== undefined);
+        const refused = (status: number, key: string | null): Promise<Headers> =>
+          check(method, path, { params, ...body, status, key });
+        assert.equal("401" in responses, asksForKey, `${method} ${path}`);
+        if (asksForKey) await refused(401, null);
+        if (capabilities.length > 0) await refused(403, nobody);
+        if ("429" in responses) await refused(429, busy);
+        if (!("415" in responses)) continue;
+        const headers = { "content-type": "text/plain" };
+        await check(method, path, { params, status: 415, text: "x", headers });
+      }
+    }
+  });
+
+  it("has every route of the shipped pipeline", () => {
+    // It has passed `check` to get here.
+    const { routes } = parse(shipped) as {
+      routes: readonly { path: string; methods?: readonly string[] }[];
+    };
+    const expected = routes.flatMap(({ path, methods = ["GET"] }) =>
+      methods.map((method) => `${method} ${path}`),
+    );
+    const health = ["GET /healthz", "GET /readyz"];
+    const documented = Object.entries(document.paths).flatMap(([path, operations]) =>
+      Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    assert.deepEqual(documented.toSorted(), [...expected, ...health].toSorted());
   });
 
   it("has no operation that says what it answers and that these tests have not asked", () => {
