@@ -2,6 +2,7 @@
  * JSON from a stranger, read so that no other reader can see something else in it: UTF-8 without a mark, no name twice
  * in an object (JSON.parse keeps the last, others the first); and so that it costs little more than its bytes.
  */
+import { parseJson } from "../parse-json.ts";
 
 const maxDepth = 64;
 /** Objects, arrays and members. Millions of them in a request of 8 MiB would hold the event loop for seconds. */
@@ -18,7 +19,7 @@ export function readJsonObject(bytes: Uint8Array, maxBytes: number): JsonObject 
   try {
     const text = decoder.decode(bytes);
     if (!isUnambiguous(text)) return undefined;
-    const value: unknown = JSON.parse(text);
+    const value = parseJson(text);
     return isJsonObject(value) ? value : undefined;
   } catch {
     // Not UTF-8 or not JSON.

@@ -12,6 +12,7 @@ import type {
   SlotName,
   Slots,
 } from "../plugin.ts";
+import { parseJson } from "../parse-json.ts";
 import type { Linked } from "../stream/linked-list.ts";
 import type { Activity } from "./activity.ts";
 import { LiveRequestHead, type Addresses, type Arrival } from "./arrival.ts";
@@ -166,7 +167,7 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   }
 
   json(): Json {
-    this.#json ??= parseJson(this.body);
+    this.#json ??= readJson(this.body);
     return this.#json;
   }
 
@@ -271,10 +272,10 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   }
 }
 
-function parseJson(body: Buffer | undefined): Json {
+function readJson(body: Buffer | undefined): Json {
   if (body === undefined) return { ok: false };
   try {
-    return { ok: true, value: JSON.parse(body.toString("utf8")) };
+    return { ok: true, value: parseJson(body.toString("utf8")) };
   } catch {
     return { ok: false };
   }
