@@ -74,7 +74,7 @@ class StreamedCompletion implements AnswerReader {
     this.#completion.x.onAbort = this;
   }
 
-  // ── what the worker's side reports ────────────────────────────────────────────────────────────────────────────
+  // What the worker's side reports.
 
   choice(bytes: Buffer, start: number, end: number): void {
     this.#chunks += this.#prefix + bytes.toString("utf8", start, end) + suffix;
@@ -107,7 +107,7 @@ class StreamedCompletion implements AnswerReader {
     this.#finishWith((sink) => sink.end(undefined, event, outcome));
   }
 
-  // ── what the client's side reports ────────────────────────────────────────────────────────────────────────────
+  // What the client's side reports.
 
   /** The client has left: the worker stops, and what it has produced is paid for. */
   aborted(): void {

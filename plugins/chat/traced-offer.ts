@@ -69,7 +69,7 @@ class TracedCall implements AnswerReader, InferenceCall {
     return this;
   }
 
-  // ── what the worker's side reports ────────────────────────────────────────────────────────────────────────────
+  // What the worker's side reports.
 
   choice(bytes: Buffer, start: number, end: number): void {
     if (!this.#firstSeen) {
@@ -94,7 +94,7 @@ class TracedCall implements AnswerReader, InferenceCall {
     this.#reader.failed(failure, result);
   }
 
-  // ── what the client's side asks for ───────────────────────────────────────────────────────────────────────────
+  // What the client's side asks for.
 
   pause(): void {
     this.#call?.pause();

@@ -81,7 +81,7 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
     this.#connection?.cut();
   }
 
-  // ── what the connection reports ───────────────────────────────────────────────────────────────────────────────
+  // What the connection reports.
 
   carriedBy(connection: WorkerConnection): void {
     this.#connection = connection;
@@ -128,7 +128,7 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
     this.#fail({ kind });
   }
 
-  // ── what the answer turns out to be ───────────────────────────────────────────────────────────────────────────
+  // What the answer turns out to be.
 
   choice(bytes: Buffer, start: number, end: number): void {
     if (!this.#over) this.#call.choice(bytes, start, end);

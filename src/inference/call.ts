@@ -58,7 +58,7 @@ export class Call implements InferenceCall, AttemptedCall {
     return this.#begun ? this.#result() : undefined;
   }
 
-  // ── what the attempt reports ──────────────────────────────────────────────────────────────────────────────────
+  // What the attempt reports.
 
   choice(bytes: Buffer, start: number, end: number): void {
     if (!this.#begun) this.#begin();

@@ -112,7 +112,7 @@ export class WorkerConnection implements ResponseSink {
     if (!stale) exchange?.failed(why);
   }
 
-  // ── what the reader reports ───────────────────────────────────────────────────────────────────────────────────
+  // What the reader reports.
 
   headEnds(): void {
     this.#exchange?.answers(this.#reader.head);

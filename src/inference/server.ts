@@ -49,7 +49,7 @@ export class WorkerServer {
     return this.#closing.promise;
   }
 
-  // ── what connections report ───────────────────────────────────────────────────────────────────────────────────
+  // What connections report.
 
   /** Its answer has ended and the connection can carry another. */
   free(connection: WorkerConnection): void {

@@ -71,7 +71,7 @@ export class EnclaveAnswer implements AnswerReader {
     return this.#call.abort();
   }
 
-  // ── what the model says ───────────────────────────────────────────────────────────────────────────────────────
+  // What the model says.
 
   choice(bytes: Buffer, start: number, end: number): void {
     if (this.#isOver) return;

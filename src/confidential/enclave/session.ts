@@ -132,7 +132,7 @@ class Session implements EnclaveSession {
     this.#settle();
   }
 
-  // ── the handshake ─────────────────────────────────────────────────────────────────────────────────────────────
+  // The handshake.
 
   async #shakeHands(bytes: Uint8Array, hello: Hello): Promise<void> {
     const established = await establish(bytes, hello, this.#parts, this.#leaving.signal);
@@ -145,7 +145,7 @@ class Session implements EnclaveSession {
     this.#peer.text(established.attestation);
   }
 
-  // ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────
+  // Requests.
 
   #collect({ header, data }: OpenedFrame): void {
     this.#arriving.append(data);
@@ -211,7 +211,7 @@ class Session implements EnclaveSession {
       .catch((error: unknown) => this.#break(error));
   }
 
-  // ── how it ends ───────────────────────────────────────────────────────────────────────────────────────────────
+  // How it ends.
 
   #isClosed(): boolean {
     return this.#state === "closed";

@@ -89,7 +89,7 @@ export class StreamSession implements LinkListener {
     connection.onDrain = () => this.#facts?.serving.link.resume();
   }
 
-  // ── what the client sends ─────────────────────────────────────────────────────────────────────────────────────
+  // What the client sends.
 
   #fromClient(data: Buffer, isText: boolean): void {
     if (this.#closed) return;
@@ -187,7 +187,7 @@ export class StreamSession implements LinkListener {
     if (!serving.link.binary(data)) this.#connection.pause();
   }
 
-  // ── what the enclave sends ────────────────────────────────────────────────────────────────────────────────────
+  // What the enclave sends.
 
   binary(frame: Buffer): void {
     const facts = this.#facts;
@@ -250,7 +250,7 @@ export class StreamSession implements LinkListener {
     this.#report = this.#parts.clock.after(reportMs, () => this.#enclaveFailed());
   }
 
-  // ── how it ends ───────────────────────────────────────────────────────────────────────────────────────────────
+  // How it ends.
 
   #enclaveFailed(code: Fault["code"] = "UPSTREAM_FAILED"): void {
     this.#sound = false;

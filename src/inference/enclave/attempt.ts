@@ -125,7 +125,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.drained();
   }
 
-  // ── what the worker says ──────────────────────────────────────────────────────────────────────────────────────
+  // What the worker says.
 
   drained(): void {
     const link = this.#session?.link;
@@ -214,7 +214,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.#complete();
   }
 
-  // ── how it ends ───────────────────────────────────────────────────────────────────────────────────────────────
+  // How it ends.
 
   #complete(): void {
     if (this.#over) return;
