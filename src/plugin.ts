@@ -42,6 +42,7 @@ export { toolFailure } from "./tool.ts";
 export { addressKey } from "./address.ts";
 export { modelList, modelListSchema } from "./model-list.ts";
 export { parseTime } from "./rfc3339.ts";
+export { violationsSchema } from "./violations.ts";
 export { refuse, type GatewayCode } from "./errors.ts";
 export { redact } from "./redact.ts";
 

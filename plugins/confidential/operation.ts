@@ -1,5 +1,5 @@
 /** What the routes beside the encrypted stream take and answer (confidential-stream.md section 5). */
-import type { DocumentedRefusal, Operation } from "sluice-gateway/plugin";
+import { violationsSchema, type DocumentedRefusal, type Operation } from "sluice-gateway/plugin";
 import { digestForm } from "./documents.ts";
 import type { ConfidentialOptions } from "./options.ts";
 import { mostRid, sessionForm } from "./receipt.ts";
@@ -58,23 +58,6 @@ const ticket = {
   required: ["ticket", "expires_at"],
 };
 
-/** The first only. */
-const violations = {
-  type: "object",
-  properties: {
-    violations: {
-      type: "array",
-      maxItems: 1,
-      items: {
-        type: "object",
-        properties: { path: text, reason: text },
-        required: ["path", "reason"],
-      },
-    },
-  },
-  required: ["violations"],
-};
-
 const notFound = (description: string): readonly DocumentedRefusal[] => [
   { code: "GATEWAY_NOT_FOUND", description },
 ];
@@ -90,7 +73,7 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
       {
         code: "GATEWAY_INVALID_PARAMS",
         description: "The body is not JSON, or does not match its schema",
-        details: violations,
+        details: violationsSchema(1),
       },
     ],
   },

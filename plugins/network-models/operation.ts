@@ -1,5 +1,5 @@
 /** What a change of a network's catalogue takes and answers (decisions.md section 8). */
-import { modelListSchema, type Operation } from "sluice-gateway/plugin";
+import { modelListSchema, violationsSchema, type Operation } from "sluice-gateway/plugin";
 import { bodySchema } from "./body.ts";
 
 const text = { type: "string" };
@@ -21,21 +21,7 @@ export const operation: Operation = {
     {
       code: "GATEWAY_INVALID_PARAMS",
       description: "The body is not JSON, or does not match its schema",
-      details: {
-        type: "object",
-        properties: {
-          violations: {
-            type: "array",
-            maxItems: 1,
-            items: {
-              type: "object",
-              properties: { path: text, reason: text },
-              required: ["path", "reason"],
-            },
-          },
-        },
-        required: ["violations"],
-      },
+      details: violationsSchema(1),
     },
     { code: "GATEWAY_NOT_FOUND", description: "There is no such network" },
     { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The change could not be stored" },

@@ -2,6 +2,7 @@
 import {
   defineStep,
   refuse,
+  violationsSchema,
   type JsonSchema,
   type Reply,
   type StepHooks,
@@ -31,25 +32,6 @@ const parts = {
 
 /** Up to this size a body's violations are all looked for; in a larger one only the first. */
 const thoroughBytes = 64 * 1024;
-
-/** decisions.md section 6: a path into the request and a reason each. */
-const violationDetails = {
-  type: "object",
-  properties: {
-    violations: {
-      type: "array",
-      maxItems: maxViolations,
-      items: {
-        type: "object",
-        properties: { path: { type: "string" }, reason: { type: "string" } },
-        required: ["path", "reason"],
-        additionalProperties: false,
-      },
-    },
-  },
-  required: ["violations"],
-  additionalProperties: false,
-};
 
 export default defineStep<Options>({
   name: "validate",
@@ -88,7 +70,7 @@ export default defineStep<Options>({
       {
         code: "GATEWAY_SCHEMA_VIOLATION",
         description: "The request does not match its schema",
-        details: violationDetails,
+        details: violationsSchema(maxViolations),
       },
       ...(body === undefined
         ? []

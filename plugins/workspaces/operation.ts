@@ -1,5 +1,10 @@
 /** What each of the workspace routes takes and answers (decisions.md section 10). */
-import type { DocumentedRefusal, JsonSchema, Operation } from "sluice-gateway/plugin";
+import {
+  violationsSchema,
+  type DocumentedRefusal,
+  type JsonSchema,
+  type Operation,
+} from "sluice-gateway/plugin";
 import { changes, mostViolations, type ChangeName } from "./changes.ts";
 import { defaultChanges, groupMembers, isView, mostChanges, type ViewName } from "./views.ts";
 
@@ -144,21 +149,7 @@ const unavailable: DocumentedRefusal = {
 const wrongBody: DocumentedRefusal = {
   code: "GATEWAY_INVALID_PARAMS",
   description: "The body is not JSON, or does not match its schema",
-  details: {
-    type: "object",
-    properties: {
-      violations: {
-        type: "array",
-        maxItems: mostViolations,
-        items: {
-          type: "object",
-          properties: { path: text, reason: text },
-          required: ["path", "reason"],
-        },
-      },
-    },
-    required: ["violations"],
-  },
+  details: violationsSchema(mostViolations),
 };
 
 export function operationOf(wanted: ViewName | ChangeName): Operation {

@@ -21,6 +21,7 @@ test("the package exports what is promised, and nothing else", async () => {
     "redact",
     "refuse",
     "toolFailure",
+    "violationsSchema",
   ]);
   assert.deepEqual(Object.keys(await import("sluice-gateway/client")).toSorted(), [
     "ConfidentialError",

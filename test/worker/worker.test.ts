@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import { describe, test } from "node:test";
+import { describe, test, type TestContext } from "node:test";
 import { isFault } from "../../src/confidential/fault.ts";
 import { readAnswer } from "../../src/confidential/handshake.ts";
 import { nodeSuite } from "../../src/confidential/node-crypto.ts";
@@ -23,6 +23,20 @@ import {
   statusOf,
 } from "./fixture.ts";
 import { openSocket } from "./socket.ts";
+
+/** A client whose request is with a model that says one word and then no more; `begun`: what that says it on. */
+async function askedOfHeldModel(t: TestContext) {
+  const { promise: begun, resolve: begin } = Promise.withResolvers<ServerResponse>();
+  const upstream = await startScriptedModel(t, (_, response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(chunk({ content: "The" }));
+    begin(response);
+  });
+  const worker = await startTestWorker(t, { upstream });
+  const { wire, client } = await connectTo(t, worker.url);
+  for (const frame of client.request(1, params)) wire.binary(frame);
+  return { begun, wire, client };
+}
 
 describe("a worker", () => {
   test("answers by the model behind it, with evidence that verifies and a report that is signed", async (t) => {
@@ -60,15 +74,7 @@ describe("a worker", () => {
   });
 
   test("cancels at its model, which then stops", async (t) => {
-    const { promise: begun, resolve: begin } = Promise.withResolvers<ServerResponse>();
-    const upstream = await startScriptedModel(t, (_, response) => {
-      response.writeHead(200, { "content-type": "text/event-stream" });
-      response.write(chunk({ content: "The" }));
-      begin(response);
-    });
-    const worker = await startTestWorker(t, { upstream });
-    const { wire, client } = await connectTo(t, worker.url);
-    for (const frame of client.request(1, params)) wire.binary(frame);
+    const { begun, wire, client } = await askedOfHeldModel(t);
     assert.deepEqual(await client.chunk(), { content: "The" });
     const response = await begun;
     const left = once(response, "close");
@@ -81,15 +87,7 @@ describe("a worker", () => {
   });
 
   test("whose client leaves stops the model, too", async (t) => {
-    const { promise: begun, resolve: begin } = Promise.withResolvers<ServerResponse>();
-    const upstream = await startScriptedModel(t, (_, response) => {
-      response.writeHead(200, { "content-type": "text/event-stream" });
-      response.write(chunk({ content: "The" }));
-      begin(response);
-    });
-    const worker = await startTestWorker(t, { upstream });
-    const { wire, client } = await connectTo(t, worker.url);
-    for (const frame of client.request(1, params)) wire.binary(frame);
+    const { begun, wire } = await askedOfHeldModel(t);
     const response = await begun;
     const left = once(response, "close");
     wire.webSocket.terminate();

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { chunkOf, eventOf } from "../../inference/sse.ts";
+import type { Exchange } from "../../inference/worker.ts";
 import { isFault } from "../../../src/confidential/fault.ts";
 import { readAnswer } from "../../../src/confidential/handshake.ts";
 import { writeHello } from "../../../src/confidential/hello.ts";
@@ -10,7 +11,7 @@ import { readReport } from "../../../src/confidential/report.ts";
 import { fromBase64Url } from "../../../src/confidential/layout.ts";
 import { touched } from "../session.ts";
 import { model } from "./enclave-worker.ts";
-import { helloOf, sound } from "./stream-client.ts";
+import { helloOf, sound, type OpenStream } from "./stream-client.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { until } from "./wait.ts";
 
@@ -91,6 +92,16 @@ describe("a gateway that ends the encryption itself", () => {
   });
   after(() => stream[Symbol.asyncDispose]());
 
+  /** Asks, and resolves to the frame of the answer's first word; what comes of the rest is for the test to say. */
+  async function heldAnswer(session: OpenStream): Promise<{ held: Exchange; first: Buffer }> {
+    const holding = stream.plain.hold();
+    session.ask();
+    const held = await holding;
+    held.begin();
+    await held.push(eventOf(JSON.stringify(chunkOf({ content: "One" }))));
+    return { held, first: await session.nextBinary() };
+  }
+
   it("is an enclave like others, in front of models in the clear", async () => {
     using session = await stream.open({ network: "classic", termination: "gateway" });
     session.ask({ model, messages: [{ role: "user", content: "Say hello" }], max_tokens: 20 });
@@ -105,13 +116,9 @@ describe("a gateway that ends the encryption itself", () => {
   });
 
   it("stops the model when the client cancels, and reports what was made until then", async () => {
-    const holding = stream.plain.hold();
     using session = await stream.open({ network: "classic", termination: "gateway" });
-    session.ask();
-    const held = await holding;
-    held.begin();
-    await held.push(eventOf(JSON.stringify(chunkOf({ content: "One" }))));
-    const { header } = sound(session.channel.open(await session.nextBinary()));
+    const { held, first } = await heldAnswer(session);
+    const { header } = sound(session.channel.open(first));
     assert.equal(header.type, "chunk");
     session.socket.send(sound(session.channel.seal("cancel", 1, new Uint8Array())));
     const { done } = await session.answer();
@@ -142,13 +149,8 @@ describe("a gateway that ends the encryption itself", () => {
 
   it("charges what was made also where the client sends what nobody can open, to have it for nothing", async () => {
     const charged = (await stream.charges()).length;
-    const holding = stream.plain.hold();
     using session = await stream.open({ network: "classic", termination: "gateway" });
-    session.ask();
-    const held = await holding;
-    held.begin();
-    await held.push(eventOf(JSON.stringify(chunkOf({ content: "One" }))));
-    await session.nextBinary();
+    const { held } = await heldAnswer(session);
     const cancel = Buffer.from(sound(session.channel.seal("cancel", 1, new Uint8Array())));
     session.socket.send(touched(cancel, cancel.length - 1));
     await held.left;
@@ -161,13 +163,8 @@ describe("a gateway that ends the encryption itself", () => {
 
   it("stops the model when the client leaves, and charges what was made until then", async () => {
     const charged = (await stream.charges()).length;
-    const holding = stream.plain.hold();
     const session = await stream.open({ network: "classic", termination: "gateway" });
-    session.ask();
-    const held = await holding;
-    held.begin();
-    await held.push(eventOf(JSON.stringify(chunkOf({ content: "One" }))));
-    await session.nextBinary();
+    const { held } = await heldAnswer(session);
     session.socket.terminate();
     await held.left;
     let charges = await stream.charges();
