@@ -142,10 +142,9 @@ function send(x: LiveExchange, head: LiveResponseHead, body: Body): void {
   x.sent.status = head.status;
   x.sent.code = head.code;
   x.sent.bodyBytes = length;
-  if (length === 0 || bytes === undefined) res.end();
   // As many bytes as characters: ASCII, which latin1 writes the same and several µs cheaper at 20 KB.
-  else if (typeof bytes === "string" && length === bytes.length) res.end(bytes, "latin1");
-  else res.end(bytes);
+  const isAscii = typeof bytes === "string" && length === bytes.length;
+  res.end(bytes ?? "", isAscii ? "latin1" : "utf8");
   if (length > slowReaderBytes) x.watchReader();
 }
 
@@ -183,8 +182,8 @@ const drainableBytes = 64 * 1024;
  * next request. A small rest is; a large or unknown one ends the connection.
  */
 export function closeIfUnread(x: LiveExchange, head: LiveResponseHead): void {
-  const { req } = x.arrival;
-  if (req.complete || !x.request.hasBody) return;
+  const { req, body } = x.arrival;
+  if (Buffer.isBuffer(body) || body.complete || !x.request.hasBody) return;
   const announced = Number(req.headers["content-length"] ?? Infinity);
   const waitsForContinue = x.arrival.expectsContinue && !x.continued;
   if (announced > drainableBytes || waitsForContinue) head.set("connection", "close");
@@ -213,7 +212,7 @@ export function crash(x: LiveExchange, error: unknown): void {
     const { status, headers, body } = refuse("GATEWAY_INTERNAL_ERROR");
     x.sent.status = status;
     arrival.res.writeHead(status, headers?.slice());
-    arrival.res.end(body);
+    arrival.res.end(body ?? "", "utf8");
   } catch {
     x.cutOff("upstreamFailed");
   }

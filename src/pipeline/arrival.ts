@@ -1,13 +1,26 @@
 /** A request as it came off the wire, and its head as plugins see it. */
-import type { IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import type { AcceptOptions, Connection, RequestHead } from "../plugin.ts";
 import type { LiveExchange } from "./exchange.ts";
-import type { ExchangeResponse } from "./response.ts";
+import type { ClientResponse } from "./response.ts";
+
+/** The head of a request: node:http's message is one, or what the fast path has read. */
+export interface ClientRequest {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  readonly httpVersionMinor: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
+  readonly socket: Socket;
+}
 
 /** A request as the router found it. */
 export interface Arrival {
-  readonly req: IncomingMessage;
-  readonly res: ExchangeResponse;
+  readonly req: ClientRequest;
+  /** The message it is read from, or all of it where it came with the head. */
+  readonly body: IncomingMessage | Buffer;
+  readonly res: ClientResponse;
   readonly path: string;
   readonly query: string;
   /** Path and query as received. */
@@ -28,8 +41,8 @@ export interface Upgrade {
 
 /** Who sent a request, behind the trusted proxies (src/server/address.ts). */
 export interface Addresses {
-  addressOf(request: IncomingMessage): string;
-  peerOf(request: IncomingMessage): RequestHead["peer"];
+  addressOf(request: ClientRequest): string;
+  peerOf(request: ClientRequest): RequestHead["peer"];
 }
 
 /** Addresses are read when they are asked for, the client's once: its socket forgets it when it closes. */
@@ -39,7 +52,7 @@ export class LiveRequestHead implements RequestHead {
   readonly query: string;
   readonly target: string;
   readonly params: Readonly<Record<string, string>>;
-  readonly #req: IncomingMessage;
+  readonly #req: ClientRequest;
   readonly #addresses: Addresses;
   #address: string | undefined;
 
@@ -53,7 +66,7 @@ export class LiveRequestHead implements RequestHead {
     this.#addresses = addresses;
   }
 
-  get headers(): IncomingMessage["headers"] {
+  get headers(): IncomingHttpHeaders {
     return this.#req.headers;
   }
 

@@ -1,5 +1,5 @@
 /** One request and its answer, as plugins see it (`Exchange`) and as the core drives it. */
-import type { Readable } from "node:stream";
+import { Readable } from "node:stream";
 import type {
   AcceptOptions,
   Clock,
@@ -101,8 +101,8 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   settledRan = false;
 
   // Who is watched meanwhile, and what is told of it.
-  /** Whether a slow reader is on the clock; undefined until the first time. */
-  readerWatched: boolean | undefined = undefined;
+  /** Whether a slow reader is on the clock. */
+  readerWatched = false;
   /** What the connection had received when the body watch last looked, bytes, and when that last grew, monotonic. */
   bodySeenBytes = 0;
   bodyActiveAt = 0;
@@ -172,11 +172,12 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   }
 
   bodyStream(): Readable {
-    const { req } = this.arrival;
+    const { body } = this.arrival;
+    if (Buffer.isBuffer(body)) return Readable.from([body], { objectMode: false });
     this.sendContinue();
     this.runtime.bodyWatch.add(this);
-    req.once("close", () => this.runtime.bodyWatch.remove(this));
-    return req;
+    body.once("close", () => this.runtime.bodyWatch.remove(this));
+    return body;
   }
 
   /** Tells a client that waits for it to send its body. Once. */
@@ -243,18 +244,16 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   /** A client that stops reading for `stallMs` is cut: what it holds (a connection, memory) is needed by others. */
   watchReader(): void {
     const { res } = this.arrival;
-    if (this.readerWatched === true || res.writableFinished) return;
-    if (this.readerWatched === undefined) res.on("timeout", () => this.cutOff("timedOut"));
+    if (this.readerWatched || res.writableFinished) return;
     this.readerWatched = true;
-    // The socket's own timer: it starts anew whenever the kernel has taken something.
-    res.setTimeout(this.runtime.stallMs);
+    res.watch(this.runtime.stallMs);
   }
 
   /** The client has room again: what comes next is the upstream's to be waited for. */
   unwatchReader(): void {
-    if (this.readerWatched !== true) return;
+    if (!this.readerWatched) return;
     this.readerWatched = false;
-    this.arrival.res.setTimeout(0);
+    this.arrival.res.watch(0);
   }
 
   /** Whether the hooks of the step at this depth are passed over: by its condition, or because it has thrown. */

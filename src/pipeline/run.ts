@@ -4,12 +4,11 @@
  */
 import { refuse } from "../errors.ts";
 import type { Reply } from "../plugin.ts";
-import { readBody, type BodyResult } from "../stream/body.ts";
+import { readBody, tooLarge, type BodyResult } from "../stream/body.ts";
 import { answer, crash, guard, settle } from "./answer.ts";
 import { answerOf } from "./around.ts";
 import { holds, type CompiledRoute, type PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
-import type { ExchangeResponse } from "./response.ts";
 import { forgiven, shadowed } from "./shadow.ts";
 import { startTime, stopTime } from "./step-stats.ts";
 
@@ -22,17 +21,8 @@ export function run(x: LiveExchange): void {
     );
     if (skipped.length > 0) x.skipped = new Set(skipped.map((step) => step.depth));
   }
-  const { res } = x.arrival;
-  res.exchange = x;
-  res.on("close", onClose);
+  x.arrival.res.begin(x);
   descend(x, headersPhase, 0);
-}
-
-/** The response has ended or its client has gone: both arrive here, once. */
-function onClose(this: ExchangeResponse): void {
-  const x = this.exchange;
-  if (x === undefined) return;
-  ended(x, this.writableFinished);
 }
 
 /** Nothing more is sent. `whole`: all of the answer was. */
@@ -138,9 +128,13 @@ function beginBody(x: LiveExchange, capBytes: number): void {
   if (mediaTypes !== undefined && !accepts(mediaTypes, x.request.headers["content-type"])) {
     return reject(x, 415, `content-type must be ${mediaTypes.join(" or ")}`);
   }
+  const { body } = x.arrival;
+  if (Buffer.isBuffer(body)) {
+    return bodyRead(x, body.length > capBytes ? tooLarge : { kind: "body", body });
+  }
   x.sendContinue();
   x.runtime.bodyWatch.add(x);
-  readBody(x.arrival.req, capBytes, x, bodyRead);
+  readBody(body, capBytes, x, bodyRead);
 }
 
 function bodyRead(x: LiveExchange, result: BodyResult): void {

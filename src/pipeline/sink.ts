@@ -1,5 +1,4 @@
 /** The streamed answer: chunks go to the client's socket as they come, the last byte waits for `responseEnd`. */
-import type { Socket } from "node:net";
 import type { Sink } from "../plugin.ts";
 import { closeIfUnread, crash, filterChunk, responseHeaders } from "./answer.ts";
 import type { LiveExchange } from "./exchange.ts";
@@ -25,9 +24,6 @@ export async function openSink(
   }
 }
 
-/** Up to here it costs less to copy a chunk than to write it in pieces. */
-const framedBytes = 8 * 1024;
-
 class ResponseSink implements Sink {
   onDrain: (() => void) | undefined = undefined;
   readonly #x: LiveExchange;
@@ -36,12 +32,6 @@ class ResponseSink implements Sink {
   /** The chunk with the last byte, kept back until the exchange may end. */
   #held: Uint8Array | undefined;
   #ended = false;
-  /**
-   * Chunks go to the socket in one piece with their frame: node:http would hand the kernel size, chunk and line ends
-   * one by one, which costs a third of the write (measured with tokens of 200 bytes). Not before the head is on its
-   * way.
-   */
-  #isDirect = false;
 
   constructor(x: LiveExchange, head: LiveResponseHead) {
     this.#x = x;
@@ -60,14 +50,10 @@ class ResponseSink implements Sink {
     res.writeHead(head.status, head.fields);
     x.sent.status = head.status;
     x.sent.code = head.code;
-    res.on("drain", () => this.#drained());
-    const isChunked = hasBody && req.httpVersionMinor === 1 && length === undefined;
+    res.onDrain = () => this.#drained();
     // The head leaves with the first chunk where one follows at once, else on its own.
     setImmediate(() => {
-      if (this.#ended || x.closed) return;
-      if (x.sent.bodyBytes === 0) res.flushHeaders();
-      // A pipelined answer has no socket before its turn: node:http keeps what is written until then.
-      this.#isDirect = isChunked && res.socket !== null;
+      if (!this.#ended && !x.closed) res.flushHeaders();
     });
   }
 
@@ -97,15 +83,10 @@ class ResponseSink implements Sink {
   /** False asks to stop until there is room. */
   #send(chunk: Uint8Array | string, length: number): boolean {
     const x = this.#x;
-    const { res } = x.arrival;
-    const { socket } = res;
-    const isDirect = this.#isDirect && socket !== null;
-    const room = isDirect ? writeFramed(socket, chunk, length) : res.write(chunk);
+    const room = x.arrival.res.writeChunk(chunk, length);
     x.sent.bodyBytes += length;
-    if (room) return true;
-    if (isDirect) socket.once("drain", () => this.#drained());
-    x.watchReader();
-    return false;
+    if (!room) x.watchReader();
+    return room;
   }
 
   #drained(): void {
@@ -147,13 +128,12 @@ class ResponseSink implements Sink {
     if (!(await this.#mayEnd())) return this.fail("upstreamFailed");
     if (this.#ended || x.closed) return;
     this.#ended = true;
+    const held = this.#held;
+    if (held !== undefined) x.sent.bodyBytes += held.length;
+    const fields = trailers === undefined || trailers.length === 0 ? undefined : pairs(trailers);
     const { res } = x.arrival;
-    if (trailers !== undefined && trailers.length > 0) res.addTrailers(pairs(trailers));
-    if (this.#held !== undefined) x.sent.bodyBytes += this.#held.length;
     await new Promise<void>((resolve) => {
-      res.once("close", resolve);
-      if (this.#held === undefined) res.end(resolve);
-      else res.end(this.#held, resolve);
+      res.endChunks(held, fields, resolve);
       if (res.writableLength > 0) x.watchReader();
     });
   }
@@ -188,30 +168,4 @@ function pairs(flat: readonly string[]): [string, string][] {
   const list: [string, string][] = [];
   for (let at = 0; at + 1 < flat.length; at += 2) list.push([flat[at] ?? "", flat[at + 1] ?? ""]);
   return list;
-}
-
-/**
- * Writes a chunk as it travels (RFC 9112 section 7.1): its size in hexadecimal, the bytes, each with a line's end. A
- * text needs no memory outside V8's heap, and so hastens none of its major collections.
- */
-function writeFramed(socket: Socket, chunk: Uint8Array | string, length: number): boolean {
-  const size = `${length.toString(16)}\r\n`;
-  if (typeof chunk === "string") {
-    // As many bytes as characters: ASCII, which latin1 writes the same and cheaper.
-    return socket.write(`${size}${chunk}\r\n`, length === chunk.length ? "latin1" : "utf8");
-  }
-  if (length > framedBytes) {
-    socket.cork();
-    socket.write(size, "latin1");
-    socket.write(chunk);
-    const room = socket.write("\r\n", "latin1");
-    socket.uncork();
-    return room;
-  }
-  const frame = Buffer.allocUnsafe(size.length + length + 2);
-  frame.write(size, 0, "latin1");
-  frame.set(chunk, size.length);
-  frame[frame.length - 2] = 0x0d;
-  frame[frame.length - 1] = 0x0a;
-  return socket.write(frame);
 }

@@ -1,13 +1,13 @@
 /** The client's address: the socket's, or what trusted proxies say of it. */
 import { isIP } from "node:net";
-import type { IncomingMessage } from "node:http";
 import { addressList } from "../address-list.ts";
+import type { ClientRequest } from "../pipeline/arrival.ts";
 
 /**
  * Returns a function from a request to its client's address. `X-Forwarded-For` is read from the right, and only as far
  * as every hop is in `trusted` (addresses or CIDR blocks): what a client itself wrote further left proves nothing.
  */
-export function addressReader(trusted: readonly string[]): (request: IncomingMessage) => string {
+export function addressReader(trusted: readonly string[]): (request: ClientRequest) => string {
   if (trusted.length === 0) return socketAddress;
   const isTrusted = addressList(trusted);
   return (request) => {
@@ -29,7 +29,7 @@ export function addressReader(trusted: readonly string[]): (request: IncomingMes
 /** Returns a function from a request to its socket's other end, and whether that is one of `trusted`. */
 export function peerReader(
   trusted: readonly string[],
-): (request: IncomingMessage) => { readonly address: string; readonly trusted: boolean } {
+): (request: ClientRequest) => { readonly address: string; readonly trusted: boolean } {
   const isTrusted = addressList(trusted);
   return (request) => {
     const address = socketAddress(request);
@@ -37,7 +37,7 @@ export function peerReader(
   };
 }
 
-function socketAddress(request: IncomingMessage): string {
+function socketAddress(request: ClientRequest): string {
   return plain(request.socket.remoteAddress ?? "unknown");
 }
 

@@ -13,10 +13,10 @@ export function createBodyWatch(
     const now = clock.monotonic();
     for (let x = watched.oldest; x !== undefined;) {
       const next: LiveExchange | undefined = x.behind;
-      const { req } = x.arrival;
+      const { req, body } = x.arrival;
       const bytes = req.socket.bytesRead;
       // A paused stream waits for an upstream, not for the client.
-      if (bytes !== x.bodySeenBytes || req.isPaused()) {
+      if (bytes !== x.bodySeenBytes || Buffer.isBuffer(body) || body.isPaused()) {
         x.bodySeenBytes = bytes;
         x.bodyActiveAt = now;
       } else if (now - x.bodyActiveAt >= idleMs) {

@@ -6,10 +6,10 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { refuse } from "../errors.ts";
-import type { Arrival, Upgrade } from "../pipeline/arrival.ts";
+import type { Arrival, ClientRequest, Upgrade } from "../pipeline/arrival.ts";
 import { LiveExchange, type Runtime } from "../pipeline/exchange.ts";
 import type { Generation } from "../pipeline/generation.ts";
-import { ExchangeResponse } from "../pipeline/response.ts";
+import { ExchangeResponse, type ClientResponse } from "../pipeline/response.ts";
 import { run } from "../pipeline/run.ts";
 import type { Clock } from "../plugin.ts";
 import { framingFault, type FramingFault } from "../stream/framing.ts";
@@ -53,13 +53,18 @@ export class Dispatch {
   readonly handle: Handler = (req, res) => {
     const fault = framingFault(req);
     if (fault !== undefined) return refuseAndClose(req, res, fault);
+    // The server makes every response with this class.
+    this.serve(req, res as ExchangeResponse, req);
+  };
+
+  /** Serves a request of whose end there is no doubt. */
+  serve(req: ClientRequest, res: ClientResponse, body: Arrival["body"]): void {
     if (this.draining) res.shouldKeepAlive = false;
     const place = locate(req);
     const { path } = place;
     if (path === "/healthz" || path === "/readyz") return this.#health(req, res, path);
-    // The server makes every response with this class.
-    this.#run(req, res as ExchangeResponse, place, undefined);
-  };
+    this.#run({ req, res, body }, place, undefined);
+  }
 
   /** Whether this request becomes a WebSocket, if its route lets it. */
   takesUpgrade(req: IncomingMessage): boolean {
@@ -76,18 +81,19 @@ export class Dispatch {
     res.shouldKeepAlive = false;
     res.assignSocket(socket);
     res.once("finish", () => socket.destroySoon());
-    this.#run(req, res, locate(req), this.webSockets.upgrade(req, socket, head));
+    const upgrade = this.webSockets.upgrade({ req, res, socket, head });
+    this.#run({ req, res, body: req }, locate(req), upgrade);
   }
 
   #run(
-    req: IncomingMessage,
-    res: ExchangeResponse,
+    { req, res, body }: Pick<Arrival, "req" | "res" | "body">,
     { target, path, query }: Place,
     upgrade: Upgrade | undefined,
   ): void {
     const match = this.#generation.router.find(req.method ?? "", path);
     const arrival: Arrival = {
       req,
+      body,
       res,
       path,
       query,
@@ -112,7 +118,7 @@ export class Dispatch {
     };
   }
 
-  #health(req: IncomingMessage, res: ServerResponse, path: string): void {
+  #health(req: ClientRequest, res: ReplyTarget, path: string): void {
     if (req.method !== "GET" && req.method !== "HEAD") {
       return sendReply(
         req,
@@ -141,7 +147,7 @@ interface Place {
   readonly query: string;
 }
 
-function locate(req: IncomingMessage): Place {
+function locate(req: ClientRequest): Place {
   const target = originForm(req.url ?? "/");
   const mark = target.indexOf("?");
   return mark === -1
@@ -164,10 +170,13 @@ function refuseAndClose(req: IncomingMessage, res: ServerResponse, fault: Framin
   sendReply(req, res, refuse("GATEWAY_INVALID_PARAMS", { ...fault, headers }));
 }
 
+/** As much of a response as takes a whole answer. */
+type ReplyTarget = Pick<ClientResponse, "writeHead" | "end">;
+
 /** What the listener itself answers: no list of steps runs, so it names the request itself. */
 export function sendReply(
-  req: IncomingMessage,
-  res: ServerResponse,
+  req: ClientRequest,
+  res: ReplyTarget,
   reply: { status: number; headers?: readonly string[]; body?: string | Uint8Array },
 ): void {
   const body = reply.body ?? "";
@@ -178,11 +187,11 @@ export function sendReply(
     "content-length",
     String(Buffer.byteLength(body)),
   ]);
-  res.end(body);
+  res.end(body, "utf8");
 }
 
 /** decisions.md section 4: echoed when it is 1 to 128 visible ASCII characters. */
-function requestId(req: IncomingMessage): string {
+function requestId(req: ClientRequest): string {
   const given = req.headers["x-request-id"];
   return typeof given === "string" && /^[!-~]{1,128}$/.test(given) ? given : randomUUID();
 }

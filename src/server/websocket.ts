@@ -3,7 +3,7 @@
  * and the exchange are ours. An upgrade runs down its route like any request; until a surface accepts it, it can be
  * refused with an HTTP reply.
  */
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { WebSocketServer, type WebSocket } from "ws";
 import { responseHeaders } from "../pipeline/answer.ts";
@@ -31,6 +31,16 @@ export function asksForWebSocket(req: IncomingMessage): boolean {
   );
 }
 
+/** An upgrade as node:http hands it over. */
+interface Asked {
+  readonly req: IncomingMessage;
+  /** What a refusal is written with. */
+  readonly res: ServerResponse;
+  readonly socket: Duplex;
+  /** What came behind the request's own head. */
+  readonly head: Buffer;
+}
+
 /** All WebSockets of the listener. Dispose to stop the pings. */
 export class WebSockets implements Disposable {
   readonly #open = new Set<LiveConnection>();
@@ -49,9 +59,8 @@ export class WebSockets implements Disposable {
     });
   }
 
-  /** `head`: what came behind the request's own head. */
-  upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): Upgrade {
-    return { accept: (x, options) => this.#accept(x, options, { req, socket, head }) };
+  upgrade(asked: Asked): Upgrade {
+    return { accept: (x, options) => this.#accept(x, options, asked) };
   }
 
   /** Tells every connection that the gateway stops. */
@@ -72,7 +81,7 @@ export class WebSockets implements Disposable {
   async #accept(
     x: LiveExchange,
     options: AcceptOptions,
-    { req, socket, head }: { req: IncomingMessage; socket: Duplex; head: Buffer },
+    { req, res, socket, head }: Asked,
   ): Promise<LiveConnection> {
     const answer = new LiveResponseHead({ status: 101 }, "surface", true);
     try {
@@ -83,7 +92,6 @@ export class WebSockets implements Disposable {
       x.streaming = false;
       throw error;
     }
-    const { res } = x.arrival;
     // From here on the socket is no HTTP message's.
     res.detachSocket(req.socket);
     this.#accepting.set(req, { protocol: options.protocol, fields: answer.fields });

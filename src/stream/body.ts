@@ -6,7 +6,7 @@ export type BodyResult =
   | { readonly kind: "tooLarge" };
 
 const none: BodyResult = { kind: "body", body: Buffer.alloc(0) };
-const tooLarge: BodyResult = { kind: "tooLarge" };
+export const tooLarge: BodyResult = { kind: "tooLarge" };
 
 /** Where a request keeps its reader: listeners find it through `this`, so that none has to be made for a request. */
 const reader = Symbol("body reader");

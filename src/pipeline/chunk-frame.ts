@@ -1,0 +1,35 @@
+/**
+ * Chunks as they travel (RFC 9112 section 7.1): size in hexadecimal, the bytes, each with a line's end. In one piece,
+ * because node:http hands the kernel size, chunk and line ends one by one, which costs a third of the write (measured
+ * with tokens of 200 bytes).
+ */
+import type { Socket } from "node:net";
+
+/** Up to here it costs less to copy a chunk than to write it in pieces. */
+const copiedBytes = 8 * 1024;
+
+/**
+ * Writes a chunk of `length` bytes; false when the socket asks to wait. A text needs no memory outside V8's heap, and
+ * so hastens none of its major collections.
+ */
+export function writeChunk(socket: Socket, chunk: Uint8Array | string, length: number): boolean {
+  const size = `${length.toString(16)}\r\n`;
+  if (typeof chunk === "string") {
+    // As many bytes as characters: ASCII, which latin1 writes the same and cheaper.
+    return socket.write(`${size}${chunk}\r\n`, length === chunk.length ? "latin1" : "utf8");
+  }
+  if (length > copiedBytes) {
+    socket.cork();
+    socket.write(size, "latin1");
+    socket.write(chunk);
+    const room = socket.write("\r\n", "latin1");
+    socket.uncork();
+    return room;
+  }
+  const frame = Buffer.allocUnsafe(size.length + length + 2);
+  frame.write(size, 0, "latin1");
+  frame.set(chunk, size.length);
+  frame[frame.length - 2] = 0x0d;
+  frame[frame.length - 1] = 0x0a;
+  return socket.write(frame);
+}
