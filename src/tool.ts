@@ -119,6 +119,17 @@ export function toolFailure(
   return { ok: false, code, message, ...(details !== undefined && { details }) };
 }
 
+/** How severe it is what a tool tells, mildest first: RFC 5424 by the names of the Model Context Protocol. */
+export type LogLevel =
+  | "debug"
+  | "info"
+  | "notice"
+  | "warning"
+  | "error"
+  | "critical"
+  | "alert"
+  | "emergency";
+
 /** What a tool gets beside its input. */
 export interface ToolContext {
   readonly principal: KeyPrincipal;
@@ -129,6 +140,8 @@ export interface ToolContext {
   readonly dialogue: Dialogue | undefined;
   /** Tells a caller that asked for it how far the call is; `total` absent: unknown. */
   progress(done: number, total?: number, message?: string): void;
+  /** Tells a caller that asked for it what happens meanwhile. `data`: a JSON value, shown as it is. */
+  log(level: LogLevel, data: unknown): void;
   /** What the catalogue says of a tool; undefined when there is none of that name. */
   entry(tool: string): CatalogueEntry | undefined;
   /**
@@ -150,6 +163,7 @@ export interface ToolCaller {
   readonly charge: Charge;
   readonly signal: AbortSignal;
   readonly progress?: (done: number, total?: number, message?: string) => void;
+  readonly log?: (level: LogLevel, data: unknown) => void;
   /**
    * The confirmation token of the second call of a write tool, where the transport carries one beside the input; the
    * input's own `confirmation_token` does as well.

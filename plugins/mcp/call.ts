@@ -9,6 +9,7 @@ import {
   type Exchange,
   type Host,
   type KeyPrincipal,
+  type LogLevel,
   type Reply,
   type Resource,
   type ToolCaller,
@@ -77,6 +78,7 @@ export function runTool(call: Call, wanted: ToolCall): Promise<ToolOutcome> {
     ...(events !== undefined && {
       progress: (done: number, total?: number, message?: string) =>
         events.progress(done, total, message),
+      log: (level: LogLevel, data: unknown) => events.log(wanted.tool, level, data),
     }),
   };
   return server.tools.call(wanted.tool, wanted.input, caller);
@@ -87,14 +89,21 @@ function traceOf(x: Exchange, meta: unknown): TraceSpan | undefined {
   return trace !== undefined && isObject(meta) ? trace.within(meta) : trace;
 }
 
-/** A stream for progress, when the client gave a token for it and takes events. */
-export function progressStream(call: Call, params: Params): EventStream | undefined {
+/**
+ * A stream for what is told of a call while it runs, when the client takes events and gave a token for progress or wants
+ * to hear what tools log from `level` on.
+ */
+export function reportStream(
+  call: Call,
+  params: Params,
+  level: LogLevel | undefined,
+): EventStream | undefined {
   const meta = params["_meta"];
-  if (!isObject(meta)) return undefined;
-  const token = meta["progressToken"];
-  if (typeof token !== "string" && typeof token !== "number") return undefined;
-  if (!takesEvents(call)) return undefined;
-  return new EventStream(call.x, call.server.clock, JSON.stringify(token));
+  const given = isObject(meta) ? meta["progressToken"] : undefined;
+  const isToken = typeof given === "string" || typeof given === "number";
+  if ((!isToken && level === undefined) || !takesEvents(call)) return undefined;
+  const token = isToken ? JSON.stringify(given) : undefined;
+  return new EventStream(call.x, call.server.clock, { token, level });
 }
 
 export function takesEvents({ x }: Call): boolean {

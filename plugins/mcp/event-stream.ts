@@ -1,8 +1,9 @@
 /**
- * Progress of a call, and what its client is asked, as server-sent events. The stream opens with the first event: a
+ * What is told of a call while it runs, and what its client is asked, as server-sent events. The stream opens with the first event: a
  * call that has none is answered as plain JSON.
  */
-import type { Clock, Exchange, Sink } from "sluice-gateway/plugin";
+import type { Clock, Exchange, LogLevel, Sink } from "sluice-gateway/plugin";
+import { reaches } from "./log-levels.ts";
 
 /** `X-Accel-Buffering`: nginx holds events back otherwise. */
 const headers: readonly string[] = [
@@ -16,6 +17,16 @@ const headers: readonly string[] = [
 /** Proxies cut streams that are silent for longer than a minute or two. */
 const keepAliveMs = 15_000;
 const keepAlive = Buffer.from(": \n\n");
+/** Events that wait for the head. A tool that tells more in one go is not heard out. */
+const mostEarly = 1000;
+
+/** What a client wants to hear of a call while it runs. */
+export interface Wanted {
+  /** The progress token as JSON text. */
+  readonly token?: string | undefined;
+  /** The mildest of what the tool logs. */
+  readonly level?: LogLevel | undefined;
+}
 
 export function eventText(json: string): string {
   return `event: message\ndata: ${json}\n\n`;
@@ -24,8 +35,7 @@ export function eventText(json: string): string {
 export class EventStream {
   readonly #x: Exchange;
   readonly #clock: Clock;
-  /** The progress token as JSON text; undefined: the client wants to hear of none. */
-  readonly #token: string | undefined;
+  readonly #wanted: Wanted;
   #opening: Promise<Sink> | undefined;
   #sink: Sink | undefined;
   #timer: Disposable | undefined;
@@ -35,10 +45,10 @@ export class EventStream {
   #full = false;
   #ended = false;
 
-  constructor(x: Exchange, clock: Clock, token: string | undefined) {
+  constructor(x: Exchange, clock: Clock, wanted: Wanted) {
     this.#x = x;
     this.#clock = clock;
-    this.#token = token;
+    this.#wanted = wanted;
   }
 
   get opened(): boolean {
@@ -47,14 +57,21 @@ export class EventStream {
 
   /** Must increase with every event; what does not is left out. */
   progress(done: number, total?: number, message?: string): void {
-    if (this.#token === undefined || this.#ended) return;
+    const { token } = this.#wanted;
+    if (token === undefined || this.#ended) return;
     if (!Number.isFinite(done) || done <= this.#last) return;
     this.#last = done;
     const known = JSON.stringify({ progress: done, total, message }).slice(1);
-    const params = `{"progressToken":${this.#token},${known}`;
-    // A client that does not read misses progress, never a question or the answer.
-    if (this.#full) return;
-    this.#send(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
+    const params = `{"progressToken":${token},${known}`;
+    this.#tell(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
+  }
+
+  /** What a tool logs, when the client wants to hear what is as severe. */
+  log(tool: string, level: LogLevel, data: unknown): void {
+    const { level: least } = this.#wanted;
+    if (least === undefined || this.#ended || !reaches(level, least)) return;
+    const params = { level, logger: tool, data: data ?? null };
+    this.#tell(JSON.stringify({ jsonrpc: "2.0", method: "notifications/message", params }));
   }
 
   /** A request to the client. */
@@ -69,6 +86,11 @@ export class EventStream {
     this.#timer?.[Symbol.dispose]();
     sink.write(Buffer.from(eventText(answer)));
     await sink.end();
+  }
+
+  /** A client that does not read misses this, never a question or the answer. */
+  #tell(json: string): void {
+    if (!this.#full && this.#early.length < mostEarly) this.#send(json);
   }
 
   #send(json: string): void {

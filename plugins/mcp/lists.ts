@@ -39,6 +39,7 @@ export function createLists(
 ): Lists {
   const capabilities = {
     tools: {},
+    logging: {},
     ...(hasResources(tools) && { resources: {} }),
     ...(hasPrompts(tools) && { prompts: {}, completions: {} }),
   };

@@ -18,6 +18,7 @@ import {
   type Message,
   type Params,
 } from "./json-rpc.ts";
+import { isLogLevel, setLogLevel } from "./log-levels.ts";
 import { completion, getPrompt, promptFailure, promptMembers } from "./prompts.ts";
 import { readResource } from "./resources.ts";
 import {
@@ -131,8 +132,14 @@ async function answerTo(
     const isPaged = params["cursor"] !== undefined;
     return isPaged ? { text: errorText(id, noCursor) } : { text: resultText(id, `{${list}}`) };
   }
-  // Neither does anything here: nothing is logged to clients.
-  if (method === "ping" || method === "logging/setLevel") return { text: resultText(id, "{}") };
+  if (method === "ping") return { text: resultText(id, "{}") };
+  if (method === "logging/setLevel") {
+    const { level } = params;
+    if (!isLogLevel(level)) return { text: errorText(id, invalidParams("level is no log level")) };
+    // Without a session there is nowhere to keep it: the protocol leaves to the server what is told then.
+    if (single?.session !== undefined) setLogLevel(single.session, level);
+    return { text: resultText(id, "{}") };
+  }
   if (method === "resources/read" && byMethod.has("resources/list")) {
     const read = await readResource(call, params, resourceNotFound);
     return { text: read.ok ? resultText(id, `{${read.members}}`) : errorText(id, read.failure) };

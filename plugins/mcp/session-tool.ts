@@ -3,11 +3,12 @@
  * stream, where the session says that the client can answer; a call without a session asks nothing.
  */
 import type { Dialogue, Questions, ToolOutcome } from "sluice-gateway/plugin";
-import { progressStream, runTool, takesEvents, timestamp, type Call } from "./call.ts";
+import { reportStream, runTool, takesEvents, timestamp, type Call } from "./call.ts";
 import { confirmationQuestion, saidIn } from "./confirmation.ts";
 import { missingCapabilities } from "./dialogue.ts";
 import { EventStream } from "./event-stream.ts";
 import { errorText, invalidParams, resultText, type Params } from "./json-rpc.ts";
+import { logLevelOf } from "./log-levels.ts";
 import type { Session } from "./sessions.ts";
 import { toolResult, type ResultFrame } from "./tool-result.ts";
 
@@ -52,8 +53,8 @@ export async function callInSession(
     return { text: errorText(id, invalidParams("name must be a string")) };
   }
   const capabilities = takesEvents(call) ? single?.session?.capabilities : undefined;
-  const events = single && progressStream(call, params);
   const session = single?.session;
+  const events = single && reportStream(call, params, logLevelOf(session));
   const one: SessionCall = { call, id, session, tool, input, meta, capabilities, events };
   const outcome = call.server.writes.has(tool) ? await runWrite(one) : await runAsking(one);
   const result = toolResult(outcome, frame, timestamp(call.server));
@@ -95,7 +96,7 @@ async function runAsking(one: SessionCall): Promise<ToolOutcome> {
 /** Asks all at once; undefined unless every one is answered. */
 async function ask(one: SessionCall, requests: Questions["requests"]): Promise<Params | undefined> {
   const { server, x, principal } = one.call;
-  const events = (one.events ??= new EventStream(x, server.clock, undefined));
+  const events = (one.events ??= new EventStream(x, server.clock, {}));
   const asking = { keyId: principal.key.id, session: one.session?.id ?? "", request: one.id };
   const asked = Object.entries(requests).map(async ([name, { method, params }]) => {
     const send = (id: string): void => events.request(id, method, params);

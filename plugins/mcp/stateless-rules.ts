@@ -4,6 +4,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { headerText } from "./header-text.ts";
 import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./json-rpc.ts";
+import { isLogLevel } from "./log-levels.ts";
 import { announcedRevisions, metaKeys, statelessRevision } from "./revisions.ts";
 
 /** Which member of `params` the header `Mcp-Name` repeats. */
@@ -32,6 +33,10 @@ export function statelessFault(
   }
   if (!isObject(meta[metaKeys.capabilities])) {
     return invalidParams(`params._meta lacks ${metaKeys.capabilities}`);
+  }
+  const level = meta[metaKeys.logLevel];
+  if (level !== undefined && !isLogLevel(level)) {
+    return invalidParams(`${metaKeys.logLevel} is no level`);
   }
   if (headers["mcp-method"] !== method) return mismatch("Mcp-Method");
   const member = named[method];

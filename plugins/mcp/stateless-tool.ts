@@ -4,7 +4,7 @@ import {
   answered,
   creditRefusal,
   finish,
-  progressStream,
+  reportStream,
   runTool,
   timestamp,
   type Call,
@@ -12,6 +12,7 @@ import {
 import { askedAgain, confirmationQuestion, takesForms, type Said } from "./confirmation.ts";
 import { clientCapabilities } from "./dialogue.ts";
 import { errorText, failed, invalidParams, resultText, type RpcFailure } from "./json-rpc.ts";
+import { logLevelIn } from "./log-levels.ts";
 import { paramMismatch } from "./param-headers.ts";
 import { asking, type StatelessRequest } from "./stateless-result.ts";
 import { mismatch } from "./stateless-rules.ts";
@@ -42,7 +43,7 @@ export async function callTool(
     const declined = failedResult("GATEWAY_PERMISSION_DENIED", "the user declined", frame);
     return answered(call, resultText(id, declined));
   }
-  const events = progressStream(call, params);
+  const events = reportStream(call, params, logLevelIn(params));
   const confirmationToken = said?.kind === "confirmed" ? said.token : undefined;
   const outcome = await runTool(call, {
     tool,

@@ -1,6 +1,6 @@
 /** What a tool sees of its own call. */
 import type { ChildSpan } from "../services/trace.ts";
-import type { ToolCaller, ToolContext, ToolOutcome } from "../tool.ts";
+import type { LogLevel, ToolCaller, ToolContext, ToolOutcome } from "../tool.ts";
 import type { NestingTools } from "./catalogue.ts";
 
 /**
@@ -40,6 +40,10 @@ export class CallContext implements ToolContext {
 
   progress(done: number, total?: number, message?: string): void {
     if (!this.#ended) this.#caller.progress?.(done, total, message);
+  }
+
+  log(level: LogLevel, data: unknown): void {
+    if (!this.#ended) this.#caller.log?.(level, data);
   }
 
   entry(tool: string): ReturnType<ToolContext["entry"]> {

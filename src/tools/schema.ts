@@ -41,7 +41,8 @@ const headerKeyword = {
 export function createSchemaCompiler(): SchemaCompiler {
   const quick = new Ajv2020(options);
   const thorough = new Ajv2020({ ...options, allErrors: true });
-  for (const ajv of [quick, thorough]) ajv.addKeyword(headerKeyword);
+  // ajv follows a reference to an `$anchor`, but does not count it among the words it knows.
+  for (const ajv of [quick, thorough]) ajv.addVocabulary([headerKeyword, "$anchor"]);
   return (schema) => {
     if (schema["type"] !== "object")
       return 'has an input schema whose root is not `type: "object"`';

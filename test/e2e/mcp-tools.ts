@@ -1,5 +1,5 @@
 /** Tools for the tests of `/mcp`: one of every way in which a call can end. */
-import { defineTools, toolFailure } from "../../src/plugin.ts";
+import { defineTools, toolFailure, type ToolContext } from "../../src/plugin.ts";
 
 /** What the tools tell the test that runs them in the same process. */
 export const seen = {
@@ -130,6 +130,19 @@ export default defineTools({
             await Promise.resolve();
           }
           return { ok: true as const, value: { counted: until } };
+        },
+      },
+      {
+        name: "logs",
+        description: "Tells what it does.",
+        inputSchema: { type: "object", properties: {} },
+        price: 100,
+        capability: undefined,
+        call: (_input: object, context: ToolContext) => {
+          context.log("debug", "looking");
+          context.log("warning", { late: true });
+          context.log("error", undefined);
+          return { ok: true as const, value: {} };
         },
       },
       {

@@ -47,7 +47,7 @@ const progressOf = (text: string): unknown =>
 
 test("the stream opens with the first event and not before; what came early is not lost", async () => {
   const fake = fakeExchange();
-  const events = new EventStream(fake.x, manualClock(), '"t"');
+  const events = new EventStream(fake.x, manualClock(), { token: '"t"' });
   assert.equal(events.opened, false);
   events.progress(1, 3);
   events.progress(2, 3);
@@ -61,7 +61,7 @@ test("the stream opens with the first event and not before; what came early is n
 
 test("what does not rise, is no number or comes after the answer is left out", async () => {
   const fake = fakeExchange();
-  const events = new EventStream(fake.x, manualClock(), "1");
+  const events = new EventStream(fake.x, manualClock(), { token: "1" });
   for (const done of [Number.NaN, Infinity, 0.5, 0.5, 0.2, -1, 2]) events.progress(done);
   await events.end("{}");
   events.progress(3);
@@ -72,7 +72,7 @@ test("what does not rise, is no number or comes after the answer is left out", a
 test("a silent stream carries a comment every 15 s until its end", async () => {
   const fake = fakeExchange();
   const clock = manualClock();
-  const events = new EventStream(fake.x, clock, "1");
+  const events = new EventStream(fake.x, clock, { token: "1" });
   events.progress(1);
   await settled();
   clock.advance(45_000);
@@ -85,7 +85,7 @@ test("a silent stream carries a comment every 15 s until its end", async () => {
 
 test("a client that does not read misses progress until it does, and never the answer", async () => {
   const fake = fakeExchange();
-  const events = new EventStream(fake.x, manualClock(), "1");
+  const events = new EventStream(fake.x, manualClock(), { token: "1" });
   events.progress(1);
   await settled();
   fake.room = false;
@@ -100,7 +100,7 @@ test("a client that does not read misses progress until it does, and never the a
 test("a stream without a token tells no progress; what is asked opens it, and is not missed by a slow client", async () => {
   const fake = fakeExchange();
   fake.room = false;
-  const events = new EventStream(fake.x, manualClock(), undefined);
+  const events = new EventStream(fake.x, manualClock(), {});
   events.progress(1);
   assert.equal(events.opened, false);
   events.request("a", "roots/list", {});
@@ -114,4 +114,23 @@ test("a stream without a token tells no progress; what is asked opens it, and is
     { jsonrpc: "2.0", id: "b", method: "elicitation/create", params: { message: "?" } },
     {},
   ]);
+});
+
+test("a client that does not read misses what is logged, and a tool that talks without end is not heard out", async () => {
+  const fake = fakeExchange();
+  const events = new EventStream(fake.x, manualClock(), { level: "info" });
+  events.log("t", "debug", "too mild");
+  assert.equal(events.opened, false);
+  for (let at = 0; at < 5000; at++) events.log("t", "info", at);
+  await settled();
+  assert.equal(fake.written.length, 1000);
+  fake.room = false;
+  events.log("t", "info", "seen");
+  events.log("t", "emergency", "missed");
+  fake.sink.onDrain?.();
+  events.log("t", "info", "seen again");
+  await events.end("{}");
+  events.log("t", "info", "after the end");
+  const data = fake.written.slice(1000).map((text) => /"data":"([a-z ]+)"/.exec(text)?.[1]);
+  assert.deepEqual(data, ["seen", "seen again", undefined]);
 });

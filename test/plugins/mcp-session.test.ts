@@ -68,7 +68,7 @@ for (const [asked, given] of versions) {
     assert.equal(answer.status, 200);
     const { result } = answer.json;
     assert.equal(result.protocolVersion, given);
-    assert.deepEqual(result.capabilities, { tools: {}, resources: {} });
+    assert.deepEqual(result.capabilities, { tools: {}, logging: {}, resources: {} });
     assert.equal(result.serverInfo.name, "local.sluice/gateway");
     assert.ok(/^[\x21-\x7e]+$/.test(String(answer.headers["mcp-session-id"])));
   });
@@ -479,6 +479,48 @@ test("without a token, without events in Accept, or with nothing to report the a
     assert.equal(answer.headers["content-type"], "application/json");
     assert.equal(answer.json.result._meta.toolName, "counts");
   }
+});
+
+test("what a tool logs comes as events, from the level on that the session asked for", async () => {
+  const session = await begin();
+  const headers = { ...both, ...inSession(session) };
+  const told = async (accept = both): Promise<Parsed[]> => {
+    const answer = await send(rpc("tools/call", { name: "logs" }), {
+      headers: { ...headers, ...accept },
+    });
+    return answer.headers["content-type"] === "application/json"
+      ? [answer.json]
+      : eventsOf(answer.text);
+  };
+  const setLevel = async (level: unknown): Promise<Parsed> =>
+    (await send(rpc("logging/setLevel", { level }), { headers })).json;
+  const message = (level: string, data: unknown): object => ({
+    jsonrpc: "2.0",
+    method: "notifications/message",
+    params: { level, logger: "logs", data },
+  });
+  const looking = message("debug", "looking");
+  const late = message("warning", { late: true });
+  const none = message("error", null);
+  assert.equal((await told()).length, 1, "nobody has asked");
+  assert.deepEqual((await setLevel("debug")).result, {});
+  const events = await told();
+  assert.deepEqual(events.slice(0, -1), [looking, late, none]);
+  assert.equal(events.at(-1).result._meta.toolName, "logs");
+  assert.equal((await told({ accept: "application/json" })).length, 1, "no stream to tell it on");
+  await setLevel("warning");
+  assert.deepEqual((await told()).slice(0, -1), [late, none]);
+  await setLevel("critical");
+  assert.equal((await told()).length, 1);
+  for (const level of ["loud", "INFO", 3, undefined]) {
+    assert.equal((await setLevel(level)).error.code, -32602);
+  }
+  await setLevel("debug");
+  const other = inSession(await begin());
+  const elsewhere = await send(rpc("tools/call", { name: "logs" }), {
+    headers: { ...both, ...other },
+  });
+  assert.equal(elsewhere.headers["content-type"], "application/json");
 });
 
 test("the items of an array have no stream: no progress, no questions", async () => {

@@ -37,7 +37,7 @@ test("server/discover says which revisions, capabilities and server", async () =
   assert.deepEqual(result, {
     resultType: "complete",
     supportedVersions: ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"],
-    capabilities: { tools: {}, resources: {} },
+    capabilities: { tools: {}, logging: {}, resources: {} },
     instructions: "Ask nicely.",
     ttlMs: 60000,
     cacheScope: "private",
@@ -303,6 +303,25 @@ test("progress comes as events, and the answer last", async () => {
     [1, 2, undefined],
   );
   assert.equal(events[2].result.resultType, "complete");
+});
+
+test("what a tool logs is told from the level on that the request names, and without one not at all", async () => {
+  const levelKey = "io.modelcontextprotocol/logLevel";
+  const call = (meta: object): Promise<Answer> => send("tools/call", { name: "logs", _meta: meta });
+  const silent = await call({});
+  assert.equal(silent.headers["content-type"], "application/json");
+  assert.equal(silent.json.result._meta.toolName, "logs");
+  const events = eventsOf((await call({ [levelKey]: "notice" })).text);
+  assert.deepEqual(
+    events.map((event) => event.params?.level),
+    ["warning", "error", undefined],
+  );
+  const both = eventsOf((await call({ [levelKey]: "error", progressToken: 1 })).text);
+  assert.deepEqual(both.length, 2);
+  for (const level of ["loud", 3, null]) {
+    const refused = await call({ [levelKey]: level });
+    assert.deepEqual([refused.status, refused.json.error.code], [400, -32602]);
+  }
 });
 
 test("a client that leaves aborts its call", async () => {

@@ -117,6 +117,24 @@ describe("a call that succeeds", () => {
       [2, undefined, undefined],
     ]);
   });
+
+  it("can tell what happens while it runs, and nobody once it has ended", async () => {
+    const told: unknown[] = [];
+    let seen: ToolContext | undefined;
+    const b = bench(
+      tool({
+        call(_, context) {
+          seen = context;
+          context.log("info", { at: 1 });
+          return { ok: true, value: 1 };
+        },
+      }),
+    );
+    await b.call("echo", {}, caller({ log: (...of) => void told.push(of) }));
+    seen?.log("error", "late");
+    assert.deepEqual(told, [["info", { at: 1 }]]);
+    assert.equal((await b.call("echo", {})).ok, true);
+  });
 });
 
 describe("a call that is refused before anything is done", () => {

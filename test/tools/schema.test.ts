@@ -30,6 +30,15 @@ describe("a header for an argument", () => {
   });
 });
 
+describe("a reference in a schema", () => {
+  it("may go to an anchor", () => {
+    const place = { $anchor: "place", type: "object", required: ["street"] };
+    const check = checkOf({ $defs: { place }, properties: { at: { $ref: "#place" } } });
+    assert.deepEqual(check({ at: { street: "x" } }), []);
+    assert.equal(check({ at: {} })[0]?.path, "/at");
+  });
+});
+
 describe("the violations of an input", () => {
   it("are none for a valid one", () => {
     assert.deepEqual(checkOf(pair)({ a: 1, b: "x" }), []);

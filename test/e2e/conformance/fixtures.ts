@@ -88,7 +88,34 @@ export default defineTools({
         },
         required: ["region"],
       }),
-      showing("test_logging_tool", text("nothing is logged to clients")),
+      fixture("test_logging_tool", (_input, context) => {
+        context.log("info", "for those who asked");
+        return { ok: true, value: null, content: [text("done")] };
+      }),
+      fixture("test_tool_with_logging", async (_input, context) => {
+        context.log("info", "Tool execution started");
+        await wait(50);
+        context.log("info", "Tool processing data");
+        await wait(50);
+        context.log("info", "Tool execution completed");
+        return { ok: true, value: null, content: [text("done")] };
+      }),
+      fixture("json_schema_2020_12_tool", (input) => ({ ok: true, value: input }), {
+        $schema: "https://json-schema.org/draft/2020-12/schema",
+        type: "object",
+        $defs: {
+          address: {
+            $anchor: "addressDef",
+            type: "object",
+            properties: { street: { type: "string" }, city: { type: "string" } },
+          },
+        },
+        properties: {
+          name: { type: "string" },
+          address: { $ref: "#/$defs/address" },
+        },
+        additionalProperties: false,
+      }),
       ...askingTools,
     ],
     resources: [
