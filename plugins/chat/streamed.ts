@@ -1,7 +1,7 @@
 /**
- * A streamed completion: each chunk of the worker's goes on as soon as it is there, with its choice as the worker wrote
- * it in an envelope of ours. The head leaves with the first chunk, so that until then a failure has a status of its
- * own.
+ * A streamed completion: each chunk of the worker's goes on in the turn of the event loop that brought it, with its
+ * choice as the worker wrote it in an envelope of ours. The head leaves with the first chunk, so that until then a
+ * failure has a status of its own.
  */
 import type {
   AnswerReader,
@@ -14,6 +14,7 @@ import type {
 } from "sluice-gateway/plugin";
 import { settle, type Completion } from "./completion.ts";
 import { chatError, codeOf, errorJson } from "./errors.ts";
+import { atEndOfTurn, type Writer } from "./turn.ts";
 import { usageOf } from "./usage.ts";
 
 const headers: readonly string[] = [
@@ -42,7 +43,7 @@ export function streamCompletion(
   });
 }
 
-class StreamedCompletion implements AnswerReader {
+class StreamedCompletion implements AnswerReader, Writer {
   readonly #completion: Completion;
   readonly #resolve: (reply: Reply | undefined) => void;
   readonly #reject: (error: unknown) => void;
@@ -54,6 +55,8 @@ class StreamedCompletion implements AnswerReader {
   #opening = false;
   /** Chunks to write together. */
   #chunks = "";
+  /** They will be when this turn of the event loop ends. */
+  #isDue = false;
   /** How it ends, once that is known: runs when the sink is there. */
   #finish: ((sink: Sink) => Promise<void>) | undefined;
   #left = false;
@@ -81,10 +84,17 @@ class StreamedCompletion implements AnswerReader {
   }
 
   arrived(): void {
-    if (this.#sink !== undefined) this.#pass(this.#sink);
-    else if (!this.#opening) this.#open();
+    if (this.#sink !== undefined) {
+      if (!this.#isDue) atEndOfTurn(this);
+      this.#isDue = true;
+    } else if (!this.#opening) this.#open();
     // The head takes its time: more would pile up here.
     else this.#call?.pause();
+  }
+
+  turnEnds(): void {
+    this.#isDue = false;
+    if (this.#sink !== undefined) this.#pass(this.#sink);
   }
 
   ended(result: InferenceResult): void {
@@ -153,6 +163,7 @@ class StreamedCompletion implements AnswerReader {
 
   #end(sink: Sink, finish: (sink: Sink) => Promise<void>): void {
     this.#completion.x.onAbort = undefined;
+    this.#pass(sink);
     finish(sink).then(() => this.#resolve(undefined), this.#reject);
   }
 
