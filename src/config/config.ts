@@ -181,7 +181,7 @@ export interface Config {
   readonly admin: {
     readonly host: string;
     readonly port: number;
-    /** Names under which the dashboard may be opened, beside addresses and localhost. */
+    /** Names under which the dashboard, /pipelines and /explain answer, beside addresses and localhost. */
     readonly hosts: readonly string[];
   };
   readonly store: {

@@ -65,7 +65,8 @@ const admin = closed(
       type: "array",
       items: { type: "string", pattern: "^[A-Za-z0-9._-]+$" },
       default: [],
-      description: "Names under which the dashboard may be opened, beside addresses and localhost.",
+      description:
+        "Names under which the dashboard, /pipelines and /explain answer, beside addresses and localhost.",
     },
   },
   { default: {} },

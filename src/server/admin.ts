@@ -10,12 +10,15 @@ import type { RenderedMetrics } from "../metrics.ts";
 import type { Log } from "../plugin.ts";
 import { sendJson, sendRefusal } from "./admin-answer.ts";
 import { dashboard, prefix } from "./dashboard/dashboard.ts";
+import { onlyNamed } from "./dashboard/guard.ts";
 import type { DashboardParts } from "./dashboard/parts.ts";
 
 export interface AdminOptions {
   readonly host: string;
   /** 0: any free one. */
   readonly port: number;
+  /** Names under which /pipelines and /explain answer, beside addresses and localhost. */
+  readonly hosts: readonly string[];
   readonly metrics: Pick<RenderedMetrics, "render" | "contentType">;
   /** What /pipelines answers with, as JSON. */
   readonly pipelines: () => unknown;
@@ -64,13 +67,16 @@ export async function startAdmin(options: AdminOptions): Promise<Admin> {
 
 const paths = ["/metrics", "/pipelines", "/explain", "/healthz", "/readyz"];
 
-function routes(app: FastifyInstance, { metrics, pipelines, explain, ready }: AdminOptions): void {
+function routes(app: FastifyInstance, { hosts, ...told }: AdminOptions): void {
+  const { metrics, pipelines, explain, ready } = told;
+  // Scrapers and probes use names that nobody lists; what is JSON of routes and requests, no rebound page may read.
+  const guarded = { onRequest: onlyNamed(hosts) };
   app.get("/metrics", async (_, reply) => {
     const text = await metrics.render();
     return reply.type(metrics.contentType).send(text);
   });
-  app.get("/pipelines", (_, reply) => sendJson(reply, 200, pipelines()));
-  app.get("/explain", (request, reply) => {
+  app.get("/pipelines", guarded, (_, reply) => sendJson(reply, 200, pipelines()));
+  app.get("/explain", guarded, (request, reply) => {
     // A request id may hold what a path may not, and be longer than a parameter of one.
     const id = new URL(request.url, "http://localhost").searchParams.get("id") ?? "";
     const exchanges = explain(id);

@@ -22,6 +22,7 @@ async function start(more: Partial<AdminOptions> = {}): Promise<Started> {
   const admin = await startAdmin({
     host: "127.0.0.1",
     port: 0,
+    hosts: [],
     metrics: createMetrics(),
     pipelines: () => ({ routes: [] }),
     explain: () => [],
@@ -147,6 +148,35 @@ test("a port that is taken is an error with the system's code", async () => {
   await using started = await start();
   const port = Number(new URL(started.admin.url).port);
   await assert.rejects(start({ port }), { code: "EADDRINUSE" });
+});
+
+/** The status of a GET whose Host header fetch would not let go. */
+async function statusFor(url: string, host: string): Promise<number | undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
+  request(url, { headers: { host } }, (response) => resolve(response.resume().statusCode))
+    .on("error", reject)
+    .end();
+  return promise;
+}
+
+test("a page whose name was made to resolve to this address reads neither routes nor requests", async () => {
+  await using started = await start({ explain: () => [{}], hosts: ["Gateway.internal"] });
+  for (const path of ["/pipelines", "/explain?id=a"]) {
+    const url = started.admin.url + path;
+    for (const host of ["evil.example", "evil.example:9090", "localhost.evil.example", "a@b"]) {
+      assert.equal(await statusFor(url, host), 403, `${path} for ${host}`);
+    }
+    for (const host of ["localhost", "10.0.0.7:9090", "[::1]:9090", "gateway.internal:80"]) {
+      assert.equal(await statusFor(url, host), 200, `${path} for ${host}`);
+    }
+  }
+});
+
+test("scrapers and probes may call the listener what they like", async () => {
+  await using started = await start();
+  for (const path of ["/metrics", "/healthz", "/readyz"]) {
+    assert.equal(await statusFor(started.admin.url + path, "sluice-0.monitoring"), 200, path);
+  }
 });
 
 test("closing does not wait for a scraper that keeps its connection", async () => {

@@ -3,7 +3,8 @@
  * what a browser may load and frame.
  */
 import { isIP } from "node:net";
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
+import { sendRefusal } from "../admin-answer.ts";
 
 /**
  * No inline script or style, nothing from elsewhere, no frame around it; text never becomes markup (`trusted-types`),
@@ -48,6 +49,15 @@ export function hostAllowed(header: string | undefined, names: readonly string[]
   if (host === undefined) return false;
   if (isIP(host) !== 0 || host === "localhost" || host.endsWith(".localhost")) return true;
   return names.some((name) => name.toLowerCase() === host);
+}
+
+/** Refuses requests whose Host header does not name this listener. */
+export function onlyNamed(names: readonly string[]): onRequestHookHandler {
+  return (request, reply, done) => {
+    if (hostAllowed(request.headers.host, names)) return done();
+    const message = "this host name is not allowed: see admin.hosts in pipeline.yaml";
+    sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
+  };
 }
 
 /** Without port and brackets, lower case; undefined: no host at all. */
