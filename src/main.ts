@@ -35,6 +35,9 @@ const commonOptions = {
   help: { type: "boolean", short: "h" },
 } as const satisfies ParseArgsConfig["options"];
 
+/** What may still be under way once a command that a signal stopped has returned: output, a trace's last retry. */
+const leaveMs = 1_000;
+
 const shippedPipeline = fileURLToPath(new URL("../pipeline.yaml", import.meta.url));
 
 // Whoever reads our output may have seen enough (`sluice check | head`).
@@ -93,7 +96,10 @@ async function runCommand(command: Command, argv: readonly string[]): Promise<0 
     signal: stopping.signal,
     json: options["json"] === true,
   };
-  return command.run(context, options, positionals);
+  const exitCode = await command.run(context, options, positionals);
+  // Unless the process has ended by itself before.
+  if (stopping.signal.aborted) setTimeout(() => process.exit(), leaveMs).unref();
+  return exitCode;
 }
 
 /** `--config`, else SLUICE_CONFIG, else ./pipeline.yaml, else the one that ships with Sluice. */

@@ -121,3 +121,25 @@ test("a port in use and a wrong file each fail the start with one fault and its 
     );
   });
 });
+
+test("a collector that never answers holds the process no longer than the stop waits for it", async () => {
+  await withFolder(async (folder) => {
+    // The exporter's own time-out: ten minutes.
+    await using collector = await heldUpstream();
+    const file = join(folder, "pipeline.yaml");
+    await writeFile(
+      file,
+      pipeline(collector.url).replace("run: [request-id]", "run: [request-id, trace]"),
+    );
+    const gateway = await spawnGateway(file, {
+      DATA_DIR: join(folder, "data"),
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_EXPORTER_OTLP_TIMEOUT: "600000",
+    });
+    const asked = fetch(`${gateway.url}/held`);
+    (await collector.arrived).end("answered");
+    assert.equal(await (await asked).text(), "answered");
+    gateway.child.kill("SIGTERM");
+    assert.deepEqual(await gateway.exited, [0, null]);
+  });
+});

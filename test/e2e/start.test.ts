@@ -278,6 +278,22 @@ test("it hands out no key in another environment than dev", async () => {
   assert.match(error, /GATEWAY_ENV=dev only, not prod/);
 });
 
+test("npm start ends with the gateway when npm is told to end", async () => {
+  const root = fileURLToPath(new URL("../..", import.meta.url));
+  const child = spawn("npm", ["start", "--silent", "--", "--json"], {
+    cwd: root,
+    env: { ...process.env, PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "npm") },
+    // A gateway that outlived npm would keep the pipe open, and with it this test.
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const closed = once(child, "close");
+  const lines = createInterface(child.stdout);
+  for await (const line of lines) if (line.startsWith("{")) break;
+  child.kill("SIGTERM");
+  child.stdout.resume();
+  await closed;
+});
+
 test("prose shows the key, the addresses and four lines of curl", async () => {
   const child = spawnDev([]);
   const exited = once(child, "exit");
