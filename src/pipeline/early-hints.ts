@@ -13,5 +13,5 @@ export function earlyHints(
     if (name === "link") links.push(...value.split(/,\s*(?=<)/));
     else hints[name] = value;
   }
-  return links.length === 0 ? undefined : { ...hints, link: links };
+  return links.length === 0 ? undefined : { link: links, ...hints };
 }

@@ -58,13 +58,13 @@ export class Dispatch {
   };
 
   /** Serves a request of whose end there is no doubt. */
-  serve(req: ClientRequest, res: ClientResponse, body: Arrival["body"]): void {
+  readonly serve = (req: ClientRequest, res: ClientResponse, body: Arrival["body"]): void => {
     if (this.draining) res.shouldKeepAlive = false;
     const place = locate(req);
     const { path } = place;
     if (path === "/healthz" || path === "/readyz") return this.#health(req, res, path);
     this.#run({ req, res, body }, place, undefined);
-  }
+  };
 
   /** Whether this request becomes a WebSocket, if its route lets it. */
   takesUpgrade(req: IncomingMessage): boolean {

@@ -20,6 +20,7 @@ import { addressReader, peerReader } from "./address.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { createBodyWatch } from "./body-watch.ts";
 import { Dispatch, sendReply, type Handler } from "./dispatch.ts";
+import { openFastPath, type FastPath } from "./fast-path/fast-path.ts";
 import { behindFastify, type Wrapped } from "./fastify.ts";
 import type { Readiness } from "./readiness.ts";
 
@@ -80,8 +81,11 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   );
   http.on("clientError", answerBadRequest);
   takeUpgrades(http, dispatch);
+  // What Fastify plugins see is node:http's.
+  const isPlain = options.generation.config.fastify.length === 0;
+  const fastPath = isPlain ? openFastPath(http, dispatch.serve, config, clock) : undefined;
   await bind(http, config);
-  return createListener(http, wrapped, dispatch, { clock, log }, bodyWatch);
+  return createListener(http, wrapped, dispatch, { clock, log }, bodyWatch, fastPath);
 }
 
 function httpServer(handler: Handler, dispatch: Dispatch, config: ServerConfig): Server {
@@ -134,6 +138,7 @@ function createListener(
   dispatch: Dispatch,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   bodyWatch: Disposable,
+  fastPath: FastPath | undefined,
 ): Listener {
   // A listening TCP server has an AddressInfo; only pipes have a string.
   const { address, port } = http.address() as AddressInfo;
@@ -152,15 +157,21 @@ function createListener(
       dispatch.draining = true;
       dispatch.webSockets.goAway();
       const closed = new Promise<void>((resolve) => http.close(() => resolve()));
-      using _sweep = clock.every(drainSweepMs, () => http.closeIdleConnections());
+      const closeIdle = (): void => {
+        http.closeIdleConnections();
+        fastPath?.closeIdle();
+      };
+      using _sweep = clock.every(drainSweepMs, closeIdle);
       using _deadline = clock.after(ms, () => {
         http.closeAllConnections();
+        fastPath?.closeAll();
         dispatch.webSockets.terminate();
       });
-      http.closeIdleConnections();
+      closeIdle();
       await closed;
       await idle(dispatch, clock, log);
       bodyWatch[Symbol.dispose]();
+      fastPath?.[Symbol.dispose]();
       dispatch.webSockets[Symbol.dispose]();
       await wrapped.close();
     },

@@ -52,7 +52,8 @@ const hostPattern = /^[\w.~!$&'()*+,;=:%[\]-]*$/;
 /** Clients of a gateway name the same host over and over: the last valid one is not looked at again. */
 let lastHost = "";
 
-function isHost(host: string): boolean {
+/** Whether this may be the value of a Host field. */
+export function isHost(host: string): boolean {
   if (host === lastHost) return true;
   if (!hostPattern.test(host)) return false;
   lastHost = host;

@@ -1,0 +1,166 @@
+/** A connection on the fast path: one ordinary request after the other, until one comes that is not. */
+import type { Socket } from "node:net";
+import type { ClientRequest } from "../../pipeline/arrival.ts";
+import { answerBadRequest } from "../bad-request.ts";
+import { readHead, type RequestHead } from "./request-head.ts";
+import { FastResponse, type AnswerPath } from "./response.ts";
+
+/** What connections have in common. */
+export interface Shared {
+  readonly keepAliveSeconds: number;
+  /** Milliseconds, monotonic, read once a sweep. */
+  readonly now: number;
+  serve(req: ClientRequest, res: FastResponse, body: Buffer): void;
+  /** Everything about this connection is node:http's from here on. */
+  handOver(socket: Socket): void;
+  closed(connection: FastConnection): void;
+}
+
+/** A longer head is node:http's. */
+const headBytesMax = 8 * 1024;
+/** A longer body is: it may have to be refused, or passed on, before it is here. So much of the next requests may wait. */
+const waitingBytesMax = 64 * 1024;
+/** Many clients write head and body apart. What comes in more pieces than this is node:http's. */
+const piecesMax = 4;
+const headEnd = Buffer.from("\r\n\r\n");
+const noBytes = Buffer.alloc(0);
+
+export class FastConnection implements AnswerPath {
+  readonly socket: Socket;
+  readonly keepAliveSeconds: number;
+  /** When its last answer ended, or it began; milliseconds, monotonic. */
+  idleSince: number;
+  /** It has had a request. */
+  isUsed = false;
+  readonly #shared: Shared;
+  /** What is being answered. */
+  #response: FastResponse | undefined = undefined;
+  /** While answering: the requests that came meanwhile. Else: the next request, as far as it has come. */
+  #waiting: Buffer = noBytes;
+  /** In how many reads the next request has come so far. */
+  #pieces = 0;
+  /** It was there, and not whole, at the last sweep. */
+  #isLate = false;
+  /** A client's heads are alike but for a few: the last one is not read again. */
+  #lastText = "";
+  #last: RequestHead | undefined = undefined;
+
+  constructor(socket: Socket, shared: Shared) {
+    this.socket = socket;
+    this.#shared = shared;
+    this.keepAliveSeconds = shared.keepAliveSeconds;
+    this.idleSince = shared.now;
+    socket.on("data", this.#onData);
+    socket.on("end", this.#onEnd);
+    socket.on("drain", this.#onDrain);
+    socket.on("timeout", this.#onTimeout);
+    socket.on("error", this.#onError);
+    socket.on("close", this.#onClose);
+  }
+
+  get isIdle(): boolean {
+    return this.#response === undefined && this.#waiting.length === 0;
+  }
+
+  /** Gives up waiting for the rest of a request that came before the last sweep: node:http has the deadlines. */
+  passOnLate(): void {
+    const isPartial = this.#response === undefined && this.#waiting.length > 0;
+    if (isPartial && this.#isLate) return this.#handOver(this.#waiting);
+    this.#isLate = isPartial;
+  }
+
+  readonly flushed = (error?: Error | null): void => {
+    const response = this.#response;
+    // After an error, `close` tells the end.
+    if (response === undefined || (error !== undefined && error !== null)) return;
+    this.#response = undefined;
+    this.idleSince = this.#shared.now;
+    if (this.socket.timeout) this.socket.setTimeout(0);
+    response.over(true);
+    if (!response.shouldKeepAlive) return this.socket.destroySoon();
+    this.#pieces = 0;
+    if (this.#waiting.length === 0) return;
+    if (this.socket.isPaused()) this.socket.resume();
+    this.#take(this.#waiting);
+  };
+
+  readonly #onData = (bytes: Buffer): void => {
+    const all = this.#waiting.length === 0 ? bytes : Buffer.concat([this.#waiting, bytes]);
+    if (this.#response === undefined) return this.#take(all);
+    this.#waiting = all;
+    if (all.length > waitingBytesMax) this.socket.pause();
+  };
+
+  /** As node:http does: a client that has ended its side waits for no answer, or is told that its request is cut. */
+  readonly #onEnd = (): void => {
+    const { socket } = this;
+    if (this.isIdle || this.#response !== undefined) socket.end();
+    else answerBadRequest(new Error("the request ends too early"), socket);
+  };
+
+  readonly #onDrain = (): void => {
+    this.#response?.onDrain?.();
+  };
+
+  readonly #onTimeout = (): void => {
+    this.#response?.exchange?.cutOff("timedOut");
+  };
+
+  readonly #onError = (): void => {
+    this.socket.destroy();
+  };
+
+  readonly #onClose = (): void => {
+    const response = this.#response;
+    this.#response = undefined;
+    this.#shared.closed(this);
+    response?.over(false);
+  };
+
+  /** Serves the request that `bytes` begin with, if it is an ordinary one; waits for the rest of it, if there is any. */
+  #take(bytes: Buffer): void {
+    const at = bytes.indexOf(headEnd);
+    if (at > headBytesMax) return this.#handOver(bytes);
+    if (at === -1) return this.#wait(bytes, bytes.length);
+    const text = bytes.toString("latin1", 0, at + 2);
+    const head = text === this.#lastText ? this.#last : this.#read(text);
+    if (head === undefined) return this.#handOver(bytes);
+    const bodyStart = at + headEnd.length;
+    const end = bodyStart + head.bodyBytes;
+    if (end > bytes.length) return this.#wait(bytes, end);
+    this.#waiting = end < bytes.length ? bytes.subarray(end) : noBytes;
+    this.#isLate = false;
+    const response = new FastResponse(this, head.keepsAlive);
+    this.#response = response;
+    this.isUsed = true;
+    this.#shared.serve(head, response, bytes.subarray(bodyStart, end));
+  }
+
+  /** Keeps what there is of a request that has at least `least` bytes until more of it has come. */
+  #wait(bytes: Buffer, least: number): void {
+    this.#pieces++;
+    if (least > waitingBytesMax || this.#pieces >= piecesMax) return this.#handOver(bytes);
+    this.#waiting = bytes;
+  }
+
+  #read(text: string): RequestHead | undefined {
+    this.#lastText = text;
+    this.#last = readHead(text, this.socket);
+    return this.#last;
+  }
+
+  #handOver(bytes: Buffer): void {
+    const { socket } = this;
+    socket.off("data", this.#onData);
+    socket.off("end", this.#onEnd);
+    socket.off("drain", this.#onDrain);
+    socket.off("timeout", this.#onTimeout);
+    socket.off("error", this.#onError);
+    socket.off("close", this.#onClose);
+    this.#shared.closed(this);
+    socket.pause();
+    socket.unshift(bytes);
+    this.#shared.handOver(socket);
+    socket.resume();
+  }
+}

@@ -1,0 +1,157 @@
+/** An answer on the fast path: written to the socket in as few pieces as it has. */
+import { validateHeaderValue } from "node:http";
+import type { Socket } from "node:net";
+import { writeChunk } from "../../pipeline/chunk-frame.ts";
+import type { LiveExchange } from "../../pipeline/exchange.ts";
+import type { ClientResponse } from "../../pipeline/response.ts";
+import { ended } from "../../pipeline/run.ts";
+import { responseHead } from "./response-head.ts";
+
+/** Up to here it costs less to copy a body behind its head than to write it in two pieces. */
+const copiedBytes = 8 * 1024;
+
+/** What an answer needs of its connection. */
+export interface AnswerPath {
+  readonly socket: Socket;
+  readonly keepAliveSeconds: number;
+  /** To be given to the write of the last byte: it ends the answer. One function for all answers. */
+  readonly flushed: (error?: Error | null) => void;
+}
+
+export class FastResponse implements ClientResponse {
+  exchange: LiveExchange | undefined = undefined;
+  shouldKeepAlive: boolean;
+  headersSent = false;
+  writableFinished = false;
+  onDrain: (() => void) | undefined = undefined;
+  readonly #path: AnswerPath;
+  /** Decided and not yet written. */
+  #head = "";
+  #isChunked = false;
+  #done: (() => void) | undefined = undefined;
+
+  constructor(path: AnswerPath, shouldKeepAlive: boolean) {
+    this.#path = path;
+    this.shouldKeepAlive = shouldKeepAlive;
+  }
+
+  get writableLength(): number {
+    return this.#path.socket.writableLength;
+  }
+
+  begin(x: LiveExchange): void {
+    this.exchange = x;
+  }
+
+  writeContinue(): void {
+    this.#path.socket.write("HTTP/1.1 100 Continue\r\n\r\n", "latin1");
+  }
+
+  writeEarlyHints(hints: Record<string, string | string[]>): void {
+    let text = "HTTP/1.1 103 Early Hints\r\n";
+    for (const [name, given] of Object.entries(hints)) {
+      const value = Array.isArray(given) ? given.join(", ") : given;
+      validateHeaderValue(name, value);
+      text += `${name}: ${value}\r\n`;
+    }
+    this.#path.socket.write(`${text}\r\n`, "latin1");
+  }
+
+  writeHead(status: number, fields: readonly string[] = []): void {
+    if (this.headersSent) throw new Error("the head has been written");
+    const { keepAliveSeconds } = this.#path;
+    const head = responseHead(status, fields, this.shouldKeepAlive ? keepAliveSeconds : undefined);
+    this.#head = head.text;
+    this.#isChunked = head.isChunked;
+    this.shouldKeepAlive = head.keepsAlive;
+    this.headersSent = true;
+  }
+
+  end(body: string | Uint8Array, encoding: "utf8" | "latin1"): void {
+    if (this.#isChunked) {
+      const last = typeof body === "string" ? Buffer.from(body, encoding) : body;
+      return this.endChunks(last, undefined, () => {});
+    }
+    const { socket, flushed } = this.#path;
+    const head = this.#takeHead();
+    if (typeof body === "string" && (encoding === "latin1" || body === "")) {
+      socket.write(head + body, "latin1", flushed);
+    } else if (typeof body !== "string" && body.length <= copiedBytes) {
+      const whole = Buffer.allocUnsafe(head.length + body.length);
+      whole.write(head, 0, "latin1");
+      whole.set(body, head.length);
+      socket.write(whole, flushed);
+    } else {
+      socket.cork();
+      socket.write(head, "latin1");
+      if (typeof body === "string") socket.write(body, encoding, flushed);
+      else socket.write(body, flushed);
+      socket.uncork();
+    }
+  }
+
+  flushHeaders(): void {
+    const head = this.#takeHead();
+    if (head !== "") this.#path.socket.write(head, "latin1");
+  }
+
+  writeChunk(chunk: Uint8Array | string, length: number): boolean {
+    const { socket } = this.#path;
+    if (this.#head === "") return this.#write(chunk, length);
+    socket.cork();
+    this.flushHeaders();
+    const room = this.#write(chunk, length);
+    socket.uncork();
+    return room;
+  }
+
+  endChunks(
+    last: Uint8Array | undefined,
+    trailers: [string, string][] | undefined,
+    done: () => void,
+  ): void {
+    const { socket, flushed } = this.#path;
+    this.#done = done;
+    socket.cork();
+    this.flushHeaders();
+    if (last !== undefined && last.length > 0) this.#write(last, last.length);
+    let end = "";
+    if (this.#isChunked) {
+      end = "0\r\n";
+      for (const [name, value] of trailers ?? []) {
+        validateHeaderValue(name, value);
+        end += `${name}: ${value}\r\n`;
+      }
+      end += "\r\n";
+    }
+    socket.write(end, "latin1", flushed);
+    socket.uncork();
+  }
+
+  watch(stallMs: number): void {
+    // The socket's own timer: it starts anew whenever the kernel has taken something.
+    this.#path.socket.setTimeout(stallMs);
+  }
+
+  destroy(): void {
+    this.#path.socket.destroy();
+  }
+
+  /** Told by the connection, once. `whole`: all was handed to the kernel. */
+  over(whole: boolean): void {
+    this.writableFinished = whole;
+    if (this.exchange !== undefined) ended(this.exchange, whole);
+    this.#done?.();
+  }
+
+  #takeHead(): string {
+    const head = this.#head;
+    this.#head = "";
+    return head;
+  }
+
+  #write(chunk: Uint8Array | string, length: number): boolean {
+    const { socket } = this.#path;
+    return this.#isChunked ? writeChunk(socket, chunk, length) : socket.write(chunk);
+  }
+}

@@ -1,0 +1,280 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { test } from "node:test";
+import type { Exchange, Outcome, SurfaceHooks } from "../../../src/plugin.ts";
+import { serve } from "../../pipeline/harness.ts";
+import { cameFast, exchange, open, readUntil } from "./both-ways.ts";
+
+const request = (body: string, fields = ""): string =>
+  `POST /x HTTP/1.1\r\nhost: a\r\n${fields}content-length: ${body.length}\r\n\r\n${body}`;
+const close = "connection: close\r\n";
+
+/** Answers with the body, and remembers which way each request came. */
+function echo(): { ways: boolean[]; surface: SurfaceHooks } {
+  const ways: boolean[] = [];
+  const surface: SurfaceHooks = {
+    body: { bytes: 1_000_000 },
+    answer: (x) => {
+      ways.push(cameFast(x));
+      return { status: 200, body: x.body ?? "" };
+    },
+  };
+  return { ways, surface };
+}
+
+const answered = (body: string) => (text: string) => text.endsWith(`\r\n\r\n${body}`);
+
+test("pipelined requests are answered in their order, one after the other", async () => {
+  const gates = new Map<string, PromiseWithResolvers<void>>();
+  const begun: string[] = [];
+  const surface: SurfaceHooks = {
+    body: { bytes: 1000 },
+    async answer(x) {
+      const body = String(x.body);
+      begun.push(body);
+      const gate = Promise.withResolvers<void>();
+      gates.set(body, gate);
+      await gate.promise;
+      return { status: 200, body };
+    },
+  };
+  await using served = await serve([{ path: "/x", surface }]);
+  const socket = await open(served.port);
+  const all = exchange(socket, request("one") + request("two") + request("three", close));
+  for (const body of ["one", "two", "three"]) {
+    while (!gates.has(body)) await new Promise(setImmediate);
+    assert.equal(begun.at(-1), body);
+    gates.get(body)?.resolve();
+  }
+  assert.deepEqual((await all).match(/one|two|three/g), ["one", "two", "three"]);
+});
+
+test("more pipelined requests than are kept wait in the kernel, and all are answered", async () => {
+  const { ways, surface } = echo();
+  await using served = await serve([{ path: "/x", surface }]);
+  const body = "x".repeat(30_000);
+  const answers = await exchange(
+    await open(served.port),
+    request(body).repeat(20) + request(body, close),
+  );
+  assert.equal(answers.length - answers.replaceAll("x", "").length, 21 * body.length);
+  assert.equal(ways.length, 21);
+});
+
+test("head and body may come apart", async () => {
+  const { ways, surface } = echo();
+  await using served = await serve([{ path: "/x", surface }]);
+  const socket = await open(served.port);
+  socket.setNoDelay(true);
+  for (const cut of [10, 40, request("hello").length - 2]) {
+    const text = request("hello");
+    socket.write(text.slice(0, cut));
+    await bytesRead(served.port, socket);
+    socket.write(text.slice(cut));
+    await readUntil(socket, answered("hello"));
+  }
+  socket.destroy();
+  assert.deepEqual(ways, [true, true, true]);
+});
+
+/** Until the server has read what was written: the kernel took it, and the event loop went round. */
+async function bytesRead(port: number, socket: Awaited<ReturnType<typeof open>>): Promise<void> {
+  if (socket.writableLength > 0) await once(socket, "drain");
+  // A second connection is accepted and answered behind it.
+  await exchange(await open(port), `GET /healthz HTTP/1.1\r\nhost: a\r\n${close}\r\n`);
+}
+
+test("a request in many pieces goes to node:http, with all that came of it", async () => {
+  const { ways, surface } = echo();
+  await using served = await serve([{ path: "/x", surface }]);
+  const socket = await open(served.port);
+  socket.setNoDelay(true);
+  for (const piece of request("hello").match(/[^]{1,12}/g) ?? []) {
+    socket.write(piece);
+    await bytesRead(served.port, socket);
+  }
+  await readUntil(socket, answered("hello"));
+  // For good.
+  socket.write(request("again"));
+  await readUntil(socket, answered("again"));
+  socket.destroy();
+  assert.deepEqual(ways, [false, false]);
+});
+
+test("a connection may change over between two requests, and in the middle of pipelined ones", async () => {
+  const { ways, surface } = echo();
+  await using served = await serve([{ path: "/x", surface }]);
+  const odd =
+    "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nodd\r\n0\r\n\r\n";
+  const answers = await exchange(
+    await open(served.port),
+    request("one") + odd + request("two", close),
+  );
+  assert.deepEqual(answers.match(/one|odd|two/g), ["one", "odd", "two"]);
+  assert.deepEqual(ways, [true, false, false]);
+});
+
+test("a large body goes to node:http before it is here, and 100 Continue is node:http's too", async () => {
+  const { ways, surface } = echo();
+  await using served = await serve([{ path: "/x", surface }]);
+  const body = "y".repeat(100_000);
+  const large = await exchange(await open(served.port), request(body, close));
+  assert.ok(large.endsWith(body));
+  const asked = await exchange(
+    await open(served.port),
+    request("hello", `${close}expect: 100-continue\r\n`),
+  );
+  assert.match(asked, /^HTTP\/1.1 100 Continue\r\n\r\nHTTP\/1.1 200 OK\r\n/);
+  assert.deepEqual(ways, [false, false]);
+});
+
+test("a body that stops coming is node:http's to time out", async () => {
+  const { surface } = echo();
+  await using served = await serve([{ path: "/x", surface }], {
+    server: { headersMs: 50, bodyIdleMs: 60 },
+  });
+  const body = await exchange(await open(served.port), request("hello").slice(0, -2));
+  assert.match(body, /^HTTP\/1.1 408 .*GATEWAY_INVALID_PARAMS/s);
+  const head = await exchange(await open(served.port), request("hello").slice(0, 20));
+  assert.match(head, /^HTTP\/1.1 408 /);
+  const silence = await exchange(await open(served.port), "");
+  assert.match(silence, /^HTTP\/1.1 408 /);
+});
+
+test("an idle connection is closed after keepAliveMs, a busy one is not", async () => {
+  const gate = Promise.withResolvers<void>();
+  const surface: SurfaceHooks = {
+    async answer(x) {
+      if (x.request.query === "wait") await gate.promise;
+      return { status: 200, body: "done" };
+    },
+  };
+  await using served = await serve([{ path: "/x", surface }], {
+    server: { keepAliveMs: 20, headersMs: 20 },
+  });
+  const busy = await open(served.port);
+  busy.write("GET /x?wait HTTP/1.1\r\nhost: a\r\n\r\n");
+  const idle = await open(served.port);
+  idle.write("GET /x HTTP/1.1\r\nhost: a\r\n\r\n");
+  assert.match(await readUntil(idle, () => false), /done$/);
+  gate.resolve();
+  assert.match(await readUntil(busy, answered("done")), /^HTTP\/1.1 200 /);
+  busy.destroy();
+});
+
+test("a request that is cut short is answered 400, one that ends a connection is not served", async () => {
+  const { ways, surface } = echo();
+  await using served = await serve([{ path: "/x", surface }]);
+  const socket = await open(served.port);
+  socket.end(request("hello").slice(0, -2));
+  assert.match(await readUntil(socket, () => false), /^HTTP\/1.1 400 /);
+  assert.deepEqual(ways, []);
+});
+
+test("a client that leaves is told to the exchange, once", async () => {
+  const begun = Promise.withResolvers<Exchange>();
+  const outcomes: Outcome[] = [];
+  const settled = Promise.withResolvers<void>();
+  const surface: SurfaceHooks = {
+    answer: (x) => {
+      begun.resolve(x);
+      return new Promise((resolve) => {
+        x.onAbort = { aborted: () => resolve({ status: 200 }) };
+      });
+    },
+  };
+  const step = {
+    name: "watch",
+    settled(_: Exchange, outcome: Outcome) {
+      outcomes.push(outcome);
+      settled.resolve();
+    },
+  };
+  await using served = await serve([{ path: "/x", steps: [step], surface }]);
+  const socket = await open(served.port);
+  socket.write(request("hello"));
+  assert.ok(cameFast(await begun.promise));
+  socket.destroy();
+  await settled.promise;
+  await new Promise(setImmediate);
+  assert.deepEqual(outcomes, ["clientLeft"]);
+});
+
+test("a client that does not read a stream is held back, then cut off", async () => {
+  const outcomes: Outcome[] = [];
+  const settled = Promise.withResolvers<void>();
+  const surface: SurfaceHooks = {
+    async answer(x) {
+      const sink = await x.stream(200, []);
+      const chunk = "z".repeat(64 * 1024);
+      const pump = (): void => {
+        while (sink.write(chunk));
+      };
+      sink.onDrain = pump;
+      pump();
+      const { promise, resolve } = Promise.withResolvers<void>();
+      x.onAbort = { aborted: resolve };
+      await promise;
+      return undefined;
+    },
+  };
+  const step = {
+    name: "watch",
+    settled(_: Exchange, outcome: Outcome) {
+      outcomes.push(outcome);
+      settled.resolve();
+    },
+  };
+  await using served = await serve([{ path: "/x", steps: [step], surface }], {
+    server: { bodyIdleMs: 50 },
+  });
+  const socket = await open(served.port);
+  socket.pause();
+  socket.write(request("hello"));
+  await settled.promise;
+  assert.deepEqual(outcomes, ["timedOut"]);
+  socket.destroy();
+});
+
+test("a stream goes on when its reader has room again", async () => {
+  const surface: SurfaceHooks = {
+    async answer(x) {
+      assert.ok(cameFast(x));
+      const sink = await x.stream(200, []);
+      let left = 200;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const pump = (): void => {
+        while (left > 0) {
+          left--;
+          if (!sink.write(Buffer.alloc(32 * 1024, "w"))) return;
+        }
+        resolve();
+      };
+      sink.onDrain = pump;
+      pump();
+      await promise;
+      await sink.end();
+      return undefined;
+    },
+  };
+  await using served = await serve([{ path: "/x", surface }]);
+  const socket = await open(served.port);
+  const answer = await exchange(socket, request("hello", close));
+  assert.equal(answer.length - answer.replaceAll("w", "").length, 200 * 32 * 1024);
+});
+
+test("while draining, answers end their connections; idle ones are closed at once", async () => {
+  const { surface } = echo();
+  const served = await serve([{ path: "/x", surface }]);
+  const used = await open(served.port);
+  used.write(request("hello"));
+  await readUntil(used, answered("hello"));
+  const fresh = await open(served.port);
+  served.listener.beginDrain();
+  used.write(request("again"));
+  const last = await readUntil(used, () => false);
+  assert.match(last, /\r\nConnection: close\r\n.*again$/s);
+  const ended = once(fresh, "close");
+  await served[Symbol.asyncDispose]();
+  await ended;
+});
