@@ -83,7 +83,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   takeUpgrades(http, dispatch);
   // What Fastify plugins see is node:http's.
   const isPlain = options.generation.config.fastify.length === 0;
-  const fastPath = isPlain ? openFastPath(http, dispatch.serve, config, clock) : undefined;
+  const fastPath = isPlain ? openFastPath(http, dispatch.serve, config) : undefined;
   await bind(http, config);
   return createListener(http, wrapped, dispatch, { clock, log }, bodyWatch, fastPath);
 }

@@ -2,7 +2,7 @@
 import type { Socket } from "node:net";
 import type { ClientRequest } from "../../pipeline/arrival.ts";
 import { answerBadRequest } from "../bad-request.ts";
-import { readHead, type RequestHead } from "./request-head.ts";
+import { HeadReader } from "./head-reader.ts";
 import { FastResponse, type AnswerPath } from "./response.ts";
 
 /** What connections have in common. */
@@ -41,13 +41,12 @@ export class FastConnection implements AnswerPath {
   #pieces = 0;
   /** It was there, and not whole, at the last sweep. */
   #isLate = false;
-  /** A client's heads are alike but for a few: the last one is not read again. */
-  #lastText = "";
-  #last: RequestHead | undefined = undefined;
+  readonly #heads: HeadReader;
 
   constructor(socket: Socket, shared: Shared) {
     this.socket = socket;
     this.#shared = shared;
+    this.#heads = new HeadReader(socket);
     this.keepAliveSeconds = shared.keepAliveSeconds;
     this.idleSince = shared.now;
     socket.on("data", this.#onData);
@@ -122,8 +121,7 @@ export class FastConnection implements AnswerPath {
     const at = bytes.indexOf(headEnd);
     if (at > headBytesMax) return this.#handOver(bytes);
     if (at === -1) return this.#wait(bytes, bytes.length);
-    const text = bytes.toString("latin1", 0, at + 2);
-    const head = text === this.#lastText ? this.#last : this.#read(text);
+    const head = this.#heads.read(bytes.toString("latin1", 0, at + 2));
     if (head === undefined) return this.#handOver(bytes);
     const bodyStart = at + headEnd.length;
     const end = bodyStart + head.bodyBytes;
@@ -141,12 +139,6 @@ export class FastConnection implements AnswerPath {
     this.#pieces++;
     if (least > waitingBytesMax || this.#pieces >= piecesMax) return this.#handOver(bytes);
     this.#waiting = bytes;
-  }
-
-  #read(text: string): RequestHead | undefined {
-    this.#lastText = text;
-    this.#last = readHead(text, this.socket);
-    return this.#last;
   }
 
   #handOver(bytes: Buffer): void {

@@ -8,7 +8,7 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import type { ServerConfig } from "../../config/config.ts";
 import type { ClientRequest } from "../../pipeline/arrival.ts";
-import type { Clock } from "../../plugin.ts";
+import { systemClock } from "../../clock.ts";
 import { answerBadRequest } from "../bad-request.ts";
 import { FastConnection, type Shared } from "./connection.ts";
 import type { FastResponse } from "./response.ts";
@@ -29,14 +29,13 @@ export function openFastPath(
   http: Server,
   serve: (req: ClientRequest, res: FastResponse, body: Buffer) => void,
   config: ServerConfig,
-  clock: Clock,
 ): FastPath {
   // What listens for `connection` takes a socket.
   const nodeHttp = http.listeners("connection") as Listener[];
   const connections = new Set<FastConnection>();
   const shared = {
     keepAliveSeconds: Math.floor(config.keepAliveMs / 1000),
-    now: clock.monotonic(),
+    now: systemClock.monotonic(),
     serve,
     handOver(socket: Socket) {
       for (const listener of nodeHttp) listener.call(http, socket);
@@ -49,8 +48,9 @@ export function openFastPath(
   });
 
   const sweepMs = Math.min(1_000, Math.max(10, Math.min(config.headersMs, config.keepAliveMs) / 2));
-  const sweep = clock.every(sweepMs, () => {
-    const now = clock.monotonic();
+  // By real time, like the timers of node:http.
+  const sweep = systemClock.every(sweepMs, () => {
+    const now = systemClock.monotonic();
     shared.now = now;
     for (const connection of connections) {
       connection.passOnLate();

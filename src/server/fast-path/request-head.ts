@@ -21,7 +21,7 @@ const headPattern =
   /^(GET|POST|PUT|PATCH|DELETE|OPTIONS) (\/[!"$-~]*) HTTP\/1\.1\r\n(?:[!#$%&'*+.^`|~\w-]+:[\t -~]*\r\n)+$/;
 
 /** Nine digits: more than is ever read here at once. */
-const lengthPattern = /^\d{1,9}$/;
+export const lengthPattern = /^\d{1,9}$/;
 
 /** Fields that ask for more than an answer, and the one that node:http makes a list of. */
 const others = ["transfer-encoding", "upgrade", "expect", "set-cookie"] as const;
