@@ -20,6 +20,8 @@ export interface Shared {
 const headBytesMax = 8 * 1024;
 /** A longer body is: it may have to be refused, or passed on, before it is here. So much of the next requests may wait. */
 const waitingBytesMax = 64 * 1024;
+/** Each piece is copied behind those that wait: what comes in more than these waits in the kernel. */
+const waitingPiecesMax = 64;
 /** Many clients write head and body apart. What comes in more pieces than this is node:http's. */
 const piecesMax = 4;
 const headEnd = Buffer.from("\r\n\r\n");
@@ -37,7 +39,7 @@ export class FastConnection implements AnswerPath {
   #response: FastResponse | undefined = undefined;
   /** While answering: the requests that came meanwhile. Else: the next request, as far as it has come. */
   #waiting: Buffer = noBytes;
-  /** In how many reads the next request has come so far. */
+  /** In how many reads `#waiting` has come so far. */
   #pieces = 0;
   /** It was there, and not whole, at the last sweep. */
   #isLate = false;
@@ -87,7 +89,8 @@ export class FastConnection implements AnswerPath {
     const all = this.#waiting.length === 0 ? bytes : Buffer.concat([this.#waiting, bytes]);
     if (this.#response === undefined) return this.#take(all);
     this.#waiting = all;
-    if (all.length > waitingBytesMax) this.socket.pause();
+    this.#pieces++;
+    if (all.length > waitingBytesMax || this.#pieces > waitingPiecesMax) this.socket.pause();
   };
 
   /** As node:http does: a client that has ended its side waits for no answer, or is told that its request is cut. */

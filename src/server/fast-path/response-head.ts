@@ -27,6 +27,8 @@ export function responseHead(
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const name = fields[at] ?? "";
     const value = fields[at + 1] ?? "";
+    // How the body goes is decided here.
+    if (name.length === 17 && name.toLowerCase() === "transfer-encoding") continue;
     checkName(name);
     validateHeaderValue(name, value);
     text += `${name}: ${value}\r\n`;

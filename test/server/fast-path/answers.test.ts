@@ -117,6 +117,18 @@ function comparable(answer: string): string {
   }
 }
 
+test("chunks are announced once, also where the surface has done so", async () => {
+  const answer = streams(async (x) => {
+    const sink = await x.stream(200, ["transfer-encoding", "chunked"]);
+    sink.write("one");
+    await sink.end();
+  });
+  await using served = await serve([{ path: "/x", surface: { answer } }]);
+  const text = await exchange(await open(served.port), request());
+  assert.equal(text.toLowerCase().split("transfer-encoding: chunked").length, 2);
+  assert.match(text, /\r\n\r\n3\r\none\r\n0\r\n\r\n$/);
+});
+
 test("a field beyond ASCII is latin1, whatever the body is", async () => {
   const surface: SurfaceHooks = {
     answer: () => ({ status: 200, headers: ["x-name", "caf\xe9"], body: "☃" }),
