@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { builtEntry } from "./built.ts";
+import { builtSluice } from "./built.ts";
 import { issueKey } from "./key.ts";
 import { freePort, listening } from "./ports.ts";
 import { startPeer, type Peer } from "./process.ts";
@@ -109,8 +109,7 @@ const sluice: ChatTarget = {
     writeFileSync(file, pipeline(urlOf(model), folder));
     const env = { PORT: "0", ADMIN_PORT: "0" };
     const key = issueKey(file, env);
-    const entry = ["--max-semi-space-size=8", builtEntry()];
-    const command = [node, ...entry, "start", "--json", "--config", file];
+    const command = [...builtSluice(), "start", "--json", "--config", file];
     const peer = await startPeer(command, { core: proxyCore, env });
     return { peer, headers: [`authorization: Bearer ${key}`] };
   },

@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { builtEntry } from "./built.ts";
+import { builtSluice } from "./built.ts";
 import { load, type LoadResult } from "./client.ts";
 import { startPeer, type Peer } from "./process.ts";
 
@@ -141,15 +141,7 @@ async function sluice(
   writeFileSync(file, JSON.stringify(pipeline));
   const { id } = command(file, "workspaces", "create", "--name", "bench", "--plan", "enterprise");
   const { key } = command(file, "keys", "create", "--workspace", id ?? "");
-  const start = [
-    node,
-    "--max-semi-space-size=8",
-    builtEntry(),
-    "start",
-    "--json",
-    "--config",
-    file,
-  ];
+  const start = [...builtSluice(), "start", "--json", "--config", file];
   const env = { PORT: "0", ADMIN_PORT: "0" };
   const started = await startPeer(start, { core: 0, env });
   const authorization = `authorization: Bearer ${key}`;

@@ -10,7 +10,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { builtEntry } from "./built.ts";
+import { builtSluice } from "./built.ts";
 import { load, type LoadResult } from "./client.ts";
 import { issueKey } from "./key.ts";
 import { freePort, listening } from "./ports.ts";
@@ -82,8 +82,7 @@ function sluice(name: string, variant: Variant): Target {
       writeFileSync(file, pipeline(variant, folder));
       const env = { DATA_DIR: data, PORT: "0", ADMIN_PORT: "0", LEDGER_RPC_URL: nodeUrl(nodePort) };
       const key = issueKey(file, env);
-      const entry = ["--max-semi-space-size=8", builtEntry()];
-      const command = [node, ...entry, "start", "--json", "--config", file];
+      const command = [...builtSluice(), "start", "--json", "--config", file];
       const peer = await startPeer(command, { core: gatewayCore, env });
       return { peer, headers: [`authorization: Bearer ${key}`] };
     },

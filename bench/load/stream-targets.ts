@@ -5,7 +5,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Role } from "../../src/confidential/hello.ts";
-import { builtEntry } from "./built.ts";
+import { builtSluice } from "./built.ts";
 import { issueKey } from "./key.ts";
 import { startPeer, type Peer } from "./process.ts";
 
@@ -79,8 +79,7 @@ function sluice(name: string, termination: Role, network: string): StreamTarget 
       writeFileSync(file, pipeline(backends, folder));
       const env = { PORT: "0", ADMIN_PORT: "0" };
       const key = issueKey(file, env);
-      const entry = ["--max-semi-space-size=8", builtEntry()];
-      const command = [node, ...entry, "start", "--json", "--config", file];
+      const command = [...builtSluice(), "start", "--json", "--config", file];
       const peer = await startPeer(command, { core: targetCore, env });
       return { peer, url: `${wsUrl(peer)}/v1/confidential/stream`, key };
     },
