@@ -94,25 +94,37 @@ function endOfReply(x: LiveExchange, head: LiveResponseHead, body: Body, from: n
       if (result === undefined || shadowed(x, step, result)) continue;
       return replaced(x, step, result, i + 1);
     }
-    const goOn = (): void => endOfReply(x, head, body, i + 1);
-    guard(
-      x,
-      result.then(
-        (reply) => {
-          stopTime(x, step.depth, since);
-          if (reply === undefined || shadowed(x, step, reply)) goOn();
-          else replaced(x, step, reply, i + 1);
-        },
-        (error: unknown) => {
-          x.at = step;
-          if (!forgiven(x, step, error)) throw error;
-          goOn();
-        },
-      ),
+    result.then(
+      (reply) => {
+        stopTime(x, step.depth, since);
+        goOn(x, head, body, step, i + 1, reply);
+      },
+      (error: unknown) => {
+        x.at = step;
+        if (forgiven(x, step, error)) goOn(x, head, body, step, i + 1);
+        else crash(x, error);
+      },
     );
     return;
   }
   send(x, head, body);
+}
+
+/** Behind a hook that waited, with its reply if it gave one. What throws there is the exchange's failure. */
+function goOn(
+  x: LiveExchange,
+  head: LiveResponseHead,
+  body: Body,
+  step: PlacedStep,
+  end: number,
+  reply?: Reply | void,
+): void {
+  try {
+    if (reply === undefined || shadowed(x, step, reply)) endOfReply(x, head, body, end);
+    else replaced(x, step, reply, end);
+  } catch (error) {
+    crash(x, error);
+  }
 }
 
 /** A `responseEnd` hook refused: its reply goes up through the steps above it, which have not ended yet. */
