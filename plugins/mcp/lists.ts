@@ -59,7 +59,7 @@ export function createLists(
     discover: members({ supportedVersions: announcedRevisions, capabilities, instructions }),
     server,
     paramHeaders: paramHeadersOf(tools.list),
-    statelessFrame: { head: `"resultType":"complete",`, meta: `,${server}`, rich: true },
+    statelessFrame: { head: `{"resultType":"complete",`, end: `,${server}}}`, rich: true },
   };
 }
 

@@ -1,18 +1,18 @@
 /** The result object of `tools/call`, spliced from the tool's own JSON text: nothing of it is parsed or built twice. */
-import type { ResourceLink, ToolOutcome } from "sluice-gateway/plugin";
+import type { ModelUsage, ResourceLink, ToolOutcome } from "sluice-gateway/plugin";
 
 /** What the revision of a request puts around every result. */
 export interface ResultFrame {
-  /** Members before the result's own, with a comma behind: `"resultType":"complete",`; or empty. */
+  /** The brace and the members before the result's own, with a comma behind. */
   readonly head: string;
-  /** Members at the end of `_meta`, with a comma before; or empty. */
-  readonly meta: string;
+  /** The members at the end of `_meta`, with a comma before, and the braces. */
+  readonly end: string;
   /** Whether the client knows content other than one text: `resource_link` and the rest. */
   readonly rich: boolean;
 }
 
-export const plainFrame: ResultFrame = { head: "", meta: "", rich: false };
-export const richFrame: ResultFrame = { head: "", meta: "", rich: true };
+export const plainFrame: ResultFrame = { head: "{", end: "}}", rich: false };
+export const richFrame: ResultFrame = { head: "{", end: "}}", rich: true };
 
 /** `at`: when the answer was produced, RFC 3339. */
 export function toolResult(outcome: ToolOutcome, frame: ResultFrame, at: string): string {
@@ -27,21 +27,27 @@ export function toolResult(outcome: ToolOutcome, frame: ResultFrame, at: string)
       ? `{"type":"text","text":${JSON.stringify(json)}}`
       : content.map((item) => JSON.stringify(item)).join();
   const linked = frame.rich && links !== undefined ? links.map(linkText).join("") : "";
-  const model = usage === undefined ? '""' : JSON.stringify(usage.model);
+  const used = usage === undefined ? noUsage : usageText(usage);
   return (
-    `{${frame.head}"content":[${shown}${linked}],` +
+    `${frame.head}"content":[${shown}${linked}],"_meta":{"usedCUMilli":${usedCUMilli},` +
     // Names of tools are letters, digits and underscores.
-    `"_meta":{"usedCUMilli":${usedCUMilli},"toolName":"${tool}","timestamp":"${at}",` +
-    `"latencyMs":${latencyMs},"genAIRequestModel":${model},` +
-    `"genAIUsageInputTokens":${usage?.inputTokens ?? 0},` +
-    `"genAIUsageOutputTokens":${usage?.outputTokens ?? 0}${frame.meta}}}`
+    `"toolName":"${tool}","timestamp":"${at}","latencyMs":${latencyMs},${used}${frame.end}`
+  );
+}
+
+const noUsage = usageText({ model: "", inputTokens: 0, outputTokens: 0 });
+
+function usageText({ model, inputTokens, outputTokens }: ModelUsage): string {
+  return (
+    `"genAIRequestModel":${JSON.stringify(model)},` +
+    `"genAIUsageInputTokens":${inputTokens},"genAIUsageOutputTokens":${outputTokens}`
   );
 }
 
 export function failedResult(code: string, text: string, frame: ResultFrame): string {
   return (
-    `{${frame.head}"content":[{"type":"text","text":${JSON.stringify(text)}}],"isError":true,` +
-    `"_meta":{"errorCode":"${code}"${frame.meta}}}`
+    `${frame.head}"content":[{"type":"text","text":${JSON.stringify(text)}}],"isError":true,` +
+    `"_meta":{"errorCode":"${code}"${frame.end}`
   );
 }
 
