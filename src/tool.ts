@@ -212,7 +212,8 @@ export interface Tools {
   readonly prompts: readonly Prompt[];
   /**
    * Calls a tool: looks it up, checks capability and input, asks for confirmation, reserves, runs, settles.
-   * Never rejects. GATEWAY_CONFIRMATION_REQUIRED is a failure whose `details` hold token, expiry and summary.
+   * Never throws or rejects; a promise only where the tool gives one, or writes. GATEWAY_CONFIRMATION_REQUIRED is a
+   * failure whose `details` hold token, expiry and summary.
    */
-  call(tool: string, input: unknown, caller: ToolCaller): Promise<ToolOutcome>;
+  call(tool: string, input: unknown, caller: ToolCaller): ToolOutcome | Promise<ToolOutcome>;
 }

@@ -63,7 +63,7 @@ interface ToolCall {
   readonly dialogue?: Dialogue | undefined;
 }
 
-export function runTool(call: Call, wanted: ToolCall): Promise<ToolOutcome> {
+export function runTool(call: Call, wanted: ToolCall): ToolOutcome | Promise<ToolOutcome> {
   const { x, principal, charge, server } = call;
   const { events } = wanted;
   const caller: ToolCaller = {
@@ -111,14 +111,12 @@ export function takesEvents({ x }: Call): boolean {
 }
 
 /** The answer to a call: on its stream if that was opened, else by `answered`. */
-export async function finish(
+export function finish(
   call: Call,
   events: EventStream | undefined,
   answer: string,
-): Promise<Reply | undefined> {
-  if (events === undefined || !events.opened) return answered(call, answer);
-  await events.end(answer);
-  return undefined;
+): Reply | Promise<undefined> {
+  return events === undefined || !events.opened ? answered(call, answer) : events.end(answer);
 }
 
 /** 200 with a JSON-RPC answer, as an event for the rare client that takes nothing else. */
@@ -134,6 +132,7 @@ export function answered(call: Call, body: string, more: readonly string[] = [])
 
 function takesOnlyEvents(accept: string | undefined): boolean {
   if (accept === undefined || !accept.includes("text/event-stream")) return false;
+  if (accept.includes("application/json")) return false;
   return !/application\/(json|\*)|\*\/\*/i.test(accept);
 }
 

@@ -80,12 +80,13 @@ export class EventStream {
   }
 
   /** Sends the answer and ends the stream. */
-  async end(answer: string): Promise<void> {
+  async end(answer: string): Promise<undefined> {
     this.#ended = true;
     const sink = this.#sink ?? (await this.#open());
     this.#timer?.[Symbol.dispose]();
     sink.write(Buffer.from(eventText(answer)));
     await sink.end();
+    return undefined;
   }
 
   /** A client that does not read misses this, never a question or the answer. */

@@ -4,13 +4,19 @@ import { creditRefusal, runTool, timestamp, type Call } from "./call.ts";
 import { jsonHeaders, type Params } from "./json-rpc.ts";
 import { failedResult, plainFrame, toolResult } from "./tool-result.ts";
 
-export async function plain(call: Call, body: Params): Promise<Reply> {
+export function plain(call: Call, body: Params): Reply | Promise<Reply> {
   const { tool, input = {}, confirmation_token: token } = body;
   if (typeof tool !== "string") return malformed("tool must be a string");
   if (token !== undefined && typeof token !== "string") {
     return malformed("confirmation_token must be a string");
   }
-  const outcome = await runTool(call, { tool, input, confirmationToken: token });
+  const outcome = runTool(call, { tool, input, confirmationToken: token });
+  return outcome instanceof Promise
+    ? outcome.then((late) => reply(call, late))
+    : reply(call, outcome);
+}
+
+function reply(call: Call, outcome: ToolOutcome): Reply {
   const refusal = creditRefusal(outcome);
   if (refusal !== undefined) return refusal;
   const result = toolResult(outcome, plainFrame, timestamp(call.server));

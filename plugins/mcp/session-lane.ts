@@ -37,7 +37,7 @@ type Request = Extract<Message, { kind: "request" }>;
 /** The code of these revisions for a resource that is not there. */
 const resourceNotFound = -32002;
 
-export async function sessionLane(call: Call, body: Params): Promise<Reply | undefined> {
+export function sessionLane(call: Call, body: Params): Reply | Promise<Reply | undefined> {
   const message = messageOf(body, () => idAsSent(call.server.host, call.x.body, undefined));
   if (message.kind === "invalid") return failed(400, "null", invalidRequest);
   const isRequest = message.kind === "request";
@@ -47,7 +47,11 @@ export async function sessionLane(call: Call, body: Params): Promise<Reply | und
   take(call, message, opened.session);
   if (!isRequest) return accepted;
   const frame = frameOf(opened.revision);
-  const { text, outcome, events } = await answerTo(call, message, frame, opened);
+  const answer = answerTo(call, message, frame, opened);
+  return answer instanceof Promise ? answer.then((late) => reply(call, late)) : reply(call, answer);
+}
+
+function reply(call: Call, { text, outcome, events }: ToolAnswer): Reply | Promise<undefined> {
   if (outcome !== undefined && events?.opened !== true) {
     const refusal = creditRefusal(outcome);
     if (refusal !== undefined) return refusal;
@@ -115,12 +119,12 @@ function answerable(params: unknown): string[] {
   ];
 }
 
-async function answerTo(
+function answerTo(
   call: Call,
   { id, method, params: given }: Request,
   frame: ResultFrame,
   single: { readonly session: Session | undefined } | undefined,
-): Promise<ToolAnswer> {
+): ToolAnswer | Promise<ToolAnswer> {
   const params = given ?? {};
   if (!isObject(params)) {
     return { text: errorText(id, invalidParams("params must be an object")) };
@@ -140,6 +144,17 @@ async function answerTo(
     if (single?.session !== undefined) setLogLevel(single.session, level);
     return { text: resultText(id, "{}") };
   }
+  return offered(call, id, method, params);
+}
+
+/** The methods of what not every deployment has. */
+async function offered(
+  call: Call,
+  id: string,
+  method: string,
+  params: Params,
+): Promise<ToolAnswer> {
+  const { byMethod } = call.server.lists;
   if (method === "resources/read" && byMethod.has("resources/list")) {
     const read = await readResource(call, params, resourceNotFound);
     return { text: read.ok ? resultText(id, `{${read.members}}`) : errorText(id, read.failure) };

@@ -40,13 +40,13 @@ interface SessionCall {
  * `tool` and `input`, the names of the plain lane, are taken as well. `single`: undefined for an item of an array,
  * which has no stream for progress and questions.
  */
-export async function callInSession(
+export function callInSession(
   call: Call,
   id: string,
   params: Params,
   frame: ResultFrame,
   single: { readonly session: Session | undefined } | undefined,
-): Promise<ToolAnswer> {
+): ToolAnswer | Promise<ToolAnswer> {
   const { tool: called, input: given = {}, name: tool = called, arguments: input = given } = params;
   const { _meta: meta } = params;
   if (typeof tool !== "string") {
@@ -56,9 +56,19 @@ export async function callInSession(
   const session = single?.session;
   const events = single && reportStream(call, params, logLevelOf(session));
   const one: SessionCall = { call, id, session, tool, input, meta, capabilities, events };
-  const outcome = call.server.writes.has(tool) ? await runWrite(one) : await runAsking(one);
+  const outcome = call.server.writes.has(tool) ? runWrite(one) : runAsking(one);
+  return outcome instanceof Promise
+    ? outcome.then((late) => toolAnswer(one, frame, late))
+    : toolAnswer(one, frame, outcome);
+}
+
+function toolAnswer(
+  { call, id, events }: SessionCall,
+  frame: ResultFrame,
+  outcome: ToolOutcome,
+): ToolAnswer {
   const result = toolResult(outcome, frame, timestamp(call.server));
-  return { text: resultText(id, result), outcome, events: one.events };
+  return { text: resultText(id, result), outcome, events };
 }
 
 /** The client's user is asked to confirm; without an answer the client gets the token. */
@@ -78,9 +88,16 @@ async function runWrite(one: SessionCall): Promise<ToolOutcome> {
 }
 
 /** Runs the tool anew with each round of answers; without them its last failure is the end. */
-async function runAsking(one: SessionCall): Promise<ToolOutcome> {
+function runAsking(one: SessionCall): ToolOutcome | Promise<ToolOutcome> {
   const { call, capabilities } = one;
-  if (capabilities === undefined) return runTool(call, one);
+  return capabilities === undefined ? runTool(call, one) : runRounds(one, capabilities);
+}
+
+async function runRounds(
+  one: SessionCall,
+  capabilities: Dialogue["capabilities"],
+): Promise<ToolOutcome> {
+  const { call } = one;
   let dialogue: Dialogue = { capabilities, answers: {}, state: undefined };
   for (let round = 0; ; round++) {
     const outcome = await runTool(call, { ...one, dialogue });

@@ -36,7 +36,7 @@ export function isStateless(message: unknown): boolean {
 }
 
 /** `body`: one for which `isStateless` holds. */
-export async function statelessLane(call: Call, body: Params): Promise<Reply | undefined> {
+export function statelessLane(call: Call, body: Params): Reply | Promise<Reply | undefined> {
   const message = messageOf(body, () => idAsSent(call.server.host, call.x.body, undefined));
   if (message.kind === "invalid") return failed(400, "null", invalidRequest);
   if (message.kind !== "request" || !isObject(message.params)) return accepted;

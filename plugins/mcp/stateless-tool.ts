@@ -11,6 +11,7 @@ import {
 } from "./call.ts";
 import { askedAgain, confirmationQuestion, takesForms, type Said } from "./confirmation.ts";
 import { clientCapabilities } from "./dialogue.ts";
+import type { EventStream } from "./event-stream.ts";
 import { errorText, failed, invalidParams, resultText, type RpcFailure } from "./json-rpc.ts";
 import { logLevelIn } from "./log-levels.ts";
 import { paramMismatch } from "./param-headers.ts";
@@ -25,10 +26,10 @@ interface Brought {
 }
 
 /** Closing the connection is this revision's cancellation. */
-export async function callTool(
+export function callTool(
   call: Call,
   { id, params }: StatelessRequest,
-): Promise<Reply | undefined> {
+): Reply | Promise<Reply | undefined> {
   const { name: tool, arguments: input = {} } = params;
   if (typeof tool !== "string") return failed(400, id, invalidParams("name must be a string"));
   const { paramHeaders, statelessFrame: frame } = call.server.lists;
@@ -45,7 +46,7 @@ export async function callTool(
   }
   const events = reportStream(call, params, logLevelIn(params));
   const confirmationToken = said?.kind === "confirmed" ? said.token : undefined;
-  const outcome = await runTool(call, {
+  const outcome = runTool(call, {
     tool,
     input,
     meta: params["_meta"],
@@ -54,14 +55,32 @@ export async function callTool(
     abortsWithClient: true,
     events,
   });
+  const one: ToolRequest = { call, id, params, brought, asker, events };
+  return outcome instanceof Promise
+    ? outcome.then((late) => reply(one, late))
+    : reply(one, outcome);
+}
+
+interface ToolRequest {
+  readonly call: Call;
+  readonly id: string;
+  readonly params: Params;
+  readonly brought: Brought;
+  readonly asker: Asker;
+  readonly events: EventStream | undefined;
+}
+
+function reply(one: ToolRequest, outcome: ToolOutcome): Reply | Promise<undefined> {
+  const { call, id, events } = one;
   const isOpen = events?.opened === true;
   const refusal = isOpen ? undefined : creditRefusal(outcome);
   if (refusal !== undefined) return refusal;
-  const asked = question(call, params, outcome, { said, dialogue }, asker);
+  const asked = question(one, outcome);
   if (typeof asked === "object") {
     return isOpen ? finish(call, events, errorText(id, asked)) : failed(400, id, asked);
   }
-  const result = asked ?? toolResult(outcome, frame, timestamp(call.server));
+  const { server } = call;
+  const result = asked ?? toolResult(outcome, server.lists.statelessFrame, timestamp(server));
   return finish(call, events, resultText(id, result));
 }
 
@@ -75,11 +94,8 @@ function bring(call: Call, params: Params, asker: Asker): Brought | RpcFailure {
 
 /** The outcome as a question to the client; undefined when it is none. */
 function question(
-  call: Call,
-  params: Params,
+  { call, params, brought: { said, dialogue }, asker }: ToolRequest,
   outcome: ToolOutcome,
-  { said, dialogue }: Brought,
-  asker: Asker,
 ): string | RpcFailure | undefined {
   if (outcome.ok) return undefined;
   if (dialogue === undefined) {

@@ -40,7 +40,12 @@ export interface Catalogue extends Tools {
 /** The catalogue as one of its tools sees it: calls know how deeply they are nested. */
 export interface NestingTools {
   entry(name: string): CatalogueEntry | undefined;
-  callAt(depth: number, name: string, input: unknown, caller: ToolCaller): Promise<ToolOutcome>;
+  callAt(
+    depth: number,
+    name: string,
+    input: unknown,
+    caller: ToolCaller,
+  ): ToolOutcome | Promise<ToolOutcome>;
 }
 
 /** A tool with its schema compiled and its price at hand. */
@@ -158,15 +163,20 @@ class LiveCatalogue implements Catalogue, NestingTools {
     return this.#tools.get(name)?.entry;
   }
 
-  call(name: string, input: unknown, caller: ToolCaller): Promise<ToolOutcome> {
+  call(name: string, input: unknown, caller: ToolCaller): ToolOutcome | Promise<ToolOutcome> {
     return this.callAt(0, name, input, caller);
   }
 
-  callAt(depth: number, name: string, input: unknown, caller: ToolCaller): Promise<ToolOutcome> {
+  callAt(
+    depth: number,
+    name: string,
+    input: unknown,
+    caller: ToolCaller,
+  ): ToolOutcome | Promise<ToolOutcome> {
     const found = this.#tools.get(name);
     if (found === undefined || depth > mostDepth) {
       const failure = found === undefined ? unknownTool : tooDeep;
-      return Promise.resolve({ ...failure, tool: name, latencyMs: 0 });
+      return { ...failure, tool: name, latencyMs: 0 };
     }
     return new ToolRun(found, caller, depth, this.#parts).run(input);
   }

@@ -2,6 +2,7 @@
 import { gatewayErrors } from "../errors.ts";
 import type { Clock } from "../services/clock.ts";
 import type { Log } from "../services/log.ts";
+import type { ChargePart } from "../services/meter.ts";
 import type { ChildSpan } from "../services/trace.ts";
 import {
   toolFailure,
@@ -61,22 +62,49 @@ export class ToolRun {
     this.#context = new CallContext(caller, depth, parts.tools, this.#span);
   }
 
-  /** Never rejects: whatever throws on the way is a bug, told as GATEWAY_INTERNAL_ERROR. */
-  async run(given: unknown): Promise<ToolOutcome> {
+  /**
+   * Never throws or rejects: whatever does on the way is a bug, told as GATEWAY_INTERNAL_ERROR. A promise only where the
+   * tool gives one, or writes.
+   */
+  run(given: unknown): ToolOutcome | Promise<ToolOutcome> {
+    let outcome: ToolOutcome | Promise<ToolOutcome>;
     try {
-      const refused = this.#refusal(given);
-      if (refused !== undefined) return this.#failed(refused);
-      if (this.#catalogued.tool.write !== true) return await this.#perform(given, unasked);
-      const { input, token } = takeToken(given);
-      const confirmed = await this.#confirm(input, token);
-      return confirmed.ok ? await this.#perform(input, confirmed) : this.#failed(confirmed);
+      outcome = this.#outcome(given);
     } catch (error) {
-      const { name } = this.#catalogued.tool;
-      this.#parts.log.error({ err: error, tool: name }, "a tool failed");
-      return this.#failed(broken);
+      outcome = this.#threw(error);
+    }
+    if (outcome instanceof Promise) return this.#later(outcome);
+    this.#context.end();
+    return outcome;
+  }
+
+  async #later(outcome: Promise<ToolOutcome>): Promise<ToolOutcome> {
+    try {
+      return await outcome;
+    } catch (error) {
+      return this.#threw(error);
     } finally {
       this.#context.end();
     }
+  }
+
+  #threw(error: unknown): ToolOutcome {
+    const { name } = this.#catalogued.tool;
+    this.#parts.log.error({ err: error, tool: name }, "a tool failed");
+    return this.#failed(broken);
+  }
+
+  #outcome(given: unknown): ToolOutcome | Promise<ToolOutcome> {
+    const refused = this.#refusal(given);
+    if (refused !== undefined) return this.#failed(refused);
+    const writes = this.#catalogued.tool.write === true;
+    return writes ? this.#write(given) : this.#perform(given, unasked);
+  }
+
+  async #write(given: unknown): Promise<ToolOutcome> {
+    const { input, token } = takeToken(given);
+    const confirmed = await this.#confirm(input, token);
+    return confirmed.ok ? this.#perform(input, confirmed) : this.#failed(confirmed);
   }
 
   /** What speaks against the call before anything is done. */
@@ -119,25 +147,38 @@ export class ToolRun {
     return confirmations.ask(call, summarised?.summary ?? {});
   }
 
-  /**
-   * Reserves, uses the confirmation up, calls, settles. Credit that was not charged is given back, whatever happens.
-   */
-  async #perform(input: unknown, confirmed: Confirmed): Promise<ToolOutcome> {
+  /** Reserves, uses the confirmation up, calls. An answer at hand costs neither a promise nor a timer. */
+  #perform(input: unknown, confirmed: Confirmed): ToolOutcome | Promise<ToolOutcome> {
     const { tool } = this.#catalogued;
     const costMilli = this.#catalogued.costOf(input);
     const part = this.#caller.charge.open(costMilli);
     if ("kind" in part) return this.#failed(creditFailure(part));
+    let begun: ToolResult | Promise<ToolResult>;
+    try {
+      begun = confirmed.claim() ? tool.call(input, this.#context) : confirmationExpired;
+    } catch (error) {
+      part.release();
+      throw error;
+    }
+    if (!(begun instanceof Promise)) return this.#ended(begun, part, costMilli);
+    return this.#inTime<ToolResult>(begun).then(
+      (result) => this.#ended(result, part, costMilli),
+      (error: unknown) => {
+        part.release();
+        throw error;
+      },
+    );
+  }
+
+  /** Charges a success. Credit that is not charged is given back, whatever happens. */
+  #ended(result: ToolResult, part: ChargePart, costMilli: number): ToolOutcome {
     let owed = false;
     try {
-      if (!confirmed.claim()) return this.#failed(confirmationExpired);
-      const begun = tool.call(input, this.#context);
-      // An answer at hand costs neither a promise nor a timer.
-      const result = begun instanceof Promise ? await this.#inTime<ToolResult>(begun) : begun;
       if (!result.ok) return this.#failed(this.#known(result));
       const json = textOf(result);
       if (json.length > mostResultChars / 2 ** this.#depth) return this.#failed(tooLarge);
       owed = true;
-      part.settle([{ method: tool.name, costMilli }]);
+      part.settle([{ method: this.#catalogued.tool.name, costMilli }]);
       return this.#succeeded(result, json, costMilli);
     } finally {
       if (!owed) part.release();

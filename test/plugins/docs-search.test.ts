@@ -40,7 +40,7 @@ async function start(options: DocsSearchOptions): Promise<Started> {
   const catalogue = createCatalogue(host);
   assert.deepEqual([...catalogue.add(tools), ...catalogue.addResources(resources)], []);
   return {
-    call: (input) =>
+    call: async (input) =>
       catalogue.call("docs_search", input, toolCaller({ capabilities: ["docs:read"] })),
     resources,
   };

@@ -134,7 +134,7 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
     retried: pool.retried,
     decoding,
     clock,
-    call: (tool, input, caller = toolCaller()) => catalogue.call(tool, input, caller),
+    call: async (tool, input, caller = toolCaller()) => catalogue.call(tool, input, caller),
   };
 }
 

@@ -200,7 +200,7 @@ describe("a confirmation token is no good", () => {
   it("for the second of two calls at once", async () => {
     const { catalogue, inputs } = startCatalogue();
     const confirmation_token = await tokenFor(catalogue, input);
-    const call = (): Promise<ToolOutcome> =>
+    const call = async (): Promise<ToolOutcome> =>
       catalogue.call("send", { ...input, confirmation_token }, toolCaller());
     const codes = (await Promise.all([call(), call()])).map(codeOf);
     assert.deepEqual(codes.sort(), ["GATEWAY_CONFIRMATION_EXPIRED", "ok"]);
