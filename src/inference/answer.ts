@@ -5,7 +5,8 @@
 import type { TokenUsage, WholeMessage } from "../services/networks.ts";
 import { skipValue } from "../stream/json/scan.ts";
 import { EventStream, type EventReader } from "../stream/sse.ts";
-import { emptyChunk, readChunk } from "./chunk.ts";
+import { emptyChunk, readChunk, type Chunk } from "./chunk.ts";
+import { ChunkShape } from "./chunk-shape.ts";
 import { isObject } from "./status.ts";
 import { countUsage, readUsage } from "./usage.ts";
 
@@ -31,6 +32,8 @@ export interface Answer {
 const eventBytes = 1024 * 1024;
 const wholeBytes = 16 * 1024 * 1024;
 
+/** What is found in the chunk that is being read: one after the other, of whichever answer. */
+const found = emptyChunk();
 const reasoningSuffix = Buffer.from("_content");
 
 /** An answer in events: `data: <chunk>` … `data: [DONE]`. */
@@ -39,7 +42,7 @@ export class StreamedAnswer implements Answer, EventReader {
   readonly #sink: AnswerSink;
   readonly #promptChars: number;
   readonly #events = new EventStream(this, eventBytes);
-  readonly #chunk = emptyChunk();
+  readonly #shape = new ChunkShape();
   #contentChunks = 0;
   #reported: TokenUsage | undefined;
   #over = false;
@@ -66,14 +69,19 @@ export class StreamedAnswer implements Answer, EventReader {
 
   event(bytes: Buffer, start: number, end: number): void {
     if (this.#over) return;
+    const shape = this.#shape;
+    if (shape.fits(bytes, start, end)) {
+      this.#contentChunks++;
+      return this.#sink.choice(bytes, start + shape.choiceStart, end - shape.choiceEnd);
+    }
     if (isDone(bytes, start, end)) return this.#complete();
-    const found = this.#chunk;
     if (!readChunk(bytes, start, end, found) || found.isError) return this.#break();
     if (found.usageStart !== -1) this.#report(bytes, found.usageStart, found.usageEnd);
     if (found.choiceStart === -1) return;
     if (found.hasContent) this.#contentChunks++;
     this.finishReason ??= found.finishReason;
     if (!toOneLine(bytes, found.choiceStart, found.choiceEnd)) return this.#break();
+    if (isPlain(found)) shape.remember(bytes, start, end, found);
     this.#tell(bytes, found.choiceStart, found.choiceEnd, found.reasoningAt);
   }
 
@@ -102,6 +110,11 @@ export class StreamedAnswer implements Answer, EventReader {
     this.#over = true;
     this.#sink.broken();
   }
+}
+
+/** It carries a text, and nothing else that counts. */
+function isPlain({ textStart, finishReason, usageStart, reasoningAt }: Chunk): boolean {
+  return textStart >= 0 && finishReason === undefined && usageStart === -1 && reasoningAt < 0;
 }
 
 /** `[DONE]`, with or without space around it. */

@@ -17,7 +17,7 @@ import {
   skipValue,
 } from "../stream/json/scan.ts";
 
-/** What was found. One object serves a whole stream: it is overwritten by each chunk. */
+/** What was found. One object serves all streams: it is overwritten by each chunk. */
 export interface Chunk {
   /** The first choice, an object; -1: there is none. */
   choiceStart: number;
@@ -26,6 +26,9 @@ export interface Chunk {
   hasContent: boolean;
   /** Where `_content` is missing in a delta that says `reasoning` (vLLM, Ollama) alone; negative: nowhere. */
   reasoningAt: number;
+  /** The one text that it carries, with its quotes; negative: none, or several. */
+  textStart: number;
+  textEnd: number;
   finishReason: string | undefined;
   /** The usage object; -1: there is none. */
   usageStart: number;
@@ -36,6 +39,8 @@ export interface Chunk {
 
 /** Of `reasoningAt`: there is a `reasoning_content`, and nothing to be renamed. */
 const saidInFull = -2;
+/** Of `textStart`. */
+const several = -2;
 
 export function emptyChunk(): Chunk {
   return {
@@ -43,6 +48,8 @@ export function emptyChunk(): Chunk {
     choiceEnd: -1,
     hasContent: false,
     reasoningAt: -1,
+    textStart: -1,
+    textEnd: -1,
     finishReason: undefined,
     usageStart: -1,
     usageEnd: -1,
@@ -109,7 +116,7 @@ const ofChunk: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) =>
 };
 
 function forgetChoice(found: Chunk): void {
-  found.choiceStart = found.reasoningAt = -1;
+  found.choiceStart = found.reasoningAt = found.textStart = -1;
   found.hasContent = false;
   found.finishReason = undefined;
 }
@@ -138,13 +145,19 @@ const ofChoice: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) =
 };
 
 const ofDelta: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
-  const hasText = bytes[start] === quote && end - start > 2;
-  if (rangeIs(bytes, nameStart, nameEnd, '"content"')) found.hasContent ||= hasText;
+  if (rangeIs(bytes, nameStart, nameEnd, '"content"')) takeText(bytes, start, end, found);
   else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning_content"')) {
-    found.hasContent ||= hasText;
+    takeText(bytes, start, end, found);
     found.reasoningAt = saidInFull;
   } else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning"')) {
-    found.hasContent ||= hasText;
+    takeText(bytes, start, end, found);
     if (found.reasoningAt !== saidInFull) found.reasoningAt = nameEnd - 1;
   }
 };
+
+function takeText(bytes: Buffer, start: number, end: number, found: Chunk): void {
+  if (bytes[start] !== quote || end - start <= 2) return;
+  found.textStart = found.hasContent ? several : start;
+  found.textEnd = end;
+  found.hasContent = true;
+}
