@@ -148,10 +148,10 @@ export interface ResponseHead {
  */
 export interface Sink {
   /**
-   * Sends a borrowed chunk, or a text in UTF-8: for what is small and many, text costs less. False asks to stop until
-   * `onDrain` runs (backpressure from the client).
+   * Sends a borrowed chunk, or a text: for what is small and many, text costs less, and least in latin1, which is bytes
+   * as characters. False asks to stop until `onDrain` runs (backpressure from the client).
    */
-  write(chunk: Uint8Array | string): boolean;
+  write(chunk: Uint8Array | string, encoding?: "utf8" | "latin1"): boolean;
   /** Called each time the client has room again after `write` returned false. */
   onDrain: (() => void) | undefined;
   /**

@@ -47,7 +47,7 @@ class StreamedCompletion implements AnswerReader, Writer {
   readonly #completion: Completion;
   readonly #resolve: (reply: Reply | undefined) => void;
   readonly #reject: (error: unknown) => void;
-  /** Of every chunk: all that stands before its choice. */
+  /** Of every chunk: all that stands before its choice. As chunks: the bytes of UTF-8, each a character. */
   readonly #prefix: string;
   #call: InferenceCall | undefined;
   #sink: Sink | undefined;
@@ -69,7 +69,7 @@ class StreamedCompletion implements AnswerReader, Writer {
     this.#completion = completion;
     this.#resolve = resolve;
     this.#reject = reject;
-    this.#prefix = `data: ${this.#envelope()},"choices":[`;
+    this.#prefix = Buffer.from(`data: ${this.#envelope()},"choices":[`).toString("latin1");
   }
 
   begin(call: InferenceCall): void {
@@ -80,7 +80,7 @@ class StreamedCompletion implements AnswerReader, Writer {
   // What the worker's side reports.
 
   choice(bytes: Buffer, start: number, end: number): void {
-    this.#chunks += this.#prefix + bytes.toString("utf8", start, end) + suffix;
+    this.#chunks += this.#prefix + bytes.toString("latin1", start, end) + suffix;
   }
 
   arrived(): void {
@@ -149,7 +149,7 @@ class StreamedCompletion implements AnswerReader, Writer {
 
   /** True while the client has room for more. */
   #pass(sink: Sink): boolean {
-    const room = sink.write(this.#chunks);
+    const room = sink.write(this.#chunks, "latin1");
     this.#chunks = "";
     if (!room) this.#call?.pause();
     return room;

@@ -8,6 +8,20 @@ import type { Socket } from "node:net";
 /** Up to here it costs less to copy a chunk than to write it in pieces. */
 const copiedBytes = 8 * 1024;
 
+/** Writes a chunk of `length` bytes without a frame. */
+export function writePlain(
+  to: Pick<Socket, "write">,
+  chunk: Uint8Array | string,
+  length: number,
+): boolean {
+  return typeof chunk === "string" ? to.write(chunk, encodingOf(chunk, length)) : to.write(chunk);
+}
+
+/** How a text of `length` bytes is written: with as many characters as bytes it is ASCII, or was said to be latin1. */
+function encodingOf(text: string, length: number): "utf8" | "latin1" {
+  return length === text.length ? "latin1" : "utf8";
+}
+
 /**
  * Writes a chunk of `length` bytes; false when the socket asks to wait. A text needs no memory outside V8's heap, and
  * so hastens none of its major collections.
@@ -15,8 +29,7 @@ const copiedBytes = 8 * 1024;
 export function writeChunk(socket: Socket, chunk: Uint8Array | string, length: number): boolean {
   const size = `${length.toString(16)}\r\n`;
   if (typeof chunk === "string") {
-    // As many bytes as characters: ASCII, which latin1 writes the same and cheaper.
-    return socket.write(`${size}${chunk}\r\n`, length === chunk.length ? "latin1" : "utf8");
+    return socket.write(`${size}${chunk}\r\n`, encodingOf(chunk, length));
   }
   if (length > copiedBytes) {
     socket.cork();

@@ -1,6 +1,6 @@
 /** The client's end of an exchange, as the pipeline writes to it, and node:http's response as one. */
 import { ServerResponse } from "node:http";
-import { writeChunk } from "./chunk-frame.ts";
+import { writeChunk, writePlain } from "./chunk-frame.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { ended } from "./run.ts";
 
@@ -67,7 +67,8 @@ export class ExchangeResponse extends ServerResponse implements ClientResponse {
   writeChunk(chunk: Uint8Array | string, length: number): boolean {
     this.#hasBegun = true;
     const direct = this.#isDirect ? this.socket : null;
-    const room = direct === null ? this.write(chunk) : writeChunk(direct, chunk, length);
+    const room =
+      direct === null ? writePlain(this, chunk, length) : writeChunk(direct, chunk, length);
     if (!room && !this.#waits) {
       this.#waits = true;
       (direct ?? this).once("drain", () => {

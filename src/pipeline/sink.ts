@@ -57,10 +57,10 @@ class ResponseSink implements Sink {
     });
   }
 
-  write(chunk: Uint8Array | string): boolean {
+  write(chunk: Uint8Array | string, encoding: "utf8" | "latin1" = "utf8"): boolean {
     const x = this.#x;
     if (x.closed || this.#ended) return true;
-    if (typeof chunk === "string") return this.#writeText(chunk);
+    if (typeof chunk === "string") return this.#writeText(chunk, encoding);
     const bytes = this.#filtered(chunk);
     if (bytes === undefined || bytes.length === 0) return true;
     if (this.#remaining !== undefined) {
@@ -74,10 +74,11 @@ class ResponseSink implements Sink {
   }
 
   /** Hooks, and a body of known length, want bytes. */
-  #writeText(text: string): boolean {
+  #writeText(text: string, encoding: "utf8" | "latin1"): boolean {
     const wantsBytes = this.#remaining !== undefined || this.#x.compiled.responseChunk.length > 0;
-    if (wantsBytes) return this.write(Buffer.from(text));
-    return text === "" || this.#send(text, Buffer.byteLength(text));
+    if (wantsBytes) return this.write(Buffer.from(text, encoding));
+    const length = encoding === "latin1" ? text.length : Buffer.byteLength(text);
+    return text === "" || this.#send(text, length);
   }
 
   /** False asks to stop until there is room. */

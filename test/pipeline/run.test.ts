@@ -390,14 +390,15 @@ test("chunks pass the responseChunk hooks, in replies and in streams", async () 
   assert.equal(answer.trailers["x-sum"], "3");
 });
 
-test("a text is streamed in UTF-8, whatever stands between it and the socket", async () => {
-  const texts = ["ä€ ", "plain ", "", "😀".repeat(10_000)];
+test("a text is streamed in UTF-8, or as the bytes that it holds, whatever stands between it and the socket", async () => {
+  const texts = ["ä", "€ ", "ä€ ", "plain", " ", "", "", "😀".repeat(5_000), "😀".repeat(5_000)];
   const whole = texts.join("");
   const turns: TestStep = { name: "turns", responseChunk: (_, chunk) => Buffer.from(chunk) };
   for (const { steps = [], headers = [] } of [
     {},
     { steps: [turns] },
-    { steps: [{ name: "charge", responseEnd: () => {} }], headers: ["content-length", "40012"] },
+    { headers: ["content-length", "40018"] },
+    { steps: [{ name: "charge", responseEnd: () => {} }], headers: ["content-length", "40018"] },
   ]) {
     const sent = Promise.withResolvers<number>();
     const watch: TestStep = {
@@ -408,8 +409,9 @@ test("a text is streamed in UTF-8, whatever stands between it and the socket", a
     const surface = {
       async answer(x: Exchange): Promise<undefined> {
         const sink = await x.stream(200, headers);
-        for (const text of texts) {
-          sink.write(text);
+        for (const [index, text] of texts.entries()) {
+          if (index % 2 === 1) sink.write(text);
+          else sink.write(Buffer.from(text).toString("latin1"), "latin1");
           // The first goes out with the head, those after it on their own.
           await new Promise(setImmediate);
           await new Promise(setImmediate);

@@ -1,7 +1,7 @@
 /** An answer on the fast path: written to the socket in as few pieces as it has. */
 import { validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
-import { writeChunk } from "../../pipeline/chunk-frame.ts";
+import { writeChunk, writePlain } from "../../pipeline/chunk-frame.ts";
 import type { LiveExchange } from "../../pipeline/exchange.ts";
 import type { ClientResponse } from "../../pipeline/response.ts";
 import { ended } from "../../pipeline/run.ts";
@@ -152,6 +152,6 @@ export class FastResponse implements ClientResponse {
 
   #write(chunk: Uint8Array | string, length: number): boolean {
     const { socket } = this.#path;
-    return this.#isChunked ? writeChunk(socket, chunk, length) : socket.write(chunk);
+    return this.#isChunked ? writeChunk(socket, chunk, length) : writePlain(socket, chunk, length);
   }
 }
