@@ -22,6 +22,16 @@ test("a revocation by another connection is seen at the next look, 250 ms later 
   assert.equal(refusal(accounts.identify(`Bearer ${text}`)), "unauthorized");
 });
 
+test("a key that was used a moment ago is refused as soon as its revocation is read", (t) => {
+  const { db, by, issue, open } = accountsFixture(t);
+  const { key, text } = issue();
+  const accounts = open();
+  assert.equal(accounts.identify(`Bearer ${text}`), accounts.identify(`Bearer ${text}`));
+  revokeKey(db, key.id, by());
+  accounts.refresh();
+  assert.equal(refusal(accounts.identify(`Bearer ${text}`)), "unauthorized");
+});
+
 test("a key that was asked for before it existed works once it does", (t) => {
   const { db, clock, issue, open } = accountsFixture(t);
   const { key, text } = issue();
