@@ -1,10 +1,12 @@
 /** The head of an answer as node:http would write it. */
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "node:http";
 
+/** How the end of a body is told: by Content-Length, or by the last chunk. `none`: whatever is written of it is dropped. */
+export type BodyFraming = "sized" | "chunked" | "none";
+
 export interface ResponseHeadText {
   readonly text: string;
-  /** The body goes in chunks: its length was not given. */
-  readonly isChunked: boolean;
+  readonly framing: BodyFraming;
   readonly keepsAlive: boolean;
 }
 
@@ -44,10 +46,11 @@ export function responseHead(
       ? `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAliveSeconds}\r\n`
       : "Connection: close\r\n";
   }
-  // 204 and 304 have no body (RFC 9110 section 6.4.1).
-  const isChunked = !hasLength && status !== 204 && status !== 304;
-  if (isChunked) text += "Transfer-Encoding: chunked\r\n";
-  return { text: `${text}\r\n`, isChunked, keepsAlive };
+  // What followed such a head would be read as the next answer (RFC 9110 section 6.4.1).
+  const isBodiless = status < 200 || status === 204 || status === 304;
+  const framing = isBodiless ? "none" : hasLength ? "sized" : "chunked";
+  if (framing === "chunked") text += "Transfer-Encoding: chunked\r\n";
+  return { text: `${text}\r\n`, framing, keepsAlive };
 }
 
 /** Names that were found good: there are few, and they come again with every answer. */

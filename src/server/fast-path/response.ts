@@ -1,11 +1,11 @@
 /** An answer on the fast path: written to the socket in as few pieces as it has. */
-import { validateHeaderValue } from "node:http";
+import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
 import { writeChunk, writePlain } from "../../pipeline/chunk-frame.ts";
 import type { LiveExchange } from "../../pipeline/exchange.ts";
 import type { ClientResponse } from "../../pipeline/response.ts";
 import { ended } from "../../pipeline/run.ts";
-import { responseHead } from "./response-head.ts";
+import { responseHead, type BodyFraming } from "./response-head.ts";
 
 /** Up to here it costs less to copy a body behind its head than to write it in two pieces. */
 const copiedBytes = 8 * 1024;
@@ -27,7 +27,7 @@ export class FastResponse implements ClientResponse {
   readonly #path: AnswerPath;
   /** Decided and not yet written. */
   #head = "";
-  #isChunked = false;
+  #framing: BodyFraming = "none";
   #done: (() => void) | undefined = undefined;
 
   constructor(path: AnswerPath, shouldKeepAlive: boolean) {
@@ -50,9 +50,7 @@ export class FastResponse implements ClientResponse {
   writeEarlyHints(hints: Record<string, string | string[]>): void {
     let text = "HTTP/1.1 103 Early Hints\r\n";
     for (const [name, given] of Object.entries(hints)) {
-      const value = Array.isArray(given) ? given.join(", ") : given;
-      validateHeaderValue(name, value);
-      text += `${name}: ${value}\r\n`;
+      text += fieldLine(name, Array.isArray(given) ? given.join(", ") : given);
     }
     this.#path.socket.write(`${text}\r\n`, "latin1");
   }
@@ -62,13 +60,14 @@ export class FastResponse implements ClientResponse {
     const { keepAliveSeconds } = this.#path;
     const head = responseHead(status, fields, this.shouldKeepAlive ? keepAliveSeconds : undefined);
     this.#head = head.text;
-    this.#isChunked = head.isChunked;
+    this.#framing = head.framing;
     this.shouldKeepAlive = head.keepsAlive;
     this.headersSent = true;
   }
 
   end(body: string | Uint8Array, encoding: "utf8" | "latin1"): void {
-    if (this.#isChunked) {
+    if (this.#framing === "none") body = "";
+    if (this.#framing === "chunked") {
       const last = typeof body === "string" ? Buffer.from(body, encoding) : body;
       return this.endChunks(last, undefined, () => {});
     }
@@ -111,19 +110,12 @@ export class FastResponse implements ClientResponse {
     done: () => void,
   ): void {
     const { socket, flushed } = this.#path;
+    const fields = (trailers ?? []).map(([name, value]) => fieldLine(name, value));
+    const end = this.#framing === "chunked" ? `0\r\n${fields.join("")}\r\n` : "";
     this.#done = done;
     socket.cork();
     this.flushHeaders();
     if (last !== undefined && last.length > 0) this.#write(last, last.length);
-    let end = "";
-    if (this.#isChunked) {
-      end = "0\r\n";
-      for (const [name, value] of trailers ?? []) {
-        validateHeaderValue(name, value);
-        end += `${name}: ${value}\r\n`;
-      }
-      end += "\r\n";
-    }
     socket.write(end, "latin1", flushed);
     socket.uncork();
   }
@@ -152,6 +144,15 @@ export class FastResponse implements ClientResponse {
 
   #write(chunk: Uint8Array | string, length: number): boolean {
     const { socket } = this.#path;
-    return this.#isChunked ? writeChunk(socket, chunk, length) : writePlain(socket, chunk, length);
+    if (this.#framing === "none") return true;
+    const write = this.#framing === "chunked" ? writeChunk : writePlain;
+    return write(socket, chunk, length);
   }
+}
+
+/** Throws for what would be more than one field. */
+function fieldLine(name: string, value: string): string {
+  validateHeaderName(name);
+  validateHeaderValue(name, value);
+  return `${name}: ${value}\r\n`;
 }

@@ -24,6 +24,8 @@ const surfaces: Readonly<Record<string, SurfaceHooks["answer"]>> = {
   nothing: () => ({ status: 200 }),
   "no content": () => ({ status: 204 }),
   "not modified": () => ({ status: 304, headers: ["etag", '"a"'] }),
+  "no content, and a body": () => ({ status: 204, body: "none of it" }),
+  "not modified, and a body": () => ({ status: 304, body: Buffer.from("none of it") }),
   "a status without a name": () => ({ status: 299, body: "odd" }),
   "fields of its own": () => ({
     status: 200,
@@ -68,6 +70,19 @@ const surfaces: Readonly<Record<string, SurfaceHooks["answer"]>> = {
     sink.fail("upstreamFailed");
   }),
   "a stream without content": streams(async (x) => (await x.stream(204, [])).end()),
+  "a stream without content that has some": streams(async (x) => {
+    const sink = await x.stream(204, []);
+    sink.write("none of it");
+    await sink.end(["x-sum", "1"], Buffer.from("nor this"));
+  }),
+  "a trailer whose name is none": streams(async (x) => {
+    const sink = await x.stream(200, ["trailer", "x-sum"]);
+    await sink.end(["x-sum: 1\r\n\r\nHTTP/1.1 200 OK\r\nx", "1"]);
+  }),
+  "hints with a name that is none": (x) => {
+    x.informational(103, ["link", "</a>; rel=preload", "x\r\n\r\nHTTP/1.1 200 OK\r\nx", "1"]);
+    return { status: 200, body: "x" };
+  },
   "hints before the answer": (x) => {
     x.informational(103, ["link", "</a>; rel=preload", "x-hint", "1"]);
     return { status: 200, body: "x" };
