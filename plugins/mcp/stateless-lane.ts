@@ -22,7 +22,7 @@ import { completion, getPrompt, promptFailure, promptMembers } from "./prompts.t
 import { readResource } from "./resources.ts";
 import { metaKeys } from "./revisions.ts";
 import { statelessFault } from "./stateless-rules.ts";
-import { asking, complete, type StatelessRequest } from "./stateless-result.ts";
+import { asking, complete } from "./stateless-result.ts";
 import { callTool } from "./stateless-tool.ts";
 
 /** Lists change with a reload only. `private`: they are for whoever holds a key. */
@@ -43,17 +43,15 @@ export function statelessLane(call: Call, body: Params): Reply | Promise<Reply |
   const { id, method, params } = message;
   const fault = statelessFault(call.x.request.headers, method, params);
   if (fault !== undefined) return failed(400, id, fault);
-  const request: StatelessRequest = { ...message, params };
-  if (method === "tools/call") return callTool(call, request);
+  if (method === "tools/call") return callTool(call, id, params);
   const { lists } = call.server;
   const list = method === "server/discover" ? lists.discover : lists.byMethod.get(method);
-  if (list === undefined) return otherMethod(call, request);
+  if (list === undefined) return otherMethod(call, id, method, params);
   if (params["cursor"] !== undefined) return failed(400, id, noCursor);
   return replyWith(call, id, complete(call, `${list},${cacheable}`));
 }
 
-async function otherMethod(call: Call, request: StatelessRequest): Promise<Reply> {
-  const { id, method, params } = request;
+async function otherMethod(call: Call, id: string, method: string, params: Params): Promise<Reply> {
   const { byMethod } = call.server.lists;
   if (method === "resources/read" && byMethod.has("resources/list")) {
     const read = await readResource(call, params, codes.invalidParams);

@@ -1,8 +1,5 @@
 /** The two kinds of result object of revision 2026-07-28, around their members. */
 import type { Call } from "./call.ts";
-import type { Message, Params } from "./json-rpc.ts";
-
-export type StatelessRequest = Extract<Message, { kind: "request" }> & { readonly params: Params };
 
 export function complete({ server }: Call, members: string): string {
   return `{"resultType":"complete",${members},"_meta":{${server.lists.server}}}`;

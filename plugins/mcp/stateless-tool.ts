@@ -12,10 +12,17 @@ import {
 import { askedAgain, confirmationQuestion, takesForms, type Said } from "./confirmation.ts";
 import { clientCapabilities } from "./dialogue.ts";
 import type { EventStream } from "./event-stream.ts";
-import { errorText, failed, invalidParams, resultText, type RpcFailure } from "./json-rpc.ts";
+import {
+  errorText,
+  failed,
+  invalidParams,
+  resultText,
+  type Params,
+  type RpcFailure,
+} from "./json-rpc.ts";
 import { logLevelIn } from "./log-levels.ts";
 import { paramMismatch } from "./param-headers.ts";
-import { asking, type StatelessRequest } from "./stateless-result.ts";
+import { asking } from "./stateless-result.ts";
 import { mismatch } from "./stateless-rules.ts";
 import { failedResult, toolResult } from "./tool-result.ts";
 
@@ -28,7 +35,8 @@ interface Brought {
 /** Closing the connection is this revision's cancellation. */
 export function callTool(
   call: Call,
-  { id, params }: StatelessRequest,
+  id: string,
+  params: Params,
 ): Reply | Promise<Reply | undefined> {
   const { name: tool, arguments: input = {} } = params;
   if (typeof tool !== "string") return failed(400, id, invalidParams("name must be a string"));
@@ -85,7 +93,6 @@ function reply(one: ToolRequest, outcome: ToolOutcome): Reply | Promise<undefine
 }
 
 type Asker = Parameters<Call["server"]["dialogues"]["read"]>[1];
-type Params = StatelessRequest["params"];
 
 function bring(call: Call, params: Params, asker: Asker): Brought | RpcFailure {
   const { writes, dialogues } = call.server;
