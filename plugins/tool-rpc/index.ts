@@ -82,8 +82,12 @@ function answer(host: Host, requests: Requests, x: Exchange): Reply | Promise<Re
     : ok(requests.error("null", codes.invalidRequest, "Invalid Request"));
 }
 
-async function single(requests: Requests, item: JsonRpcItem, caller: ToolCaller): Promise<Reply> {
-  const { text, failure } = await requests.answer(item, caller);
+function single(requests: Requests, item: JsonRpcItem, caller: ToolCaller): Reply | Promise<Reply> {
+  const answered = requests.answer(item, caller);
+  return answered instanceof Promise ? answered.then(replyOf) : replyOf(answered);
+}
+
+function replyOf({ text, failure }: Answer): Reply {
   if (failure?.code === "GATEWAY_CU_LIMIT_EXCEEDED") {
     // decisions.md section 4: the one refusal of a call that is HTTP's own on every surface.
     const { message, details = {} } = failure;

@@ -4,6 +4,7 @@ import {
   type JsonRpcItem,
   type ToolCaller,
   type ToolFailure,
+  type ToolOutcome,
   type Tools,
 } from "sluice-gateway/plugin";
 import { codeOf, codes } from "./codes.ts";
@@ -15,8 +16,11 @@ export interface Answer {
 }
 
 export interface Requests {
-  /** Never rejects. A notification runs like a call: its sender only does not want to hear of it. */
-  answer(item: JsonRpcItem, caller: ToolCaller): Promise<Answer>;
+  /**
+   * Never rejects; a promise only where a tool gives one. A notification runs like a call: its sender only does not want
+   * to hear of it.
+   */
+  answer(item: JsonRpcItem, caller: ToolCaller): Answer | Promise<Answer>;
   /** The answer of a request that is not run because the answers before it are too large. */
   crowdedOut(item: JsonRpcItem): Answer;
   /** An error response. `id`: JSON text. */
@@ -40,7 +44,7 @@ export function createRequests(tools: Tools): Requests {
   const listing = listingOf(tools);
   const names = new Set(tools.list.map(({ name }) => name));
 
-  async function answer(item: JsonRpcItem, caller: ToolCaller): Promise<Answer> {
+  function answer(item: JsonRpcItem, caller: ToolCaller): Answer | Promise<Answer> {
     if (item.kind === "invalid") {
       return { text: error(item.id, codes.invalidRequest, "Invalid Request") };
     }
@@ -54,16 +58,19 @@ export function createRequests(tools: Tools): Requests {
     return { text: error(id, codes.methodNotFound, message) };
   }
 
-  async function call(id: string | undefined, text: string, caller: ToolCaller): Promise<Answer> {
+  function call(
+    id: string | undefined,
+    text: string,
+    caller: ToolCaller,
+  ): Answer | Promise<Answer> {
     const params = readParams(text);
     if ("ok" in params) return failed(id, params);
     const { tool, input, token } = params;
     const asking = token === undefined ? caller : { ...caller, confirmationToken: token };
-    const outcome = await tools.call(tool, input, asking);
-    if (!outcome.ok) return failed(id, outcome);
-    if (id === undefined) return silent;
-    const { json, usedCUMilli } = outcome;
-    return { text: result(id, `{"content":${json},"usedCUMilli":${usedCUMilli}}`) };
+    const outcome = tools.call(tool, input, asking);
+    return outcome instanceof Promise
+      ? outcome.then((late) => answerOf(id, late))
+      : answerOf(id, outcome);
   }
 
   return {
@@ -74,6 +81,13 @@ export function createRequests(tools: Tools): Requests {
         : failed(item.kind === "call" ? item.id : undefined, crowded),
     error,
   };
+}
+
+function answerOf(id: string | undefined, outcome: ToolOutcome): Answer {
+  if (!outcome.ok) return failed(id, outcome);
+  if (id === undefined) return silent;
+  const { json, usedCUMilli } = outcome;
+  return { text: result(id, `{"content":${json},"usedCUMilli":${usedCUMilli}}`) };
 }
 
 function result(id: string, json: string): string {
