@@ -135,9 +135,6 @@ function replaced(x: LiveExchange, step: PlacedStep, reply: Reply, end: number):
   ascend(x, new LiveResponseHead(reply, "step", false), reply.body, end);
 }
 
-/** A reply above this may wait for its reader. */
-const slowReaderBytes = 64 * 1024;
-
 /** Throws for a head that HTTP does not allow: a status or a header value of a plugin's making. */
 function send(x: LiveExchange, head: LiveResponseHead, body: Body): void {
   if (x.closed) return settle(x);
@@ -157,7 +154,7 @@ function send(x: LiveExchange, head: LiveResponseHead, body: Body): void {
   // As many bytes as characters: ASCII, which latin1 writes the same and several µs cheaper at 20 KB.
   const isAscii = typeof bytes === "string" && length === bytes.length;
   res.end(bytes ?? "", isAscii ? "latin1" : "utf8");
-  if (length > slowReaderBytes) x.watchReader();
+  if (res.writableLength > 0) x.watchReader();
 }
 
 function byteLength(body: Body): number {

@@ -121,6 +121,8 @@ export class FastConnection implements AnswerPath {
 
   /** Serves the request that `bytes` begin with, if it is an ordinary one; waits for the rest of it, if there is any. */
   #take(bytes: Buffer): void {
+    // What comes behind the last answer of a connection is not served (RFC 9112 section 9.6).
+    if (!this.socket.writable) return;
     const at = bytes.indexOf(headEnd);
     if (at > headBytesMax) return this.#handOver(bytes);
     if (at === -1) return this.#wait(bytes, bytes.length);

@@ -55,7 +55,8 @@ export function openFastPath(
     for (const connection of connections) {
       connection.passOnLate();
       if (!connection.isIdle) continue;
-      const idleMs = now - connection.idleSince;
+      // At least so long: `idleSince` may be as old as the sweep before it.
+      const idleMs = now - connection.idleSince - sweepMs;
       if (!connection.isUsed && idleMs >= config.headersMs) timeOut(connection.socket);
       if (connection.isUsed && idleMs >= config.keepAliveMs + keepAliveBufferMs) {
         connection.socket.destroy();

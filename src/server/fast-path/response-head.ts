@@ -1,7 +1,7 @@
 /** The head of an answer as node:http would write it. */
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "node:http";
 
-/** How the end of a body is told: by Content-Length, or by the last chunk. `none`: whatever is written of it is dropped. */
+/** What ends a body: its length, the last chunk; `none`: there is none, and what is written of one is dropped. */
 export type BodyFraming = "sized" | "chunked" | "none";
 
 export interface ResponseHeadText {

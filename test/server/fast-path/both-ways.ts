@@ -10,6 +10,12 @@ export function cameFast(x: Exchange): boolean {
   return Buffer.isBuffer((x as LiveExchange).arrival.body);
 }
 
+/** The gateway's end of the connection. */
+export function socketOf(x: Exchange): Socket {
+  // Every exchange that the pipeline runs is one.
+  return (x as LiveExchange).arrival.req.socket;
+}
+
 export async function open(port: number): Promise<Socket> {
   const socket = connect(port, "127.0.0.1");
   socket.on("error", () => {});

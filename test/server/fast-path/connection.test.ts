@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { test } from "node:test";
 import type { Exchange, Outcome, SurfaceHooks } from "../../../src/plugin.ts";
 import { serve } from "../../pipeline/harness.ts";
-import { cameFast, exchange, open, readUntil } from "./both-ways.ts";
+import { cameFast, exchange, open, readUntil, socketOf } from "./both-ways.ts";
 
 const request = (body: string, fields = ""): string =>
   `POST /x HTTP/1.1\r\nhost: a\r\n${fields}content-length: ${body.length}\r\n\r\n${body}`;
@@ -169,6 +169,83 @@ test("a request that is cut short is answered 400, one that ends a connection is
   socket.end(request("hello").slice(0, -2));
   assert.match(await readUntil(socket, () => false), /^HTTP\/1.1 400 /);
   assert.deepEqual(ways, []);
+});
+
+test("what comes behind a request that ends the connection is not served", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const served: string[] = [];
+  const surface: SurfaceHooks = {
+    body: { bytes: 1000 },
+    answer: (x) => {
+      served.push(String(x.body));
+      return { status: 200 };
+    },
+  };
+  const step = {
+    name: "watch",
+    settled(x: Exchange) {
+      if (served.length > 1) return;
+      // As if the kernel brought it in the moment between the answer and the end.
+      process.nextTick(() => {
+        socketOf(x).emit("data", Buffer.from(request("two")));
+        resolve();
+      });
+    },
+  };
+  await using gateway = await serve([{ path: "/x", steps: [step], surface }]);
+  const answers = await exchange(await open(gateway.port), request("one", close));
+  await promise;
+  assert.equal(answers.match(/^HTTP/gm)?.length, 1);
+  assert.deepEqual(served, ["one"]);
+});
+
+test("what a client has pipelined is not served when it has ended its side meanwhile", async () => {
+  const served: string[] = [];
+  let halfClosed = Promise.withResolvers<void>();
+  const body = "x".repeat(8_000_000);
+  const surface: SurfaceHooks = {
+    body: { bytes: 1000 },
+    answer: (x) => {
+      served.push(String(x.body));
+      socketOf(x).once("end", () => halfClosed.resolve());
+      return { status: 200, body };
+    },
+  };
+  await using gateway = await serve([{ path: "/x", surface }]);
+  const odd = "GET /x HTTP/1.0\r\nhost: a\r\n\r\n";
+  for (const next of [request("two"), odd]) {
+    const socket = await open(gateway.port);
+    socket.pause();
+    halfClosed = Promise.withResolvers<void>();
+    socket.end(request("one") + next);
+    await halfClosed.promise;
+    const answer = await readUntil(socket.resume(), () => false);
+    assert.ok(answer.endsWith(`\r\n\r\n${body}`));
+  }
+  assert.deepEqual(served, ["one", "one"]);
+  assert.deepEqual(gateway.errors, []);
+});
+
+test("a client that pipelines and does not read small answers is cut off", async () => {
+  const outcomes: Outcome[] = [];
+  const cut = Promise.withResolvers<void>();
+  const surface: SurfaceHooks = { answer: () => ({ status: 200, body: "x".repeat(60_000) }) };
+  const step = {
+    name: "watch",
+    settled(_: Exchange, outcome: Outcome) {
+      outcomes.push(outcome);
+      if (outcome !== "complete") cut.resolve();
+    },
+  };
+  await using served = await serve([{ path: "/x", steps: [step], surface }], {
+    server: { bodyIdleMs: 50 },
+  });
+  const socket = await open(served.port);
+  socket.pause();
+  socket.write(request("hello").repeat(500));
+  await cut.promise;
+  assert.equal(outcomes.at(-1), "timedOut");
+  socket.destroy();
 });
 
 test("a client that leaves is told to the exchange, once", async () => {
