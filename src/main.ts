@@ -1,7 +1,7 @@
 #!/usr/bin/env -S node --max-semi-space-size=8 --no-maglev --heap-growing-percent=20
 /**
  * The command line: finds the command, reads argv and the environment for it, and exits with what it returns.
- * The flags above, each measured under load at the same CPU: 8 MiB for new objects instead of 16 to 32 (35 MiB less
+ * The flags above, measured in bench/README.md: 8 MiB for new objects instead of 16 to 32 (35 MiB less
  * memory); no middle compiler, whose work leaves 20 MiB behind; the whole heap collected when it has grown by a fifth,
  * not when it has doubled (15 MiB).
  */
