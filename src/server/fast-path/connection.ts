@@ -16,15 +16,12 @@ export interface Shared {
   closed(connection: FastConnection): void;
 }
 
-/** A longer head is node:http's. */
-const headBytesMax = 8 * 1024;
 /** A longer body is: it may have to be refused, or passed on, before it is here. So much of the next requests may wait. */
 const waitingBytesMax = 64 * 1024;
 /** Each piece is copied behind those that wait: what comes in more than these waits in the kernel. */
 const waitingPiecesMax = 64;
 /** Many clients write head and body apart. What comes in more pieces than this is node:http's. */
 const piecesMax = 4;
-const headEnd = Buffer.from("\r\n\r\n");
 const noBytes = Buffer.alloc(0);
 
 export class FastConnection implements AnswerPath {
@@ -123,12 +120,10 @@ export class FastConnection implements AnswerPath {
   #take(bytes: Buffer): void {
     // What comes behind the last answer of a connection is not served (RFC 9112 section 9.6).
     if (!this.socket.writable) return;
-    const at = bytes.indexOf(headEnd);
-    if (at > headBytesMax) return this.#handOver(bytes);
-    if (at === -1) return this.#wait(bytes, bytes.length);
-    const head = this.#heads.read(bytes.toString("latin1", 0, at + 2));
+    const head = this.#heads.read(bytes);
     if (head === undefined) return this.#handOver(bytes);
-    const bodyStart = at + headEnd.length;
+    if (head === "incomplete") return this.#wait(bytes, bytes.length);
+    const { bodyStart } = this.#heads;
     const end = bodyStart + head.bodyBytes;
     if (end > bytes.length) return this.#wait(bytes, end);
     this.#waiting = end < bytes.length ? bytes.subarray(end) : noBytes;

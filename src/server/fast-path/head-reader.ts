@@ -1,38 +1,67 @@
 /**
  * Reads the heads of one connection. What they have in common is all but the length of the body, most of the time: a
- * head that is like the last one is not read again.
+ * head that is like the last one is compared, byte by byte, and not read again.
  */
 import type { Socket } from "node:net";
-import { lengthPattern, readHead, type RequestHead } from "./request-head.ts";
+import { readHead, type RequestHead } from "./request-head.ts";
+
+/** A longer head is node:http's. */
+const headBytesMax = 8 * 1024;
+const emptyLine = Buffer.from("\r\n\r\n");
+const nothing = Buffer.alloc(0);
 
 const lengthField = /\r\ncontent-length: ?(\d{1,9})\r\n/i;
 
 export class HeadReader {
+  /** Where the body behind the head read last begins. */
+  bodyStart = 0;
   readonly #socket: Socket;
   #last: RequestHead | undefined;
   /** The last head up to its length, and from there on; without a length all of it, and nothing. */
-  #before = "";
-  #after = "";
-  /** Where `rawHeaders` has the length. */
+  #before = nothing;
+  #after = nothing;
+  /** Where `rawHeaders` has the length; -1: nowhere. */
   #lengthAt = -1;
 
   constructor(socket: Socket) {
     this.#socket = socket;
   }
 
-  /** Undefined for a head that is not an ordinary one. `text`: up to the empty line, which is not part of it. */
-  read(text: string): RequestHead | undefined {
-    return this.#likeTheLast(text) ?? this.#readWhole(text);
+  /** The head that `bytes` begin with. `incomplete`: more of it has to come. Undefined: it is not an ordinary one. */
+  read(bytes: Buffer): RequestHead | "incomplete" | undefined {
+    const like = this.#likeTheLast(bytes);
+    if (like !== undefined) return like;
+    const end = bytes.indexOf(emptyLine);
+    if (end === -1) return "incomplete";
+    if (end > headBytesMax) return undefined;
+    this.bodyStart = end + emptyLine.length;
+    return this.#readWhole(bytes.toString("latin1", 0, end + 2));
   }
 
-  #likeTheLast(text: string): RequestHead | undefined {
+  #likeTheLast(bytes: Buffer): RequestHead | undefined {
     const last = this.#last;
     const before = this.#before;
-    const after = this.#after;
-    if (last === undefined || !text.startsWith(before) || !text.endsWith(after)) return undefined;
-    const length = text.slice(before.length, text.length - after.length);
-    if (length === last.headers["content-length"] || text === before) return last;
-    if (!lengthPattern.test(length)) return undefined;
+    if (last === undefined || !hasAt(bytes, before, 0)) return undefined;
+    let at = before.length;
+    let length = 0;
+    if (this.#lengthAt !== -1) {
+      for (; at < before.length + 9; at++) {
+        const digit = (bytes[at] ?? 0) - 0x30;
+        if (!(digit >= 0 && digit <= 9)) break;
+        length = length * 10 + digit;
+      }
+    }
+    if (!hasAt(bytes, this.#after, at)) return undefined;
+    this.bodyStart = at + this.#after.length;
+    const digits = at - before.length;
+    if (length === last.bodyBytes && digits === last.headers["content-length"]?.length) return last;
+    return this.#lengthAt === -1
+      ? last
+      : this.#ofLength(last, bytes.toString("latin1", before.length, at));
+  }
+
+  #ofLength(last: RequestHead, length: string): RequestHead | undefined {
+    if (length === "") return undefined;
     const headers = { ...last.headers, "content-length": length };
     const rawHeaders = last.rawHeaders.with(this.#lengthAt, length);
     this.#last = { ...last, headers, rawHeaders, bodyBytes: Number(length) };
@@ -43,13 +72,22 @@ export class HeadReader {
     const head = readHead(text, this.#socket);
     this.#last = head;
     if (head === undefined) return undefined;
+    const whole = `${text}\r\n`;
     const field = lengthField.exec(text);
-    const end = field === null ? text.length : field.index + field[0].length - 2;
-    this.#before = text.slice(0, end - (field?.[1]?.length ?? 0));
-    this.#after = text.slice(end);
-    const raw = head.rawHeaders;
-    this.#lengthAt =
-      raw.findIndex((name, at) => at % 2 === 0 && name.toLowerCase() === "content-length") + 1;
+    const end = field === null ? whole.length : field.index + field[0].length - 2;
+    this.#before = Buffer.from(whole.slice(0, end - (field?.[1]?.length ?? 0)), "latin1");
+    this.#after = Buffer.from(whole.slice(end), "latin1");
+    this.#lengthAt = field === null ? -1 : valueAt(head.rawHeaders, "content-length");
     return head;
   }
+}
+
+/** Whether `bytes` have all of `part` at this place. */
+function hasAt(bytes: Buffer, part: Buffer, at: number): boolean {
+  const end = at + part.length;
+  return end <= bytes.length && bytes.compare(part, 0, part.length, at, end) === 0;
+}
+
+function valueAt(rawHeaders: readonly string[], wanted: string): number {
+  return rawHeaders.findIndex((name, at) => at % 2 === 0 && name.toLowerCase() === wanted) + 1;
 }

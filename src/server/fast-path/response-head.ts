@@ -22,7 +22,8 @@ export function responseHead(
   if (!Number.isInteger(status) || status < 100 || status > 999) {
     throw new RangeError(`invalid status code: ${status}`);
   }
-  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "unknown"}\r\n`;
+  // Each piece begins with the line's end before it: what is the same in every answer is one piece.
+  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "unknown"}`;
   let hasDate = false;
   let hasLength = false;
   let connection: string | undefined;
@@ -31,48 +32,61 @@ export function responseHead(
     const value = fields[at + 1] ?? "";
     // How the body goes is decided here.
     if (name.length === 17 && name.toLowerCase() === "transfer-encoding") continue;
-    checkName(name);
     validateHeaderValue(name, value);
-    text += `${name}: ${value}\r\n`;
+    text = text + beginning(name) + value;
     // Lengths first: most names differ there.
     if (name.length === 14) hasLength ||= name.toLowerCase() === "content-length";
     else if (name.length === 4) hasDate ||= name.toLowerCase() === "date";
     else if (name.length === 10 && name.toLowerCase() === "connection") connection = value;
   }
-  if (!hasDate) text += `Date: ${now()}\r\n`;
   const keepsAlive = keepAliveSeconds !== undefined && !/\bclose\b/i.test(connection ?? "");
-  if (connection === undefined) {
-    text += keepsAlive
-      ? `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAliveSeconds}\r\n`
-      : "Connection: close\r\n";
-  }
+  if (!hasDate) text += dateLine();
+  if (connection === undefined) text += keepsAlive ? persistence(keepAliveSeconds) : closing;
   // What followed such a head would be read as the next answer (RFC 9110 section 6.4.1).
   const isBodiless = status < 200 || status === 204 || status === 304;
   const framing = isBodiless ? "none" : hasLength ? "sized" : "chunked";
-  if (framing === "chunked") text += "Transfer-Encoding: chunked\r\n";
-  return { text: `${text}\r\n`, framing, keepsAlive };
+  text += framing === "chunked" ? "\r\nTransfer-Encoding: chunked\r\n\r\n" : "\r\n\r\n";
+  return { text, framing, keepsAlive };
 }
 
-/** Names that were found good: there are few, and they come again with every answer. */
-const goodNames = new Set<string>();
-const goodNamesMax = 1_000;
+const closing = "\r\nConnection: close";
 
-function checkName(name: string): void {
-  if (goodNames.has(name)) return;
+/** How lines begin, by their names, which are few and come again with every answer. */
+const beginnings = new Map<string, string>();
+const beginningsMax = 1_000;
+
+/** Throws for a name that is none. */
+function beginning(name: string): string {
+  const known = beginnings.get(name);
+  if (known !== undefined) return known;
   validateHeaderName(name);
-  if (goodNames.size < goodNamesMax) goodNames.add(name);
+  const text = `\r\n${name}: `;
+  if (beginnings.size < beginningsMax) beginnings.set(name, text);
+  return text;
+}
+
+let persistenceText = "";
+let persistenceSeconds = -1;
+
+/** There is one listener in a process, with one such time. */
+function persistence(seconds: number): string {
+  if (seconds !== persistenceSeconds) {
+    persistenceSeconds = seconds;
+    persistenceText = `\r\nConnection: keep-alive\r\nKeep-Alive: timeout=${seconds}`;
+  }
+  return persistenceText;
 }
 
 let date = "";
 let dateSecond = 0;
 
-/** The time as RFC 9110 section 5.6.7 writes it, made once a second. */
-function now(): string {
+/** With the time as RFC 9110 section 5.6.7 writes it; made once a second. */
+function dateLine(): string {
   const ms = Date.now();
   const second = Math.floor(ms / 1000);
   if (second !== dateSecond) {
     dateSecond = second;
-    date = new Date(ms).toUTCString();
+    date = `\r\nDate: ${new Date(ms).toUTCString()}`;
   }
   return date;
 }

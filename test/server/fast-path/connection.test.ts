@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { test } from "node:test";
 import type { Exchange, Outcome, SurfaceHooks } from "../../../src/plugin.ts";
 import { serve } from "../../pipeline/harness.ts";
-import { cameFast, exchange, open, readUntil, socketOf } from "./both-ways.ts";
+import { cameFast, exchange, open, openSlow, readUntil, socketOf } from "./both-ways.ts";
 
 const request = (body: string, fields = ""): string =>
   `POST /x HTTP/1.1\r\nhost: a\r\n${fields}content-length: ${body.length}\r\n\r\n${body}`;
@@ -275,6 +275,37 @@ test("a client that leaves is told to the exchange, once", async () => {
   await settled.promise;
   await new Promise(setImmediate);
   assert.deepEqual(outcomes, ["clientLeft"]);
+});
+
+test("a client that leaves is told to every exchange that it has pipelined, also by node:http", async () => {
+  const outcomes: Outcome[] = [];
+  const settled = Promise.withResolvers<void>();
+  const begun = Promise.withResolvers<void>();
+  let count = 0;
+  const surface: SurfaceHooks = {
+    body: { bytes: 1000 },
+    async answer(x) {
+      if (++count === 3) begun.resolve();
+      const body = String(x.body);
+      if (body === "now") return { status: 200 };
+      if (body === "stream") await (await x.stream(200, [])).end();
+      else await once(x.signal, "abort");
+      return undefined;
+    },
+  };
+  const step = {
+    name: "watch",
+    settled(_: Exchange, outcome: Outcome) {
+      if (outcomes.push(outcome) === 3) settled.resolve();
+    },
+  };
+  await using served = await serve([{ path: "/x", steps: [step], surface }]);
+  const socket = await openSlow(served.port);
+  socket.write(request("never") + request("now") + request("stream"));
+  await begun.promise;
+  socket.destroy();
+  await settled.promise;
+  assert.deepEqual(outcomes, ["clientLeft", "clientLeft", "clientLeft"]);
 });
 
 test("a client that does not read a stream is held back, then cut off", async () => {

@@ -213,7 +213,13 @@ test("heads of one connection are read as each alone, however alike they are", (
       const reader = new HeadReader(socket);
       // Each twice, so that one follows its like.
       for (const text of texts.flatMap((each) => [each, each])) {
-        assert.deepEqual(reader.read(text), readHead(text, socket));
+        const bytes = Buffer.from(`${text}\r\nbody`, "latin1");
+        const read = reader.read(bytes);
+        assert.deepEqual(read, readHead(text, socket));
+        if (read !== undefined) assert.equal(String(bytes.subarray(reader.bodyStart)), "body");
+        for (const end of [0, 20, bytes.length - 5]) {
+          assert.equal(reader.read(bytes.subarray(0, end)), "incomplete");
+        }
       }
     }),
     { numRuns: 2_000 },
