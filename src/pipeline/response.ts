@@ -1,5 +1,6 @@
 /** The client's end of an exchange, as the pipeline writes to it, and node:http's response as one. */
 import { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { writeChunk, writePlain } from "./chunk-frame.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { ended } from "./run.ts";
@@ -55,7 +56,14 @@ export class ExchangeResponse extends ServerResponse implements ClientResponse {
 
   begin(x: LiveExchange): void {
     this.exchange = x;
-    this.on("close", onClose);
+    this.once("close", onClose);
+    if (this.socket === null) awaitTurn(this);
+  }
+
+  /** Before its turn node:http would only forget it, and every answer behind it would wait for ever. */
+  override destroy(error?: Error): this {
+    if (this.socket === null) this.once("socket", (socket: Socket) => socket.destroy());
+    return super.destroy(error);
   }
 
   override flushHeaders(): void {
@@ -96,6 +104,23 @@ export class ExchangeResponse extends ServerResponse implements ClientResponse {
     // The socket's own timer: it starts anew whenever the kernel has taken something.
     this.setTimeout(stallMs);
   }
+}
+
+/** By connection, the answers to pipelined requests that began before their turn to be sent. */
+const queued = new WeakMap<Socket, Set<ExchangeResponse>>();
+
+/** node:http tells the end of a connection to the answer that is being sent, and not to those behind it. */
+function awaitTurn(response: ExchangeResponse): void {
+  const { socket } = response.req;
+  const others = queued.get(socket);
+  const waiting = others ?? new Set();
+  waiting.add(response);
+  response.once("close", () => waiting.delete(response));
+  if (others !== undefined) return;
+  queued.set(socket, waiting);
+  socket.once("close", () => {
+    for (const each of waiting) if (each.socket === null) each.emit("close");
+  });
 }
 
 /** The response has ended or its client has gone: both arrive here, once. */

@@ -308,6 +308,35 @@ test("a client that leaves is told to every exchange that it has pipelined, also
   assert.deepEqual(outcomes, ["clientLeft", "clientLeft", "clientLeft"]);
 });
 
+test("an answer that is cut off before its turn ends the connection when it comes, also on node:http", async () => {
+  const cutOff = Promise.withResolvers<void>();
+  const outcomes: Outcome[] = [];
+  const settled = Promise.withResolvers<void>();
+  const surface: SurfaceHooks = {
+    body: { bytes: 1000 },
+    async answer(x) {
+      const body = String(x.body);
+      if (body === "one") await cutOff.promise;
+      if (body !== "two") return { status: 200, body };
+      (await x.stream(200, [])).fail("upstreamFailed");
+      return undefined;
+    },
+  };
+  const step = {
+    name: "watch",
+    settled(_: Exchange, outcome: Outcome) {
+      if (outcome === "upstreamFailed") cutOff.resolve();
+      if (outcomes.push(outcome) === 3) settled.resolve();
+    },
+  };
+  await using served = await serve([{ path: "/x", steps: [step], surface }]);
+  const socket = await openSlow(served.port);
+  const answers = await exchange(socket, request("one") + request("two") + request("three"));
+  assert.match(answers, /^HTTP\/1.1 200 OK\r\n.*\r\n\r\none$/s);
+  await settled.promise;
+  assert.deepEqual(outcomes, ["upstreamFailed", "complete", "clientLeft"]);
+});
+
 test("a client that does not read a stream is held back, then cut off", async () => {
   const outcomes: Outcome[] = [];
   const settled = Promise.withResolvers<void>();
