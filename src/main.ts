@@ -55,8 +55,8 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     return 1;
   }
   const [name, ...rest] = argv;
-  // What was compiled once is there at the next start, which then takes a fifth less. A server keeps it in memory for as
-  // long as it runs (6 MiB), and starts seldom.
+  // What was compiled once is there at the next start, which then takes a fifth less. A server keeps it in memory for
+  // as long as it runs (6 MiB), and starts seldom.
   if (name !== "start") module.enableCompileCache();
   if (name === undefined || name === "--help" || name === "-h") {
     (name === undefined ? console.error : console.log)(await overview());

@@ -105,7 +105,10 @@ export interface Reply {
   readonly outcome?: "upstreamFailed" | "timedOut";
 }
 
-/** What the client asked. Header names are lower case; `path` has no query, `query` no question mark. */
+/**
+ * What the client asked. Header names are lower case; `path` has no query, `query` no question mark. Never written to:
+ * like requests of one connection share their headers.
+ */
 export interface RequestHead {
   readonly method: string;
   readonly path: string;

@@ -1,7 +1,7 @@
 /**
  * What many streams write in one turn of the event loop, gathered at its end. A client is woken by the first write and
- * takes what follows in the same go, and kernel and caches do the same thing many times over: measured, with 500 streams
- * to one process, a token costs 0.87 of what it does when each is written as soon as it was read.
+ * takes what follows in the same go, and kernel and caches do the same thing many times over: measured, with 500
+ * streams to one process, a token costs 0.87 of what it does when each is written as soon as it was read.
  */
 
 export interface Writer {

@@ -90,8 +90,8 @@ function traceOf(x: Exchange, meta: unknown): TraceSpan | undefined {
 }
 
 /**
- * A stream for what is told of a call while it runs, when the client takes events and gave a token for progress or wants
- * to hear what tools log from `level` on.
+ * A stream for what is told of a call while it runs, when the client takes events and gave a token for progress or
+ * wants to hear what tools log from `level` on.
  */
 export function reportStream(
   call: Call,

@@ -1,6 +1,6 @@
 /**
- * What is told of a call while it runs, and what its client is asked, as server-sent events. The stream opens with the first event: a
- * call that has none is answered as plain JSON.
+ * What is told of a call while it runs, and what its client is asked, as server-sent events. The stream opens with the
+ * first event: a call that has none is answered as plain JSON.
  */
 import type { Clock, Exchange, LogLevel, Sink } from "sluice-gateway/plugin";
 import { reaches } from "./log-levels.ts";

@@ -17,8 +17,8 @@ export interface Answer {
 
 export interface Requests {
   /**
-   * Never rejects; a promise only where a tool gives one. A notification runs like a call: its sender only does not want
-   * to hear of it.
+   * Never rejects; a promise only where a tool gives one. A notification runs like a call: its sender only does not
+   * want to hear of it.
    */
   answer(item: JsonRpcItem, caller: ToolCaller): Answer | Promise<Answer>;
   /** The answer of a request that is not run because the answers before it are too large. */

@@ -85,9 +85,9 @@ class StoredAccounts implements AccountsService {
   readonly #reader: AccountsReader;
   readonly #keys: RememberedKeys;
   /**
-   * The SHA-256 of keys that were just used, by the header that they came in; emptied at every poll, so that no text of a
-   * key stays. What may be done with a hash is looked up at every request all the same. A Map tells a guesser nothing by
-   * its time: texts are compared once their seeded hashes are equal.
+   * The SHA-256 of keys that were just used, by the header that they came in; emptied at every poll, so that no text of
+   * a key stays. What may be done with a hash is looked up at every request all the same. A Map tells a guesser nothing
+   * by its time: texts are compared once their seeded hashes are equal.
    */
   readonly #digests = new Map<string, string>();
   readonly #clock: Clock;

@@ -1,7 +1,7 @@
 /**
  * What the chunks of one stream have in common: a worker writes them all alike, and what changes from one to the next
- * is a text. One whose other bytes are those of a chunk that was read before is not read again: from bytes to choice 0.4
- * instead of 1.0 µs, for chunks of 200 bytes.
+ * is a text. One whose other bytes are those of a chunk that was read before is not read again: from bytes to choice
+ * 0.4 instead of 1.0 µs, for chunks of 200 bytes.
  */
 import { quote, skipString } from "../stream/json/scan.ts";
 import type { Chunk } from "./chunk.ts";

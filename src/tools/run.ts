@@ -63,8 +63,8 @@ export class ToolRun {
   }
 
   /**
-   * Never throws or rejects: whatever does on the way is a bug, told as GATEWAY_INTERNAL_ERROR. A promise only where the
-   * tool gives one, or writes.
+   * Never throws or rejects: whatever does on the way is a bug, told as GATEWAY_INTERNAL_ERROR. A promise only where
+   * the tool gives one, or writes.
    */
   run(given: unknown): ToolOutcome | Promise<ToolOutcome> {
     let outcome: ToolOutcome | Promise<ToolOutcome>;

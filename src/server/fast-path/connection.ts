@@ -16,7 +16,7 @@ export interface Shared {
   closed(connection: FastConnection): void;
 }
 
-/** A longer body is: it may have to be refused, or passed on, before it is here. So much of the next requests may wait. */
+/** A longer request is node:http's: it may have to be refused, or passed on, before it is here. */
 const waitingBytesMax = 64 * 1024;
 /** Each piece is copied behind those that wait: what comes in more than these waits in the kernel. */
 const waitingPiecesMax = 64;
@@ -116,7 +116,7 @@ export class FastConnection implements AnswerPath {
     response?.over(false);
   };
 
-  /** Serves the request that `bytes` begin with, if it is an ordinary one; waits for the rest of it, if there is any. */
+  /** Serves the request that `bytes` begin with, if it is an ordinary one, as soon as it is whole. */
   #take(bytes: Buffer): void {
     // What comes behind the last answer of a connection is not served (RFC 9112 section 9.6).
     if (!this.socket.writable) return;
