@@ -35,7 +35,7 @@ async function askedOfHeldModel(t: TestContext) {
   const worker = await startTestWorker(t, { upstream });
   const { wire, client } = await connectTo(t, worker.url);
   for (const frame of client.request(1, params)) wire.binary(frame);
-  return { begun, wire, client };
+  return { worker, begun, wire, client };
 }
 
 describe("a worker", () => {
@@ -244,17 +244,9 @@ describe("a worker's status", () => {
   });
 
   test("says busy while the model answers, and draining once the worker stops", async (t) => {
-    const { promise: begun, resolve: begin } = Promise.withResolvers<ServerResponse>();
-    const upstream = await startScriptedModel(t, (_, response) => {
-      response.writeHead(200, { "content-type": "text/event-stream" });
-      response.write(chunk({ content: "The" }));
-      begin(response);
-    });
-    const worker = await startTestWorker(t, { upstream });
+    const { worker, begun, wire, client } = await askedOfHeldModel(t);
     const stateOf = async (): Promise<unknown> => (await statusOf(worker)).workers[0]?.["state"];
-    const { wire, client } = await connectTo(t, worker.url);
     const idle = await connectTo(t, worker.url);
-    for (const frame of client.request(1, params)) wire.binary(frame);
     const response = await begun;
     assert.equal(await stateOf(), "busy");
     const stopped = worker.stop(60_000);
@@ -269,13 +261,7 @@ describe("a worker's status", () => {
   });
 
   test("what does not end in time is cut", async (t) => {
-    const upstream = await startScriptedModel(t, (_, response) => {
-      response.writeHead(200, { "content-type": "text/event-stream" });
-      response.write(chunk({ content: "The" }));
-    });
-    const worker = await startTestWorker(t, { upstream });
-    const { wire, client } = await connectTo(t, worker.url);
-    for (const frame of client.request(1, params)) wire.binary(frame);
+    const { worker, wire, client } = await askedOfHeldModel(t);
     await client.chunk();
     await worker.stop(1);
     assert.equal((await ending(wire)).code, 1006);
