@@ -2,7 +2,7 @@
  * `tools/call` per second: `/mcp` with everything on, the official SDK's server in its two ways, and a bare fastify
  * route, side by side in one run. The peer has core 0, the load core 1.
  *
- *   node bench/load/mcp.ts [--seconds 3] [--rounds 3]
+ *   node bench/load/mcp.ts [--connections 64 --connections 256] [--seconds 3] [--rounds 3] [--only sluice]
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -15,8 +15,10 @@ import { startPeer, type Peer } from "./process.ts";
 
 const { values } = parseArgs({
   options: {
+    connections: { type: "string", multiple: true, default: ["64", "256"] },
     seconds: { type: "string", default: "3" },
     rounds: { type: "string", default: "3" },
+    only: { type: "string", multiple: true },
     // Set by this script for the process that makes the load.
     drive: { type: "string" },
   },
@@ -24,7 +26,8 @@ const { values } = parseArgs({
 const seconds = Number(values.seconds);
 /** V8 has compiled most of what is hot by then: after 1.5 s its compiler takes some µs more of every request. */
 const warmUpSeconds = 5;
-const connections = 64;
+/** The row that others are compared with. */
+const yardstick = "bare fastify route";
 const here = import.meta.dirname;
 const root = join(here, "../..");
 const node = process.execPath;
@@ -49,6 +52,7 @@ interface Drive {
   readonly port: number;
   readonly headers: readonly string[];
   readonly revision: Revision;
+  readonly connections: number;
   readonly seconds: number;
 }
 
@@ -61,7 +65,7 @@ const statelessHeaders = [
 
 const targets: readonly Target[] = [
   {
-    name: "bare fastify route",
+    name: yardstick,
     revision: "2025-11-25",
     start: async () => ({ peer: await peer("mcp-fastify.ts"), headers: [accept] }),
   },
@@ -180,19 +184,28 @@ async function sessionHeaders(port: number, headers: readonly string[]): Promise
 }
 
 async function main(): Promise<void> {
-  const results = new Map<string, Figures[]>(targets.map(({ name }) => [name, []]));
-  for (let round = 0; round < Number(values.rounds); round++) {
-    for (const target of targets) results.get(target.name)?.push(await measure(target));
+  const { only } = values;
+  const wanted = targets.filter(
+    ({ name }) =>
+      name === yardstick || only === undefined || only.some((part) => name.includes(part)),
+  );
+  for (const connections of values.connections.map(Number)) {
+    const results = new Map<string, Figures[]>(wanted.map(({ name }) => [name, []]));
+    for (let round = 0; round < Number(values.rounds); round++) {
+      for (const target of wanted) {
+        results.get(target.name)?.push(await measure(target, connections));
+      }
+    }
+    print(connections, results);
   }
-  print(results);
 }
 
-async function measure(target: Target): Promise<Figures> {
+async function measure(target: Target, connections: number): Promise<Figures> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
   try {
     const { peer: started, headers } = await target.start(folder);
     await using _ = started;
-    const options = { port: started.port, headers, revision: target.revision };
+    const options = { port: started.port, headers, revision: target.revision, connections };
     driveLoad({ ...options, seconds: warmUpSeconds });
     const before = started.cpuMicros();
     const { requests, seconds: took, statuses, errors } = driveLoad({ ...options, seconds });
@@ -216,7 +229,7 @@ function driveLoad(options: Drive): LoadResult {
   return JSON.parse(result.stdout) as LoadResult;
 }
 
-async function drive({ port, headers, revision, seconds: length }: Drive): Promise<void> {
+async function drive({ revision, ...options }: Drive): Promise<void> {
   const meta = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -233,16 +246,15 @@ async function drive({ port, headers, revision, seconds: length }: Drive): Promi
       },
     }),
   );
-  const done = await load({ port, path: "/mcp", headers, bodies, connections, seconds: length });
-  console.log(JSON.stringify(done));
+  console.log(JSON.stringify(await load({ ...options, path: "/mcp", bodies })));
 }
 
-function print(results: ReadonlyMap<string, readonly Figures[]>): void {
+function print(connections: number, results: ReadonlyMap<string, readonly Figures[]>): void {
   const median = (list: readonly Figures[], of: (figures: Figures) => number): number =>
     list.map(of).toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? Number.NaN;
-  const base = median(results.get("bare fastify route") ?? [], (f) => f.perSecond);
-  console.log("| | calls/s | of the bare route | CPU µs/call |");
-  console.log("|---|---|---|---|");
+  const base = median(results.get(yardstick) ?? [], (f) => f.perSecond);
+  const columns = [`${connections} connections`, "calls/s", "of the bare route", "CPU µs/call"];
+  console.log(`\n| ${columns.join(" | ")} |\n|${"---|".repeat(columns.length)}`);
   for (const [name, list] of results) {
     const perSecond = median(list, (f) => f.perSecond);
     const cpu = median(list, (f) => f.cpuMicros).toFixed(1);

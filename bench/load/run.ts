@@ -3,7 +3,7 @@
  * a fixed rate. CPU per request is the kernel's accounting of the peer's process: the figure that a noisy machine hurts
  * least. The peer has core 0, the mock node and the load share core 1.
  *
- *   npm run bench -- [--seconds 5] [--rounds 3] [--only sluice]
+ *   npm run bench -- [--seconds 5] [--rounds 3] [--connections 32] [--only sluice]
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -15,19 +15,21 @@ import { load, type LoadResult } from "./client.ts";
 import { issueKey } from "./key.ts";
 import { freePort, listening } from "./ports.ts";
 import { startPeer, type Peer } from "./process.ts";
-import { connections, requestBodies } from "./workload.ts";
+import { requestBodies } from "./workload.ts";
 
 const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "4" },
     rounds: { type: "string", default: "3" },
     rate: { type: "string", default: "3000" },
+    connections: { type: "string", default: "32" },
     only: { type: "string", multiple: true },
     // Set by this script for the process that makes the load.
     drive: { type: "string" },
   },
 });
 const seconds = Number(values.seconds);
+const connections = Number(values.connections);
 /** V8 has compiled most of what is hot by then: after 1.5 s its compiler takes some µs more of every request. */
 const warmUpSeconds = 5;
 const gatewayCore = 0;
@@ -130,12 +132,12 @@ const nginx: Target = {
     writeFileSync(
       file,
       `daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log ${folder}/nginx.err;
-      events { worker_connections 512; }
+      events { worker_connections 4096; }
       http {
         access_log ${folder}/nginx.log; keepalive_requests 1000000;
         client_body_temp_path ${folder}; proxy_temp_path ${folder}; fastcgi_temp_path ${folder};
         uwsgi_temp_path ${folder}; scgi_temp_path ${folder};
-        upstream node { server 127.0.0.1:${nodePort}; keepalive 64; keepalive_requests 1000000; }
+        upstream node { server 127.0.0.1:${nodePort}; keepalive 256; keepalive_requests 1000000; }
         server { listen 127.0.0.1:${port};
           location /v1/ledger/rpc { proxy_pass http://node/; proxy_http_version 1.1; proxy_set_header Connection ""; }
         }

@@ -3,8 +3,6 @@
  * 20 KB by hash. Deterministic, so that every peer gets the same requests in the same order.
  */
 
-export const connections = 32;
-
 /** Distinct arguments: enough that a cache has to be one, few enough that it can hold them. */
 const storageKeys = 400;
 const blockHashes = 60;
