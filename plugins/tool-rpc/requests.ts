@@ -1,5 +1,6 @@
 /** What one JSON-RPC request is answered with. Ids and results are spliced in as text: nothing is parsed twice. */
 import {
+  parseJson,
   toolFailure,
   type JsonRpcItem,
   type ToolCaller,
@@ -115,7 +116,7 @@ function invalid(message: string): ToolFailure {
  * `{ tool, params }`; a tool without input may be called without `params`. `text` has been read as JSON, or is empty.
  */
 function readParams(text: string): CallParams | ToolFailure {
-  const value: unknown = text === "" ? undefined : JSON.parse(text);
+  const value: unknown = text === "" ? undefined : parseJson(text);
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     return invalid("tools.call takes params of the form { tool, params }");
   }

@@ -17,6 +17,7 @@ test("the package exports what is promised, and nothing else", async () => {
     "defineTools",
     "modelList",
     "modelListSchema",
+    "parseJson",
     "parseTime",
     "redact",
     "refuse",

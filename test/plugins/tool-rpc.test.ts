@@ -115,6 +115,21 @@ describe("tool-rpc", () => {
     ]);
   });
 
+  it("reads its params right whatever names another caller's had", async () => {
+    const read = tool({
+      name: "read",
+      inputSchema: { type: "object" },
+      call: (input: object) => ({ ok: true, value: input }),
+    });
+    const tools = bench(read).catalogue;
+    const params = (text: string): string =>
+      `{"jsonrpc":"2.0","id":1,"method":"tools.call","params":{"tool":"read",${text}}}`;
+    await answerOf(tools, params(String.raw`"\\u0070":{}`));
+    const answer = await answerOf(tools, params(String.raw`"\u0070arams":{"n":1}`));
+    const { result } = JSON.parse(String(answer.body)) as { result: { content: unknown } };
+    assert.deepEqual(result.content, { n: 1 });
+  });
+
   it("answers nobody without a key, should nothing above have asked for one", async () => {
     for (const principal of [missing, unknownKey]) {
       const reply = await answerOf(bench(tool()).catalogue, call(1, "echo"), { principal });
