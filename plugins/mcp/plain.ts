@@ -1,8 +1,14 @@
 /** The plain lane: `{ tool, input, confirmation_token? }`, answered with the bare result. */
-import type { Reply, ToolOutcome } from "sluice-gateway/plugin";
+import type { GatewayCode, Reply, ToolOutcome } from "sluice-gateway/plugin";
 import { creditRefusal, runTool, timestamp, type Call } from "./call.ts";
 import { jsonHeaders, type Params } from "./json-rpc.ts";
 import { failedResult, plainFrame, toolResult } from "./tool-result.ts";
+
+/** decisions.md section 7: 200 for every result, but for confirmation. */
+const confirmationStatus: Partial<Record<GatewayCode, number>> = {
+  GATEWAY_CONFIRMATION_REQUIRED: 202,
+  GATEWAY_CONFIRMATION_EXPIRED: 410,
+};
 
 export function plain(call: Call, body: Params): Reply | Promise<Reply> {
   const { tool, input = {}, confirmation_token: token } = body;
@@ -19,18 +25,13 @@ export function plain(call: Call, body: Params): Reply | Promise<Reply> {
 function reply(call: Call, outcome: ToolOutcome): Reply {
   const refusal = creditRefusal(outcome);
   if (refusal !== undefined) return refusal;
-  const result = toolResult(outcome, plainFrame, timestamp(call.server));
-  return { status: statusOf(outcome), headers: jsonHeaders, body: result };
+  const body = toolResult(outcome, plainFrame, timestamp(call.server));
+  const status = outcome.ok ? undefined : confirmationStatus[outcome.code];
+  if (outcome.ok || status === undefined) return { status: 200, headers: jsonHeaders, body };
+  return { status, headers: jsonHeaders, body, code: outcome.code };
 }
 
 function malformed(message: string): Reply {
   const body = failedResult("GATEWAY_INVALID_PARAMS", message, plainFrame);
   return { status: 200, headers: jsonHeaders, body };
-}
-
-/** decisions.md section 7: 200 for every result, but for confirmation. */
-function statusOf(outcome: ToolOutcome): number {
-  if (outcome.ok) return 200;
-  if (outcome.code === "GATEWAY_CONFIRMATION_REQUIRED") return 202;
-  return outcome.code === "GATEWAY_CONFIRMATION_EXPIRED" ? 410 : 200;
 }

@@ -92,6 +92,8 @@ async function token(input: object = write.input): Promise<string> {
 test("the first call of a write tool is 202 with a token, the second runs it", async () => {
   const first = await call(write);
   assert.equal(first.status, 202);
+  // Like every refusal, which logs tell by its code.
+  assert.equal(first.headers["x-used-cu-milli"], undefined);
   assert.equal(first.json.isError, true);
   assert.deepEqual(first.json._meta, { errorCode: "GATEWAY_CONFIRMATION_REQUIRED" });
   const details = JSON.parse(first.json.content[0].text);
@@ -127,6 +129,7 @@ test("a token that was used, altered, or made for other arguments or another key
   ];
   for (const answer of await Promise.all(cases)) {
     assert.equal(answer.status, 410, answer.text);
+    assert.equal(answer.headers["x-used-cu-milli"], undefined);
     assert.equal(answer.json._meta.errorCode, "GATEWAY_CONFIRMATION_EXPIRED");
   }
 });
