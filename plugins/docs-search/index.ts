@@ -1,10 +1,16 @@
 /** Documentation search: the tool `docs_search` over Sluice's own docs and the operator's, which can also be read. */
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import { defineTools, type Prompt, type Resource, type Tool } from "sluice-gateway/plugin";
+import {
+  defineTools,
+  type Prompt,
+  type Resource,
+  type ResourceLink,
+  type Tool,
+} from "sluice-gateway/plugin";
 import { folderProblems, type Sources } from "./folders.ts";
 import { loadLibrary, makeLibrary, type LibraryPage } from "./library.ts";
-import { search, type SearchIndex } from "./search-index.ts";
+import { search, type Hit, type SearchIndex } from "./search-index.ts";
 
 export interface DocsSearchOptions extends Sources {
   /** What `sluice docs index` wrote, counted from pipeline.yaml; absent: the index is made at every start. */
@@ -140,10 +146,15 @@ function docsSearch(index: SearchIndex): Tool<DocsSearchInput> {
     },
     call({ query, limit = defaultLimit }) {
       const hits = search(index, query, limit);
-      const links = hits.map(({ url, title }) => ({ uri: url, name: title, mimeType: markdown }));
-      return { ok: true, value: hits, links };
+      return { ok: true, value: hits, links: linksTo(hits) };
     },
   };
+}
+
+/** Of several paragraphs of one section, the first alone. */
+function linksTo(hits: readonly Hit[]): ResourceLink[] {
+  const names = new Map(hits.map(({ url, title }) => [url, title]));
+  return [...names].map(([uri, name]) => ({ uri, name, mimeType: markdown }));
 }
 
 /** A page as agents read it through /mcp. */

@@ -85,6 +85,20 @@ test("a search answers paragraphs with title, url, text and score, and costs 100
   ]);
 });
 
+test("paragraphs of one section are linked once, where the best of them stands", async (t) => {
+  const folder = folderOf(t, {
+    "a.md": "# One\n\nword word\n\nword and more\n\n## Two\n\nword and yet more of them\n",
+  });
+  const { call } = await start(optionsFor(folder));
+  const outcome = await call({ query: "word" });
+  assert.ok(outcome.ok);
+  assert.equal((JSON.parse(outcome.json) as Hit[]).length, 3);
+  assert.deepEqual(
+    outcome.links?.map(({ uri }) => uri),
+    ["https://docs.test/guide/a.md#one", "https://docs.test/guide/a.md#two"],
+  );
+});
+
 test("at most `limit` paragraphs, 10 by default", async (t) => {
   const folder = folderOf(t, { "a.md": "word here\n\n".repeat(40) });
   const { call } = await start(optionsFor(folder));
