@@ -79,13 +79,12 @@ export class EventStream {
     this.#send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
   }
 
-  /** Sends the answer and ends the stream. */
+  /** Ends the stream with the answer, which leaves once its charge is on disk: a client needs nothing behind it. */
   async end(answer: string): Promise<undefined> {
     this.#ended = true;
     const sink = this.#sink ?? (await this.#open());
     this.#timer?.[Symbol.dispose]();
-    sink.write(Buffer.from(eventText(answer)));
-    await sink.end();
+    await sink.end(undefined, Buffer.from(eventText(answer)));
     return undefined;
   }
 

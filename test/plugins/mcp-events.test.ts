@@ -12,6 +12,8 @@ interface Fake {
   /** Heads that were sent. */
   opened: number;
   ended: number;
+  /** The chunk that waited with the end for the steps above, such as the one that charges. */
+  last: string | undefined;
   /** Whether the client takes more. */
   room: boolean;
 }
@@ -24,8 +26,10 @@ function fakeExchange(): Fake {
       written.push(Buffer.from(chunk).toString());
       return fake.room;
     },
-    end() {
+    end(_, last) {
       fake.ended++;
+      fake.last = last === undefined ? undefined : Buffer.from(last).toString();
+      if (fake.last !== undefined) written.push(fake.last);
       return Promise.resolve();
     },
     fail() {},
@@ -36,7 +40,7 @@ function fakeExchange(): Fake {
   };
   // The stream uses nothing else of an exchange.
   const x = { stream } as unknown as Exchange;
-  const fake: Fake = { x, written, sink, opened: 0, ended: 0, room: true };
+  const fake: Fake = { x, written, sink, opened: 0, ended: 0, last: undefined, room: true };
   return fake;
 }
 
@@ -57,6 +61,14 @@ test("the stream opens with the first event and not before; what came early is n
   assert.equal(fake.ended, 1);
   assert.deepEqual(fake.written.map(progressOf), [1, 2, undefined]);
   assert.equal(fake.written[2], 'event: message\ndata: {"id":1}\n\n');
+});
+
+test("the answer does not leave before the end, so not before its charge is on disk", async () => {
+  const fake = fakeExchange();
+  const events = new EventStream(fake.x, manualClock(), { token: "1" });
+  events.progress(1);
+  await events.end('{"id":1}');
+  assert.equal(fake.last, 'event: message\ndata: {"id":1}\n\n');
 });
 
 test("what does not rise, is no number or comes after the answer is left out", async () => {
