@@ -9,6 +9,8 @@ const mostValues = 100;
 
 export type Got = PromptResult | { readonly ok: false; readonly failure: RpcFailure };
 
+const internal: RpcFailure = { code: codes.internal, message: "Internal error" };
+
 /** The prompt asked for, or what is wrong with the question. */
 export async function getPrompt(
   call: Call,
@@ -29,7 +31,7 @@ export async function getPrompt(
     return await prompt.get(values, { principal: call.principal, dialogue });
   } catch (error) {
     call.server.host.log.error({ err: error, prompt: prompt.name }, "a prompt failed");
-    return { ok: false, failure: { code: codes.internal, message: "Internal error" } };
+    return { ok: false, failure: internal };
   }
 }
 
@@ -49,11 +51,17 @@ export function promptMembers(got: Extract<PromptResult, { readonly ok: true }>)
 export function completion(call: Call, params: Params): string | RpcFailure {
   const { ref, argument } = params;
   if (!isObject(ref) || !isObject(argument) || typeof argument["value"] !== "string") {
-    return invalidParams("ref and argument must be objects");
+    return invalidParams("ref and argument must be objects, and argument.value a string");
   }
   const prompt = promptOf(call, ref["name"]);
   const found = prompt?.arguments?.find((one) => one.name === argument["name"]);
-  const values = found?.complete?.(argument["value"]) ?? [];
+  let values: readonly string[];
+  try {
+    values = found?.complete?.(argument["value"]) ?? [];
+  } catch (error) {
+    call.server.host.log.error({ err: error, prompt: prompt?.name }, "a completion failed");
+    return internal;
+  }
   const shown = values.slice(0, mostValues);
   const hasMore = values.length > shown.length;
   return `"completion":${JSON.stringify({ values: shown, total: values.length, hasMore })}`;

@@ -59,6 +59,19 @@ test("a completion has values where the prompt knows some, none elsewhere, and -
   }
 });
 
+test("a completion that throws is -32603 for itself alone, and tells nothing", async () => {
+  const ref = { type: "ref/prompt", name: "test_prompt_with_arguments" };
+  const params = { ref, argument: { name: "arg1", value: "broken" } };
+  const internal = { code: -32603, message: "Internal error" };
+  const now = await modern("completion/complete", params);
+  assert.deepEqual([now.status, now.json.error], [400, internal]);
+  const call = { jsonrpc: "2.0", method: "tools/call", params: { name: "test_simple_text" } };
+  const completing = { jsonrpc: "2.0", id: 2, method: "completion/complete", params };
+  const { json } = await ask(gateway, { body: [{ ...call, id: 1 }, completing] });
+  assert.equal(json[0].result.isError, undefined);
+  assert.deepEqual(json[1].error, internal);
+});
+
 test("a document by a pattern is read, one that is not there is not found", async () => {
   const read = await modern("resources/read", { uri: "test://template/7/data" });
   assert.match(read.json.result.contents[0].text, /"id":"7"/);

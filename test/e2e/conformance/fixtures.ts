@@ -196,6 +196,7 @@ export default defineTools({
 });
 
 function parts(value: string): readonly string[] {
+  if (value === "broken") throw new Error("a secret of the completion");
   return ["paris", "park", "party"].filter((word) => word.startsWith(value));
 }
 
