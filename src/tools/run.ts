@@ -6,6 +6,7 @@ import type { ChargePart } from "../services/meter.ts";
 import type { ChildSpan } from "../services/trace.ts";
 import {
   toolFailure,
+  type ModelUsage,
   type ToolCaller,
   type ToolFailure,
   type ToolOutcome,
@@ -116,7 +117,7 @@ export class ToolRun {
       return toolFailure("GATEWAY_PERMISSION_DENIED", `the key lacks the capability ${capability}`);
     }
     const early = tool.before?.(input);
-    if (early !== undefined) return early;
+    if (early !== undefined) return this.#known(early);
     const violations = check(input);
     if (violations.length === 0) return undefined;
     const [first] = violations;
@@ -176,6 +177,9 @@ export class ToolRun {
     try {
       if (!result.ok) return this.#failed(this.#known(result));
       const json = textOf(result);
+      if (result.usage !== undefined && !isUsage(result.usage)) {
+        throw new Error("answered with a usage that is none");
+      }
       if (json.length > mostResultChars / 2 ** this.#depth) return this.#failed(tooLarge);
       owed = true;
       part.settle([{ method: this.#catalogued.tool.name, costMilli }]);
@@ -222,10 +226,14 @@ export class ToolRun {
     return { ...failure, tool: tool.name, latencyMs: this.#latency() };
   }
 
-  /** A failure with a code of the catalogue of errors: anything else is a bug, and no metric label. */
+  /** A failure with a code of the catalogue of errors, which is a metric label, and that can be told. Else it is a bug. */
   #known(failure: ToolFailure): ToolFailure {
-    if (Object.hasOwn(gatewayErrors, failure.code)) return failure;
-    throw new Error("failed with an unknown code");
+    const { code, message, details } = failure;
+    if (!Object.hasOwn(gatewayErrors, code)) throw new Error("failed with an unknown code");
+    if (typeof message !== "string") throw new Error("failed without a message");
+    // What JSON cannot say throws here, and not among the answers of other calls.
+    JSON.stringify(details);
+    return failure;
   }
 
   /** Whole milliseconds since the call began. */
@@ -239,6 +247,15 @@ function textOf(result: Extract<ToolResult, { readonly ok: true }>): string {
   const text: unknown = "json" in result ? result.json : JSON.stringify(result.value);
   if (typeof text === "string") return text;
   throw new Error("answered with something that is not JSON");
+}
+
+/** Surfaces write it into their answers as it is. */
+function isUsage({ model, inputTokens, outputTokens }: ModelUsage): boolean {
+  return (
+    typeof model === "string" &&
+    Number.isSafeInteger(inputTokens) &&
+    Number.isSafeInteger(outputTokens)
+  );
 }
 
 type NoCredit = Extract<ReturnType<ToolCaller["charge"]["open"]>, { readonly kind: string }>;

@@ -4,6 +4,7 @@ import { describe, it } from "node:test";
 import {
   toolFailure,
   type ToolContext,
+  type ToolFailure,
   type ToolOutcome,
   type ToolResult,
 } from "../../src/plugin.ts";
@@ -245,6 +246,20 @@ describe("a tool that misbehaves", () => {
     ["answers null", answers(null)],
     ["fails with a code of its own", answers({ ok: false, code: "MY_CODE", message: "x" })],
     ["fails with a member of every object", answers({ ok: false, code: "toString", message: "x" })],
+    ["fails without a message", answers({ ok: false, code: "GATEWAY_NOT_FOUND" })],
+    [
+      "fails with details that JSON cannot say",
+      answers(toolFailure("GATEWAY_NOT_FOUND", "x", { n: 1n })),
+    ],
+    ["names no model", answers({ ok: true, value: 1, usage: { inputTokens: 1, outputTokens: 1 } })],
+    [
+      "counts tokens that are no whole numbers",
+      answers({
+        ok: true,
+        value: 1,
+        usage: { model: "m", inputTokens: Number.NaN, outputTokens: 1 },
+      }),
+    ],
   ];
   for (const [title, one] of broken) {
     it(`${title}: internal error, logged, not charged`, async () => {
@@ -279,6 +294,8 @@ describe("a tool that misbehaves", () => {
     assert.deepEqual(await ending(bench(tool({ price }))), ["GATEWAY_INTERNAL_ERROR"]);
     const before = () => bug("before");
     assert.deepEqual(await ending(bench(tool({ before }))), ["GATEWAY_INTERNAL_ERROR"]);
+    const wordless = () => ({ ok: false, code: "GATEWAY_NOT_FOUND" }) as ToolFailure;
+    assert.deepEqual(await ending(bench(tool({ before: wordless }))), ["GATEWAY_INTERNAL_ERROR"]);
   });
 
   it("answers too much for one string: a failure that is not charged", async () => {
