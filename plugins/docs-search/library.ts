@@ -4,6 +4,7 @@ import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import MiniSearch, { type AsPlainObject } from "minisearch";
 import { readPages, UnreadableDocs, type Sources } from "./folders.ts";
 import { paragraphsOf, type Page, type PageParagraphs, type Paragraph } from "./paragraphs.ts";
+import { Postings, type PostingLists } from "./postings.ts";
 import { buildIndex, engineOptions, type SearchIndex } from "./search-index.ts";
 
 export interface Library {
@@ -20,14 +21,14 @@ export interface LibraryPage {
 const mostParagraphs = 100_000;
 const mostIndexBytes = 512 * 1_048_576;
 /** Counts up whenever a file of an earlier version would be misread; terms are part of that. */
-const format = 1;
+const format = 2;
 
 interface IndexFile {
   readonly format: typeof format;
   readonly sources: Sources;
   readonly pages: readonly LibraryPage[];
   readonly paragraphs: readonly Paragraph[];
-  readonly frequency: readonly (readonly [string, number])[];
+  readonly postings: PostingLists;
   readonly engine: AsPlainObject;
 }
 
@@ -61,13 +62,13 @@ export async function writeLibrary(
   library: Library,
   sources: Sources,
 ): Promise<void> {
-  const { paragraphs, frequency, engine } = library.index;
+  const { paragraphs, postings, engine } = library.index;
   const content: IndexFile = {
     format,
     sources,
     pages: library.pages,
     paragraphs,
-    frequency: [...frequency],
+    postings: postings.toJSON(),
     engine: engine.toJSON(),
   };
   const unfinished = `${file}.${process.pid}.tmp`;
@@ -91,9 +92,9 @@ export async function loadLibrary(file: string, sources: Sources): Promise<Libra
   try {
     const engine = MiniSearch.loadJS(content.engine, engineOptions);
     const { paragraphs, pages } = content;
-    if (engine.documentCount !== paragraphs.length) throw new Error("its parts do not fit");
-    const frequency = new Map(content.frequency);
-    return { pages, index: { paragraphs, frequency, engine, common: new Map() } };
+    if (engine.documentCount !== paragraphs.length) throw new RangeError("its parts do not fit");
+    const postings = new Postings(content.postings, paragraphs.length);
+    return { pages, index: { paragraphs, postings, engine } };
   } catch {
     throw broken(file);
   }
@@ -119,12 +120,13 @@ function isIndexFile(content: unknown): content is IndexFile {
   if (typeof content !== "object" || content === null) return false;
   // Members are looked at one by one; the file is the operator's own, so its depths are trusted.
   const file = content as Partial<Record<keyof IndexFile, unknown>>;
-  const lists = [file.pages, file.paragraphs, file.frequency];
+  const lists = [file.pages, file.paragraphs];
   return (
     file.format === format &&
     lists.every(Array.isArray) &&
     typeof file.sources === "object" &&
-    typeof file.engine === "object"
+    typeof file.engine === "object" &&
+    typeof file.postings === "object"
   );
 }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import * as fc from "fast-check";
 import type { Paragraph } from "../../plugins/docs-search/paragraphs.ts";
 import { buildIndex, search } from "../../plugins/docs-search/search-index.ts";
 
@@ -95,17 +96,54 @@ test("scores fall, are above 0 and say nothing of markup", () => {
   assert.ok(scores.every((score) => score > 0));
 });
 
-test("a word that stands almost everywhere is left out beside a rarer one, and found alone", () => {
+test("a word that stands almost everywhere decides nothing beside a rarer one, and is found alone", () => {
   const texts = Array.from(
     { length: 700 },
     (_, n) => `common filler ${n % 7 === 0 ? "rare" : "usual"}`,
   );
   const index = buildIndex(texts.map((text, position) => paragraph(text, position)));
-  const rare = search(index, "common rare", 25);
-  assert.ok(rare.every(({ text }) => text.endsWith("rare")));
-  const alone = search(index, "common", 25);
-  assert.equal(alone.length, 25);
-  assert.deepEqual(search(index, "common filler", 5), alone.slice(0, 5));
+  const urls = (query: string): string[] => search(index, query, 25).map(({ url }) => url);
+  assert.deepEqual(urls("common rare"), urls("rare"));
+  assert.deepEqual(
+    urls("common"),
+    Array.from({ length: 25 }, (_, position) => `u${position}`),
+  );
+});
+
+/** A word of letters alone, which is one term. */
+function wordOf(n: number): string {
+  return `q${String.fromCharCode(97 + (n % 20), 97 + Math.floor(n / 20))}`;
+}
+
+test("every paragraph is ranked as MiniSearch ranks it", () => {
+  const word = fc.integer({ min: 0, max: 40 }).map(wordOf);
+  const text = fc.array(word, { minLength: 1, maxLength: 12 }).map((words) => words.join(" "));
+  const query = fc.uniqueArray(word, { minLength: 1, maxLength: 12 });
+  fc.assert(
+    fc.property(fc.array(text, { minLength: 1, maxLength: 40 }), query, (texts, words) => {
+      const index = buildIndex(texts.map((each, position) => paragraph(each, position, "")));
+      const asked = words.join(" ");
+      const judged = new Map(index.engine.search(asked).map(({ id, score }) => [`u${id}`, score]));
+      const hits = search(index, asked, 25);
+      assert.equal(hits.length, Math.min(judged.size, 25));
+      // A word's score is kept in ten-thousandths, and both are multiplied by up to twelve words.
+      const tolerance = 0.01;
+      for (const { url, score } of hits) {
+        assert.ok(Math.abs((judged.get(url) ?? Number.NaN) - score) < tolerance);
+        judged.delete(url);
+      }
+      const least = hits.at(-1)?.score ?? 0;
+      assert.ok([...judged.values()].every((left) => left < least + tolerance));
+    }),
+  );
+});
+
+test("of more than 32 known words the rarest count", () => {
+  const words = Array.from({ length: 33 }, (_, n) => wordOf(n));
+  const [twice = "", ...others] = words;
+  const texts = [...words, twice];
+  assert.deepEqual(found(texts, words.join(" "), 40), others);
+  assert.equal(found(texts, words.slice(0, 32).join(" "), 40).length, 33);
 });
 
 test("of a very long query the beginning counts", () => {

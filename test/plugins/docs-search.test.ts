@@ -249,7 +249,7 @@ for (const [name, spoil] of [
   ["not JSON", () => "{"],
   ["empty", () => ""],
   ["another document", () => "[]"],
-  ["an earlier format", (text: string) => text.replace('"format":1', '"format":0')],
+  ["an earlier format", (text: string) => text.replace('"format":2', '"format":1')],
   [
     "without its paragraphs",
     (text: string) => text.replace(/"paragraphs":\[[^]*?\],/, '"paragraphs":[],'),
@@ -258,6 +258,11 @@ for (const [name, spoil] of [
     "a broken engine",
     (text: string) => text.replace('"serializationVersion":2', '"serializationVersion":9'),
   ],
+  [
+    "postings of a paragraph that is not there",
+    (text: string) => text.replace('"ids":[0,', '"ids":[1,'),
+  ],
+  ["a score too few", (text: string) => text.replace(/"scores":\[\d+,/, '"scores":[')],
 ] as const) {
   test(`an index that is none is refused: ${name}`, async (t) => {
     const options = optionsFor(folderOf(t, { "a.md": "unicorn" }));
