@@ -229,7 +229,7 @@ export interface Exchange {
    * from here on there is none, on the way up too.
    */
   dropBody(): void;
-  /** The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON. */
+  /** The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON in UTF-8. */
   json(): { readonly ok: true; readonly value: unknown } | { readonly ok: false };
   /** The body as a stream, for a surface that declared no `body`. Reading it sends `100 Continue` where asked for. */
   bodyStream(): Readable;

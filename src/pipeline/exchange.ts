@@ -1,4 +1,5 @@
 /** One request and its answer, as plugins see it (`Exchange`) and as the core drives it. */
+import { isUtf8 } from "node:buffer";
 import { Readable } from "node:stream";
 import type {
   AcceptOptions,
@@ -272,7 +273,8 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
 }
 
 function readJson(body: Buffer | undefined): Json {
-  if (body === undefined) return { ok: false };
+  // Reading what is no UTF-8 would put other characters in its place, and nobody would know.
+  if (body === undefined || !isUtf8(body)) return { ok: false };
   try {
     return { ok: true, value: parseJson(body.toString("utf8")) };
   } catch {

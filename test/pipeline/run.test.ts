@@ -157,6 +157,23 @@ test("a surface that has read the body can let go of it, for as long as its answ
   assert.deepEqual(seen, [undefined, { ok: false }]);
 });
 
+for (const [what, body] of [
+  ["is no UTF-8", Buffer.from([0x22, 0xff, 0x22])],
+  ["ends within a character", Buffer.from([0x22, 0xe2, 0x82, 0x22])],
+  ["has a surrogate in UTF-8", Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])],
+  ["is no JSON", Buffer.from("{")],
+  ["is empty", Buffer.from("")],
+] as const) {
+  test(`a body that ${what} is not JSON`, async () => {
+    const surface = {
+      body: { bytes: 1000 },
+      answer: (x: Exchange): Reply => ({ status: 200, body: JSON.stringify(x.json()) }),
+    };
+    await using served = await serve([{ path: "/x", surface }]);
+    assert.equal((await ask(served, "/x", { method: "POST", body })).body, '{"ok":false}');
+  });
+}
+
 test("the body is read once, capped by the smallest cap, and can be replaced", async () => {
   const steps: TestStep[] = [
     {
