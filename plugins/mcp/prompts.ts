@@ -1,6 +1,7 @@
 /** `prompts/get` and `completion/complete`: the prompts that tools plugins offer. */
 import type { Dialogue, Prompt, PromptResult } from "sluice-gateway/plugin";
 import type { Call } from "./call.ts";
+import { inTime } from "./in-time.ts";
 import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./json-rpc.ts";
 import { denied } from "./resources.ts";
 
@@ -28,7 +29,8 @@ export async function getPrompt(
   const missing = prompt.arguments?.find((one) => one.required === true && !(one.name in values));
   if (missing !== undefined) return wrong(`the argument ${missing.name} is missing`);
   try {
-    return await prompt.get(values, { principal: call.principal, dialogue });
+    const begun = prompt.get(values, { principal: call.principal, dialogue });
+    return await inTime(call.server.clock, begun);
   } catch (error) {
     call.server.host.log.error({ err: error, prompt: prompt.name }, "a prompt failed");
     return { ok: false, failure: internal };

@@ -1,6 +1,7 @@
 /** `resources/read`: the documents that tools plugins offer beside their tools. */
 import type { Resource, ResourceTemplate } from "sluice-gateway/plugin";
 import type { Call } from "./call.ts";
+import { inTime } from "./in-time.ts";
 import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
 
 /** `members`: of the result object, without its braces. */
@@ -33,7 +34,7 @@ export async function readResource(call: Call, params: Params, notFound: number)
 
 async function readOne(call: Call, source: Source, uri: string): Promise<Read | undefined> {
   try {
-    const content = await source.read(uri);
+    const content = await inTime(call.server.clock, source.read(uri));
     if (content === undefined) return undefined;
     return { ok: true, members: contents(uri, source.mimeType, content) };
   } catch (error) {
