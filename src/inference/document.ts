@@ -1,10 +1,10 @@
 /**
  * A JSON document that is read again and again: prices, workers, rates. What was read last holds until better comes.
  */
-import { request } from "undici";
 import type { Clock } from "../services/clock.ts";
 import type { Log } from "../services/log.ts";
 import type { Counter, Gauge, Metrics } from "../services/metrics.ts";
+import { undici } from "../stream/undici.ts";
 
 export interface DocumentOptions<T> {
   /** For log and metrics: `confidential-classic status`. */
@@ -126,7 +126,7 @@ export class PolledDocument<T> {
   /** A text says why there are none. */
   async #bytes(signal: AbortSignal): Promise<Buffer | string> {
     const { url, headers } = this.#options;
-    const { statusCode, body } = await request(url, {
+    const { statusCode, body } = await undici().request(url, {
       headers: { accept: "application/json", ...headers },
       signal,
     });

@@ -1,7 +1,7 @@
 /** The ways to workers that speak OpenAI's chat completions over HTTP. */
-import { request } from "undici";
 import type { NetworkConfig } from "../config/config.ts";
 import type { Clock } from "../services/clock.ts";
+import { undici } from "../stream/undici.ts";
 import { Attempt } from "./attempt.ts";
 import { baseOf, requestFields } from "./request-head.ts";
 import type { AttemptedCall, AttemptedWorker, Transport, WorkerRoute } from "./route.ts";
@@ -20,6 +20,8 @@ interface SharedServer {
 export class OpenaiTransport implements Transport {
   readonly #config: NetworkConfig;
   readonly #clock: Clock;
+  /** Here and not when a worker is first probed, which is while others serve. */
+  readonly #request = undici().request;
   /** By origin. */
   readonly #servers = new Map<string, SharedServer>();
   /** Servers of routes that have been closed, and whose last answers have not ended. */
@@ -72,7 +74,10 @@ export class OpenaiTransport implements Transport {
   async #probe(url: string): Promise<boolean> {
     try {
       const signal = AbortSignal.timeout(probeMs);
-      const { statusCode, body } = await request(url, { signal, headers: this.#config.headers });
+      const { statusCode, body } = await this.#request(url, {
+        signal,
+        headers: this.#config.headers,
+      });
       await body.dump();
       return statusCode < 500;
     } catch {

@@ -13,7 +13,6 @@ import { createDecoder } from "../ledger/decode/decoder.ts";
 import { openLedger } from "../ledger/ledger.ts";
 import { openPool } from "../ledger/pool/pool.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
-import { openUsageExport } from "../metering/export/open.ts";
 import { openMeter, type MeterService } from "../metering/meter.ts";
 import type { Services } from "../pipeline/services.ts";
 import type { Clock, Log, Metrics, Workspace } from "../plugin.ts";
@@ -91,6 +90,7 @@ async function openStores(
   const meter = await openMeter({ dataDir, durability: metering.durability, ...shared });
   stack.defer(() => meter.close());
   if (metering.export !== undefined) {
+    const { openUsageExport } = await import("../metering/export/open.ts");
     const usageExport = openUsageExport({ dataDir, settings: metering.export, ...shared });
     stack.defer(() => usageExport.close());
   }

@@ -3,9 +3,10 @@
  * out for a while. Requests that wait for a connection are counted and given up after `connectMs`.
  */
 import { connect } from "node:net";
-import { Pool } from "undici";
+import type { Pool } from "undici";
 import type { Clock, Upstream } from "../plugin.ts";
 import { LinkedList, type Linked } from "./linked-list.ts";
+import { undici } from "./undici.ts";
 
 /** One url of an upstream. */
 export interface Member {
@@ -138,7 +139,7 @@ export class UpstreamPools {
 }
 
 function openMember(url: URL, upstream: Upstream): Member {
-  const pool = new Pool(url.origin, {
+  const pool = new (undici().Pool)(url.origin, {
     connections: upstream.connections,
     connectTimeout: upstream.connectMs,
     headersTimeout: upstream.headersMs,
