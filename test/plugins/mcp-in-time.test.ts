@@ -9,7 +9,7 @@ const hangs = (): Promise<never> => new Promise(() => {});
 const source = { name: "slow", description: "", mimeType: "text/plain", read: hangs };
 
 /** A call of a key without capabilities, to a server whose one prompt and one document never answer. */
-function callAt(clock: ReturnType<typeof manualClock>, logged: object[]): Call {
+function callAt(clock: ManualClock, logged: object[]): Call {
   const log = { error: (fields: object) => logged.push(fields) };
   const tools = { prompts: [{ name: "slow", description: "", get: hangs }], resourceTemplates: [] };
   const server = { clock, host: { log }, tools, resources: new Map([["docs://slow", source]]) };
