@@ -1,28 +1,19 @@
 /**
  * Decoding of blocks: beside @polkadot/types and PAPI on the same real blocks, with the same answer to the byte; on the
  * event loop and in the worker pool by size of the node's answer, wall time and the time that the event loop is busy;
- * metadata; addresses and hashes beside @polkadot/util-crypto. The demo's blocks, and those of ../shared where they
- * are.
+ * metadata. The demo's blocks, and those of ../shared where they are.
  *
  *   node bench/micro/decode.ts
  */
-import { blake2b } from "@noble/hashes/blake2.js";
 import { Metadata, TypeRegistry } from "@polkadot/types";
-import { blake2AsU8a, cryptoWaitReady, decodeAddress } from "@polkadot/util-crypto";
 import { getDynamicBuilder, getLookupFn } from "@polkadot-api/metadata-builders";
-import {
-  decAnyMetadata,
-  getSs58AddressInfo,
-  unifyMetadata,
-} from "@polkadot-api/substrate-bindings";
-import { execFileSync } from "node:child_process";
+import { decAnyMetadata, unifyMetadata } from "@polkadot-api/substrate-bindings";
 import { performance } from "node:perf_hooks";
 import { Bench } from "tinybench";
 import { systemClock } from "../../src/clock.ts";
 import { openComputePool } from "../../src/compute/pool.ts";
 import { decodeText, type DecodeJob } from "../../src/ledger/decode/job.ts";
 import { createRuntime, type Runtime } from "../../src/ledger/decode/runtime.ts";
-import { accountIdOf } from "../../src/ledger/decode/ss58.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import {
   demoChain,
@@ -37,8 +28,6 @@ interface Input {
   readonly extrinsics: Buffer;
   readonly events: Buffer;
 }
-
-const alice = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
 
 function ours(runtime: Runtime): BlockDecoder {
   const text = (kind: "extrinsics" | "events", body: Buffer): string =>
@@ -207,31 +196,6 @@ async function metadata(chain: Chain): Promise<void> {
   console.log(`| ${chain.name}, ${Math.round(bytes.length / 1024)} KiB | ${cells.join(" | ")} |`);
 }
 
-async function addresses(): Promise<void> {
-  await cryptoWaitReady();
-  const id = accountIdOf(alice) ?? new Uint8Array(32);
-  const medians = await measured({
-    "SS58, ours": () => accountIdOf(alice),
-    "SS58, util-crypto": () => decodeAddress(alice),
-    "SS58, papi": () => getSs58AddressInfo(alice),
-    "blake2b-128 of 32 bytes, @noble/hashes": () => blake2b(id, { dkLen: 16 }),
-    "blake2b-128 of 32 bytes, util-crypto (WebAssembly)": () => blake2AsU8a(id, 128),
-  });
-  for (const [name, us] of medians) console.log(`| ${name} | ${shown(us)} µs |`);
-}
-
-/** What it costs to have it at all. */
-function imports(): void {
-  for (const name of ["@noble/hashes/blake2.js", "@polkadot/util-crypto"]) {
-    const script = `const t = performance.now(), m = process.memoryUsage().rss; await import("${name}");
-      console.log(Math.round(performance.now() - t) + " ms, " + Math.round((process.memoryUsage().rss - m) / 1e6) + " MB")`;
-    const said = execFileSync(process.execPath, ["--input-type=module", "-e", script], {
-      encoding: "utf8",
-    });
-    console.log(`| import of ${name} | ${said.trim()} |`);
-  }
-}
-
 const chains = [demoChain()];
 if (skipWithoutFixtures === false) chains.push(...fixtureSets.map((set) => fixtureChain(set, 14)));
 console.log("\nBlocks a second, extrinsics and events (ratio of time)\n");
@@ -245,6 +209,3 @@ const [demo] = chains;
 if (demo !== undefined) await curve(demo);
 console.log("\nMetadata 14, read\n");
 for (const chain of chains) await metadata(chain);
-console.log("\nAddresses and hashes\n");
-await addresses();
-imports();

@@ -7,6 +7,9 @@ import type { Runtime } from "./runtime.ts";
 import { hashKey, storagePrefix } from "./storage-key.ts";
 import { ValueReader } from "./value.ts";
 
+/** Nearly every chain's: worked out once. */
+const usualPrefix = storagePrefix("System", "Account");
+
 /**
  * The storage key of an account, `0x…`; undefined when ids of this chain have another length; null for a runtime
  * without accounts.
@@ -16,7 +19,8 @@ export function accountKey(runtime: Runtime, id: Uint8Array): string | undefined
   const [hasher, more] = found?.entry.hashers ?? [];
   if (found?.entry.key === undefined || hasher === undefined || more !== undefined) return null;
   if (runtime.shapes.width(found.entry.key) !== id.length) return undefined;
-  const prefix = storagePrefix(found.pallet.storagePrefix ?? "System", found.entry.name);
+  const { storagePrefix: pallet = "System" } = found.pallet;
+  const prefix = pallet === "System" ? usualPrefix : storagePrefix(pallet, "Account");
   return `0x${Buffer.concat([prefix, hashKey(hasher, id)]).toString("hex")}`;
 }
 

@@ -18,6 +18,8 @@ const checksumBytes = 2;
 /** 2 bytes of prefix, 32 of id and the checksum: at most 49 digits, and 13 limbs of 24 bits. */
 const maxDigits = 49;
 const limbs = new Int32Array(13);
+/** 58⁵ */
+const digitsOfGroup = 656_356_768;
 
 /** The account id of an address: 32 or 20 bytes. Undefined: not an address, or a wrong checksum. */
 export function accountIdOf(address: string): Uint8Array | undefined {
@@ -95,12 +97,28 @@ function fromLimbs(used: number, zeros: number): Buffer {
   return bytes.subarray(skip - zeros);
 }
 
-function toBase58(bytes: Uint8Array): string {
-  let value = BigInt(`0x${Buffer.from(bytes).toString("hex")}`);
+/** In limbs of five digits, least first: two bytes at a time are multiplied in. */
+function toBase58(bytes: Buffer): string {
+  const groups: number[] = [];
+  for (let at = bytes.length % 2 === 0 ? 0 : -1; at < bytes.length; at += 2) {
+    let carry = ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0);
+    for (let k = 0; k < groups.length; k++) {
+      const sum = (groups[k] ?? 0) * 0x10000 + carry;
+      carry = Math.floor(sum / digitsOfGroup);
+      groups[k] = sum - carry * digitsOfGroup;
+    }
+    if (carry > 0) groups.push(carry);
+  }
   let text = "";
-  for (; value > 0n; value /= 58n) text = alphabet.charAt(Number(value % 58n)) + text;
+  for (const group of groups) {
+    let left = group;
+    for (let digit = 0; digit < 5; digit++) {
+      text = alphabet.charAt(left % 58) + text;
+      left = Math.floor(left / 58);
+    }
+  }
   const zeros = bytes.findIndex((byte) => byte !== 0);
-  return "1".repeat(Math.max(zeros, 0)) + text;
+  return "1".repeat(Math.max(zeros, 0)) + text.replace(/^1+/, "");
 }
 
 function leading(text: string, char: string): number {
