@@ -1,16 +1,12 @@
-#!/usr/bin/env -S node --max-semi-space-size=8 --no-maglev --heap-growing-percent=20
-/**
- * The command line: finds the command, reads argv and the environment for it, and exits with what it returns.
- * The flags above, measured in bench/README.md: 8 MiB for new objects instead of 16 to 32 (35 MiB less
- * memory); no middle compiler, whose work leaves 20 MiB behind; the whole heap collected when it has grown by a fifth,
- * not when it has doubled (15 MiB).
- */
+#!/usr/bin/env node
+/** The command line: finds the command, reads argv and the environment for it, and exits with what it returns. */
 import { existsSync } from "node:fs";
 import module from "node:module";
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs, type ParseArgsConfig } from "node:util";
 import { UsageError, type Command, type OptionValues } from "./commands/command.ts";
+import { becomeServerProcess } from "./commands/server-process.ts";
 
 /** Loaded when asked for: `sluice keys list` should not pay for the server's modules. */
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
@@ -28,6 +24,9 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   worker: async () => (await import("./commands/worker.ts")).worker,
 };
 
+/** Those that run for long. */
+const servers: ReadonlySet<string | undefined> = new Set(["start", "dev", "worker"]);
+
 /** An older one would stop at syntax or an import that it does not know: the commands are imported after the check. */
 const oldestNode = 24;
 
@@ -42,10 +41,6 @@ const leaveMs = 1_000;
 
 const shippedPipeline = fileURLToPath(new URL("../pipeline.yaml", import.meta.url));
 
-// Whoever reads our output may have seen enough (`sluice check | head`).
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error;
-});
 process.exitCode = await main(process.argv.slice(2));
 
 async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
@@ -55,6 +50,11 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     return 1;
   }
   const [name, ...rest] = argv;
+  if (servers.has(name)) becomeServerProcess();
+  // Whoever reads our output may have seen enough (`sluice check | head`).
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
   // What was compiled once is there at the next start, which then takes a fifth less. A server keeps it in memory for
   // as long as it runs (6 MiB), and starts seldom.
   if (name !== "start") module.enableCompileCache();

@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { spawn, type StdioOptions } from "node:child_process";
+import { text } from "node:stream/consumers";
+import { test } from "node:test";
+
+const subject = new URL("../../src/commands/server-process.ts", import.meta.url).href;
+const threshold = "MALLOC_MMAP_THRESHOLD_";
+
+interface Told {
+  readonly pid: number;
+  readonly flags: readonly string[];
+  readonly args: readonly string[];
+  readonly threshold?: string;
+}
+
+const code = `
+  import { becomeServerProcess } from ${JSON.stringify(subject)};
+  becomeServerProcess();
+  const { pid, execArgv, argv, env } = process;
+  console.log(JSON.stringify({ pid, flags: execArgv, args: argv.slice(1), threshold: env.${threshold} }));
+`;
+const asModule = ["--input-type=module", "--eval", code];
+
+/** What a process of this code says of itself, and the id under which it was started. */
+async function run(
+  args: readonly string[],
+  options: { readonly env?: NodeJS.ProcessEnv; readonly stdio?: StdioOptions } = {},
+): Promise<{ readonly told: Told; readonly pid: number | undefined }> {
+  const { env = process.env, stdio = ["ignore", "pipe", "inherit"] } = options;
+  const child = spawn(process.execPath, args, { env, stdio });
+  assert.ok(child.stdout);
+  return { told: JSON.parse(await text(child.stdout)) as Told, pid: child.pid };
+}
+
+const { [threshold]: _, ...plainEnv } = process.env;
+
+test("the process is replaced once, by one with the same id, streams and arguments", async () => {
+  const own = ["--max-old-space-size=500", ...asModule];
+  const { told, pid } = await run([...own, "one", "two words"], { env: plainEnv });
+  assert.deepEqual(told, {
+    pid,
+    flags: ["--max-semi-space-size=8", "--heap-growing-percent=20", ...own],
+    args: ["one", "two words"],
+    threshold: "32768",
+  });
+});
+
+test("what the environment says of malloc counts", async () => {
+  const { told } = await run(asModule, { env: { ...plainEnv, [threshold]: "65536" } });
+  assert.equal(told.threshold, "65536");
+});
+
+for (const [what, args, stdio] of [
+  ["whose parent has a channel to it", asModule, ["ignore", "pipe", "inherit", "ipc"]],
+  [
+    "that may start no other",
+    ["--permission", "--allow-fs-read=*", ...asModule],
+    ["ignore", "pipe", "ignore"],
+  ],
+] as const) {
+  test(`a process ${what} stays as it is`, async () => {
+    const { told, pid } = await run(args, { env: plainEnv, stdio: [...stdio] });
+    assert.deepEqual(told, { pid, flags: args, args: [] });
+  });
+}
