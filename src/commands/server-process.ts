@@ -19,9 +19,9 @@ const settings = { MALLOC_MMAP_THRESHOLD_: "32768" };
  * --watch`), and where processes cannot be replaced: on Windows, or without the permission.
  */
 export function becomeServerProcess(): void {
-  const { argv, channel, env, execArgv, execPath } = process;
+  const { argv, channel, env, execArgv, execPath, platform } = process;
   const [known = ""] = flags;
-  if (channel !== undefined || execArgv.includes(known)) return;
+  if (platform === "win32" || channel !== undefined || execArgv.includes(known)) return;
   try {
     // What the operator gave comes last, and counts.
     const command = [execPath, ...flags, ...execArgv, ...argv.slice(1)];
