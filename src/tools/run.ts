@@ -180,6 +180,7 @@ export class ToolRun {
       if (result.usage !== undefined && !isUsage(result.usage)) {
         throw new Error("answered with a usage that is none");
       }
+      mustBeJson(result.links, result.content);
       if (json.length > mostResultChars / 2 ** this.#depth) return this.#failed(tooLarge);
       owed = true;
       part.settle([{ method: this.#catalogued.tool.name, costMilli }]);
@@ -231,8 +232,7 @@ export class ToolRun {
     const { code, message, details } = failure;
     if (!Object.hasOwn(gatewayErrors, code)) throw new Error("failed with an unknown code");
     if (typeof message !== "string") throw new Error("failed without a message");
-    // What JSON cannot say throws here, and not among the answers of other calls.
-    JSON.stringify(details);
+    mustBeJson(details);
     return failure;
   }
 
@@ -247,6 +247,11 @@ function textOf(result: Extract<ToolResult, { readonly ok: true }>): string {
   const text: unknown = "json" in result ? result.json : JSON.stringify(result.value);
   if (typeof text === "string") return text;
   throw new Error("answered with something that is not JSON");
+}
+
+/** Throws for what JSON cannot say: before anybody pays, and not among the answers of other calls. */
+function mustBeJson(...values: readonly unknown[]): void {
+  for (const value of values) if (value !== undefined) JSON.stringify(value);
 }
 
 /** Surfaces write it into their answers as it is. */

@@ -251,6 +251,8 @@ describe("a tool that misbehaves", () => {
       "fails with details that JSON cannot say",
       answers(toolFailure("GATEWAY_NOT_FOUND", "x", { n: 1n })),
     ],
+    ["adds content that JSON cannot say", answers({ ok: true, value: 1, content: [1n] })],
+    ["adds links that JSON cannot say", answers({ ok: true, value: 1, links: [{ uri: 1n }] })],
     ["names no model", answers({ ok: true, value: 1, usage: { inputTokens: 1, outputTokens: 1 } })],
     [
       "counts tokens that are no whole numbers",
