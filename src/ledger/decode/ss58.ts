@@ -3,8 +3,8 @@
  * bytes of blake2b-512("SS58PRE" ‖ prefix ‖ id); a prefix below 64 is one byte, else two. Chains with 20-byte ids write
  * them as Ethereum does: `0x`, and upper and lower case as a checksum (EIP-55).
  *
- * Own code for SS58, because `decodeAddress` of @polkadot/util-crypto takes four to five times as long, more memory to
- * load than it is worth (bench/README.md) and no 20-byte ids; it is the judge in the tests.
+ * Own code for SS58, because @polkadot/util-crypto takes three and a half to four and a half times as long, more memory
+ * to load than it is worth (bench/README.md), and no 20-byte ids; it is the judge in the tests.
  */
 import { hash } from "node:crypto";
 import { keccak_256 } from "@noble/hashes/sha3.js";

@@ -1,7 +1,7 @@
 /**
  * Storage keys: twox128(pallet prefix) ‖ twox128(entry) ‖ hashed keys (frame_support::storage, `StorageMap`).
  * xxHash64 is own code, blake2b is @noble/hashes, which @polkadot/util-crypto itself falls back on: the WebAssembly of
- * that package would save 8 µs a key, and cost every gateway 72 MiB more (bench/README.md).
+ * that package would save 5 µs a key, and cost every gateway 70 MiB and more (bench/README.md).
  */
 import { blake2b } from "@noble/hashes/blake2.js";
 import type { Hasher } from "./metadata.ts";
