@@ -20,7 +20,6 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   usage: async () => (await import("./commands/usage.ts")).usage,
   verify: async () => (await import("./commands/verify.ts")).verify,
   policy: async () => (await import("./commands/policy.ts")).policy,
-  docs: async () => (await import("./commands/docs.ts")).docs,
   worker: async () => (await import("./commands/worker.ts")).worker,
 };
 

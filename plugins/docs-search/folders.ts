@@ -1,38 +1,39 @@
-/** Reads the Markdown that the index is made of: the project's own and the operator's folders. */
+/** Reads the Markdown files to index: Sluice's own documentation and the operator's folders. */
 import { existsSync, statSync } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Page } from "./paragraphs.ts";
 
 export interface FolderOption {
-  /** Counted from pipeline.yaml. */
+  /** Path of the folder, relative to pipeline.yaml. */
   readonly path: string;
-  /** Where the folder's files are published; their paths are added to it. */
+  /** Base URL of the published pages; the path of each file is appended. */
   readonly url: string;
-  /** What stands in place of `.md` in urls (`.md`). */
+  /** Replaces `.md` in URLs (default `.md`). */
   readonly suffix: string;
 }
 
-/** What the index is made of; also kept in the index's file. */
+/** The plugin's options: which Markdown files are indexed. */
 export interface Sources {
+  /** Index Sluice's own documentation. */
   readonly own: boolean;
   readonly folders: readonly FolderOption[];
 }
 
-/** Bounds that no documentation reaches and that a folder named by mistake does. */
-export const mostFileBytes = 1_048_576;
-export const mostFiles = 10_000;
+/** Limits that no documentation reaches, but a folder that was named by mistake does. */
+export const maxFileBytes = 1_048_576;
+const maxFiles = 10_000;
 
-/** Base of the urls of the project's own pages: resources of this gateway, readable through /mcp. */
+/** Base URL of Sluice's own pages. They are resources of this gateway, readable through /mcp. */
 export const ownUrl = "docs://sluice/";
 
-/** Where the package lies: docs/ and plugins/ stand side by side, in the sources and in the published package. */
+/** Root folder of the package: it holds docs/ and plugins/, in the sources and in the published package. */
 const packageFolder = resolve(import.meta.dirname, "../..");
 
-/** A folder or file that cannot be indexed: the sentence says which and why. */
+/** Thrown for a folder or file that cannot be indexed. The message names it and gives the reason. */
 export class UnreadableDocs extends Error {}
 
-/** What is wrong with the folders before any of them is read; `position` is the one in `folders`. */
+/** Finds faults in the option `folders` without reading any file. `position` is an index into `folders`. */
 export function folderProblems(
   folders: readonly FolderOption[],
   base: string,
@@ -41,24 +42,26 @@ export function folderProblems(
     const folder = resolve(base, path);
     const problems: { position: number; member: "path" | "url"; message: string }[] = [];
     if (!isFolder(folder)) {
-      const message = existsSync(folder) ? `${path} is no folder` : `there is no folder ${path}`;
+      const message = existsSync(folder)
+        ? `${path} is not a folder`
+        : `the folder ${path} does not exist`;
       problems.push({ position, member: "path", message });
     }
     const parsed = URL.parse(url);
     if (parsed === null || parsed.hash !== "" || parsed.search !== "") {
-      const message = "the url is to be absolute, without a query and a fragment";
+      const message = "expected an absolute URL without a query and a fragment";
       problems.push({ position, member: "url", message });
     }
     return problems;
   });
 }
 
-/** All pages, own ones first, each folder's in the order of their paths. Throws UnreadableDocs. */
+/** Returns all pages: Sluice's own first, then those of each folder, ordered by path. Throws `UnreadableDocs`. */
 export async function readPages(sources: Sources, base: string): Promise<Page[]> {
   const pages = sources.own ? await ownPages() : [];
   for (const { path, url, suffix } of sources.folders) {
     const folder = resolve(base, path);
-    for (const file of await markdownFiles(folder, mostFiles - pages.length)) {
+    for (const file of await markdownFiles(folder, maxFiles - pages.length)) {
       const published = file.replace(/\.(md|markdown)$/i, suffix);
       pages.push(await readPage(folder, file, pageUrl(url, published)));
     }
@@ -69,7 +72,7 @@ export async function readPages(sources: Sources, base: string): Promise<Page[]>
 async function ownPages(): Promise<Page[]> {
   const docs = join(packageFolder, "docs");
   const files = isFolder(docs)
-    ? (await markdownFiles(docs, mostFiles)).map((file) => `docs/${file}`)
+    ? (await markdownFiles(docs, maxFiles)).map((file) => `docs/${file}`)
     : [];
   const plugins = await readdir(join(packageFolder, "plugins"), { withFileTypes: true });
   const readmes = ["", ...plugins.map(({ name }) => `${name}/`).toSorted()]
@@ -89,8 +92,8 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
-/** Paths below `folder`, with slashes. Hidden folders, node_modules and links are left out. */
-async function markdownFiles(folder: string, most: number): Promise<string[]> {
+/** Returns paths below `folder`, with slashes. Skips hidden files and folders, node_modules and symbolic links. */
+async function markdownFiles(folder: string, max: number): Promise<string[]> {
   const files: string[] = [];
   const walk = async (inside: string): Promise<void> => {
     const entries = await readdir(join(folder, inside), { withFileTypes: true });
@@ -99,8 +102,10 @@ async function markdownFiles(folder: string, most: number): Promise<string[]> {
       const isHidden = entry.name.startsWith(".") || entry.name === "node_modules";
       if (entry.isDirectory() && !isHidden) await walk(path);
       if (entry.isFile() && !isHidden && /\.(md|markdown)$/i.test(entry.name)) files.push(path);
-      if (files.length > most) {
-        throw new UnreadableDocs(`more than ${mostFiles} Markdown files, the last in ${folder}`);
+      if (files.length > max) {
+        throw new UnreadableDocs(
+          `found more than ${maxFiles} Markdown files; the last folder was ${folder}`,
+        );
       }
     }
   };
@@ -117,8 +122,8 @@ async function readPage(folder: string, file: string, url: string): Promise<Page
   let bytes: Buffer;
   try {
     const { size } = await stat(path);
-    if (size > mostFileBytes) {
-      throw new UnreadableDocs(`${path} has ${size} bytes; the most are ${mostFileBytes}`);
+    if (size > maxFileBytes) {
+      throw new UnreadableDocs(`${path} has ${size} bytes; the maximum is ${maxFileBytes}`);
     }
     bytes = await readFile(path);
   } catch (error) {
@@ -127,7 +132,7 @@ async function readPage(folder: string, file: string, url: string): Promise<Page
   return { url, name: nameOf(file), markdown: decode(bytes, path) };
 }
 
-/** `guide/README.md` is called guide. */
+/** The name of `guide/README.md` is `guide`. */
 function nameOf(file: string): string {
   const name = basename(file).replace(/\.[^.]+$/, "");
   const parent = basename(dirname(file));
@@ -135,7 +140,7 @@ function nameOf(file: string): string {
 }
 
 function decode(bytes: Buffer, path: string): string {
-  // Zero bytes are legal UTF-8 and the mark of UTF-16, which is not.
+  // Zero bytes are legal in UTF-8, but in a text file they mean that it is UTF-16.
   if (bytes.includes(0)) throw new UnreadableDocs(`${path} is not UTF-8 text`);
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);

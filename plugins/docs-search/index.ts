@@ -1,6 +1,7 @@
-/** Documentation search: the tool `docs_search` over Sluice's own docs and the operator's, which can also be read. */
-import { statSync } from "node:fs";
-import { resolve } from "node:path";
+/**
+ * Documentation search: the tool `docs_search` over Sluice's own documentation and the operator's folders of Markdown.
+ * Every page is also offered as a resource of the agent protocol.
+ */
 import {
   defineTools,
   type Prompt,
@@ -9,13 +10,8 @@ import {
   type Tool,
 } from "sluice-gateway/plugin";
 import { folderProblems, type Sources } from "./folders.ts";
-import { loadLibrary, makeLibrary, type LibraryPage } from "./library.ts";
-import { search, type Hit, type SearchIndex } from "./search-index.ts";
-
-export interface DocsSearchOptions extends Sources {
-  /** What `sluice docs index` wrote, counted from pipeline.yaml; absent: the index is made at every start. */
-  readonly index?: string;
-}
+import { readLibrary, type LibraryPage } from "./library.ts";
+import type { Hit, SearchIndex } from "./search-index.ts";
 
 interface DocsSearchInput {
   readonly query: string;
@@ -25,7 +21,7 @@ interface DocsSearchInput {
 const defaultLimit = 10;
 const markdown = "text/markdown";
 
-export default defineTools<DocsSearchOptions>({
+export default defineTools<Sources>({
   name: "docs-search",
   description: "Searches the documentation of Sluice and any other Markdown, ranked by BM25.",
   options: {
@@ -34,62 +30,49 @@ export default defineTools<DocsSearchOptions>({
       own: {
         type: "boolean",
         default: true,
-        description: "Sluice's own documentation is part of the index.",
+        description: "Index Sluice's own documentation.",
       },
       folders: {
         type: "array",
         default: [],
-        description: "Further folders of Markdown.",
+        description: "Further folders of Markdown files.",
         items: {
           type: "object",
           properties: {
-            path: { type: "string", minLength: 1, description: "The folder, from pipeline.yaml." },
+            path: {
+              type: "string",
+              minLength: 1,
+              description: "Path of the folder, relative to pipeline.yaml.",
+            },
             url: {
               type: "string",
               minLength: 1,
-              description: "Where it is published; paths of files are added to it.",
+              description: "Base URL of the published pages; the path of each file is appended.",
             },
             suffix: {
               type: "string",
               default: ".md",
-              description: 'What stands in place of .md in urls, such as ".html" or "".',
+              description: 'Replaces .md in URLs, for example ".html" or "".',
             },
           },
           required: ["path", "url"],
           additionalProperties: false,
         },
       },
-      index: {
-        type: "string",
-        minLength: 1,
-        description: "The file that `sluice docs index` wrote; absent: indexed at every start.",
-      },
     },
     additionalProperties: false,
   },
-  check({ index, folders }, host) {
-    if (index === undefined) {
-      return folderProblems(folders, host.folder).map(({ position, member, message }) => ({
-        pointer: `/folders/${position}/${member}`,
-        message,
-      }));
-    }
-    const file = resolve(host.folder, index);
-    if (statSync(file, { throwIfNoEntry: false })?.isFile() === true) return [];
-    const message = `there is no file ${index}: run \`sluice docs index --out ${index}\``;
-    return [{ pointer: "/index", message }];
+  check({ folders }, host) {
+    return folderProblems(folders, host.folder).map(({ position, member, message }) => ({
+      pointer: `/folders/${position}/${member}`,
+      message,
+    }));
   },
-  async start({ own, folders, index }, host) {
-    const sources: Sources = { own, folders };
-    const library =
-      index === undefined
-        ? await makeLibrary(sources, host.folder)
-        : await loadLibrary(resolve(host.folder, index), sources);
-    const { pages } = library;
-    const paragraphs = library.index.paragraphs.length;
-    host.log.info({ pages: pages.length, paragraphs }, "documentation indexed");
+  async start(sources, host) {
+    const { pages, index } = await readLibrary(sources, host.folder);
+    host.log.info({ pages: pages.length, paragraphs: index.size }, "documentation indexed");
     const resources = pages.map(resource);
-    return { tools: [docsSearch(library.index)], resources, prompts: [answerFromDocs] };
+    return { tools: [docsSearch(index)], resources, prompts: [answerFromDocs] };
   },
 });
 
@@ -130,7 +113,7 @@ function docsSearch(index: SearchIndex): Tool<DocsSearchInput> {
           minimum: 1,
           maximum: 25,
           default: defaultLimit,
-          description: "The most paragraphs to return.",
+          description: "Maximum number of paragraphs to return.",
         },
       },
       required: ["query"],
@@ -145,19 +128,19 @@ function docsSearch(index: SearchIndex): Tool<DocsSearchInput> {
       openWorldHint: false,
     },
     call({ query, limit = defaultLimit }) {
-      const hits = search(index, query, limit);
+      const hits = index.search(query, limit);
       return { ok: true, value: hits, links: linksTo(hits) };
     },
   };
 }
 
-/** Of several paragraphs of one section, the first alone. */
+/** One link per section, even if several of its paragraphs were found. */
 function linksTo(hits: readonly Hit[]): ResourceLink[] {
   const names = new Map(hits.map(({ url, title }) => [url, title]));
   return [...names].map(([uri, name]) => ({ uri, name, mimeType: markdown }));
 }
 
-/** A page as agents read it through /mcp. */
+/** A page as a resource that agents read through /mcp. */
 function resource({ url, title, markdown: text }: LibraryPage): Resource {
   return {
     uri: url,

@@ -1,41 +1,41 @@
-/** Markdown as paragraphs of plain text, each with the title of its section and the anchor of its heading. */
+/** Splits Markdown into paragraphs of plain text, each with the title and the anchor of its section. */
 import GithubSlugger from "github-slugger";
 import { Lexer, type MarkedToken, type Token, type Tokens } from "marked";
 
 export interface Paragraph {
   /** `Page`, or `Page: Section`. */
   readonly title: string;
-  /** The page's url, with the anchor of the heading above. */
+  /** URL of the page, with the anchor of the heading above the paragraph. */
   readonly url: string;
   /**
-   * Without markup; rows, items and lines of code on lines of their own. At most `longestText` characters, and the head
-   * of its table.
+   * Plain text. Table rows, list items and lines of code each have their own line. At most `maxTextLength` characters,
+   * plus the head row of a table.
    */
   readonly text: string;
 }
 
-/** A page as it was read. */
+/** A page as read from its file. */
 export interface Page {
   readonly url: string;
-  /** The file's name, for pages without a heading. */
+  /** Name of the file; the title of a page without headings. */
   readonly name: string;
   readonly markdown: string;
 }
 
-/** Items and rows are gathered up to this length, so that what is found is what was asked for. */
-const gathered = 500;
-/** Longer lines are cut. */
-const longestText = 1_000;
+/** Items and rows are joined up to this length: a hit should be about what was searched for. */
+const maxJoinedLength = 500;
+/** Longer lines are split. */
+const maxTextLength = 1_000;
 
 export interface PageParagraphs {
-  /** The first heading of the highest level, else the file's name. */
+  /** The first heading of the highest level, or the name of the file. */
   readonly title: string;
   readonly paragraphs: readonly Paragraph[];
 }
 
-/** Throws what the parser throws: a text nested beyond its stack. */
+/** Throws what the parser throws, for example when the nesting exceeds its stack. */
 export function paragraphsOf(page: Page): PageParagraphs {
-  // Without extensions the lexer makes no other tokens than these.
+  // Without extensions the lexer produces only these tokens.
   const tokens = new Lexer({ gfm: true }).lex(withoutFrontMatter(page.markdown)) as MarkedToken[];
   const title = titleOf(tokens) ?? page.name;
   const slugger = new GithubSlugger();
@@ -43,7 +43,7 @@ export function paragraphsOf(page: Page): PageParagraphs {
   let section = { title, url: page.url };
   let leadIn: string | undefined;
   const add = (lines: readonly string[], repeated?: string): void => {
-    for (const text of pieces(lines, repeated)) paragraphs.push({ ...section, text });
+    for (const text of joinLines(lines, repeated)) paragraphs.push({ ...section, text });
   };
   for (const token of tokens) {
     if (token.type === "space" || token.type === "hr" || token.type === "def") continue;
@@ -60,7 +60,7 @@ export function paragraphsOf(page: Page): PageParagraphs {
     }
     const lines = linesOf(token);
     const whole = leadIn === undefined ? lines : [leadIn, ...lines];
-    // "For example:" says nothing without what follows it.
+    // A line such as "For example:" is useless without the text that follows it.
     leadIn = token.type === "paragraph" && lines[0]?.endsWith(":") ? whole.join("\n") : undefined;
     if (leadIn === undefined) add(whole, token.type === "table" ? headOf(lines) : undefined);
   }
@@ -68,7 +68,7 @@ export function paragraphsOf(page: Page): PageParagraphs {
   return { title, paragraphs };
 }
 
-/** YAML between lines of `---`, or TOML between lines of `+++`, at the very start. */
+/** Removes front matter: YAML between lines of `---`, or TOML between lines of `+++`, at the start of the file. */
 function withoutFrontMatter(markdown: string): string {
   return markdown.replace(/^(---|\+\+\+)[ \t]*\r?\n(?:[^]*?\r?\n)?\1[ \t]*(?:\r?\n|$)/, "");
 }
@@ -91,13 +91,13 @@ function linesOf(token: MarkedToken): string[] {
   return token.type === "text" ? [decode(token.text)] : [];
 }
 
-/** The rest of a table says nothing without its head, and little with one that is a paragraph itself. */
+/** Each part of a long table repeats the head row, unless the head row alone is as long as a paragraph. */
 function headOf([head = ""]: readonly string[]): string | undefined {
-  return head.length <= gathered ? head : undefined;
+  return head.length <= maxJoinedLength ? head : undefined;
 }
 
 function blocks(tokens: readonly Token[]): string[] {
-  // As above.
+  // See `paragraphsOf`.
   return tokens.flatMap((token) => linesOf(token as MarkedToken));
 }
 
@@ -108,13 +108,13 @@ function rowOf(cells: readonly Tokens.TableCell[]): string {
     .join("; ");
 }
 
-/** Inline tokens as text: no marks, no tags, the text of links, what stands in for images. */
+/** Inline tokens as plain text: no marks and no tags; links become their text, images their alternative text. */
 function textOf(tokens: readonly Token[]): string {
   return tokens.map(inlineText).join("").replace(/\s+/g, " ").trim();
 }
 
 function inlineText(token: Token): string {
-  // As above: no extension adds token types.
+  // See `paragraphsOf`: no extension adds token types.
   const inline = token as MarkedToken;
   if (inline.type === "codespan") return inline.text;
   if (inline.type === "br") return " ";
@@ -125,7 +125,7 @@ function inlineText(token: Token): string {
   return "text" in inline ? decode(inline.text) : "";
 }
 
-/** HTML without tags and comments. One pass: what is never closed ends the text. */
+/** Removes tags and comments from HTML in one pass. A tag that is never closed ends the text. */
 function withoutTags(html: string): string {
   let text = "";
   let at = 0;
@@ -149,7 +149,7 @@ const named: Readonly<Record<string, string>> = {
   nbsp: " ",
 };
 
-/** The character references that prose uses; others stay as they are. */
+/** Decodes the character references that prose uses and keeps all others. */
 function decode(text: string): string {
   if (!text.includes("&")) return text;
   return text.replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z]+));/gi, (whole, dec, hex, name) => {
@@ -159,14 +159,12 @@ function decode(text: string): string {
   });
 }
 
-/**
- * Lines gathered into texts; what holds neither letter nor digit is none. `repeated`: first line of all that follow.
- */
-function pieces(lines: readonly string[], repeated?: string): string[] {
+/** Joins lines into texts. Drops texts without a letter or digit. `repeated`: first line of every text but the first. */
+function joinLines(lines: readonly string[], repeated?: string): string[] {
   const texts: string[] = [];
   let text = "";
-  for (const line of lines.flatMap(cut)) {
-    if (text !== "" && text.length + 1 + line.length > gathered) {
+  for (const line of lines.flatMap(split)) {
+    if (text !== "" && text.length + 1 + line.length > maxJoinedLength) {
       texts.push(text);
       text = repeated === undefined ? line : `${repeated}\n${line}`;
     } else text = text === "" ? line : `${text}\n${line}`;
@@ -175,13 +173,13 @@ function pieces(lines: readonly string[], repeated?: string): string[] {
   return texts.filter((each) => /[\p{L}\p{N}]/u.test(each)).map((each) => each.trim());
 }
 
-/** A line in parts of at most `longestText` characters, between words where there are any. */
-function cut(line: string): string[] {
+/** Splits a line into parts of at most `maxTextLength` characters, between words where possible. */
+function split(line: string): string[] {
   const parts: string[] = [];
   let rest = line;
-  while (rest.length > longestText) {
-    const space = rest.lastIndexOf(" ", longestText);
-    const end = space > longestText / 2 ? space : longestText;
+  while (rest.length > maxTextLength) {
+    const space = rest.lastIndexOf(" ", maxTextLength);
+    const end = space > maxTextLength / 2 ? space : maxTextLength;
     parts.push(rest.slice(0, end));
     rest = rest.slice(end).trimStart();
   }

@@ -1,28 +1,28 @@
-/** Texts as the terms that an index holds: one way for documents and queries, so that both find each other. */
+/** Splits text into search terms, in the same way for documents and queries. */
 
-/** Longer words (hex of whole blocks) are nothing that anybody asks for. */
-const longestTerm = 128;
+/** Longer words, such as hex dumps of blocks, are not indexed. */
+const maxTermLength = 128;
 
 const words = /[\p{L}\p{N}][\p{L}\p{N}\p{M}_$]*/gu;
-/** Humps of camelCase: `HTTPServer2` is HTTP, Server, 2. */
-const humps = /\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?[\p{Ll}\p{Lo}\p{M}]+|\p{Lu}+|\p{N}+/gu;
+/** Parts of camelCase words: `HTTPServer2` has HTTP, Server and 2. */
+const camelCaseParts = /\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?[\p{Ll}\p{Lo}\p{M}]+|\p{Lu}+|\p{N}+/gu;
 const plain = /^\p{Lu}?[\p{Ll}\p{M}]*$/u;
 const beyondAscii = /[^\p{ASCII}]/u;
 const combiningMarks = /[\u0300-\u036f]/g;
-/** Scripts that put no space between words. */
+/** Scripts that do not separate words by spaces. */
 const unspaced =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
 const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
 
 /**
- * Terms of a text, in order. An identifier counts whole, by its parts and by their humps: `state_getStorage` is found
- * by itself, by `getStorage` and by `storage`. Case, compatibility forms and accents make no difference, nor does an
- * English plural.
+ * Returns the terms of a text, in order. An identifier yields itself, its parts and their camelCase parts, so
+ * `state_getStorage` is found by its full name, by `getStorage` and by `storage`. Case, Unicode compatibility forms,
+ * accents and English plurals are ignored.
  */
 export function termsOf(text: string): string[] {
   const terms: string[] = [];
   for (const [word] of normalise(text).matchAll(words)) {
-    if (word.length > longestTerm) continue;
+    if (word.length > maxTermLength) continue;
     if (plain.test(word)) terms.push(singular(word.toLowerCase()));
     else if (unspaced.test(word)) terms.push(...segments(word));
     else terms.push(...identifier(word));
@@ -43,7 +43,7 @@ function segments(word: string): string[] {
 
 function identifier(word: string): Set<string> {
   const parts = word.split(/[_$]+/);
-  const pieces = [word, ...parts, ...parts.flatMap((part) => part.match(humps) ?? [])];
+  const pieces = [word, ...parts, ...parts.flatMap((part) => part.match(camelCaseParts) ?? [])];
   return new Set(
     pieces.filter((piece) => piece !== "").map((each) => singular(each.toLowerCase())),
   );

@@ -121,7 +121,6 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   verify: async () => (await import("../../src/commands/verify.ts")).verify,
   policy: async () => (await import("../../src/commands/policy.ts")).policy,
   worker: async () => (await import("../../src/commands/worker.ts")).worker,
-  docs: async () => (await import("../../src/commands/docs.ts")).docs,
 };
 
 test("every column of the usage export stands in docs/credit-and-metering.md", async () => {

@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
-import docsSearch, { type DocsSearchOptions } from "../../plugins/docs-search/index.ts";
-import { mostFileBytes, type FolderOption } from "../../plugins/docs-search/folders.ts";
-import { loadLibrary, makeLibrary, writeLibrary } from "../../plugins/docs-search/library.ts";
+import {
+  maxFileBytes,
+  type FolderOption,
+  type Sources,
+} from "../../plugins/docs-search/folders.ts";
+import docsSearch from "../../plugins/docs-search/index.ts";
+import { readLibrary } from "../../plugins/docs-search/library.ts";
 import type { Resource, ToolOutcome } from "../../src/plugin.ts";
 import { createCatalogue } from "../../src/tools/catalogue.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
@@ -24,7 +28,7 @@ function folderOf(t: TestContext, files: Files): string {
   return folder;
 }
 
-function optionsFor(folder: string, more: Partial<FolderOption> = {}): DocsSearchOptions {
+function optionsFor(folder: string, more: Partial<FolderOption> = {}): Sources {
   const named = { path: folder, url: "https://docs.test/guide/", suffix: ".md", ...more };
   return { own: false, folders: [named] };
 }
@@ -34,7 +38,7 @@ interface Started {
   readonly resources: readonly Resource[];
 }
 
-async function start(options: DocsSearchOptions): Promise<Started> {
+async function start(options: Sources): Promise<Started> {
   const host = fakeHost();
   const { tools, resources = [] } = await docsSearch.start(options, host);
   const catalogue = createCatalogue(host);
@@ -53,14 +57,14 @@ interface Hit {
   readonly score: number;
 }
 
-async function hits(options: DocsSearchOptions, query: string): Promise<readonly Hit[]> {
+async function hits(options: Sources, query: string): Promise<readonly Hit[]> {
   const outcome = await (await start(options)).call({ query });
   assert.ok(outcome.ok);
   // decisions.md section 6.
   return JSON.parse(outcome.json) as Hit[];
 }
 
-test("a search answers paragraphs with title, url, text and score, and costs 100 milli-CU", async (t) => {
+test("a search returns paragraphs with title, url, text and score, and costs 100 milli-CU", async (t) => {
   const folder = folderOf(t, {
     "a b/probing.md": "# Probing\n\n## Lag\n\nA node that lags is left out.\n",
   });
@@ -85,7 +89,7 @@ test("a search answers paragraphs with title, url, text and score, and costs 100
   ]);
 });
 
-test("paragraphs of one section are linked once, where the best of them stands", async (t) => {
+test("several paragraphs of one section share one link", async (t) => {
   const folder = folderOf(t, {
     "a.md": "# One\n\nword word\n\nword and more\n\n## Two\n\nword and yet more of them\n",
   });
@@ -99,7 +103,7 @@ test("paragraphs of one section are linked once, where the best of them stands",
   );
 });
 
-test("at most `limit` paragraphs, 10 by default", async (t) => {
+test("a search returns at most `limit` paragraphs, 10 by default", async (t) => {
   const folder = folderOf(t, { "a.md": "word here\n\n".repeat(40) });
   const { call } = await start(optionsFor(folder));
   for (const [limit, count] of [
@@ -137,7 +141,7 @@ for (const input of [
   });
 }
 
-test("a key without docs:read may not search", async (t) => {
+test("a key without docs:read is refused", async (t) => {
   const { tools } = await docsSearch.start(optionsFor(folderOf(t, { "a.md": "a" })), fakeHost());
   const catalogue = createCatalogue(fakeHost());
   catalogue.add(tools);
@@ -149,7 +153,7 @@ test("a key without docs:read may not search", async (t) => {
   assert.equal(outcome.ok ? undefined : outcome.code, "GATEWAY_PERMISSION_DENIED");
 });
 
-test("files in folders count; hidden ones, node_modules, links and other types do not", async (t) => {
+test("Markdown files in subfolders are indexed; hidden files, node_modules, links and other types are not", async (t) => {
   const folder = folderOf(t, {
     "a.md": "unicorn one",
     "deep/er/B.MARKDOWN": "unicorn two",
@@ -163,7 +167,7 @@ test("files in folders count; hidden ones, node_modules, links and other types d
   assert.deepEqual(urls, ["https://docs.test/guide/a.md", "https://docs.test/guide/deep/er/B.md"]);
 });
 
-test("the suffix of urls can be another, and the slash at the end of the base may be missing", async (t) => {
+test("the suffix of URLs can be changed, and the base URL may lack its last slash", async (t) => {
   const folder = folderOf(t, { "a.md": "# T\n\nunicorn" });
   const found = await hits(
     optionsFor(folder, { url: "https://docs.test", suffix: ".html" }),
@@ -172,7 +176,7 @@ test("the suffix of urls can be another, and the slash at the end of the base ma
   assert.equal(found[0]?.url, "https://docs.test/a.html#t");
 });
 
-test("pages are resources: one each, with the text as written", async (t) => {
+test("each page is a resource with its text as written", async (t) => {
   const folder = folderOf(t, { "a.md": "---\nx: 1\n---\n# Title\n", "sub/README.md": "text" });
   const { resources } = await start(optionsFor(folder));
   assert.deepEqual(
@@ -202,87 +206,26 @@ test("pages are resources: one each, with the text as written", async (t) => {
 for (const [name, content, says] of [
   ["Latin-1", Buffer.from("Pr\xfcfung", "latin1"), /bad\.md is not UTF-8 text/],
   ["UTF-16", Buffer.from("text", "utf16le"), /bad\.md is not UTF-8 text/],
-  ["too large", Buffer.alloc(mostFileBytes + 1, "a"), /bad\.md has 1048577 bytes; the most are/],
+  ["too large", Buffer.alloc(maxFileBytes + 1, "a"), /bad\.md has 1048577 bytes; the maximum is/],
   ["nested too deep", ">".repeat(100_000), /bad\.md cannot be parsed/],
 ] as const) {
-  test(`a file that cannot be indexed is named: ${name}`, async (t) => {
+  test(`the error names a file that cannot be indexed: ${name}`, async (t) => {
     const folder = folderOf(t, { "good.md": "text", "sub/bad.md": content });
     await assert.rejects(async () => docsSearch.start(optionsFor(folder), fakeHost()), says);
   });
 }
 
-test("the largest file and a byte order mark are taken", async (t) => {
+test("a file of the maximum size and a file with a byte order mark are indexed", async (t) => {
   const folder = folderOf(t, {
-    "big.md": "word ".repeat(mostFileBytes / 5),
+    "big.md": "word ".repeat(maxFileBytes / 5),
     "bom.md": "\ufeff# Marked\n\nchimera",
   });
   assert.equal((await hits(optionsFor(folder), "chimera"))[0]?.title, "Marked");
 });
 
-test("more paragraphs than an index holds are refused", async (t) => {
-  const folder = folderOf(t, { "a.md": "a\n\n".repeat(100_001) });
-  await assert.rejects(makeLibrary(optionsFor(folder), "/"), /more than 100000 paragraphs/);
-});
-
-test("an index in a file answers as one made at the start, without the folders", async (t) => {
-  const folder = folderOf(t, {
-    "a.md": "# A\n\nunicorn one\n\nunicorn two",
-    "b.md": "# B\n\nunicorn",
-  });
-  const options = optionsFor(folder);
-  const file = join(temporaryFolder(t), "docs.json");
-  await writeLibrary(file, await makeLibrary(options, "/"), options);
-  writeFileSync(join(folder, "a.md"), "changed");
-  const loaded = await loadLibrary(file, options);
-  assert.deepEqual(
-    loaded.pages.map(({ title }) => title),
-    ["A", "B"],
-  );
-  const fromFile = await hits({ ...options, index: file }, "unicorn two");
-  assert.deepEqual(
-    fromFile.map(({ text }) => text),
-    ["unicorn two", "unicorn", "unicorn one"],
-  );
-});
-
-for (const [name, spoil] of [
-  ["not JSON", () => "{"],
-  ["empty", () => ""],
-  ["another document", () => "[]"],
-  ["an earlier format", (text: string) => text.replace('"format":2', '"format":1')],
-  [
-    "without its paragraphs",
-    (text: string) => text.replace(/"paragraphs":\[[^]*?\],/, '"paragraphs":[],'),
-  ],
-  [
-    "a broken engine",
-    (text: string) => text.replace('"serializationVersion":2', '"serializationVersion":9'),
-  ],
-  [
-    "postings of a paragraph that is not there",
-    (text: string) => text.replace('"ids":[0,', '"ids":[1,'),
-  ],
-  ["a score too few", (text: string) => text.replace(/"scores":\[\d+,/, '"scores":[')],
-] as const) {
-  test(`an index that is none is refused: ${name}`, async (t) => {
-    const options = optionsFor(folderOf(t, { "a.md": "unicorn" }));
-    const file = join(temporaryFolder(t), "docs.json");
-    const library = await makeLibrary(options, "/");
-    await writeLibrary(file, library, options);
-    const text = readFileSync(file, "utf8");
-    const spoilt = spoil(text);
-    assert.notEqual(spoilt, text);
-    writeFileSync(file, spoilt);
-    await assert.rejects(loadLibrary(file, options), /is no index of this version of Sluice/);
-  });
-}
-
-test("an index made of other folders is refused", async (t) => {
-  const options = optionsFor(folderOf(t, { "a.md": "unicorn" }));
-  const file = join(temporaryFolder(t), "docs.json");
-  await writeLibrary(file, await makeLibrary(options, "/"), options);
-  const other = { ...options, own: true };
-  await assert.rejects(loadLibrary(file, other), /was made of other folders/);
+test("too many paragraphs are refused", async (t) => {
+  const folder = folderOf(t, { "a.md": "a\n\n".repeat(10_001) });
+  await assert.rejects(readLibrary(optionsFor(folder), "/"), /more than 10000 paragraphs/);
 });
 
 const pipeline = (options: string): string => `version: 1
@@ -310,27 +253,18 @@ async function faultsOf(options: string): Promise<(string | number | undefined)[
 for (const [options, fault] of [
   [
     "{ folders: [{ path: ./missing, url: 'https://docs.test' }] }",
-    ["SLUICE_OPTION_INVALID", "there is no folder ./missing", 8, 38],
+    ["SLUICE_OPTION_INVALID", "the folder ./missing does not exist", 8, 38],
   ],
   [
     "{ folders: [{ path: ./pipeline.yaml, url: 'https://docs.test' }] }",
-    ["SLUICE_OPTION_INVALID", "./pipeline.yaml is no folder", 8, 38],
+    ["SLUICE_OPTION_INVALID", "./pipeline.yaml is not a folder", 8, 38],
   ],
   [
     "{ folders: [{ path: ., url: '/relative' }] }",
-    ["SLUICE_OPTION_INVALID", "the url is to be absolute, without a query and a fragment", 8, 46],
-  ],
-  [
-    "{ index: docs.json }",
-    [
-      "SLUICE_OPTION_INVALID",
-      "there is no file docs.json: run `sluice docs index --out docs.json`",
-      8,
-      27,
-    ],
+    ["SLUICE_OPTION_INVALID", "expected an absolute URL without a query and a fragment", 8, 46],
   ],
 ] as const) {
-  test(`check names the place: ${options}`, async () => {
+  test(`check reports the position of a fault: ${options}`, async () => {
     assert.deepEqual(await faultsOf(options), [fault]);
   });
 }
@@ -339,8 +273,8 @@ test("a gateway starts with the shipped documentation", async () => {
   assert.deepEqual(await faultsOf("{}"), []);
 });
 
-test("the shipped documentation is indexed: every page and every plugin's", async () => {
-  const options: DocsSearchOptions = { own: true, folders: [] };
+test("the shipped documentation is indexed: every page and the README of every plugin", async () => {
+  const options: Sources = { own: true, folders: [] };
   const { resources } = await start(options);
   const uris = resources.map(({ uri }) => uri);
   assert.ok(uris.includes("docs://sluice/docs/operations.md"));
