@@ -134,7 +134,10 @@ export type LogLevel =
 export interface ToolContext {
   readonly principal: KeyPrincipal;
   readonly requestId: string;
-  /** Aborts at the time-out, and when the caller has gone. */
+  /**
+   * Aborts when the call is over: at its time-out, or when `call` has ended. It does not abort when the caller leaves:
+   * a call that has begun is carried through, and a success is charged.
+   */
   readonly signal: AbortSignal;
   /** Undefined where the client cannot be asked anything. */
   readonly dialogue: Dialogue | undefined;
@@ -147,6 +150,7 @@ export interface ToolContext {
   /**
    * Calls another tool of the catalogue as this caller, with its own usage accounting: what it costs is charged
    * whatever becomes of this call, and is part of its `usedCUMilli`. `signal` ends it earlier than this call's own.
+   * Fails without running the tool when the caller has left by now.
    */
   run(
     tool: string,
@@ -161,6 +165,7 @@ export interface ToolCaller {
   readonly requestId: string;
   /** The exchange's own account: each call opens its part of it. */
   readonly charge: Charge;
+  /** Aborts when the caller has gone: what has not begun is then not begun. What has begun is carried through. */
   readonly signal: AbortSignal;
   readonly progress?: (done: number, total?: number, message?: string) => void;
   readonly log?: (level: LogLevel, data: unknown) => void;

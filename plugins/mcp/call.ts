@@ -1,6 +1,5 @@
 /** One request on its way: what every lane needs of it, and the one way in which a lane calls a tool. */
 import { randomUUID } from "node:crypto";
-import { setMaxListeners } from "node:events";
 import {
   refuse,
   type Charge,
@@ -46,10 +45,6 @@ export interface Call {
   readonly charge: Charge;
 }
 
-/** Of calls that go on without their client; all of them listen to it, so that no number of listeners is too many. */
-const never = new AbortController().signal;
-setMaxListeners(0, never);
-
 /** What a lane adds to a tool call. */
 interface ToolCall {
   /** Of the message: may name the trace of the client's own span (SEP-414). */
@@ -57,8 +52,6 @@ interface ToolCall {
   readonly tool: string;
   readonly input: unknown;
   readonly confirmationToken?: string | undefined;
-  /** The client's leaving ends the call. */
-  readonly abortsWithClient?: boolean;
   readonly events?: EventStream | undefined;
   readonly dialogue?: Dialogue | undefined;
 }
@@ -70,8 +63,7 @@ export function runTool(call: Call, wanted: ToolCall): ToolOutcome | Promise<Too
     principal,
     charge,
     requestId: x.peek("requestId") ?? randomUUID(),
-    // Before the stateless revision a lost connection was no cancellation: what writes goes on to its end.
-    signal: wanted.abortsWithClient === true ? x.signal : never,
+    signal: x.signal,
     confirmationToken: wanted.confirmationToken,
     dialogue: wanted.dialogue,
     trace: traceOf(x, wanted.meta),

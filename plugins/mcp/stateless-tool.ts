@@ -32,7 +32,7 @@ interface Brought {
   readonly dialogue?: Dialogue | undefined;
 }
 
-/** Closing the connection is this revision's cancellation. */
+/** Closing the connection is this revision's cancellation: it ends questions, and keeps what has not begun from running. */
 export function callTool(
   call: Call,
   id: string,
@@ -60,7 +60,6 @@ export function callTool(
     meta: params["_meta"],
     confirmationToken,
     dialogue,
-    abortsWithClient: true,
     events,
   });
   const one: ToolRequest = { call, id, params, brought, asker, events };

@@ -156,6 +156,7 @@ function createListener(
     async close(ms) {
       dispatch.draining = true;
       dispatch.webSockets.goAway();
+      const deadline = clock.monotonic() + ms;
       const closed = new Promise<void>((resolve) => http.close(() => resolve()));
       const closeIdle = (): void => {
         http.closeIdleConnections();
@@ -169,7 +170,7 @@ function createListener(
       });
       closeIdle();
       await closed;
-      await idle(dispatch, clock, log);
+      await idle(dispatch, Math.max(stubbornMs, deadline - clock.monotonic()), clock, log);
       bodyWatch[Symbol.dispose]();
       fastPath?.[Symbol.dispose]();
       dispatch.webSockets[Symbol.dispose]();
@@ -178,15 +179,18 @@ function createListener(
   };
 }
 
-/** How long surfaces that do not heed their signal are waited for: the charges of the others must be kept. */
+/** Minimum time that surfaces get to finish once their connections are gone, so that their charges are kept. */
 const stubbornMs = 5_000;
 
-/** Connections are gone; surfaces may still be finishing. */
-async function idle(dispatch: Dispatch, clock: Clock, log: Log): Promise<void> {
+/**
+ * Waits, for at most `ms`, until no exchange runs. Connections are gone; surfaces may still be finishing, such as a tool
+ * call whose client has left.
+ */
+async function idle(dispatch: Dispatch, ms: number, clock: Clock, log: Log): Promise<void> {
   if (dispatch.running === 0) return;
   const { promise, resolve } = Promise.withResolvers<void>();
   dispatch.onIdle = resolve;
-  using _deadline = clock.after(stubbornMs, () => {
+  using _deadline = clock.after(ms, () => {
     log.error({ running: dispatch.running }, "surfaces did not end: stopping without them");
     resolve();
   });

@@ -55,11 +55,12 @@ export class CallContext implements ToolContext {
     input: unknown,
     options?: { readonly signal?: AbortSignal },
   ): Promise<ToolOutcome> {
-    const { principal, requestId, charge } = this.#caller;
+    const { principal, requestId, charge, signal } = this.#caller;
     const own = this.signal;
-    const signal = options?.signal === undefined ? own : AbortSignal.any([own, options.signal]);
+    const stop = options?.signal === undefined ? own : AbortSignal.any([own, options.signal]);
     const caller: ToolCaller = { principal, requestId, charge, signal, trace: this.#span };
-    const outcome = await this.#tools.callAt(this.#depth + 1, tool, input, caller);
+    const nesting = { depth: this.#depth + 1, stop };
+    const outcome = await this.#tools.callAt(nesting, tool, input, caller);
     if (outcome.ok) this.nestedMilli += outcome.usedCUMilli;
     return outcome;
   }

@@ -360,7 +360,7 @@ describe("a tool that fails", () => {
     assert.equal(answer.headers["x-used-cu-milli"], "0");
   });
 
-  it("is aborted when its caller leaves; the credit is there again", async () => {
+  it("is carried through when its caller leaves; given up after 30 seconds, its credit is there again", async () => {
     const { key } = gateway.issue({ cuLimit24hMilli: 100 });
     const { hanging, aborted } = seen;
     let leave = (): void => {};
@@ -373,6 +373,10 @@ describe("a tool that fails", () => {
     assert.equal(meanwhile.status, 429);
     leave();
     await assert.rejects(sent);
+    // A whole further exchange: the gateway has seen the other connection close by then.
+    assert.equal((await send(gateway, echo, { key })).status, 429);
+    assert.equal(seen.aborted, aborted);
+    gateway.clock.advance(30_000);
     while (seen.aborted === aborted) await new Promise(setImmediate);
     assert.equal((await send(gateway, echo, { key })).text, echoed);
   });
