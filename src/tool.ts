@@ -19,9 +19,9 @@ export interface ToolAnnotations {
 }
 
 /** What a tool costs, milli-CU. A function of the input when it varies; `estimateMilli` is what catalogues show. */
-export type ToolPrice =
+export type ToolPrice<Input = never> =
   | number
-  | { readonly estimateMilli: number; readonly of: (input: never) => number };
+  | { readonly estimateMilli: number; readonly of: (input: Input) => number };
 
 /** One tool. `Input` is what the schema describes: it has been validated when `call` runs. */
 export interface Tool<Input = unknown> {
@@ -34,7 +34,7 @@ export interface Tool<Input = unknown> {
    * `Mcp-Param-Region`, for proxies to route by.
    */
   readonly inputSchema: JsonSchema;
-  readonly price: ToolPrice;
+  readonly price: ToolPrice<Input>;
   readonly capability: Capability | undefined;
   /**
    * Changes something: asks for confirmation first and never runs in a batch. The catalogue adds `confirmation_token`
@@ -130,7 +130,7 @@ export type LogLevel =
   | "alert"
   | "emergency";
 
-/** What a tool gets beside its input. */
+/** What a tool gets beside its input. Its methods may be destructured. */
 export interface ToolContext {
   readonly principal: KeyPrincipal;
   readonly requestId: string;
@@ -141,22 +141,22 @@ export interface ToolContext {
   readonly signal: AbortSignal;
   /** Undefined where the client cannot be asked anything. */
   readonly dialogue: Dialogue | undefined;
-  /** Tells a caller that asked for it how far the call is; `total` absent: unknown. */
-  progress(done: number, total?: number, message?: string): void;
-  /** Tells a caller that asked for it what happens meanwhile. `data`: a JSON value, shown as it is. */
-  log(level: LogLevel, data: unknown): void;
-  /** What the catalogue says of a tool; undefined when there is none of that name. */
-  entry(tool: string): CatalogueEntry | undefined;
+  /** Reports to a caller that asked for it how far the call is. `total`: undefined if unknown. */
+  readonly progress: (done: number, total?: number, message?: string) => void;
+  /** Reports to a caller that asked for it what happens meanwhile. `data`: a JSON value, shown as it is. */
+  readonly log: (level: LogLevel, data: unknown) => void;
+  /** Returns the catalogue's entry of a tool; undefined when there is none of that name. */
+  readonly entry: (tool: string) => CatalogueEntry | undefined;
   /**
    * Calls another tool of the catalogue as this caller, with its own usage accounting: what it costs is charged
    * whatever becomes of this call, and is part of its `usedCUMilli`. `signal` ends it earlier than this call's own.
    * Fails without running the tool when the caller has left by now.
    */
-  run(
+  readonly run: (
     tool: string,
     input: unknown,
     options?: { readonly signal?: AbortSignal },
-  ): Promise<ToolOutcome>;
+  ) => Promise<ToolOutcome>;
 }
 
 /** Who calls a tool, for the catalogue. */

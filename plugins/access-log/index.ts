@@ -11,7 +11,7 @@ import {
   type Outcome,
   type Principal,
 } from "sluice-gateway/plugin";
-import { openLines } from "./line-writer.ts";
+import { openLines, type Trouble } from "./line-writer.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
@@ -75,10 +75,14 @@ export default defineStep<Options>({
     const lost = metrics
       .counter("sluice_access_log_lost_total", "Access log lines that could not be written.")
       .with({});
-    const lines = openLines(file === undefined ? undefined : resolve(folder, file), clock, {
+    const trouble: Trouble = {
       failed: (error) => log.error({ err: error, file }, "the access log cannot be written"),
       dropped: (count) => lost.add(count),
-    });
+    };
+    const lines =
+      file === undefined && log.line !== undefined
+        ? { write: log.line, close: () => undefined }
+        : openLines(file === undefined ? undefined : resolve(folder, file), clock, trouble);
     const least = levels[level ?? levelOf(log)];
     const sample = sampler(sampling);
     return {

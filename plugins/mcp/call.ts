@@ -56,6 +56,16 @@ interface ToolCall {
   readonly dialogue?: Dialogue | undefined;
 }
 
+/** Logs what a plugin that offers documents or prompts threw, with the request that shows it. */
+export function logFailure(
+  { server, x }: Call,
+  error: unknown,
+  about: object,
+  message: string,
+): void {
+  server.host.log.error({ err: error, ...about, requestId: x.peek("requestId") }, message);
+}
+
 export function runTool(call: Call, wanted: ToolCall): ToolOutcome | Promise<ToolOutcome> {
   const { x, principal, charge, server } = call;
   const { events } = wanted;

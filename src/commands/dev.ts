@@ -22,6 +22,9 @@ stand a demo node that replays recorded answers of a real runtime, unless LEDGER
 demo model that says what it is told, unless CONFIDENTIAL_CLASSIC_URL names another server.
 For GATEWAY_ENV=dev only. SIGINT or SIGTERM drains and ends it.
 
+Saving pipeline.yaml, or the code of a plugin that it names by a path, reloads it. Plugins are held to their manifests:
+one that reads or sets a slot that it has not declared, or writes to the request's head, fails with an error in the log.
+
 The encrypted stream ends in this process, whose evidence is simulated: it proves nothing, and clients have to ask for it.
 
 LEDGER_RPC_URL   your own node: http, https, ws or wss
@@ -70,10 +73,8 @@ async function startInDevelopment(context: CommandContext): Promise<Gateway | un
     );
     return undefined;
   }
-  return startOrComplain(
-    context,
-    createLog({ level: config.log.level, destination: process.stderr }),
-  );
+  const log = createLog({ level: config.log.level, destination: process.stderr });
+  return startOrComplain(context, { log, strict: true });
 }
 
 /** Everything one needs to call the gateway. */

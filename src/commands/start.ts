@@ -1,7 +1,6 @@
 /** `sluice start`: runs the gateway until SIGTERM or SIGINT, then drains. */
 import { printFault } from "../config/fault.ts";
-import type { Log } from "../plugin.ts";
-import { startGateway, type Gateway } from "../server/gateway.ts";
+import { startGateway, type Gateway, type StartOptions } from "../server/gateway.ts";
 import { StartError } from "../server/start-error.ts";
 import type { Command, CommandContext } from "./command.ts";
 
@@ -27,17 +26,14 @@ finish, charges are settled, exit 0. SIGHUP or a change of the file reloads it.
   },
 };
 
-/**
- * Starts the gateway and has SIGHUP reload it, or prints every fault and answers undefined. `log`: where lines go
- * instead of standard output.
- */
+/** Starts the gateway and has SIGHUP reload it, or prints every fault and returns undefined. */
 export async function startOrComplain(
   context: CommandContext,
-  log?: Log,
+  more: Pick<StartOptions, "log" | "strict"> = {},
 ): Promise<Gateway | undefined> {
   const { configFile, env } = context;
   try {
-    const gateway = await startGateway({ configFile, env, ...(log !== undefined && { log }) });
+    const gateway = await startGateway({ configFile, env, ...more });
     // Before anybody is told that it runs: without a listener the signal would end the process.
     process.on("SIGHUP", () => void gateway.reloader.reload("SIGHUP"));
     return gateway;

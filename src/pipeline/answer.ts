@@ -205,7 +205,12 @@ export function closeIfUnread(x: LiveExchange, head: LiveResponseHead): void {
 export function crash(x: LiveExchange, error: unknown): void {
   const { at, runtime, route, arrival } = x;
   runtime.log.error(
-    { err: error, plugin: at?.name ?? route.surface, route: route.path },
+    {
+      err: error,
+      plugin: at?.name ?? route.surface,
+      route: route.path,
+      requestId: x.peek("requestId"),
+    },
     "a plugin failed",
   );
   if (x.closed) return settle(x);
@@ -237,7 +242,10 @@ export function settle(x: LiveExchange): void {
     try {
       step.hooks.settled(x, outcome);
     } catch (error) {
-      x.runtime.log.error({ err: error, step: step.name }, "a settled hook failed");
+      x.runtime.log.error(
+        { err: error, step: step.name, requestId: x.peek("requestId") },
+        "a settled hook failed",
+      );
     }
   }
   const seconds = (x.runtime.clock.monotonic() - x.arrivedMonotonic) / 1000;

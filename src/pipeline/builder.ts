@@ -8,6 +8,7 @@ import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts"
 import { documentRoute } from "./document.ts";
 import type { HandOver, Needs } from "./hand-over.ts";
 import type { Services } from "./services.ts";
+import { heldToManifest } from "./strict.ts";
 import { stableJson } from "./stable-json.ts";
 import { RouteStats, type CoreMetrics } from "./stats.ts";
 import { Supply } from "./supply.ts";
@@ -21,6 +22,7 @@ export class Builder {
   readonly #plugins: ReadonlyMap<string, Plugin>;
   readonly #core: CoreMetrics;
   readonly #parts: HandOver;
+  readonly #strict: boolean;
 
   constructor(
     config: Config,
@@ -28,11 +30,13 @@ export class Builder {
     services: Services,
     core: CoreMetrics,
     parts: HandOver,
+    strict: boolean,
   ) {
     this.#config = config;
     this.#plugins = plugins;
     this.#core = core;
     this.#parts = parts;
+    this.#strict = strict;
     this.#catalogue = createCatalogue(services);
     this.#supply = new Supply(config, services, parts, this.#catalogue);
   }
@@ -78,7 +82,8 @@ export class Builder {
     const surface = await this.#start<SurfaceHooks>(plugin, config.to, "enforce");
     if (surface === undefined || steps === undefined) return undefined;
     const stats = new RouteStats(this.#core, config.path);
-    const compiled = compileRoute(config, steps, surface, stats);
+    const hooks = this.#strict ? heldToManifest(plugin, surface) : surface;
+    const compiled = compileRoute(config, steps, hooks, stats);
     this.#document(compiled);
     return compiled;
   }
@@ -127,7 +132,7 @@ export class Builder {
       placed.push({
         name: use.name,
         depth,
-        hooks,
+        hooks: this.#strict ? heldToManifest(plugin, hooks) : hooks,
         shadow: use.mode === "shadow",
         when: use.when,
         shadowRefusals: this.#core.shadowRefusals.with({ route, step: use.name }),

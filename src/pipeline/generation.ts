@@ -55,16 +55,17 @@ export interface Provisioned {
 
 /**
  * Starts every plugin of a checked configuration and waits, for a short time, until new node pools know their nodes.
- * On any fault nothing stays started.
+ * On any fault nothing stays started. `strict`: plugins are held to their manifests.
  */
 export async function provision(
   { config, plugins }: Checked,
   services: Services,
   core: CoreMetrics,
   previous?: Generation,
+  strict = false,
 ): Promise<Provisioned> {
   const parts = new HandOver(previous?.parts);
-  const builder = new Builder(config, plugins, services, core, parts);
+  const builder = new Builder(config, plugins, services, core, parts, strict);
   const routes: CompiledRoute[] = [];
   await builder.tools();
   for (const route of config.routes) {

@@ -157,7 +157,10 @@ class ResponseSink implements Sink {
         if (reply !== undefined && !shadowed(x, step, reply)) return false;
       } catch (error) {
         if (forgiven(x, step, error)) continue;
-        x.runtime.log.error({ err: error, step: step.name }, "a responseEnd hook failed");
+        x.runtime.log.error(
+          { err: error, step: step.name, requestId: x.peek("requestId") },
+          "a responseEnd hook failed",
+        );
         return false;
       }
     }

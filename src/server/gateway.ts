@@ -28,6 +28,12 @@ export interface StartOptions {
   readonly log?: Log;
   /** Reload when the file changes (default true). */
   readonly watch?: boolean;
+  /**
+   * For development and tests (default false): a plugin that does what its manifest does not say, or writes to what it
+   * must only read, fails with an error that names it (src/pipeline/strict.ts). With `watch`, saving the code of a local
+   * plugin reloads it.
+   */
+  readonly strict?: boolean;
   /** In place of the configuration's: a test has no load balancer that must notice first. */
   readonly drainDelaySeconds?: number;
 }
@@ -69,13 +75,14 @@ async function assemble(
   const { config } = checked;
   const clock = options.clock ?? systemClock;
   const log = options.log ?? createLog({ level: config.log.level });
+  const { strict = false } = options;
   const late: { admin?: Admin } = {};
   // First in, last out: metrics and health stay readable until everything else has stopped.
   stack.defer(() => late.admin?.close());
   const services = await openServices(config, { clock, log }, stack);
   const { metrics, accounts, meter } = services;
   const core = coreMetrics(metrics);
-  const { generation, faults } = await provision(checked, services, core);
+  const { generation, faults } = await provision(checked, services, core, undefined, strict);
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire());
@@ -92,7 +99,8 @@ async function assemble(
     metrics,
     clock,
     current: generation,
-    build: (next, previous) => provision(next, services, core, previous),
+    plugins: checked.plugins,
+    build: (next, previous) => provision(next, services, core, previous, strict),
     swap(next) {
       state.generation = next;
       accounts.setPlans(next.config.plans);

@@ -5,6 +5,8 @@ type LogLine = (fields: object, message: string) => void;
 export interface Log {
   /** The least level that is written, one of pino's; undefined: not said. */
   readonly level?: string;
+  /** Takes a whole line (JSON without a line feed) in place of standard output; undefined: lines go there. */
+  readonly line?: (text: string) => void;
   readonly debug: LogLine;
   readonly info: LogLine;
   readonly warn: LogLine;

@@ -162,8 +162,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
       entry,
       check,
       metrics: toolMetrics(this.#metrics, tool.name),
-      // The price function takes the same validated input as the tool.
-      costOf: varies ? (input) => amount(price.of(input as never)) : () => estimatedCUMilli,
+      costOf: varies ? (input) => amount(price.of(input)) : () => estimatedCUMilli,
     });
     this.list.push(entry);
     return undefined;

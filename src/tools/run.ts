@@ -91,7 +91,8 @@ export class ToolRun {
 
   #threw(error: unknown): ToolOutcome {
     const { name } = this.#catalogued.tool;
-    this.#parts.log.error({ err: error, tool: name }, "a tool failed");
+    const { requestId } = this.#caller;
+    this.#parts.log.error({ err: error, tool: name, requestId }, "a tool failed");
     return this.#failed(broken);
   }
 

@@ -380,7 +380,7 @@ describe("a client that leaves", () => {
       req.destroy();
       const stopping = gateway.gateway.stop().then(() => (stopped = true));
       // The main listener is closed, and its connections are gone, once nothing answers there.
-      while (await answers(`${gateway.url}/healthz`)) await new Promise(setImmediate);
+      while (await isListening(`${gateway.url}/healthz`)) await new Promise(setImmediate);
       assert.equal(stopped, false);
       gate.resolve();
       await stopping;
@@ -389,7 +389,7 @@ describe("a client that leaves", () => {
   });
 });
 
-async function answers(url: string): Promise<boolean> {
+async function isListening(url: string): Promise<boolean> {
   return fetch(url).then(
     () => true,
     () => false,

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
   toolFailure,
+  type Tool,
   type ToolContext,
   type ToolFailure,
   type ToolOutcome,
@@ -116,6 +117,34 @@ describe("a call that succeeds", () => {
     assert.deepEqual(told, [
       [1, 3, "begun"],
       [2, undefined, undefined],
+    ]);
+  });
+
+  it("may take the methods of its context apart", async () => {
+    const reported: unknown[] = [];
+    const inner = tool({ name: "inner", price: 7 });
+    const outer: Tool<{ readonly keys: readonly string[] }> = {
+      name: "echo",
+      description: "Calls another tool.",
+      inputSchema: { type: "object" },
+      capability: undefined,
+      // The price knows the input's type from the tool.
+      price: { estimateMilli: 1, of: ({ keys }) => keys.length },
+      async call({ keys }, { progress, log, entry, run }) {
+        progress(1, 2);
+        log("info", entry("inner")?.estimatedCUMilli);
+        const outcome = await run("inner", {});
+        return { ok: true, value: [keys, codeOf(outcome)] };
+      },
+    };
+    const report = (...of: readonly unknown[]): void => void reported.push(of);
+    const by = caller({ progress: report, log: report });
+    const outcome = await bench(inner, outer).call("echo", { keys: ["a"] }, by);
+    assert.equal(outcome.ok && outcome.json, '[["a"],"ok"]');
+    assert.equal(outcome.ok && outcome.usedCUMilli, 8);
+    assert.deepEqual(reported, [
+      [1, 2, undefined],
+      ["info", 7],
     ]);
   });
 
