@@ -107,8 +107,8 @@ export interface Reply {
 }
 
 /**
- * What the client asked. Header names are lower case; `path` has no query, `query` no question mark. Never written to:
- * like requests of one connection share their headers.
+ * What the client asked. Header names are lower case; `path` has no query, `query` no question mark. It is for reading
+ * only: requests with the same head share their headers on a connection. In strict mode it is frozen.
  */
 export interface RequestHead {
   readonly method: string;
@@ -204,7 +204,7 @@ export interface Connection {
   close(code: number, reason: string): void;
 }
 
-/** One request and its answer. Valid until `settled` returns. */
+/** One request and its answer. Valid until `settled` returns. Its methods must be called on it, not destructured. */
 export interface Exchange {
   readonly request: RequestHead;
   /** The route's path as written in pipeline.yaml and its surface's name: safe as metric labels. */

@@ -19,7 +19,10 @@ export interface Content {
 export interface Questions {
   /** By a key of the tool's choice: `elicitation/create`, `sampling/createMessage` or `roots/list`, and its params. */
   readonly requests: Readonly<Record<string, { readonly method: string; readonly params: object }>>;
-  /** Comes back with the answers, sealed where it travels: plain JSON. */
+  /**
+   * Comes back with the answers: plain JSON. It travels with the client, signed but not encrypted, so the client can
+   * read it.
+   */
   readonly state?: unknown;
 }
 

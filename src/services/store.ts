@@ -1,6 +1,9 @@
 /** The services `host.seal` and `host.claims`: implemented in src/store. */
 
-/** Tokens that only this deployment can make: self-describing, signed with GATEWAY_SECRET, valid on every replica. */
+/**
+ * Tokens that only this deployment can make: self-describing, signed with GATEWAY_SECRET, valid on every replica. They
+ * are not encrypted: anyone who has a token can read the value in it.
+ */
 export interface Seal {
   /** `purpose` keeps tokens of one use from being taken for another's. `expiresAt`: milliseconds since 1970. */
   seal(purpose: string, value: object, expiresAt: number): string;
