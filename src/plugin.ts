@@ -301,7 +301,7 @@ export interface Surrounded {
   /**
    * Asks for the answer, at most once: a Reply, or undefined once the surface has streamed it. Throws what it throws.
    */
-  answer(): Awaitable<Reply | undefined>;
+  readonly answer: () => Awaitable<Reply | undefined>;
 }
 
 /** What steps and surfaces may add to their manifest for the OpenAPI document of the deployment. */

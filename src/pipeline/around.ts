@@ -70,7 +70,8 @@ class Below implements Surrounded {
     return this.#x.compiled.surface.atomic === true;
   }
 
-  answer(): Answer {
+  /** A function of its own, so that a step may destructure what it stands around. */
+  readonly answer = (): Answer => {
     if (this.asked) throw new Error("a step asked its surface twice");
     this.asked = true;
     try {
@@ -80,7 +81,7 @@ class Below implements Surrounded {
     } catch (error) {
       return this.#rejected(error);
     }
-  }
+  };
 
   readonly #rejected = (error: unknown): never => {
     this.failed = { error };

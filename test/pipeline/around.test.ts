@@ -29,6 +29,12 @@ test("the first step of the list is the outermost, and nothing runs between them
   assert.deepEqual(seen, ["a begins", "b begins", "surface", "b ends", "a ends", "up"]);
 });
 
+test("a step may destructure what it stands around", async () => {
+  const step: TestStep = { name: "a", around: (_, { answer }) => answer() };
+  await using served = await serve([{ path: "/x", steps: [step], surface: { answer: hello } }]);
+  assert.equal((await ask(served, "/x")).body, "hello");
+});
+
 test("it runs after every other step has let the request and its body pass", async () => {
   const seen: string[] = [];
   const below: TestStep = {
