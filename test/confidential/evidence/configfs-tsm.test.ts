@@ -66,7 +66,8 @@ describe("quotes by configfs", () => {
     const { provider, kernel } = await opened(sev);
     assert.equal(provider.teeType, "sev-snp");
     const evidence = sound(await provider.quote(reportData, signal));
-    const policy = { imageHashes: "any" } as const;
+    const sevSnp = { minTcb: "any", requireCrl: false } as const;
+    const policy = { imageHashes: "any", sevSnp } as const;
     const verdict = await verifyEvidence(evidence, { reportData }, policy, now, snp.roots);
     assert.deepEqual(failures(verdict), []);
     assert.deepEqual(kernel.writes, ["inblob 64"]);
