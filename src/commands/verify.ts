@@ -3,7 +3,9 @@
  */
 import { connect, ConfidentialError, createClientMemory } from "../client/client.ts";
 import type { Check, ConnectOptions, Session, VerificationReport } from "../client/client.ts";
+import { readSevSnp } from "../confidential/sev-snp-policy.ts";
 import { isJsonObject } from "../confidential/strict-json.ts";
+import type { SnpMinimums, SnpPolicy } from "../confidential/verify/policy.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { checkWord, text, texts } from "./option.ts";
 
@@ -20,6 +22,9 @@ check: passed, failed or skipped, and why. Exit code 0: a client with these opti
 --termination WHERE     worker or gateway; unless given the policy document's, else worker
 --policy-key KEY        base64url: the key of the operator's policy document, which then says what may run
 --image-hash HEX        an image that may run; several times for several, "any" for any
+--min-tcb PRODUCT=LIST  SEV-SNP: the minimum TCB of a product, such as Genoa=snp:27,microcode:84; several times for
+                        several products. "any" accepts every TCB. Unless given, the policy document's
+--without-crl           SEV-SNP: accept evidence without AMD's revocation list
 --allow-simulated       accept evidence that no hardware vouches for
 --simulated-root B64    the test root of such evidence, as sluice dev and sluice worker print it
 --json                  one JSON document`,
@@ -30,6 +35,8 @@ check: passed, failed or skipped, and why. Exit code 0: a client with these opti
     termination: { type: "string" },
     "policy-key": { type: "string" },
     "image-hash": { type: "string", multiple: true },
+    "min-tcb": { type: "string", multiple: true },
+    "without-crl": { type: "boolean" },
     "allow-simulated": { type: "boolean" },
     "simulated-root": { type: "string", multiple: true },
   },
@@ -133,11 +140,39 @@ async function readOptions(
     }),
     ...(policyKey !== undefined && { policyKey }),
     ...(images !== undefined && { imageHashes: images.includes("any") ? "any" : images }),
+    sevSnp: readSnpPolicy(values),
     allowSimulated: values["allow-simulated"] === true,
     simulatedRoots: texts(values, "simulated-root") ?? [],
     memory: createClientMemory(),
     signal: context.signal,
   };
+}
+
+function readSnpPolicy(values: OptionValues): SnpPolicy {
+  const given = texts(values, "min-tcb");
+  const minTcb = given?.includes("any") === true ? "any" : given && readMinimums(given);
+  return {
+    ...(minTcb !== undefined && { minTcb }),
+    ...(values["without-crl"] === true && { requireCrl: false }),
+  };
+}
+
+/** `given`: texts such as `Genoa=snp:27,microcode:84`. */
+function readMinimums(given: readonly string[]): SnpMinimums {
+  const products = given.map((each) => {
+    const [product = "", list = ""] = each.split("=", 2);
+    const parts = list.split(",").map((part) => {
+      const [name = "", level = ""] = part.split(":", 2);
+      return [name, /^\d{1,3}$/.test(level) ? Number(level) : level];
+    });
+    return [product, Object.fromEntries(parts)];
+  });
+  const read = readSevSnp({ min_tcb: Object.fromEntries(products) });
+  if (typeof read === "string" || read.min_tcb === "any") {
+    const example = "expected PRODUCT=PART:LEVEL,…, such as Genoa=snp:27,microcode:84";
+    throw new UsageError(`verify: --min-tcb "${given.join(" ")}" cannot be read; ${example}`);
+  }
+  return read.min_tcb;
 }
 
 interface Target {

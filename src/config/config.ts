@@ -138,7 +138,23 @@ export interface EvidencePolicyConfig {
   readonly minTcbEvaluation: number | undefined;
   /** PPIDs or chip ids accepted, lower-case hex; undefined: any machine. */
   readonly platforms: readonly string[] | undefined;
+  /** Conditions for SEV-SNP evidence; without them none is accepted. */
+  readonly sevSnp: SevSnpConfig | undefined;
 }
+
+/** `any` and `false` opt out of a check. */
+export interface SevSnpConfig {
+  /** Security patch levels per product. */
+  readonly minTcb: "any" | SnpMinimumsConfig;
+  /** Whether evidence must carry AMD's current revocation list. */
+  readonly requireCrl: boolean;
+}
+
+type SnpPart = "fmc" | "bootloader" | "tee" | "snp" | "microcode";
+
+export type SnpMinimumsConfig = Readonly<
+  Partial<Record<"Milan" | "Genoa" | "Turin", Readonly<Partial<Record<SnpPart, number>>>>>
+>;
 
 /** An inference network with a `url`: one without is not configured. */
 export interface NetworkConfig {
@@ -197,8 +213,12 @@ export interface Config {
   readonly plans: Readonly<Record<PlanName, PlanConfig>>;
   readonly upstreams: ReadonlyMap<string, UpstreamConfig>;
   readonly networks: readonly NetworkConfig[];
-  /** Of this gateway's own TDX evidence; `file` is absolute. */
-  readonly collateral: { readonly pccs: string | undefined; readonly file: string | undefined };
+  /** What verifiers need beside this gateway's own evidence: TDX (`pccs`, `file`, absolute) and SEV-SNP (`kds`). */
+  readonly collateral: {
+    readonly pccs: string | undefined;
+    readonly file: string | undefined;
+    readonly kds: string | undefined;
+  };
   readonly log: { readonly level: string };
   /** What seals sessions and confirmation tokens; undefined: made and kept in the data folder. */
   readonly secret: string | undefined;

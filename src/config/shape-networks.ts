@@ -1,5 +1,11 @@
 /** The networks of pipeline.yaml, with the rate that holds for each and what their enclaves must show. */
-import type { Config, EvidencePolicyConfig, NetworkConfig, RateConfig } from "./config.ts";
+import type {
+  Config,
+  EvidencePolicyConfig,
+  NetworkConfig,
+  RateConfig,
+  SnpMinimumsConfig,
+} from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { durationMs, fragmentPointer } from "./formats.ts";
 import { keyPositionOf, type LocatedMap } from "./located.ts";
@@ -31,6 +37,10 @@ interface EvidenceShape {
   readonly advisories: readonly string[];
   readonly min_tcb_evaluation?: number;
   readonly platforms?: readonly string[];
+  readonly sev_snp?: {
+    readonly min_tcb: "any" | SnpMinimumsConfig;
+    readonly require_crl: boolean;
+  };
 }
 
 const everyMinute = 60_000;
@@ -81,7 +91,7 @@ function shapeRate(shape: RateShape | undefined): RateConfig | undefined {
 
 /** Of a simulation any image will do: whoever has its seed can make every one. */
 function shapeEvidence(shape: EvidenceShape): EvidencePolicyConfig {
-  const { kind, roots, mrseam, advisories, platforms } = shape;
+  const { kind, roots, mrseam, advisories, platforms, sev_snp: snp } = shape;
   return {
     kind,
     roots,
@@ -90,6 +100,7 @@ function shapeEvidence(shape: EvidenceShape): EvidencePolicyConfig {
     advisories,
     minTcbEvaluation: shape.min_tcb_evaluation,
     platforms,
+    sevSnp: snp && { minTcb: snp.min_tcb, requireCrl: snp.require_crl },
   };
 }
 

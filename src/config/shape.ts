@@ -42,7 +42,7 @@ interface FileShape extends UnsupportedShape {
   readonly upstreams: Readonly<Record<string, UpstreamShape | null>>;
   readonly networks: Readonly<Record<string, NetworkShape | null>>;
   readonly rate?: RateShape;
-  readonly collateral: { readonly pccs?: string; readonly file?: string };
+  readonly collateral: { readonly pccs?: string; readonly file?: string; readonly kds?: string };
   readonly plugins: Readonly<Record<string, string | null>>;
   readonly routes?: readonly (RouteShape | null)[];
 }
@@ -111,6 +111,7 @@ export function shapeConfig(
     collateral: {
       pccs: shape.collateral.pccs,
       file: shape.collateral.file && resolve(dirname(file), shape.collateral.file),
+      kds: shape.collateral.kds,
     },
     log: shape.log,
     secret: shape.secret,

@@ -9,6 +9,7 @@ import {
   createEvidenceService,
   type EvidenceService,
 } from "../confidential/evidence/evidence-service.ts";
+import { revocationListService } from "../confidential/evidence/revocation-list.ts";
 import { createOpenSessions } from "../confidential/relay/open-sessions.ts";
 import { openOwnEnclaves } from "../confidential/relay/own-enclaves.ts";
 import { createPolicy, policySigner } from "../confidential/relay/policy.ts";
@@ -45,7 +46,15 @@ export function openConfidentialServices(
   const { clock, log, metrics, secret } = shared;
   const { simulatedAllowed, store } = config;
   const collateral = collateralOf(config, clock);
-  const evidence = createEvidenceService({ clock, log, simulatedAllowed, collateral });
+  const { kds } = config.collateral;
+  const revocationLists = kds === undefined ? undefined : revocationListService(kds, clock);
+  const evidence = createEvidenceService({
+    clock,
+    log,
+    simulatedAllowed,
+    collateral,
+    revocationLists,
+  });
   const pool = openComputePool({ clock, metrics, threads: 1 });
   stack.defer(() => pool.close());
   const receipts = new Receipts(store.data, clock, pool);

@@ -47,6 +47,23 @@ describe("sluice verify", () => {
     );
   });
 
+  test("reads minimum TCBs per product, and refuses what it cannot read", async (t) => {
+    const gateway = await startFakeGateway(t, {}, atWall);
+    const { run } = commandLine(t);
+    const floors = ["--min-tcb", "Genoa=snp:27,microcode:84", "--min-tcb", "Milan=snp:29"];
+    const { code } = await run(verify, gateway.url, ...target, ...simulated, ...floors);
+    assert.equal(code, 0);
+    const any = await run(verify, gateway.url, ...target, ...simulated, "--min-tcb", "any");
+    assert.equal(any.code, 0);
+    for (const wrong of ["Genoa", "Genoa=", "Genoa=snp:x", "Rome=snp:1", "Genoa=snp:256"]) {
+      await assert.rejects(
+        run(verify, gateway.url, ...target, ...simulated, "--min-tcb", wrong),
+        (error) => error instanceof UsageError && error.message.includes(`"${wrong}"`),
+        wrong,
+      );
+    }
+  });
+
   test("refuses what a client refuses, with the check that failed", async (t) => {
     const gateway = await startFakeGateway(t, { state: { isDebug: true } }, atWall);
     const { run } = commandLine(t);

@@ -220,7 +220,7 @@ function describe(
     plans: { free: plan, developer: plan, startup: plan, enterprise: plan },
     upstreams: new Map(),
     networks: [],
-    collateral: { pccs: undefined, file: undefined },
+    collateral: { pccs: undefined, file: undefined, kds: undefined },
     log: { level: "silent" },
     secret: undefined,
     tools: [],

@@ -6,6 +6,7 @@ import type { Clock } from "../../services/clock.ts";
 import type { Log } from "../../services/log.ts";
 import type { EvidenceProvider } from "../evidence/provider.ts";
 import { aborted, carries } from "../evidence/provider.ts";
+import { hasRevocationList } from "../evidence/revocation-list.ts";
 import { fault, isFault } from "../fault.ts";
 import type { Fault } from "../fault.ts";
 import { digestName } from "../handshake.ts";
@@ -166,8 +167,14 @@ async function quote(
   if (!(await carries(made, reportData))) {
     return fault("ATTESTATION_UNAVAILABLE", "the quote binds something else");
   }
-  // No verifier would take it.
-  return provider.staples === true && made.collateral === undefined
-    ? fault("ATTESTATION_UNAVAILABLE", "Intel's collateral could not be had")
-    : made;
+  if (provider.staples !== true) return made;
+  // Most verifiers refuse evidence without it: trying again soon is better than serving such a keyset for an hour.
+  if (provider.teeType === "sev-snp") return hasRevocationList(made) ? made : noRevocationList;
+  return made.collateral === undefined ? noCollateral : made;
 }
+
+const noCollateral = fault("ATTESTATION_UNAVAILABLE", "Intel's collateral cannot be fetched");
+const noRevocationList = fault(
+  "ATTESTATION_UNAVAILABLE",
+  "AMD's revocation list cannot be fetched",
+);
