@@ -66,7 +66,7 @@ export function openConfidentialServices(
     metrics,
     ...enclaves,
     receipts,
-    retries: new Retries(clock),
+    retries: new Retries(clock, metrics),
     quotes: createQuoteLimit(clock),
     names: createSessionNames(receipts),
     sessions: createOpenSessions(metrics),

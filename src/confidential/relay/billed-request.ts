@@ -14,7 +14,7 @@ import type { Finish, UsageReport } from "../report.ts";
 import { accountOf, judgeReport, type ReportVerdict } from "../report-verdict.ts";
 import type { SeenCounters } from "../seen-counters.ts";
 import { usageOf, type ReportFrame } from "../text-frames.ts";
-import type { Retries } from "./retries.ts";
+import { creditMilli, type Retries } from "./retries.ts";
 import type { KeptServing, StreamPrice } from "./serving.ts";
 
 export interface SessionFacts {
@@ -50,6 +50,7 @@ export class BilledRequest {
   /** Its final has gone to the client. */
   isAnswered = false;
   #frameBytes = 0;
+  readonly #answer = { sent: 0, all: 0 };
   #charge: StreamCharge | undefined;
 
   constructor(rid: number, facts: SessionFacts) {
@@ -60,6 +61,12 @@ export class BilledRequest {
   /** A frame of it that has come from the client. */
   add(frame: Uint8Array): void {
     this.#frameBytes += frame.length;
+  }
+
+  /** Counts a chunk of the answer. `isSent`: it was handed to the client's connection. */
+  addChunk(length: number, isSent: boolean): void {
+    this.#answer.all += length;
+    if (isSent) this.#answer.sent += length;
   }
 
   /** Takes the most that it can cost: every byte of ciphertext a token, and all that may be answered. */
@@ -85,7 +92,7 @@ export class BilledRequest {
     const attempt = { keyId: customer.keyId, hello, requestBytes: this.#frameBytes };
     const paidMilli = retries.paid(attempt, told);
     const costMilli = told - paidMilli;
-    if (!this.isAnswered) retries.lost(attempt, costMilli);
+    if (!this.isAnswered) retries.lost(attempt, creditMilli(costMilli, this.#answer));
     const { prompt, completion } = report.tokens;
     const isEmpty = prompt + completion === 0;
     if (isEmpty) this.release();

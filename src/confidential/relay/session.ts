@@ -195,7 +195,8 @@ export class StreamSession implements LinkListener {
     this.#time.frame();
     const header = facts.watch.observe("s2c", frame);
     if (isFault(header)) return this.#enclaveFailed();
-    if (header.type === "final") {
+    if (header.type === "chunk") this.#request?.addChunk(frame.length, !this.#closed);
+    else {
       this.#expectReport();
       if (this.#request !== undefined) this.#request.isAnswered = !this.#closed;
     }
