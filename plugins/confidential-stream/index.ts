@@ -28,13 +28,16 @@ declare module "sluice-gateway/plugin" {
 interface Options {
   readonly origins?: readonly string[];
   readonly sessionsPerKey?: number;
+  readonly maxUnfinishedBytes?: number;
+  readonly maxUnfinishedBytesPerKey?: number;
   /** Without a kind, which an environment variable may leave out, it is not there. */
   readonly evidence?: { readonly kind?: EvidenceSource };
 }
 
 /** confidential-stream.md section 1.1. */
 const subprotocol = "confidential.v1";
-const messageBytes = 1_048_576;
+const mebibyte = 1_048_576;
+const messageBytes = mebibyte;
 
 export default defineSurface<Options>({
   name: "confidential-stream",
@@ -53,6 +56,17 @@ export default defineSurface<Options>({
         description: "Sessions that a key may have open at once (1000).",
         type: "integer",
         minimum: 1,
+      },
+      maxUnfinishedBytes: {
+        description:
+          "Memory for all requests that this gateway decrypts itself and that have not arrived completely (268435456).",
+        type: "integer",
+        minimum: 65_536,
+      },
+      maxUnfinishedBytesPerKey: {
+        description: "The same for the requests of one key (33554432).",
+        type: "integer",
+        minimum: 65_536,
       },
       evidence: {
         description:
@@ -86,8 +100,16 @@ export default defineSurface<Options>({
       { code: "GATEWAY_RATE_LIMITED", description: "The key has too many sessions open" },
     ],
   }),
-  async start({ origins = [], sessionsPerKey = 1000, evidence }, { confidential, accounts }) {
-    const stream = confidential.stream({ evidence: evidence?.kind, sessionsPerKey });
+  async start(options, { confidential, accounts }) {
+    const { origins = [], sessionsPerKey = 1000, evidence } = options;
+    const stream = confidential.stream({
+      evidence: evidence?.kind,
+      sessionsPerKey,
+      unfinished: {
+        maxBytes: options.maxUnfinishedBytes ?? 256 * mebibyte,
+        maxBytesPerOwner: options.maxUnfinishedBytesPerKey ?? 32 * mebibyte,
+      },
+    });
     await stream.ready;
     const allowed = new Set(origins);
     return {

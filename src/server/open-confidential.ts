@@ -18,6 +18,7 @@ import { Receipts } from "../confidential/relay/receipts.ts";
 import { Retries } from "../confidential/relay/retries.ts";
 import { createConfidential, type StreamRecords } from "../confidential/relay/service.ts";
 import { createSessionNames } from "../confidential/relay/session-names.ts";
+import { UnfinishedBytes } from "../stream/unfinished-bytes.ts";
 import type { Config } from "../config/config.ts";
 import { createEnclaveRecords } from "../inference/enclave/records.ts";
 import type { Services } from "../pipeline/services.ts";
@@ -70,10 +71,21 @@ export function openConfidentialServices(
     quotes: createQuoteLimit(clock),
     names: createSessionNames(receipts),
     sessions: createOpenSessions(metrics),
+    unfinished: openUnfinished(metrics),
     evidence,
     secret,
   });
   return { evidence, enclaves, openConfidential };
+}
+
+function openUnfinished(metrics: Metrics): UnfinishedBytes {
+  const gauge = metrics
+    .gauge(
+      "sluice_stream_unfinished_bytes",
+      "Memory held by requests of the encrypted stream that have not arrived completely.",
+    )
+    .with({});
+  return new UnfinishedBytes((bytes) => gauge.set(bytes));
 }
 
 function collateralOf({ collateral }: Config, clock: Clock): CollateralSource | undefined {

@@ -9,6 +9,7 @@ import { WebSocketServer } from "ws";
 import type { EnclaveSessionParts } from "../confidential/enclave/session.ts";
 import { workerSubprotocol } from "../confidential/hello.ts";
 import { maxTextBytes } from "../confidential/limits.ts";
+import { UnfinishedBytes, type UnfinishedLimits } from "../stream/unfinished-bytes.ts";
 import { carrySession, type StreamSocket } from "./stream-socket.ts";
 
 export interface WorkerServerOptions extends EnclaveSessionParts {
@@ -37,11 +38,18 @@ export interface WorkerServer {
 export const streamPath = "/cstream/1";
 const pingMs = 20_000;
 const maxSessions = 4_096;
+/** Memory for requests that have not arrived completely. Gateways bound what each of their keys may hold. */
+const unfinishedLimits: UnfinishedLimits = {
+  maxBytes: 268_435_456,
+  maxBytesPerOwner: 268_435_456,
+};
 
 /** Rejects with the system's error when it cannot listen. */
 export async function listenForSessions(options: WorkerServerOptions): Promise<WorkerServer> {
   const { clock, host, port, token } = options;
   const open = new Set<StreamSocket>();
+  const unfinished = new UnfinishedBytes();
+  const parts = { ...options, hold: () => unfinished.hold("gateways", unfinishedLimits) };
   const expected = token === undefined ? undefined : digestOf(`Bearer ${token}`);
   let isDraining = false;
   let ended: (() => void) | undefined;
@@ -65,7 +73,7 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
     const refusal = upgradeRefusal(request, expected) ?? (isFull ? "503 Service Unavailable" : "");
     if (refusal !== "") return refuse(socket, refusal);
     webSockets.handleUpgrade(request, socket, head, (webSocket) => {
-      const carried = carrySession(webSocket, socket, options, () => {
+      const carried = carrySession(webSocket, socket, parts, () => {
         open.delete(carried);
         if (open.size === 0) ended?.();
       });

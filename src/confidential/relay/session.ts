@@ -151,7 +151,7 @@ export class StreamSession implements LinkListener {
   #relay(data: Buffer, facts: SessionFacts): void {
     const header = facts.watch.observe("c2s", data);
     if (isFault(header)) return this.#fail(header);
-    if (header.type === "request" && !header.isEnd) this.#time.requestGoesOn();
+    if (header.type === "request" && !header.isEnd) this.#time.requestGoesOn(data.length);
     else this.#time.requestEnds();
     if (header.type !== "request") return this.#pass(data, facts);
     const begun = this.#request ?? this.#begin(header.rid, facts);
