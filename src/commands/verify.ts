@@ -163,9 +163,9 @@ function readMinimums(given: readonly string[]): SnpMinimums {
     const [product = "", list = ""] = each.split("=", 2);
     const parts = list.split(",").map((part) => {
       const [name = "", level = ""] = part.split(":", 2);
-      return [name, /^\d{1,3}$/.test(level) ? Number(level) : level];
+      return [name, /^\d{1,3}$/.test(level) ? Number(level) : level] as const;
     });
-    return [product, Object.fromEntries(parts)];
+    return [product, Object.fromEntries(parts)] as const;
   });
   const read = readSevSnp({ min_tcb: Object.fromEntries(products) });
   if (typeof read === "string" || read.min_tcb === "any") {

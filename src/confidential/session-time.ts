@@ -3,7 +3,6 @@
  * arrive, and in all. Whoever keeps one end of it is told what has run out, and ends it.
  */
 import type { Clock } from "../services/clock.ts";
-import { ArrivalRate } from "../stream/arrival-rate.ts";
 import { handshakeMs, idleMs, maxSessionMs, requestMs } from "./limits.ts";
 
 export interface SessionTimeouts {
@@ -15,8 +14,6 @@ export interface SessionTimeouts {
   isAwaited?(): boolean;
   /** A request has not come to its end. Absent: nobody tells when one begins. */
   unfinished?(): void;
-  /** A request arrives too slowly. If absent, its rate is not watched. */
-  slow?(): void;
   /** It has lasted as long as it may. */
   expired(): void;
 }
@@ -29,7 +26,6 @@ export class SessionTime implements Disposable {
   #silence: Disposable;
   #lifetime: Disposable | undefined;
   #request: Disposable | undefined;
-  #rate: ArrivalRate | undefined;
 
   /** Begins with the handshake. */
   constructor(clock: Clock, timeouts: SessionTimeouts) {
@@ -52,20 +48,15 @@ export class SessionTime implements Disposable {
     this.#lastFrameAt = this.#clock.monotonic();
   }
 
-  /** A frame of a request has come that is not its last. `bytes`: what it holds. */
-  requestGoesOn(bytes: number): void {
+  /** A frame of a request has come that is not its last. */
+  requestGoesOn(): void {
     this.#request ??= this.#clock.after(requestMs, () => this.#timeouts.unfinished?.());
-    if (this.#timeouts.slow === undefined) return;
-    this.#rate ??= new ArrivalRate(this.#clock, () => this.#timeouts.slow?.());
-    this.#rate.add(bytes);
   }
 
   /** The request is whole, or nobody wants it any more. */
   requestEnds(): void {
     this.#request?.[Symbol.dispose]();
     this.#request = undefined;
-    this.#rate?.[Symbol.dispose]();
-    this.#rate = undefined;
   }
 
   [Symbol.dispose](): void {

@@ -7,6 +7,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo, Socket } from "node:net";
 import { WebSocketServer } from "ws";
 import type { EnclaveSessionParts } from "../confidential/enclave/session.ts";
+import { guarded } from "../confidential/guard.ts";
 import { workerSubprotocol } from "../confidential/hello.ts";
 import { maxTextBytes } from "../confidential/limits.ts";
 import { UnfinishedBytes, type UnfinishedLimits } from "../stream/unfinished-bytes.ts";
@@ -65,10 +66,19 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
     const busy = Array.from(open, ({ answering }) => answering);
     return { answering: new Set(busy.filter((model) => model !== undefined)), isDraining };
   };
+  /** An exception ends one connection and not the process. */
+  const contained = (socket: Socket, run: () => void): void =>
+    guarded(run, (error) => {
+      options.log.error({ err: error }, "a connection of the worker broke");
+      socket.destroy();
+    })();
   const server = createServer((request, response) => {
-    answer(request, response, () => options.status(state()));
+    contained(request.socket, () => answer(request, response, () => options.status(state())));
   });
   server.on("upgrade", (request, socket: Socket, head) => {
+    contained(socket, () => upgrade(request, socket, head));
+  });
+  const upgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
     const isFull = isDraining || open.size >= maxSessions;
     const refusal = upgradeRefusal(request, expected) ?? (isFull ? "503 Service Unavailable" : "");
     if (refusal !== "") return refuse(socket, refusal);
@@ -79,7 +89,7 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
       });
       open.add(carried);
     });
-  });
+  };
   server.listen(port, host);
   await once(server, "listening");
   const pings = clock.every(pingMs, () => {

@@ -152,7 +152,7 @@ async function makeKeyset(
 }
 
 async function quote(
-  { provider, role, clock }: IdentityParts,
+  { provider, role, clock, log }: IdentityParts,
   digest: string,
   nonce: Uint8Array | undefined,
   signal: AbortSignal,
@@ -161,7 +161,11 @@ async function quote(
   using _limit = clock.after(quoteMs, () => late.abort());
   const reportData = await sessionReportData(nodeSuite, digest, nonce, role);
   const until = AbortSignal.any([signal, late.signal]);
-  const made = await Promise.race([provider.quote(reportData, until), aborted(until)]);
+  const asked = provider.quote(reportData, until).catch((error: unknown) => {
+    log?.error({ err: error }, "the provider of evidence broke");
+    return fault("ATTESTATION_UNAVAILABLE", "the platform made no report");
+  });
+  const made = await Promise.race([asked, aborted(until)]);
   if (made === undefined) return fault("ATTESTATION_UNAVAILABLE", "the platform took too long");
   if (isFault(made)) return made;
   if (!(await carries(made, reportData))) {

@@ -12,6 +12,7 @@ import { readHello } from "../hello.ts";
 import type { Hello } from "../hello.ts";
 import { guarded } from "../guard.ts";
 import { SessionTime } from "../session-time.ts";
+import { ArrivalRate } from "../../stream/arrival-rate.ts";
 import type { HeldBytes } from "../../stream/unfinished-bytes.ts";
 import { readCancelFrame, writeReportFrame } from "../text-frames.ts";
 import { cancelled, EnclaveAnswer, refused } from "./answer.ts";
@@ -74,6 +75,8 @@ class Session implements EnclaveSession {
   /** What the session ends with once nothing runs. */
   #ending: Fault | undefined;
   readonly #time: SessionTime;
+  /** Watches a request that has not arrived completely. */
+  #rate: ArrivalRate | undefined;
   readonly #leaving = new AbortController();
 
   constructor(parts: EnclaveSessionParts, peer: EnclavePeer) {
@@ -88,7 +91,6 @@ class Session implements EnclaveSession {
       // It is the model that is silent, and its own deadline counts.
       isAwaited: () => this.#answer !== undefined,
       unfinished: ends("TIMEOUT", "the request did not come to its end"),
-      slow: ends("TIMEOUT", "the request arrives too slowly"),
       expired: this.#guarded(() => this.#expire()),
     });
   }
@@ -164,9 +166,21 @@ class Session implements EnclaveSession {
     if (!this.#arriving.append(data)) {
       return this.#breakOff(fault("RATE_LIMITED", "too much of unfinished requests is held"));
     }
-    if (!header.isEnd) return this.#time.requestGoesOn(data.length);
+    if (header.isEnd) return this.#run(header.rid, this.#takeRequest());
+    this.#time.requestGoesOn();
+    this.#rate ??= new ArrivalRate(
+      this.#parts.clock,
+      this.#guarded(() => this.#fail(fault("TIMEOUT", "the request arrives too slowly"))),
+    );
+    this.#rate.add(data.length);
+  }
+
+  /** Returns what has arrived, and waits for no more of it. */
+  #takeRequest(): Buffer {
     this.#time.requestEnds();
-    this.#run(header.rid, this.#arriving.take());
+    this.#rate?.[Symbol.dispose]();
+    this.#rate = undefined;
+    return this.#arriving.take();
   }
 
   #run(rid: number, bytes: Uint8Array): void {
@@ -188,8 +202,7 @@ class Session implements EnclaveSession {
     if (this.#answer !== undefined) return this.#answer.cancel();
     // One that crossed the final on its way finds nothing open.
     if (this.#established?.channel.watch.isOpen() !== true) return;
-    this.#time.requestEnds();
-    this.#arriving.take();
+    this.#takeRequest();
     this.#finish(rid, cancelled());
   }
 
@@ -288,7 +301,7 @@ class Session implements EnclaveSession {
     this.#state = "closed";
     this.#time[Symbol.dispose]();
     this.#leaving.abort();
-    this.#arriving.take();
+    this.#takeRequest();
     this.#answer?.abandon();
     this.#answer = undefined;
   }

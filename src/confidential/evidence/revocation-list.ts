@@ -76,9 +76,10 @@ async function readInTime(
 async function fetchList(url: string, signal: AbortSignal): Promise<Uint8Array> {
   const response = await fetch(url, { signal, redirect: "error" });
   if (!response.ok || response.body === null) throw new Error(`HTTP status ${response.status}`);
+  const body: ReadableStream<Uint8Array> = response.body;
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of response.body) {
+  for await (const chunk of body) {
     length += chunk.length;
     if (length > maxListBytes) throw new Error("the list is too long");
     chunks.push(chunk);

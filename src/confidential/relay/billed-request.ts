@@ -7,6 +7,7 @@ import type { Receipt, StreamCharge, StreamCustomer } from "../../services/confi
 import { fault, type Fault } from "../fault.ts";
 import type { Hello } from "../hello.ts";
 import { toBase64Url } from "../layout.ts";
+import { maxUnseenTokens } from "../limits.ts";
 import { nodeSuite } from "../node-crypto.ts";
 import type { Outcome } from "../../plugin.ts";
 import type { FrameWatch, WatchedExchange } from "../frame-watch.ts";
@@ -119,13 +120,11 @@ export class BilledRequest {
     });
   }
 
-  /** What does not hold is never charged beyond what was reserved. */
-  #cost({ verified, unverifiedReason, report }: ReportVerdict, price: StreamPrice): number {
+  /** Never more than was reserved, whatever the enclave counts (decisions.md section 3). */
+  #cost({ report }: ReportVerdict, price: StreamPrice): number {
     const { prompt = 0, completion = 0 } = report?.tokens ?? {};
     if (this.#charge === undefined) return 0;
-    const told = price.costMilli(prompt + completion);
-    if (verified || unverifiedReason === "simulated") return told;
-    return Math.min(told, this.#charge.reservedMilli);
+    return Math.min(price.costMilli(prompt + completion), this.#charge.reservedMilli);
   }
 
   async #settle(
@@ -137,12 +136,14 @@ export class BilledRequest {
     // Cancelled before it was whole.
     if (charge === undefined) return true;
     const { hello } = this.#facts;
+    const { prompt = 0, completion = 0 } = report?.tokens ?? {};
     return charge.settle({
       method: "confidential.stream",
       model: hello.model,
       costMilli,
-      inputTokens: report?.tokens.prompt ?? 0,
-      outputTokens: report?.tokens.completion ?? 0,
+      // A report that does not hold may claim any number; sums of the journal must stay exact.
+      inputTokens: Math.min(prompt, this.#frameBytes + maxUnseenTokens),
+      outputTokens: Math.min(completion, hello.maxOutputTokens),
       outcome: outcomeOf[report?.finish ?? "error"],
       pricing,
     });

@@ -16,8 +16,8 @@ function send({ wire, client }: Connected, bytes = pieceBytes): void {
 
 interface Bounded {
   readonly enclave: TestEnclave;
-  held(): number;
-  connect(owner: string): Promise<Connected>;
+  readonly held: () => number;
+  readonly connect: (owner: string) => Promise<Connected>;
 }
 
 async function startBounded(): Promise<Bounded> {
