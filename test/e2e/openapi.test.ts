@@ -184,7 +184,14 @@ describe("the OpenAPI document of the shipped pipeline", () => {
       (document.paths[path]?.[method] as { security?: unknown } | undefined)?.security;
     assert.deepEqual(security("/v1/ledger/rpc", "post"), [{ key: ["ledger:read"] }]);
     assert.deepEqual(security("/rpc", "post"), [{ key: [] }]);
-    assert.deepEqual(security("/openapi.json", "get"), [{}]);
+    for (const path of [
+      "/openapi.json",
+      "/docs/api",
+      "/v1/confidential/evidence/{digest}",
+      "/.well-known/confidential-policy.json",
+    ]) {
+      assert.deepEqual(security(path, "get"), [{}], path);
+    }
     assert.deepEqual(security("/tma/workspaces/{id}", "get"), [
       { key: ["workspace:admin"] },
       { key: ["platform:admin"] },

@@ -65,6 +65,8 @@ export class StreamSession implements LinkListener {
   #closed = false;
   /** What ends the session once the running request is done. */
   #afterwards: (() => void) | undefined;
+  /** The handshake with the enclave. Until it ends the session counts, or a key could begin any number by leaving. */
+  #entering: Promise<void> = Promise.resolve();
   /** Bills on their way to the disk. */
   #billing: Promise<void> = Promise.resolve();
   #sound: boolean | undefined = true;
@@ -115,7 +117,7 @@ export class StreamSession implements LinkListener {
     // There is nothing to send before the answer.
     this.#connection.pause();
     this.#held = [];
-    enter(bytes, this.#customer, this.#parts)
+    this.#entering = enter(bytes, this.#customer, this.#parts)
       .then((entry) => this.#entered(entry))
       .catch((error: unknown) => this.#broken(error));
   }
@@ -327,7 +329,7 @@ export class StreamSession implements LinkListener {
     this.#facts = undefined;
     facts?.serving.link.close();
     facts?.serving.ended(this.#sound);
-    void this.#billing.then(() => {
+    void Promise.all([this.#billing, this.#entering]).then(() => {
       if (facts !== undefined) this.#parts.names.release(facts.name);
       this.#end();
     });
