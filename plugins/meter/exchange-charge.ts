@@ -6,6 +6,7 @@ import {
   type ChargePart,
   type CuRefusal,
   type Exchange,
+  type KeyPrincipal,
   type PartOptions,
   type Reply,
   type Reservation,
@@ -16,6 +17,12 @@ import { unavailable, type Till } from "./till.ts";
 type Line = Omit<ChargeLine, "surface">;
 /** `anonymous`: `authorize` is missing before this step, or in shadow mode. Nobody is there to pay. */
 type Taken = Reservation | CuRefusal | { readonly kind: "unavailable" | "anonymous" };
+
+interface TakeOptions {
+  readonly streamed?: boolean | undefined;
+  readonly principal?: KeyPrincipal | undefined;
+  readonly force?: boolean;
+}
 
 const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
 
@@ -43,7 +50,7 @@ export class ExchangeCharge implements Charge {
   }
 
   reserve(costMilli: number, options?: { readonly streamed?: boolean }): Reply | undefined {
-    const taken = this.#take(costMilli, options?.streamed);
+    const taken = this.#take(costMilli, options);
     return taken.kind === "reserved" ? this.#hold(taken) : replyTo(taken);
   }
 
@@ -51,7 +58,7 @@ export class ExchangeCharge implements Charge {
     costMilli: number,
     { streamed, detached = false, principal }: PartOptions = {},
   ): ChargePart | CuRefusal | { readonly kind: "unavailable" } {
-    const taken = this.#take(costMilli, streamed, principal);
+    const taken = this.#take(costMilli, { streamed, principal });
     if (taken.kind === "reserved") {
       if (!detached) this.#hold(taken);
       return new Part(this, taken);
@@ -59,20 +66,18 @@ export class ExchangeCharge implements Charge {
     return taken.kind === "refused" ? taken : { kind: "unavailable" };
   }
 
-  /** In shadow mode always a reservation. */
-  #take(
-    costMilli: number,
-    streamed: boolean | undefined,
-    principal = this.#x.get("principal"),
-  ): Taken {
+  /** In shadow mode always a reservation. `force`: whatever the limits say. */
+  #take(costMilli: number, { streamed, principal: payer, force }: TakeOptions = {}): Taken {
     const x = this.#x;
     const till = this.#till;
+    const principal = payer ?? x.get("principal");
     if (principal.kind === "anonymous") return till.refused({ kind: "anonymous" }, x);
     const about = {
       requestId: x.peek("requestId") ?? "",
       surface: x.route.surface,
       agent: x.peek("agent"),
       streamed,
+      ...(force === true && { force }),
     };
     const taken = till.meter.reserve(principal, costMilli, about);
     if (taken.kind === "reserved") return taken;
@@ -89,11 +94,20 @@ export class ExchangeCharge implements Charge {
 
   settle(lines: readonly Line[]): void {
     if (this.#usedMilli !== undefined) throw new Error("an exchange is settled once");
-    // What nobody reserved is charged all the same: the work is done.
-    if (this.#first === undefined) this.#failed = this.reserve(0);
-    if (this.#first === undefined) return;
-    void this.settlePart(this.#first, lines);
+    const first = this.#first ?? this.#takeAll(lines);
+    if (first === undefined) return;
+    this.#first = first;
+    void this.settlePart(first, lines, this.#more);
     this.release();
+  }
+
+  /** What nobody reserved is charged all the same: the work is done. */
+  #takeAll(lines: readonly Line[]): Reservation | undefined {
+    const total = sumOf(lines);
+    const taken = this.#take(Number.isSafeInteger(total) && total > 0 ? total : 0, { force: true });
+    if (taken.kind === "reserved") return taken;
+    this.#failed = replyTo(taken);
+    return undefined;
   }
 
   /** Nothing once `written` is on disk, or what to say instead. */
@@ -101,13 +115,24 @@ export class ExchangeCharge implements Charge {
     return this.#till.replyAfter(written, this.#x);
   }
 
-  /** Charges one reservation; resolves when that is on disk. For parts; `settle` is the whole. */
-  settlePart(reservation: Reservation, lines: readonly Line[]): Promise<void> {
+  /**
+   * Charges one reservation, or with `more` several at once; resolves when that is on disk. For parts; `settle` is the
+   * whole.
+   */
+  settlePart(
+    reservation: Reservation,
+    lines: readonly Line[],
+    more: readonly Reservation[] = [],
+  ): Promise<void> {
     const { surface } = this.#x.route;
-    const commit = reservation.settle(lines.map((line) => ({ ...line, surface })));
-    let total = this.#usedMilli ?? 0;
-    for (const line of lines) total += line.costMilli;
-    this.#usedMilli = total;
+    // No more than was reserved is ever charged: see `Reservation.settle`.
+    let roomMilli = reservation.costMilli;
+    for (const other of more) roomMilli += other.costMilli;
+    const commit = reservation.settle(
+      lines.map((line) => ({ ...line, surface })),
+      more,
+    );
+    this.#usedMilli = (this.#usedMilli ?? 0) + Math.min(sumOf(lines), roomMilli);
     // Awaited by `written`, which does not run when the client has left.
     commit.catch(() => {});
     if (this.#commit !== undefined && this.#commit !== commit) {
@@ -142,6 +167,12 @@ export class ExchangeCharge implements Charge {
     if (this.#more === undefined) return;
     for (const reservation of this.#more) reservation.release();
   }
+}
+
+function sumOf(lines: readonly Line[]): number {
+  let total = 0;
+  for (const line of lines) total += line.costMilli;
+  return total;
 }
 
 class Part implements ChargePart {

@@ -18,10 +18,10 @@ const scopes = ["plan", "30d", "24h", "unavailable", "anonymous"] as const;
 type Scope = (typeof scopes)[number];
 type Refused = CuRefusal | { readonly kind: "unavailable" | "anonymous" };
 
-/** Stands in where nobody can be charged and nothing may be refused. */
+/** Used where nobody can be charged and nothing may be refused: it has room for every charge, and makes none. */
 const free: Reservation = {
   kind: "reserved",
-  costMilli: 0,
+  costMilli: Number.MAX_SAFE_INTEGER,
   settle: () => Promise.resolve(),
   release() {},
 };
@@ -53,8 +53,9 @@ export class Till {
       this.#commit = commit;
       this.#reply = commit.then(
         () => undefined,
-        () => {
+        (error: unknown) => {
           this.#lost.add(commit);
+          if (error instanceof RangeError) return this.#wrong(error, x);
           if (this.#host.mode === "enforce") return unavailable;
           this.#count("unavailable", x);
           return undefined;
@@ -62,6 +63,13 @@ export class Till {
       );
     }
     return this.#reply;
+  }
+
+  /** The surface's own bug. */
+  #wrong(error: RangeError, x: Exchange): Reply {
+    const { path, surface } = x.route;
+    this.#host.log.error({ err: error, route: path, surface }, "a charge cannot be made");
+    return refuse("GATEWAY_INTERNAL_ERROR");
   }
 
   /** Whether it is known that these charges will never be on disk. */

@@ -46,7 +46,7 @@ function loadWindow(
   windowOf: (key: ReturnType<CreditBook["key"]>) => RollingWindow,
 ): void {
   // Ascending: the primary key begins with the step.
-  for (const row of db.prepare(`SELECT step, key, cu_milli FROM ${table}`).iterate()) {
+  for (const row of db.prepare(`SELECT step, key, ${exact("cu_milli")} FROM ${table}`).iterate()) {
     const id = number(row, "key");
     const key = book.key(nameOf(names, id));
     key.number = id;
@@ -55,7 +55,8 @@ function loadWindow(
 }
 
 function loadPeriods(db: DatabaseSync, names: ReadonlyMap<number, string>, book: CreditBook): void {
-  for (const row of db.prepare("SELECT * FROM periods").iterate()) {
+  const drawn = ["included", "purchased", "overage"].map(exact).join(", ");
+  for (const row of db.prepare(`SELECT period, workspace, ${drawn} FROM periods`).iterate()) {
     const id = number(row, "workspace");
     const workspace = book.workspace(nameOf(names, id));
     workspace.number = id;
@@ -64,6 +65,11 @@ function loadPeriods(db: DatabaseSync, names: ReadonlyMap<number, string>, book:
     workspace.purchased = number(row, "purchased");
     workspace.overage = number(row, "overage");
   }
+}
+
+/** A column whose sums an earlier release may have written beyond what a number holds exactly, cut to that. */
+function exact(column: string): string {
+  return `min(${column}, ${Number.MAX_SAFE_INTEGER}) AS ${column}`;
 }
 
 function nameOf(names: ReadonlyMap<number, string>, id: number): string {

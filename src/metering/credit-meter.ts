@@ -61,7 +61,7 @@ export class CreditMeter implements Meter {
     costMilli: number,
     about: Parameters<Meter["reserve"]>[2],
   ): Reservation | CuRefusal | typeof unavailable {
-    checkAmount(costMilli);
+    if (!isAmount(costMilli)) throw notAnAmount(costMilli);
     if (!this.#journal.writable) return unavailable;
     const now = this.#now();
     const key = this.book.key(principal.key.id);
@@ -70,10 +70,14 @@ export class CreditMeter implements Meter {
       const refused = refuses(principal, key, workspace, costMilli, now);
       if (refused !== undefined) return refused;
     }
+    // A forced reservation may exceed every limit, but sums must stay exact: what it holds is all that it can charge.
+    const heldMilli =
+      about.force === true ? Math.min(costMilli, exactRoom(key, workspace, now)) : costMilli;
     const intent = about.streamed === true ? this.#nextIntent++ : 0;
-    if (intent !== 0) this.#writeIntent(key, workspace, about, { now, intent, costMilli });
+    if (intent !== 0)
+      this.#writeIntent(key, workspace, about, { now, intent, costMilli: heldMilli });
     const text = chargeText(about.requestId, about.agent);
-    return new OpenReservation(this, principal, key, workspace, costMilli, text, intent);
+    return new OpenReservation(this, principal, key, workspace, heldMilli, text, intent);
   }
 
   #writeIntent(
@@ -97,18 +101,27 @@ export class CreditMeter implements Meter {
     void journal.publish(1, "later");
   }
 
-  /** For OpenReservation alone. Throws RangeError, having changed nothing, for an amount that is no integer. */
-  settle(reservation: OpenReservation, lines: readonly ChargeLine[]): Promise<void> {
-    let total = 0;
-    for (const line of lines) total += checkAmount(line.costMilli);
+  /**
+   * For OpenReservation alone. Callers run behind sockets and timers, where nobody catches: a wrong amount rejects, and
+   * the reservation ends without a charge.
+   */
+  settle(
+    reservation: OpenReservation,
+    given: readonly ChargeLine[],
+    roomMilli: number,
+  ): Promise<void> {
     const now = this.#now();
-    const { key, workspace } = reservation;
-    // What fitted when it was reserved is exact; more than that may not be.
-    if (total > reservation.costMilli) checkAmount(key.month.sum(now) + key.open + total);
-    if (lines.length === 0) {
+    const wrong = given.find((line) => !isChargeable(line));
+    if (wrong !== undefined || given.length === 0) {
       this.#end(reservation, closedBy.settled, now);
-      return onDiskAtOnce;
+      return wrong === undefined ? onDiskAtOnce : Promise.reject(notChargeable(wrong));
     }
+    const lines = cutTo(given, roomMilli, (surface, milli) =>
+      this.#metrics.cut(surface).add(milli),
+    );
+    const { key, workspace } = reservation;
+    let total = 0;
+    for (const line of lines) total += line.costMilli;
     reservation.free();
     if (!this.#journal.hasRoom(lines.length)) return Promise.reject(new Error("cannot be written"));
     workspace.roll(this.#periodStart(now));
@@ -264,8 +277,50 @@ function refusal(window: CuRefusal["window"], usedCuMilli: number, limit: number
   return { kind: "refused", window, usedCuMilli, limitCuMilli };
 }
 
-/** Sums stay exact only as long as every amount is a safe integer. A caller that passes anything else has a bug. */
-function checkAmount(milli: number): number {
-  if (Number.isSafeInteger(milli) && milli >= 0) return milli;
-  throw new RangeError(`${milli} is not an amount in milli-CU`);
+/** How much more can be reserved so that all sums stay safe integers, whatever the journal of earlier days holds. */
+function exactRoom(key: KeyCredit, workspace: WorkspaceCredit, now: number): number {
+  const used = Math.max(key.month.sum(now) + key.open, workspace.used);
+  return Math.max(0, Number.MAX_SAFE_INTEGER - used);
+}
+
+/**
+ * The lines, of which together no more than `roomMilli` is charged: what lies above is cut, from the last line
+ * backwards. `onCut` is called with the surface and the milli-CU of each line that was cut.
+ */
+function cutTo(
+  lines: readonly ChargeLine[],
+  roomMilli: number,
+  onCut: (surface: string, milli: number) => void,
+): readonly ChargeLine[] {
+  let left = roomMilli;
+  let isCut = false;
+  const charged = lines.map((line) => {
+    const costMilli = Math.min(line.costMilli, left);
+    left -= costMilli;
+    if (costMilli === line.costMilli) return line;
+    isCut = true;
+    onCut(line.surface, line.costMilli - costMilli);
+    return { ...line, costMilli };
+  });
+  return isCut ? charged : lines;
+}
+
+/** Sums stay exact only as long as every amount is a safe integer. */
+function isAmount(milli: number): boolean {
+  return Number.isSafeInteger(milli) && milli >= 0;
+}
+
+/** Names are written to the journal, which takes nothing but text. */
+function isChargeable({ costMilli, method, model = "", outcome = "" }: ChargeLine): boolean {
+  return isAmount(costMilli) && [method, model, outcome].every((name) => typeof name === "string");
+}
+
+function notChargeable({ costMilli }: ChargeLine): RangeError {
+  return isAmount(costMilli)
+    ? new RangeError("a charge's method, model and outcome must be text")
+    : notAnAmount(costMilli);
+}
+
+function notAnAmount(milli: number): RangeError {
+  return new RangeError(`${milli} is not an amount in milli-CU`);
 }

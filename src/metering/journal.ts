@@ -265,9 +265,14 @@ export class Journal {
     const { freed, published, size, bytes } = this.#ring;
     const start = freed % size;
     const length = published - freed;
-    const { onLost } = this.#options;
-    onLost(new RecordCursor(bytes, start, Math.min(start + length, size)));
-    if (start + length > size) onLost(new RecordCursor(bytes, 0, start + length - size));
+    const { log, onLost } = this.#options;
+    try {
+      onLost(new RecordCursor(bytes, start, Math.min(start + length, size)));
+      if (start + length > size) onLost(new RecordCursor(bytes, 0, start + length - size));
+    } catch (lost) {
+      // This runs in the thread's message handler. Those who wait must still be notified.
+      log.error({ err: lost }, "charges that could not be written could not be taken back either");
+    }
     this.#ring.discardAll();
     this.#waitingRows = 0;
     for (const group of this.#groups.splice(0)) group.reject(error);

@@ -13,6 +13,8 @@ export interface JournalMetrics {
 export interface MeterMetrics extends JournalMetrics {
   /** Milli-CU charged by a surface. */
   charged(surface: string): Counter;
+  /** Milli-CU by which a surface's charges exceeded their reservations, and that were not charged. */
+  cut(surface: string): Counter;
   /** Milli-CU taken back because the journal could not write them. */
   readonly lost: Counter;
   readonly expired: Counter;
@@ -24,10 +26,12 @@ const secondBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02
 export function meterMetrics(metrics: Metrics): MeterMetrics {
   const gauge = (name: string, help: string): Gauge => metrics.gauge(name, help).with({});
   const counter = (name: string, help: string): Counter => metrics.counter(name, help).with({});
-  const charged = metrics.counter("sluice_charged_cu_milli_total", "Milli-CU charged.", [
-    "surface",
-  ]);
-  const bySurface = new Map<string, Counter>();
+  const charged = bySurface(metrics, "sluice_charged_cu_milli_total", "Milli-CU charged.");
+  const cut = bySurface(
+    metrics,
+    "sluice_cut_cu_milli_total",
+    "Milli-CU by which charges exceeded their reservations; they were not charged.",
+  );
   return {
     writable: gauge("sluice_journal_writable", "1 while charges can be written."),
     waitingRows: gauge("sluice_journal_waiting_rows", "Records not yet on disk, each second."),
@@ -50,12 +54,18 @@ export function meterMetrics(metrics: Metrics): MeterMetrics {
       "sluice_expired_intents_total",
       "Reservations of streams that a crash left open, released at the start after it.",
     ),
-    charged(surface) {
-      const known = bySurface.get(surface);
-      if (known !== undefined) return known;
-      const made = charged.with({ surface });
-      bySurface.set(surface, made);
-      return made;
-    },
+    charged,
+    cut,
+  };
+}
+
+/** The counter of each surface, found without building labels again. */
+function bySurface(metrics: Metrics, name: string, help: string): (surface: string) => Counter {
+  const family = metrics.counter(name, help, ["surface"]);
+  const known = new Map<string, Counter>();
+  return (surface) => {
+    const counter = known.get(surface) ?? family.with({ surface });
+    known.set(surface, counter);
+    return counter;
   };
 }

@@ -6,7 +6,12 @@ import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
 /** Who is told how a reservation ends: the meter. */
 export interface Ender {
   readonly book: CreditBook;
-  settle(reservation: OpenReservation, lines: readonly ChargeLine[]): Promise<void>;
+  /** Never throws. `roomMilli`: the most that may be charged. */
+  settle(
+    reservation: OpenReservation,
+    lines: readonly ChargeLine[],
+    roomMilli: number,
+  ): Promise<void>;
   release(reservation: OpenReservation): void;
 }
 
@@ -43,9 +48,21 @@ export class OpenReservation implements Reservation {
   }
 
   /** A second call answers as the first did and charges nothing; so does a call after `release`. */
-  settle(lines: readonly ChargeLine[]): Promise<void> {
-    this.#ended ??= this.#ender.settle(this, lines);
+  settle(lines: readonly ChargeLine[], more: readonly Reservation[] = []): Promise<void> {
+    if (this.#ended !== undefined) return this.#ended;
+    let roomMilli = this.costMilli;
+    for (const other of more) {
+      if (!(other instanceof OpenReservation) || !other.#isOpenFor(this.key)) continue;
+      roomMilli += other.costMilli;
+      other.release();
+    }
+    this.#ended = this.#ender.settle(this, lines, roomMilli);
     return this.#ended;
+  }
+
+  /** Whether it still holds credit of that key. */
+  #isOpenFor(key: KeyCredit): boolean {
+    return this.#ended === undefined && this.key === key;
   }
 
   release(): void {

@@ -148,10 +148,10 @@ function writeSteps(
 ): void {
   const insert = db.prepare(
     `INSERT INTO ${table} VALUES (?, ?, ?)
-     ON CONFLICT DO UPDATE SET cu_milli = cu_milli + excluded.cu_milli`,
+     ON CONFLICT DO UPDATE SET cu_milli = ${exactSum("cu_milli")}`,
   );
   for (const [step, keys] of sums) {
-    for (const [key, sum] of keys) insert.run(step, key, sum);
+    for (const [key, sum] of keys) insert.run(step, key, exact(sum));
   }
   db.prepare(`DELETE FROM ${table} WHERE step < ?`).run(Math.floor(newest / stepMs) - steps);
 }
@@ -159,15 +159,25 @@ function writeSteps(
 function writePeriods(db: DatabaseSync, sums: Sums<Split>): void {
   const insert = db.prepare(
     `INSERT INTO periods VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-       included = included + excluded.included,
-       purchased = purchased + excluded.purchased,
-       overage = overage + excluded.overage`,
+       included = ${exactSum("included")},
+       purchased = ${exactSum("purchased")},
+       overage = ${exactSum("overage")}`,
   );
   for (const [period, workspaces] of sums) {
     for (const [workspace, { included, purchased, overage }] of workspaces) {
-      insert.run(period, workspace, included, purchased, overage);
+      insert.run(period, workspace, exact(included), exact(purchased), exact(overage));
     }
   }
+}
+
+/** Beyond it a sum could not be read back as a number, and far beyond it not be written. */
+function exact(sumMilli: number): number {
+  return Math.min(sumMilli, Number.MAX_SAFE_INTEGER);
+}
+
+/** What `exact` is, of a column and what is added to it. */
+function exactSum(column: string): string {
+  return `min(${Number.MAX_SAFE_INTEGER}, ${column} + excluded.${column})`;
 }
 
 function writeIntents(db: DatabaseSync, intents: ReadonlyMap<number, OpenIntent>): void {

@@ -101,7 +101,11 @@ export class RollingWindow {
       this.#first = (this.#first + 1) % this.#steps.length;
       this.#count--;
     }
-    if (this.#count === 0 && this.#steps !== none) this.#resize(0);
+    if (this.#count === 0 && this.#steps !== none) {
+      this.#resize(0);
+      // Exact as long as the sum was a safe integer; a larger one, of an old journal, may leave a rest.
+      this.#sum = 0;
+    }
   }
 
   #push(step: number, amountMilli: number): void {

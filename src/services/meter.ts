@@ -30,10 +30,12 @@ export interface Reservation {
   readonly kind: "reserved";
   readonly costMilli: number;
   /**
-   * Charges the lines (their sum may differ from what was reserved) and frees the rest. Resolves when the charge is on
-   * disk (at once with `metering.durability: async`); rejects when it could not be written, and then charges nothing.
+   * Charges the lines and frees the rest. A sum above `costMilli` is cut to it, from the last line backwards. `more`:
+   * further reservations whose credit pays for the same lines; they end as well. Resolves when the charge is on disk (at
+   * once with `metering.durability: async`). Rejects, and charges nothing, when it could not be written, and with a
+   * RangeError for a line that is not a whole number of milli-CU. Never throws.
    */
-  settle(lines: readonly ChargeLine[]): Promise<void>;
+  settle(lines: readonly ChargeLine[], more?: readonly Reservation[]): Promise<void>;
   /** Frees it without a charge. Does nothing after `settle`. */
   release(): void;
 }

@@ -34,7 +34,8 @@ function settle(
   workspace = "ws_1",
 ): Promise<void> {
   const principal = principalOf({ key: { id: key }, workspace: { id: workspace } });
-  return take(meter, principal, 0).settle(lines);
+  const total = lines.reduce((sum, { costMilli }) => sum + costMilli, 0);
+  return take(meter, principal, total).settle(lines);
 }
 
 const call = { surface: "ledger-rpc", method: "system_chain", costMilli: 100 };

@@ -16,7 +16,7 @@ test("charges stand in the step of their time, by surface, workspace and key", a
   const { dataDir, clock, open } = meterFixture(t);
   const meter = await open();
   const charge = (key: string, workspace: string, surface: string, costMilli: number) =>
-    take(meter, principalOf({ key: { id: key }, workspace: { id: workspace } }), 0).settle([
+    take(meter, principalOf({ key: { id: key }, workspace: { id: workspace } }), costMilli).settle([
       { surface, method: "m", costMilli },
     ]);
   await charge("key_a", "ws_1", "chat", 10);
@@ -67,7 +67,7 @@ test("the smallest are added up under no name", async (t) => {
   const { dataDir, open } = meterFixture(t);
   const meter = await open();
   for (let i = 1; i <= 9; i++) {
-    await take(meter, principalOf({ key: { id: `key_${i}` } }), 0).settle([
+    await take(meter, principalOf({ key: { id: `key_${i}` } }), i).settle([
       { surface: `s${i}`, method: "m", costMilli: i },
     ]);
   }
@@ -95,7 +95,7 @@ test("nothing was charged: no series, whether there is a journal or a workspace 
 test("a thread of the pool gives the same as JSON", async (t) => {
   const { dataDir, open } = meterFixture(t);
   const meter = await open();
-  await take(meter, principalOf(), 0).settle([{ surface: "chat", method: "m", costMilli: 3 }]);
+  await take(meter, principalOf(), 3).settle([{ surface: "chat", method: "m", costMilli: 3 }]);
   const pool = openComputePool({ clock: manualClock(), metrics: createMetrics(), threads: 1 });
   t.after(() => pool.close());
   const { href } = new URL("../../src/metering/usage-series.ts", import.meta.url);

@@ -23,6 +23,8 @@ interface Taken {
   readonly costMilli: number;
   readonly about: About;
   lines: readonly ChargeLine[] | undefined;
+  /** Of further reservations that pay for the same lines. */
+  more: readonly number[];
   released: boolean;
 }
 
@@ -42,13 +44,14 @@ function fakeMeter(): FakeMeter {
     reserve(_principal, costMilli, about) {
       if (fake.answer?.kind === "unavailable") return fake.answer;
       if (fake.answer !== undefined && about.force !== true) return fake.answer;
-      const taken: Taken = { costMilli, about, lines: undefined, released: false };
+      const taken: Taken = { costMilli, about, lines: undefined, more: [], released: false };
       fake.taken.push(taken);
       return {
         kind: "reserved",
         costMilli,
-        settle(lines) {
+        settle(lines, more = []) {
           taken.lines = lines;
+          taken.more = more.map((other) => other.costMilli);
           return fake.written;
         },
         release() {
@@ -218,13 +221,35 @@ test("while the journal cannot be written, a reservation is a 503 with Retry-Aft
 test("work that nobody reserved for is charged; where it cannot be, it is not handed out", async () => {
   const charged = await enter();
   charged.charge.settle(calls);
-  assert.equal(charged.fake.taken[0]?.costMilli, 0);
+  assert.equal(charged.fake.taken[0]?.costMilli, 1_100);
+  assert.equal(charged.fake.taken[0]?.about.force, true);
   assert.equal(charged.fake.taken[0]?.lines?.length, 2);
   const refused = await enter({ prepare: (fake) => void (fake.answer = { kind: "unavailable" }) });
   refused.charge.settle(calls);
   assert.equal(refused.charge.usedMilli, undefined);
   const reply = await refused.hooks.responseEnd?.(refused.x);
   assert.equal(reply?.status, 503);
+});
+
+test("what is used is never more than what was reserved, by all reservations together", async () => {
+  const { fake, charge, hooks, x } = await enter();
+  charge.reserve(500);
+  charge.reserve(400);
+  charge.settle(calls);
+  assert.equal(charge.usedMilli, 900);
+  const head = fakeHead();
+  await hooks.responseHeaders?.(x, head);
+  assert.equal(head.get("x-used-cu-milli"), "900");
+  assert.deepEqual(fake.taken[0]?.more, [400]);
+});
+
+test("a line that the meter refuses is the surface's bug: 500, and nothing is thrown at it", async () => {
+  const broken = Promise.reject(new RangeError("NaN is not an amount in milli-CU"));
+  broken.catch(() => {});
+  const { charge, hooks, x } = await enter({ prepare: (fake) => void (fake.written = broken) });
+  charge.settle([{ method: "m", costMilli: NaN }]);
+  const reply = await hooks.responseEnd?.(x);
+  assert.equal(reply?.code, "GATEWAY_INTERNAL_ERROR");
 });
 
 test("an answer that costs nothing says so; a step's answer, a refusal and a stream say nothing", async () => {
