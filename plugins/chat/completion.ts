@@ -1,6 +1,6 @@
 /** One completion: who asks, what for, and how its answer is called. */
 import { randomUUID } from "node:crypto";
-import type { Charge, Exchange, InferenceResult } from "sluice-gateway/plugin";
+import type { Charge, Exchange, InferenceCall, InferenceResult } from "sluice-gateway/plugin";
 import type { ChatRequest } from "./request.ts";
 import { chargeLine } from "./usage.ts";
 
@@ -27,11 +27,22 @@ export function createCompletion(x: Exchange, request: Asked, charge: Charge): C
   };
 }
 
-/** Charges what an answer came to; `outcome`: why it is not whole. */
+/** Charges what an answer came to, and returns how many milli-CU that was. `outcome`: why it is not whole. */
 export function settle(
   { charge, request }: Completion,
-  result: InferenceResult | undefined,
+  result: InferenceResult,
   outcome?: string,
-): void {
-  if (result !== undefined) charge.settle([chargeLine(request.model, result, outcome)]);
+): number {
+  charge.settle([chargeLine(request.model, result, outcome)]);
+  // Never more than was reserved, whatever the worker made of it.
+  return charge.usedMilli ?? result.costMilli;
+}
+
+/** The client has left: the worker stops, and what it has had and produced is charged. Resolves after that. */
+export async function settleLeft(
+  completion: Completion,
+  call: InferenceCall | undefined,
+): Promise<undefined> {
+  const result = await call?.leave();
+  if (result !== undefined) settle(completion, result, "clientLeft");
 }

@@ -14,8 +14,9 @@ import {
 } from "sluice-gateway/plugin";
 import { createCompletion } from "./completion.ts";
 import { chatError } from "./errors.ts";
+import { ignoredCounter, withIgnored } from "./ignored.ts";
 import { operation } from "./operation.ts";
-import { readChatRequest } from "./request.ts";
+import { readChatRequest, type ChatRequest } from "./request.ts";
 import { streamCompletion } from "./streamed.ts";
 import { tracedOffer } from "./traced-offer.ts";
 import { wholeCompletion } from "./whole.ts";
@@ -27,6 +28,8 @@ declare module "sluice-gateway/plugin" {
   }
 }
 
+/** Characters of a model's id that an error repeats. */
+const mostShownChars = 128;
 /** decisions.md section 4. */
 const bodyBytes = 10 * 1024 * 1024;
 
@@ -36,18 +39,23 @@ export default defineSurface({
   needs: { charge: "answer" },
   wants: { trace: "answer" },
   operation: () => operation,
-  start: (_, { networks, clock }) => ({
-    body: { bytes: bodyBytes, types: ["application/json"] },
-    answer: (x) => answer(x, networks, clock, x.get("charge")),
-  }),
+  start(_, { networks, clock, metrics }) {
+    const parts = { networks, clock, countIgnored: ignoredCounter(metrics) };
+    return {
+      body: { bytes: bodyBytes, types: ["application/json"] },
+      answer: (x) => answer(x, parts),
+    };
+  },
 });
 
-function answer(
-  x: Exchange,
-  networks: Networks,
-  clock: Clock,
-  charge: Charge,
-): Reply | Promise<Reply | undefined> {
+interface ChatParts {
+  readonly networks: Networks;
+  readonly clock: Clock;
+  readonly countIgnored: (ignored: readonly string[]) => void;
+}
+
+function answer(x: Exchange, parts: ChatParts): Reply | Promise<Reply | undefined> {
+  const { networks } = parts;
   // The route's path may pin the network: `/{network}/v1/chat/completions`.
   const { network } = x.request.params;
   if (network !== undefined && !networks.names.includes(network))
@@ -59,8 +67,24 @@ function answer(
   // An answer may take minutes, and a prompt be long: nothing here holds it beyond the sending.
   const { body, ...request } = reading.request;
   x.dropBody();
+  parts.countIgnored(request.ignored);
+  const reply = complete(x, parts, request, body);
+  if (!(reply instanceof Promise)) return withIgnored(reply, request.ignored);
+  return reply.then((late) => late && withIgnored(late, request.ignored));
+}
+
+function complete(
+  x: Exchange,
+  { networks, clock }: ChatParts,
+  request: Omit<ChatRequest, "body">,
+  body: Buffer,
+): Reply | Promise<Reply | undefined> {
+  const { network } = x.request.params;
+  const charge = x.get("charge");
   const offer = networks.find(request.model, network);
-  if (offer === undefined && !networks.unread(network)) return chatError("MODEL_NOT_FOUND");
+  if (offer === undefined && !networks.unread(network)) {
+    return chatError("MODEL_NOT_FOUND", { message: notFoundMessage(request.model, network) });
+  }
   if (offer === undefined || offer.activeWorkers === 0) return chatError("MODEL_NOT_AVAILABLE");
   const tokens = request.promptTokensMost + (request.maxTokens ?? offer.maxOutputTokens);
   const refusal = charge.reserve(offer.mostMilli(tokens), { streamed: request.stream });
@@ -68,6 +92,18 @@ function answer(
   const completion = createCompletion(x, request, charge);
   const trace = x.peek("trace");
   const used = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
-  const complete = request.stream ? streamCompletion : wholeCompletion;
-  return complete(completion, body, used);
+  const send = request.stream ? streamCompletion : wholeCompletion;
+  return send(completion, body, used);
+}
+
+/** Names the model and the way to those that exist. */
+function notFoundMessage(model: string, network: string | undefined): string {
+  const path = network === undefined ? "/v1/models" : `/${network}/v1/models`;
+  return `the model "${printable(model)}" does not exist; GET ${path} lists the models`;
+}
+
+/** What a client sent, short and without characters that a terminal or a log would obey. */
+function printable(text: string): string {
+  const shown = text.slice(0, mostShownChars).replaceAll(/[^ -~]|["\\]/g, "?");
+  return text.length > mostShownChars ? `${shown}…` : shown;
 }

@@ -148,13 +148,20 @@ export const operation: Operation = {
     200: {
       description: "The completion; with `stream` its chunks, ended by `data: [DONE]`",
       content: { "application/json": completion, "text/event-stream": text },
+      headers: {
+        "X-Sluice-Ignored": {
+          description:
+            "Fields of the request that no worker got, such as `tools, response_format`.",
+          schema: text,
+        },
+      },
     },
     400: {
       description: "The request is not valid",
       content: { "application/json": failure("invalid_request_error", ["INVALID_REQUEST"]) },
     },
     404: {
-      description: "There is no such model",
+      description: "No network lists the model; the message names it",
       content: { "application/json": failure("invalid_request_error", ["MODEL_NOT_FOUND"]) },
     },
     503: {

@@ -12,10 +12,12 @@ export interface ChatRequest {
   readonly maxTokens: number | undefined;
   /** For the worker: JSON in UTF-8. */
   readonly body: Buffer;
-  /** Characters of all messages. */
-  readonly promptChars: number;
+  /** UTF-8 bytes of the text of all messages. */
+  readonly promptBytes: number;
   /** More tokens than the prompt can have: one a byte of all that a chat template reads, and some for each message. */
   readonly promptTokensMost: number;
+  /** Names of known fields that the caller has set and no worker gets. */
+  readonly ignored: readonly string[];
 }
 
 export type Reading =
@@ -30,6 +32,46 @@ interface Message {
   readonly content: string | readonly { readonly type: "text"; readonly text: string }[] | null;
   readonly name?: string;
 }
+
+/**
+ * Members of chat_template_kwargs that are not variables of a template but parameters of the server's that build the
+ * prompt: a template of the caller's own could keep a worker busy (CVE-2025-61620) and make a byte many tokens.
+ */
+const promptBuilding = [
+  "chat_template",
+  "tokenize",
+  "add_generation_prompt",
+  "continue_final_message",
+  "return_dict",
+] as const;
+
+/** Fields of chat completions that clients set and that are dropped: those of gateway.md first, then later ones. */
+export const ignoredFields = [
+  "temperature",
+  "top_p",
+  "n",
+  "stop",
+  "presence_penalty",
+  "frequency_penalty",
+  "seed",
+  "user",
+  "tools",
+  "tool_choice",
+  "response_format",
+  "logprobs",
+  "logit_bias",
+  "top_logprobs",
+  "parallel_tool_calls",
+  "functions",
+  "function_call",
+  "reasoning_effort",
+  "modalities",
+  "audio",
+  "prediction",
+  "top_k",
+  "min_p",
+  "repetition_penalty",
+] as const;
 
 /** A chat template puts a role and some marks around each message. */
 const frameTokens = 32;
@@ -61,9 +103,9 @@ export function readChatRequest(value: unknown): Reading {
   if (!isNestedWithin(template, mostLevels)) {
     return wrong(`chat_template_kwargs must not be nested deeper than ${mostLevels}`);
   }
-  const kwargs: Json = { enable_thinking: false, ...template };
+  const kwargs = variablesOf(template);
   const streamed = stream === true;
-  const { chars, bytes } = measure(messages);
+  const { textBytes, roleBytes } = measure(messages);
   const forWorker = {
     model,
     messages,
@@ -81,11 +123,26 @@ export function readChatRequest(value: unknown): Reading {
       includeUsage,
       maxTokens,
       body: lastingBytes(JSON.stringify(forWorker)),
-      promptChars: chars,
+      promptBytes: textBytes,
       promptTokensMost:
-        bytes + Buffer.byteLength(JSON.stringify(kwargs)) + frameTokens * messages.length,
+        textBytes +
+        roleBytes +
+        Buffer.byteLength(JSON.stringify(kwargs)) +
+        frameTokens * messages.length,
+      ignored: ignoredOf(body),
     },
   };
+}
+
+/** The caller's variables of the chat template, without those that would change how the prompt is built. */
+function variablesOf(template: Json | null | undefined): Json {
+  const variables: Record<string, unknown> = { enable_thinking: false, ...template };
+  for (const name of promptBuilding) delete variables[name];
+  return variables;
+}
+
+function ignoredOf(body: Json): readonly string[] {
+  return ignoredFields.filter((name) => Object.hasOwn(body, name) && !isAbsent(body[name]));
 }
 
 /** A text says what is wrong. */
@@ -151,21 +208,20 @@ function readIncludeUsage(options: unknown): boolean | string {
   return typeof wanted === "boolean" ? wanted : "stream_options.include_usage must be a boolean";
 }
 
-/** `chars` of what is said; `bytes` of that and of the roles. */
-function measure(messages: readonly Message[]): { chars: number; bytes: number } {
-  let chars = 0;
-  let bytes = 0;
+/** Bytes in UTF-8 of names and contents, and of the roles. */
+function measure(messages: readonly Message[]): { textBytes: number; roleBytes: number } {
+  let textBytes = 0;
+  let roleBytes = 0;
   const add = (text: string): void => {
-    chars += text.length;
-    bytes += Buffer.byteLength(text);
+    textBytes += Buffer.byteLength(text);
   };
   for (const { role, content, name } of messages) {
-    bytes += Buffer.byteLength(role);
+    roleBytes += Buffer.byteLength(role);
     if (name !== undefined) add(name);
     if (typeof content === "string") add(content);
     else if (content !== null) for (const { text } of content) add(text);
   }
-  return { chars, bytes };
+  return { textBytes, roleBytes };
 }
 
 function isNestedWithin(value: unknown, levels: number): boolean {

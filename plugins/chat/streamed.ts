@@ -12,8 +12,9 @@ import type {
   Reply,
   Sink,
 } from "sluice-gateway/plugin";
-import { settle, type Completion } from "./completion.ts";
+import { settle, settleLeft, type Completion } from "./completion.ts";
 import { chatError, codeOf, errorJson } from "./errors.ts";
+import { ignoredHeaders } from "./ignored.ts";
 import { atEndOfTurn, type Writer } from "./turn.ts";
 import { usageOf } from "./usage.ts";
 
@@ -38,14 +39,20 @@ export function streamCompletion(
 ): Promise<Reply | undefined> {
   return new Promise((resolve, reject) => {
     const stream = new StreamedCompletion(completion, resolve, reject);
-    const { promptChars, maxTokens } = completion.request;
-    stream.begin(offer.send({ body, streamed: true, promptChars, maxTokens }, stream));
+    const { promptBytes, maxTokens } = completion.request;
+    stream.begin(offer.send({ body, streamed: true, promptBytes, maxTokens }, stream));
   });
 }
 
+type Resolve = (reply: Reply | undefined | Promise<undefined>) => void;
+
+/**
+ * Its methods are called from sockets and at the end of the event loop's turn, where nobody catches: what goes wrong in
+ * one of them is this exchange's failure alone.
+ */
 class StreamedCompletion implements AnswerReader, Writer {
   readonly #completion: Completion;
-  readonly #resolve: (reply: Reply | undefined) => void;
+  readonly #resolve: Resolve;
   readonly #reject: (error: unknown) => void;
   /** Of every chunk: all that stands before its choice. As chunks: the bytes of UTF-8, each a character. */
   readonly #prefix: string;
@@ -59,13 +66,10 @@ class StreamedCompletion implements AnswerReader, Writer {
   #isDue = false;
   /** How it ends, once that is known: runs when the sink is there. */
   #finish: ((sink: Sink) => Promise<void>) | undefined;
-  #left = false;
+  /** Set when the client has left: resolves when what it owes is charged. */
+  #leaving: Promise<undefined> | undefined;
 
-  constructor(
-    completion: Completion,
-    resolve: (reply: Reply | undefined) => void,
-    reject: (error: unknown) => void,
-  ) {
+  constructor(completion: Completion, resolve: Resolve, reject: (error: unknown) => void) {
     this.#completion = completion;
     this.#resolve = resolve;
     this.#reject = reject;
@@ -84,6 +88,7 @@ class StreamedCompletion implements AnswerReader, Writer {
   }
 
   arrived(): void {
+    if (this.#leaving !== undefined) return;
     if (this.#sink !== undefined) {
       if (!this.#isDue) atEndOfTurn(this);
       this.#isDue = true;
@@ -98,13 +103,19 @@ class StreamedCompletion implements AnswerReader, Writer {
   }
 
   ended(result: InferenceResult): void {
-    const { request } = this.#completion;
-    settle(this.#completion, result);
-    const usage = request.includeUsage ? this.#usageChunk(result) : "";
-    this.#finishWith((sink) => sink.end(undefined, Buffer.from(usage + done)));
+    this.#contain(() => {
+      const usedMilli = settle(this.#completion, result);
+      const { includeUsage } = this.#completion.request;
+      const usage = includeUsage ? this.#usageChunk(result, usedMilli) : "";
+      this.#finishWith((sink) => sink.end(undefined, Buffer.from(usage + done)));
+    });
   }
 
   failed(failure: InferenceFailure, result: InferenceResult | undefined): void {
+    this.#contain(() => this.#fail(failure, result));
+  }
+
+  #fail(failure: InferenceFailure, result: InferenceResult | undefined): void {
     const outcome = failure === "timedOut" ? "timedOut" : "upstreamFailed";
     if (result === undefined) {
       this.#completion.x.onAbort = undefined;
@@ -119,29 +130,37 @@ class StreamedCompletion implements AnswerReader, Writer {
 
   // What the client's side reports.
 
-  /** The client has left: the worker stops, and what it has produced is paid for. */
   aborted(): void {
-    this.#left = true;
-    settle(this.#completion, this.#call?.abort(), "clientLeft");
-    if (!this.#opening) this.#resolve(undefined);
+    this.#leaving = settleLeft(this.#completion, this.#call);
+    if (!this.#opening) this.#resolve(this.#leaving);
+  }
+
+  #contain(run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      this.broke(error);
+    }
+  }
+
+  broke(error: unknown): void {
+    this.#completion.x.onAbort = undefined;
+    this.#reject(error);
+    this.#call?.abort();
   }
 
   #open(): void {
     this.#opening = true;
-    const { x } = this.#completion;
-    x.stream(200, headers)
+    const { x, request } = this.#completion;
+    x.stream(200, [...headers, ...ignoredHeaders(request.ignored)])
       .then((sink) => this.#opened(sink))
-      .catch((error: unknown) => {
-        x.onAbort = undefined;
-        this.#call?.abort();
-        this.#reject(error);
-      });
+      .catch((error: unknown) => this.broke(error));
   }
 
   #opened(sink: Sink): void {
     this.#opening = false;
     this.#sink = sink;
-    if (this.#left) return this.#resolve(undefined);
+    if (this.#leaving !== undefined) return this.#resolve(this.#leaving);
     sink.onDrain = () => this.#call?.resume();
     if (this.#pass(sink)) this.#call?.resume();
     if (this.#finish !== undefined) this.#end(sink, this.#finish);
@@ -174,8 +193,8 @@ class StreamedCompletion implements AnswerReader, Writer {
     return JSON.stringify({ id, object: "chat.completion.chunk", created, model }).slice(0, -1);
   }
 
-  #usageChunk(result: InferenceResult): string {
-    const usage = JSON.stringify(usageOf(result));
+  #usageChunk(result: InferenceResult, usedMilli: number): string {
+    const usage = JSON.stringify(usageOf(result, usedMilli));
     return `data: ${this.#envelope()},"choices":[],"usage":${usage}}\n\n`;
   }
 }

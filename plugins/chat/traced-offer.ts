@@ -84,14 +84,22 @@ class TracedCall implements AnswerReader, InferenceCall {
     this.#reader.arrived();
   }
 
+  // A span that fails must not keep the answer from its reader.
+
   ended(result: InferenceResult, message: WholeMessage | undefined): void {
-    this.#end(result);
-    this.#reader.ended(result, message);
+    try {
+      this.#end(result);
+    } finally {
+      this.#reader.ended(result, message);
+    }
   }
 
   failed(failure: InferenceFailure, result: InferenceResult | undefined): void {
-    this.#end(result, failure);
-    this.#reader.failed(failure, result);
+    try {
+      this.#end(result, failure);
+    } finally {
+      this.#reader.failed(failure, result);
+    }
   }
 
   // What the client's side asks for.
@@ -106,6 +114,12 @@ class TracedCall implements AnswerReader, InferenceCall {
 
   abort(): InferenceResult | undefined {
     const result = this.#call?.abort();
+    this.#end(result, "aborted");
+    return result;
+  }
+
+  async leave(): Promise<InferenceResult | undefined> {
+    const result = await this.#call?.leave();
     this.#end(result, "aborted");
     return result;
   }

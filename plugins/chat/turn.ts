@@ -7,16 +7,24 @@
 export interface Writer {
   /** All that has come in this turn has been read. */
   turnEnds(): void;
+  /** Called with what `turnEnds` threw. Must not throw. */
+  broke(error: unknown): void;
 }
 
 const writers: Writer[] = [];
 
-/** Tells the writer, once for each call, when the turn ends. */
+/** Notifies the writer, once for each call, when the turn ends. One that throws keeps no other from being notified. */
 export function atEndOfTurn(writer: Writer): void {
   if (writers.push(writer) === 1) setImmediate(endTurn);
 }
 
 function endTurn(): void {
-  for (const writer of writers) writer.turnEnds();
+  for (const writer of writers) {
+    try {
+      writer.turnEnds();
+    } catch (error) {
+      writer.broke(error);
+    }
+  }
   writers.length = 0;
 }

@@ -1,8 +1,8 @@
 /** `usage` as clients read it, and the line of the charge. */
 import type { ChargeLine, InferenceResult } from "sluice-gateway/plugin";
 
-/** OpenAI's fields and `usedCUMilli`. */
-export function usageOf({ usage, costMilli }: InferenceResult): object {
+/** OpenAI's fields and `usedCUMilli`, what was charged. */
+export function usageOf({ usage }: InferenceResult, usedMilli: number): object {
   const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = usage;
   return {
     prompt_tokens: promptTokens,
@@ -12,7 +12,7 @@ export function usageOf({ usage, costMilli }: InferenceResult): object {
     ...(reasoningTokens !== undefined && {
       completion_tokens_details: { reasoning_tokens: reasoningTokens },
     }),
-    usedCUMilli: costMilli,
+    usedCUMilli: usedMilli,
   };
 }
 

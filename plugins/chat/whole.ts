@@ -8,9 +8,11 @@ import type {
   Reply,
   WholeMessage,
 } from "sluice-gateway/plugin";
-import { settle, type Completion } from "./completion.ts";
+import { settle, settleLeft, type Completion } from "./completion.ts";
 import { chatError, codeOf } from "./errors.ts";
 import { usageOf } from "./usage.ts";
+
+type Resolve = (reply: Reply | undefined | Promise<undefined>) => void;
 
 const headers: readonly string[] = ["content-type", "application/json"];
 
@@ -20,21 +22,23 @@ export function wholeCompletion(
   body: Buffer,
   offer: Offer,
 ): Promise<Reply | undefined> {
-  return new Promise((resolve) => {
-    const reader = new WholeCompletion(completion, resolve);
-    const { promptChars, maxTokens } = completion.request;
-    reader.begin(offer.send({ body, streamed: false, promptChars, maxTokens }, reader));
+  return new Promise((resolve, reject) => {
+    const reader = new WholeCompletion(completion, resolve, reject);
+    const { promptBytes, maxTokens } = completion.request;
+    reader.begin(offer.send({ body, streamed: false, promptBytes, maxTokens }, reader));
   });
 }
 
 class WholeCompletion implements AnswerReader {
   readonly #completion: Completion;
-  readonly #resolve: (reply: Reply | undefined) => void;
+  readonly #resolve: Resolve;
+  readonly #reject: (error: unknown) => void;
   #call: InferenceCall | undefined;
 
-  constructor(completion: Completion, resolve: (reply: Reply | undefined) => void) {
+  constructor(completion: Completion, resolve: Resolve, reject: (error: unknown) => void) {
     this.#completion = completion;
     this.#resolve = resolve;
+    this.#reject = reject;
   }
 
   begin(call: InferenceCall): void {
@@ -46,10 +50,19 @@ class WholeCompletion implements AnswerReader {
   choice(): void {}
   arrived(): void {}
 
+  /** Called from the worker's socket: what goes wrong here is this exchange's failure alone. */
   ended(result: InferenceResult, message: WholeMessage | undefined): void {
-    const { x, id, created, request } = this.#completion;
-    x.onAbort = undefined;
-    settle(this.#completion, result);
+    try {
+      this.#completion.x.onAbort = undefined;
+      this.#resolve(this.#reply(result, message));
+    } catch (error) {
+      this.#reject(error);
+    }
+  }
+
+  #reply(result: InferenceResult, message: WholeMessage | undefined): Reply {
+    const { id, created, request } = this.#completion;
+    const usedMilli = settle(this.#completion, result);
     const reasoning = message?.reasoningContent;
     const body = {
       id,
@@ -67,9 +80,9 @@ class WholeCompletion implements AnswerReader {
           finish_reason: result.finishReason ?? "stop",
         },
       ],
-      usage: usageOf(result),
+      usage: usageOf(result, usedMilli),
     };
-    this.#resolve({ status: 200, headers, body: JSON.stringify(body) });
+    return { status: 200, headers, body: JSON.stringify(body) };
   }
 
   failed(failure: InferenceFailure): void {
@@ -79,9 +92,7 @@ class WholeCompletion implements AnswerReader {
     this.#resolve(chatError(code, code === "INVALID_REQUEST" ? {} : { outcome }));
   }
 
-  /** The client has left: the worker stops. It has shown nothing of what it may have produced. */
   aborted(): void {
-    settle(this.#completion, this.#call?.abort(), "clientLeft");
-    this.#resolve(undefined);
+    this.#resolve(settleLeft(this.#completion, this.#call));
   }
 }

@@ -5,10 +5,10 @@
 import type { TokenUsage, WholeMessage } from "../services/networks.ts";
 import { skipValue } from "../stream/json/scan.ts";
 import { EventStream, type EventReader } from "../stream/sse.ts";
-import { emptyChunk, readChunk, type Chunk } from "./chunk.ts";
+import { emptyChunk, readChunk, textBytes, type Chunk } from "./chunk.ts";
 import { ChunkShape } from "./chunk-shape.ts";
 import { isObject } from "./status.ts";
-import { countUsage, readUsage } from "./usage.ts";
+import { readUsage, type Produced } from "./usage.ts";
 
 /** Told what an answer holds. After `complete` or `broken` nothing follows. */
 export interface AnswerSink {
@@ -23,8 +23,9 @@ export interface Answer {
   write(bytes: Buffer, start: number, end: number): void;
   /** The body has ended. */
   end(): void;
-  /** Of what has come. */
-  usage(): TokenUsage;
+  /** The worker's usage report; undefined while it has sent none that is one. */
+  readonly reported: TokenUsage | undefined;
+  readonly produced: Produced;
   readonly finishReason: string | undefined;
 }
 
@@ -39,17 +40,15 @@ const reasoningSuffix = Buffer.from("_content");
 /** An answer in events: `data: <chunk>` … `data: [DONE]`. */
 export class StreamedAnswer implements Answer, EventReader {
   finishReason: string | undefined = undefined;
+  reported: TokenUsage | undefined = undefined;
+  readonly produced = { chunks: 0, bytes: 0 };
   readonly #sink: AnswerSink;
-  readonly #promptChars: number;
   readonly #events = new EventStream(this, eventBytes);
   readonly #shape = new ChunkShape();
-  #contentChunks = 0;
-  #reported: TokenUsage | undefined;
   #over = false;
 
-  constructor(sink: AnswerSink, promptChars: number) {
+  constructor(sink: AnswerSink) {
     this.#sink = sink;
-    this.#promptChars = promptChars;
   }
 
   write(bytes: Buffer, start: number, end: number): void {
@@ -63,26 +62,27 @@ export class StreamedAnswer implements Answer, EventReader {
     else this.#complete();
   }
 
-  usage(): TokenUsage {
-    return this.#reported ?? countUsage(this.#promptChars, { chunks: this.#contentChunks });
-  }
-
   event(bytes: Buffer, start: number, end: number): void {
     if (this.#over) return;
     const shape = this.#shape;
     if (shape.fits(bytes, start, end)) {
-      this.#contentChunks++;
+      this.#count(textBytes(bytes, start + shape.textStart, end - shape.textEnd));
       return this.#sink.choice(bytes, start + shape.choiceStart, end - shape.choiceEnd);
     }
     if (isDone(bytes, start, end)) return this.#complete();
     if (!readChunk(bytes, start, end, found) || found.isError) return this.#break();
     if (found.usageStart !== -1) this.#report(bytes, found.usageStart, found.usageEnd);
     if (found.choiceStart === -1) return;
-    if (found.hasContent) this.#contentChunks++;
+    if (found.hasContent) this.#count(found.textBytes);
     this.finishReason ??= found.finishReason;
     if (!toOneLine(bytes, found.choiceStart, found.choiceEnd)) return this.#break();
     if (isPlain(found)) shape.remember(bytes, start, end, found);
     this.#tell(bytes, found.choiceStart, found.choiceEnd, found.reasoningAt);
+  }
+
+  #count(bytes: number): void {
+    this.produced.chunks++;
+    this.produced.bytes += bytes;
   }
 
   /** `reasoningAt`: where `reasoning` is to become `reasoning_content`. */
@@ -96,7 +96,7 @@ export class StreamedAnswer implements Answer, EventReader {
   /** The last report counts: some servers send one with every chunk. */
   #report(bytes: Buffer, start: number, end: number): void {
     const usage = parse(bytes.toString("utf8", start, end));
-    this.#reported = readUsage(usage) ?? this.#reported;
+    this.reported = readUsage(usage) ?? this.reported;
   }
 
   #complete(): void {
@@ -138,16 +138,14 @@ function toOneLine(bytes: Buffer, start: number, end: number): boolean {
 /** An answer in one JSON document, held until it is complete. */
 export class WholeAnswer implements Answer {
   finishReason: string | undefined = undefined;
+  reported: TokenUsage | undefined = undefined;
+  produced: Produced = { chunks: 0, bytes: 0 };
   readonly #sink: AnswerSink;
-  readonly #promptChars: number;
   #pieces: Buffer[] = [];
   #bytes = 0;
-  #usage: TokenUsage;
 
-  constructor(sink: AnswerSink, promptChars: number) {
+  constructor(sink: AnswerSink) {
     this.#sink = sink;
-    this.#promptChars = promptChars;
-    this.#usage = countUsage(promptChars, { chars: 0 });
   }
 
   write(bytes: Buffer, start: number, end: number): void {
@@ -170,13 +168,13 @@ export class WholeAnswer implements Answer {
       return this.#sink.broken();
     const { finish_reason: reason } = choice;
     this.finishReason = typeof reason === "string" ? reason : "stop";
-    const chars = message.content.length + (message.reasoningContent?.length ?? 0);
-    this.#usage = readUsage(document["usage"]) ?? countUsage(this.#promptChars, { chars });
+    const { content, reasoningContent = "" } = message;
+    this.produced = {
+      chunks: 0,
+      bytes: Buffer.byteLength(content) + Buffer.byteLength(reasoningContent),
+    };
+    this.reported = readUsage(document["usage"]);
     this.#sink.complete(message);
-  }
-
-  usage(): TokenUsage {
-    return this.#usage;
   }
 }
 

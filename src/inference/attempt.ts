@@ -6,6 +6,7 @@ import type { HttpExchange, TransportFailure, WorkerConnection } from "./connect
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
 import type { WorkerServer } from "./server.ts";
 import type { AttemptedCall, AttemptedWorker, AttemptFailure, RunningAttempt } from "./route.ts";
+import type { Produced } from "./usage.ts";
 
 /** What nobody needs of a body (a refusal's, or after `[DONE]`) is read up to here, to use the connection again. */
 const restBytes = 64 * 1024;
@@ -29,6 +30,7 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
   /** Nothing is told any more. */
   #over = false;
   #restBytes = 0;
+  #answered = false;
 
   constructor(call: AttemptedCall, worker: AttemptedWorker, route: HttpRoute) {
     const { request, network } = call;
@@ -38,9 +40,7 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
     this.worker = worker;
     this.head = route.head + fields(request.headers);
     this.firstMs = request.streamed ? config.idleMs : config.answerMs;
-    this.#answer = request.streamed
-      ? new StreamedAnswer(this, request.promptChars)
-      : new WholeAnswer(this, request.promptChars);
+    this.#answer = request.streamed ? new StreamedAnswer(this) : new WholeAnswer(this);
   }
 
   begin(): void {
@@ -52,9 +52,16 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
     return this.#call.request.body;
   }
 
-  /** Of what has come. */
-  get usage(): TokenUsage {
-    return this.#answer.usage();
+  get reported(): TokenUsage | undefined {
+    return this.#answer.reported;
+  }
+
+  get produced(): Produced {
+    return this.#answer.produced;
+  }
+
+  get hasRequest(): boolean {
+    return this.#answered || this.#connection?.hasSent === true;
   }
 
   get finishReason(): string | undefined {
@@ -74,6 +81,11 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
     else this.#decoder.resume();
   }
 
+  /** HTTP has no way to ask for it but to cut the connection, after which nothing is reported. */
+  wrapUp(): void {
+    this.resume();
+  }
+
   /** Cuts the connection. */
   abandon(): void {
     if (this.#over) return;
@@ -88,14 +100,16 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
   }
 
   answers({ status, coding }: ResponseHead): void {
+    this.#answered = true;
     if (status !== 200) return this.#fail({ kind: "refused", status });
     if (coding === undefined || coding === "identity") return;
     this.#decoder = createDecoder(coding, {
-      data: (chunk) => {
-        this.#answer.write(chunk, 0, chunk.length);
-        this.arrived();
-      },
-      ended: () => this.#answer.end(),
+      data: (chunk) =>
+        this.#contain(() => {
+          this.#answer.write(chunk, 0, chunk.length);
+          this.arrived();
+        }),
+      ended: () => this.#contain(() => this.#answer.end()),
       broken: () => this.broken(),
       full: () => this.#connection?.pause(),
       drained: () => this.#connection?.resume(),
@@ -147,6 +161,16 @@ export class Attempt implements RunningAttempt, HttpExchange, AnswerSink {
     const connection = this.#connection;
     this.#fail({ kind: "broken" });
     connection?.cut();
+  }
+
+  /** The decoder calls from a thread's callback: what goes wrong there is this answer's failure alone. */
+  #contain(read: () => void): void {
+    try {
+      read();
+    } catch (error) {
+      this.#call.network.parts.log.error({ err: error }, "an answer could not be read");
+      this.broken();
+    }
   }
 
   #fail(failure: AttemptFailure): void {

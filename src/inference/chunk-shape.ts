@@ -10,25 +10,26 @@ import type { Chunk } from "./chunk.ts";
 const emptyTextBytes = 2;
 
 export class ChunkShape {
-  /** Of a chunk: what stands before its text, and what behind it. */
+  /** The bytes of a chunk before its text, and then those after it. */
   #bytes: Buffer | undefined;
-  #before = 0;
-  #behind = 0;
   /** Where its choice starts, from its start, and ends, from its end. */
   choiceStart = 0;
   choiceEnd = 0;
+  /** Where its text starts, from its start, and ends, from its end, with its quotes. */
+  textStart = 0;
+  textEnd = 0;
 
   /** Remembers a chunk that has been read, and whose choice stands on one line. */
   remember(bytes: Buffer, start: number, end: number, chunk: Chunk): void {
     const { textStart, textEnd } = chunk;
-    this.#before = textStart - start;
-    this.#behind = end - textEnd;
-    const size = this.#before + this.#behind;
+    this.textStart = textStart - start;
+    this.textEnd = end - textEnd;
+    const size = this.textStart + this.textEnd;
     if (this.#bytes === undefined || this.#bytes.length < size) {
       this.#bytes = Buffer.allocUnsafeSlow(size);
     }
     bytes.copy(this.#bytes, 0, start, textStart);
-    bytes.copy(this.#bytes, this.#before, textEnd, end);
+    bytes.copy(this.#bytes, this.textStart, textEnd, end);
     this.choiceStart = chunk.choiceStart - start;
     this.choiceEnd = end - chunk.choiceEnd;
   }
@@ -36,13 +37,13 @@ export class ChunkShape {
   /** Whether this chunk is as the remembered one but for its text, which is one, on one line and not empty. */
   fits(bytes: Buffer, start: number, end: number): boolean {
     const known = this.#bytes;
-    const textStart = start + this.#before;
-    const textEnd = end - this.#behind;
+    const textStart = start + this.textStart;
+    const textEnd = end - this.textEnd;
     if (known === undefined || textEnd - textStart <= emptyTextBytes) return false;
     return (
       bytes[textStart] === quote &&
-      isSame(bytes, textEnd, known, this.#before, this.#behind) &&
-      isSame(bytes, start, known, 0, this.#before) &&
+      isSame(bytes, textEnd, known, this.textStart, this.textEnd) &&
+      isSame(bytes, start, known, 0, this.textStart) &&
       skipString(bytes, textStart, textEnd, "strict") === textEnd
     );
   }

@@ -29,6 +29,8 @@ export interface Chunk {
   /** The one text that it carries, with its quotes; negative: none, or several. */
   textStart: number;
   textEnd: number;
+  /** UTF-8 bytes of all its texts. */
+  textBytes: number;
   finishReason: string | undefined;
   /** The usage object; -1: there is none. */
   usageStart: number;
@@ -36,6 +38,9 @@ export interface Chunk {
   /** The worker reports an error instead. */
   isError: boolean;
 }
+
+const backslash = 0x5c;
+const unicodeEscape = 0x75;
 
 /** Of `reasoningAt`: there is a `reasoning_content`, and nothing to be renamed. */
 const saidInFull = -2;
@@ -50,6 +55,7 @@ export function emptyChunk(): Chunk {
     reasoningAt: -1,
     textStart: -1,
     textEnd: -1,
+    textBytes: 0,
     finishReason: undefined,
     usageStart: -1,
     usageEnd: -1,
@@ -118,6 +124,7 @@ const ofChunk: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) =>
 function forgetChoice(found: Chunk): void {
   found.choiceStart = found.reasoningAt = found.textStart = -1;
   found.hasContent = false;
+  found.textBytes = 0;
   found.finishReason = undefined;
 }
 
@@ -159,5 +166,22 @@ function takeText(bytes: Buffer, start: number, end: number, found: Chunk): void
   if (bytes[start] !== quote || end - start <= 2) return;
   found.textStart = found.hasContent ? several : start;
   found.textEnd = end;
+  found.textBytes += textBytes(bytes, start, end);
   found.hasContent = true;
+}
+
+/** The bytes in UTF-8 of a JSON string without its quotes: some servers escape all that is not ASCII. */
+export function textBytes(bytes: Buffer, start: number, end: number): number {
+  let count = 0;
+  for (let at = start + 1; at < end - 1; count++, at++) {
+    if (bytes[at] !== backslash) continue;
+    at++;
+    if (bytes[at] !== unicodeEscape) continue;
+    // By their first two digits; each half of a surrogate pair is two of the four bytes.
+    const high = Number.parseInt(bytes.toString("latin1", at + 1, at + 3), 16);
+    const isAscii = high === 0 && (bytes[at + 3] ?? 0) < 0x38;
+    if (!isAscii) count += high < 0x08 || (high >= 0xd8 && high < 0xe0) ? 1 : 2;
+    at += 4;
+  }
+  return count;
 }

@@ -66,6 +66,11 @@ export class WorkerConnection implements ResponseSink {
     socket.on("close", () => this.drop("broken"));
   }
 
+  /** All of the request has been handed to the kernel. */
+  get hasSent(): boolean {
+    return this.#connected && this.#exchange !== undefined && this.#socket.writableLength === 0;
+  }
+
   /** Sends a request; only when none is under way. */
   carry(exchange: HttpExchange): void {
     this.#exchange = exchange;

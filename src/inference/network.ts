@@ -10,6 +10,7 @@ import type { Clock } from "../services/clock.ts";
 import type { Log } from "../services/log.ts";
 import type { Counter, Metrics } from "../services/metrics.ts";
 import type { ModelEntry, ModelOverride } from "../services/networks.ts";
+import { CallRecords } from "./call-records.ts";
 import { PolledDocument, type DocumentOptions } from "./document.ts";
 import type { EnclaveRecords } from "./enclave/records.ts";
 import { openStream } from "./enclave/stream.ts";
@@ -41,6 +42,7 @@ export class Network implements OpenNetwork {
   readonly settled: Promise<void>;
   /** Answers that cost nothing because price or rate was missing. */
   readonly unpriced: { readonly price: Counter; readonly rate: Counter };
+  readonly records: CallRecords;
   readonly #status: PolledDocument<Status>;
   readonly #rate: Rate;
   readonly #transport: Transport;
@@ -60,6 +62,7 @@ export class Network implements OpenNetwork {
     this.parts = parts;
     this.#readAt = clock.now();
     this.unpriced = unpricedCounters(config.name, metrics);
+    this.records = new CallRecords(config.name, parts);
     this.#transport =
       config.kind === "openai"
         ? new OpenaiTransport(config, clock)

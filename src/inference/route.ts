@@ -7,7 +7,9 @@ import type {
   WholeMessage,
 } from "../services/networks.ts";
 import type { TransportFailure } from "./connection.ts";
+import type { Log } from "../services/log.ts";
 import type { ListedWorker } from "./status.ts";
+import type { Produced } from "./usage.ts";
 
 /** A worker as an attempt sees it. */
 export interface AttemptedWorker {
@@ -23,11 +25,11 @@ export type AttemptFailure =
   | { readonly kind: TransportFailure }
   | { readonly kind: "refused"; readonly status: number };
 
-/** The call that an attempt is made for: what it asks, and who is told what comes. */
+/** The call that an attempt is made for: its request, and the callbacks for what the worker answers. */
 export interface AttemptedCall {
   readonly request: InferenceRequest;
   readonly modelId: string;
-  readonly network: { readonly config: NetworkConfig };
+  readonly network: { readonly config: NetworkConfig; readonly parts: { readonly log: Log } };
   /** A choice in borrowed bytes. */
   choice(bytes: Buffer, start: number, end: number): void;
   /** All that came in one read has been told. */
@@ -37,16 +39,21 @@ export interface AttemptedCall {
   failed(worker: AttemptedWorker, failure: AttemptFailure): void;
 }
 
-/** One request to one worker; it tells its call what comes. */
+/** One request to one worker; it notifies its call of what comes. */
 export interface RunningAttempt {
   readonly worker: AttemptedWorker;
-  /** Of what has come. */
-  readonly usage: TokenUsage;
+  /** The worker's usage report; undefined while it has sent none that is one. */
+  readonly reported: TokenUsage | undefined;
+  readonly produced: Produced;
   readonly finishReason: string | undefined;
+  /** The worker has all of the request. */
+  readonly hasRequest: boolean;
   begin(): void;
   pause(): void;
   resume(): void;
-  /** Ends it here and at the worker; nothing is told any more. */
+  /** Only the worker's usage is still wanted: asks it to end the answer, if there is a way to ask. */
+  wrapUp(): void;
+  /** Ends it here and at the worker; the call is not notified any more. */
   abandon(): void;
 }
 

@@ -1,12 +1,26 @@
-/** Tokens of an answer: the worker's own report where it makes sense, else counted. */
+/** Tokens of an answer: the worker's own report where it can be believed, else counted (decisions.md section 3). */
 import type { TokenUsage } from "../services/networks.ts";
 import { isObject } from "./status.ts";
 
-/** No model's context comes near it: a report beyond is no report. */
-const mostTokens = 1e9;
+/** What an answer has brought so far. */
+export interface Produced {
+  /** Chunks with content or reasoning. */
+  readonly chunks: number;
+  /** UTF-8 bytes of content and reasoning. */
+  readonly bytes: number;
+}
+
+/** The most tokens that an honest worker can report for a request. */
+export interface UsageLimit {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+}
+
+/** More than any context has: no count beyond it is read. */
+const maxTokens = 1e9;
 
 /**
- * What a worker reports; undefined when that is no usage: absent, negative, fractional, beyond all reason.
+ * What a worker reports; undefined if that is not a usage: a count is missing, negative, fractional or absurd.
  * `total_tokens` is not read: prompt and completion count.
  */
 export function readUsage(value: unknown): TokenUsage | undefined {
@@ -26,23 +40,33 @@ export function readUsage(value: unknown): TokenUsage | undefined {
   };
 }
 
-/** What nobody reported: prompt by its characters, completion by chunks with content, else by characters. */
+/** Whether a report stays within what was asked for. */
+export function isWithin(usage: TokenUsage, limit: UsageLimit): boolean {
+  return (
+    usage.promptTokens <= limit.promptTokens && usage.completionTokens <= limit.completionTokens
+  );
+}
+
+/**
+ * Tokens that no believable report says: four bytes per token, and a token per chunk. The completion is never more than
+ * was asked for.
+ */
 export function countUsage(
-  promptChars: number,
-  completion: { readonly chunks: number } | { readonly chars: number },
+  promptBytes: number,
+  { chunks, bytes }: Produced,
+  limit: UsageLimit,
 ): TokenUsage {
   return {
-    promptTokens: tokensOf(promptChars),
-    completionTokens: "chunks" in completion ? completion.chunks : tokensOf(completion.chars),
+    promptTokens: tokensOf(promptBytes),
+    completionTokens: Math.min(Math.max(chunks, tokensOf(bytes)), limit.completionTokens),
     cachedTokens: undefined,
     reasoningTokens: undefined,
     estimated: true,
   };
 }
 
-/** decisions.md section 8: four characters a token, rounded up. */
-function tokensOf(chars: number): number {
-  return Math.ceil(chars / 4);
+function tokensOf(bytes: number): number {
+  return Math.ceil(bytes / 4);
 }
 
 function detail(details: unknown, name: string, most: number): number | undefined {
@@ -51,5 +75,5 @@ function detail(details: unknown, name: string, most: number): number | undefine
 }
 
 function isCount(value: unknown): value is number {
-  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= mostTokens;
+  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= maxTokens;
 }

@@ -56,7 +56,10 @@ export interface TokenUsage {
   readonly completionTokens: number;
   readonly cachedTokens: number | undefined;
   readonly reasoningTokens: number | undefined;
-  /** The worker did not say: counted here (chunks with content, else characters / 4, rounded up). */
+  /**
+   * The worker's report is missing or above what was asked for, so the tokens were counted here: UTF-8 bytes / 4 of the
+   * prompt; of the completion the same or the chunks with content, whichever is more. Rounded up.
+   */
   readonly estimated: boolean;
 }
 
@@ -66,7 +69,7 @@ export interface InferenceResult {
   readonly usage: TokenUsage;
   /** round half up of tokens × price × coefficient / 1000 × rate (decisions.md section 3), milli-CU. */
   readonly costMilli: number;
-  /** As the worker says it; undefined where the answer broke off. */
+  /** As the worker reports it; `length` where it was ended at its cap; undefined where the answer broke off. */
   readonly finishReason: string | undefined;
 }
 
@@ -98,8 +101,8 @@ export interface InferenceRequest {
   /** JSON in UTF-8. A streamed one asks for usage (`stream_options.include_usage`). */
   readonly body: Buffer;
   readonly streamed: boolean;
-  /** Characters of all messages, for when the worker does not count. */
-  readonly promptChars: number;
+  /** UTF-8 bytes of the text of all messages: the prompt's tokens are estimated from them. */
+  readonly promptBytes: number;
   /** As `body` has it; undefined: none of its own. */
   readonly maxTokens?: number | undefined;
   /** Sent along, flat name, value …: the trace context. */
@@ -111,8 +114,16 @@ export interface InferenceCall {
   /** Backpressure: chunks stop soon after `pause`. */
   pause(): void;
   resume(): void;
-  /** Ends it here and at the worker; nothing is told any more. What had come until then; undefined: nothing. */
+  /**
+   * Ends it here and at the worker; the reader is not called any more. What the worker has had and produced until then;
+   * undefined if no worker has the request.
+   */
   abort(): InferenceResult | undefined;
+  /**
+   * The client has left. As `abort`, but the worker may still report its usage: the result follows when it has, and
+   * after 2 s at the latest. Never rejects.
+   */
+  leave(): Promise<InferenceResult | undefined>;
 }
 
 /** A model and the workers that serve it at this moment. */

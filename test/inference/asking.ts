@@ -30,7 +30,7 @@ export interface Opened extends AsyncDisposable {
 interface AskOptions {
   readonly streamed?: boolean;
   readonly body?: Buffer;
-  readonly promptChars?: number;
+  readonly promptBytes?: number;
   readonly headers?: readonly string[];
   readonly modelId?: string;
   /** Pauses whenever something has arrived, before anything else happens. */
@@ -124,7 +124,7 @@ interface Choice {
 }
 
 export function ask(network: Network, options: AskOptions = {}): Asked {
-  const { streamed = true, promptChars = 20, headers, modelId = model } = options;
+  const { streamed = true, promptBytes = 20, headers, modelId = model } = options;
   const { body = Buffer.from(JSON.stringify({ model, stream: streamed, ...usage })) } = options;
   const offer = network.models.get(modelId);
   assert.ok(offer, "the model is listed");
@@ -155,7 +155,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
     ended: (result, message) => end({ kind: "ended", result, message }),
     failed: (failure, result) => end({ kind: "failed", failure, result }),
   };
-  const call = offer.send({ body, streamed, promptChars, headers }, reader);
+  const call = offer.send({ body, streamed, promptBytes, headers }, reader);
   return {
     call,
     choices,

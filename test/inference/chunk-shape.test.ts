@@ -7,6 +7,8 @@ interface Told {
   readonly choices: readonly string[];
   readonly isBroken: boolean;
   readonly content: number;
+  /** UTF-8 bytes of the content. */
+  readonly bytes: number;
   readonly finishReason: string | undefined;
 }
 
@@ -14,20 +16,17 @@ interface Told {
 function tell(chunks: readonly string[]): Told {
   const choices: string[] = [];
   let isBroken = false;
-  const answer = new StreamedAnswer(
-    {
-      choice: (bytes, start, end) => choices.push(bytes.toString("utf8", start, end)),
-      complete: () => undefined,
-      broken: () => (isBroken = true),
-    },
-    0,
-  );
+  const answer = new StreamedAnswer({
+    choice: (bytes, start, end) => choices.push(bytes.toString("utf8", start, end)),
+    complete: () => undefined,
+    broken: () => (isBroken = true),
+  });
   for (const chunk of chunks) {
     const event = Buffer.from(`data: ${chunk}\n\n`);
     answer.write(event, 0, event.length);
   }
-  const { finishReason } = answer;
-  return { choices, isBroken, content: answer.usage().completionTokens, finishReason };
+  const { finishReason, produced } = answer;
+  return { choices, isBroken, content: produced.chunks, bytes: produced.bytes, finishReason };
 }
 
 /** What the same chunks tell when each is read without knowing any other. */
@@ -39,6 +38,7 @@ function tellEach(chunks: readonly string[]): Told {
     choices: whole.flatMap(({ choices }) => choices),
     isBroken: broken !== -1,
     content: whole.reduce((sum, { content }) => sum + content, 0),
+    bytes: whole.reduce((sum, { bytes }) => sum + bytes, 0),
     finishReason: whole.find(({ finishReason }) => finishReason !== undefined)?.finishReason,
   };
 }
@@ -89,4 +89,20 @@ test("alike but for their texts: each text is told, an empty one is no content",
 
 test("a line's end in a text breaks the answer, however alike the chunk is", () => {
   assert.equal(tell([chunkOf('"a"'), chunkOf('"b\r"')]).isBroken, true);
+});
+
+test("the bytes of a text are those of UTF-8, however the worker escapes it", () => {
+  const escaped = (one: string): string =>
+    JSON.stringify(one).replaceAll(
+      /[^ -~]/g,
+      (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+    );
+  fc.assert(
+    fc.property(fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 }), (one) => {
+      const bytes = Buffer.byteLength(one);
+      assert.equal(tell([chunkOf(JSON.stringify(one))]).bytes, bytes);
+      assert.equal(tell([chunkOf(escaped(one)), chunkOf(escaped(one))]).bytes, 2 * bytes);
+    }),
+  );
+  assert.equal(tell([chunkOf('"\\n\\u0041\\u00e9\\/"')]).bytes, 5);
 });

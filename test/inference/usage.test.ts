@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { countUsage, readUsage } from "../../src/inference/usage.ts";
+import { countUsage, isWithin, readUsage } from "../../src/inference/usage.ts";
 
 const said = { prompt_tokens: 7, completion_tokens: 11, total_tokens: 18 };
 const plain = {
@@ -53,10 +53,24 @@ for (const details of [null, [], "many", 5]) {
   });
 }
 
-test("what nobody reports is counted: characters by four, rounded up, and chunks", () => {
+const limit = { promptTokens: 100, completionTokens: 50 };
+
+test("what nobody reports is counted: UTF-8 bytes by four, rounded up; or chunks, where there are more", () => {
   const counted = { ...plain, estimated: true };
-  const byChunks = countUsage(9, { chunks: 5 });
-  assert.deepEqual(byChunks, { ...counted, promptTokens: 3, completionTokens: 5 });
-  const byChars = countUsage(0, { chars: 8 });
-  assert.deepEqual(byChars, { ...counted, promptTokens: 0, completionTokens: 2 });
+  const count = (chunks: number, bytes: number) => countUsage(9, { chunks, bytes }, limit);
+  assert.deepEqual(count(5, 8), { ...counted, promptTokens: 3, completionTokens: 5 });
+  assert.deepEqual(count(1, 9), { ...counted, promptTokens: 3, completionTokens: 3 });
+  assert.deepEqual(count(0, 0), { ...counted, promptTokens: 3, completionTokens: 0 });
+});
+
+test("no more of an answer is counted than was asked for", () => {
+  assert.equal(countUsage(0, { chunks: 51, bytes: 1e9 }, limit).completionTokens, 50);
+});
+
+test("a report is believed up to both counts of its limit", () => {
+  const isBelieved = (promptTokens: number, completionTokens: number) =>
+    isWithin({ ...plain, promptTokens, completionTokens }, limit);
+  assert.ok(isBelieved(100, 50));
+  assert.ok(!isBelieved(101, 50));
+  assert.ok(!isBelieved(100, 51));
 });

@@ -33,7 +33,8 @@ function settle(
   lines: readonly ChargeLine[],
   workspace = "ws_1",
 ): Promise<void> {
-  const principal = principalOf({ key: { id: key }, workspace: { id: workspace } });
+  const plan = { includedCuMilli: 1e12 };
+  const principal = principalOf({ key: { id: key }, workspace: { id: workspace }, plan });
   const total = lines.reduce((sum, { costMilli }) => sum + costMilli, 0);
   return take(meter, principal, total).settle(lines);
 }

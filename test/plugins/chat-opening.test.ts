@@ -82,6 +82,10 @@ function scene(): Scene {
           told.push("abort");
           return produced;
         },
+        leave() {
+          told.push("leave");
+          return Promise.resolve(produced);
+        },
       };
     },
   };
@@ -130,7 +134,7 @@ describe("a stream whose head has not left", () => {
     x.onAbort?.aborted();
     head.resolve(sink);
     assert.equal(await answer, undefined);
-    assert.deepEqual(told, ["head", "abort", "charge 2 clientLeft"]);
+    assert.deepEqual(told, ["head", "leave", "charge 2 clientLeft"]);
   });
 
   it("stops its worker when a step throws at the head", async () => {

@@ -87,6 +87,10 @@ describe("what a worker gets", () => {
       anything: { at: ["all"] },
     };
     assert.deepEqual(sent(ignored), sent());
+    const unknown = ["store", "metadata", "anything"];
+    const known = Object.keys(ignored).filter((name) => !unknown.includes(name));
+    assert.deepEqual(read(ignored).ignored, known);
+    assert.deepEqual(read({ extra_body: { tools: [] }, seed: null }).ignored, ["tools"]);
     for (const [name] of Object.entries(ignored)) {
       for (const value of [null, "?", -1, [], {}])
         assert.deepEqual(sent({ [name]: value }), sent());
@@ -102,6 +106,26 @@ describe("what a worker gets", () => {
     assert.deepEqual(kwargs({ enable_thinking: true }), { enable_thinking: true });
     assert.deepEqual(kwargs({ enable_thinking: null }), { enable_thinking: null });
     assert.deepEqual(kwargs({ documents: [{ a: 1 }] }), { ...noThinking, documents: [{ a: 1 }] });
+  });
+
+  it("no member of chat_template_kwargs that would change how the prompt is built", () => {
+    const building = {
+      chat_template: "{% for i in range(10000000) %}x{% endfor %}",
+      tokenize: false,
+      add_generation_prompt: false,
+      continue_final_message: true,
+      return_dict: true,
+    };
+    const kwargs = { ...building, enable_thinking: true, documents: [] };
+    for (const members of [
+      { chat_template_kwargs: kwargs },
+      { extra_body: { chat_template_kwargs: kwargs } },
+    ]) {
+      assert.deepEqual(sent(members)["chat_template_kwargs"], {
+        enable_thinking: true,
+        documents: [],
+      });
+    }
   });
 
   it("the keys of extra_body as if they stood beside it; one in both places is the body's own", () => {
@@ -172,13 +196,13 @@ describe("bytes that stay as long as an answer takes", () => {
 });
 
 describe("what is counted of a request", () => {
-  it("the characters of what is said", () => {
+  it("the UTF-8 bytes of what is said", () => {
     const messages = [
       { role: "system", content: "1234" },
       { role: "user", name: "12", content: [{ type: "text", text: "漢字🙂" }] },
       { role: "assistant", content: null },
     ];
-    assert.equal(read({ messages }).promptChars, 4 + 2 + 4);
+    assert.equal(read({ messages }).promptBytes, 4 + 2 + 10);
   });
 
   it("more tokens than the prompt can have: bytes, roles and what a template is given", () => {
@@ -307,7 +331,7 @@ it("nothing that JSON can say makes it throw, and what passes has the members of
         members.filter((name) => !known.includes(name)),
         [],
       );
-      assert.ok(request.promptTokensMost * 4 >= request.promptChars);
+      assert.ok(request.promptTokensMost >= request.promptBytes);
     }),
     { numRuns: 500 },
   );

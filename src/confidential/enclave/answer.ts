@@ -38,10 +38,10 @@ export class EnclaveAnswer implements AnswerReader {
   #isPaused = false;
 
   constructor(offer: Offer, request: ChatRequest, parts: AnswerParts) {
-    const { body, promptChars, maxTokens } = request;
+    const { body, promptBytes, maxTokens } = request;
     this.#parts = parts;
     this.#batch = createDeltaBatch(parts.clock, parts.send);
-    this.#call = offer.send({ body, streamed: true, promptChars, maxTokens }, this);
+    this.#call = offer.send({ body, streamed: true, promptBytes, maxTokens }, this);
   }
 
   /** The peer has no room: the model waits. */

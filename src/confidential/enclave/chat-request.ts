@@ -11,8 +11,8 @@ import type { JsonObject } from "../strict-json.ts";
 export interface ChatRequest {
   readonly body: Buffer;
   readonly maxTokens: number;
-  /** Characters of all messages, for when the upstream does not count. */
-  readonly promptChars: number;
+  /** UTF-8 bytes of the text of all messages, for when the upstream does not count. */
+  readonly promptBytes: number;
 }
 
 /** Told to the client inside the encryption, and to nobody else. `code` for programs. */
@@ -52,7 +52,7 @@ export function readChatRequest(bytes: Uint8Array, hello: Hello): ChatRequest | 
   if (given.some((limit) => limit > hello.maxOutputTokens)) {
     return refusal("LIMIT_EXCEEDED", "max_tokens is above the max_output_tokens of hello");
   }
-  return { body: bodyOf(asked, maxTokens), maxTokens, promptChars: charsOf(messages) };
+  return { body: bodyOf(asked, maxTokens), maxTokens, promptBytes: bytesOf(messages) };
 }
 
 /** Any parameter that is not ours to decide goes to the model as it is. */
@@ -66,19 +66,19 @@ function bodyOf(asked: JsonObject, maxTokens: number): Buffer {
   return Buffer.from(JSON.stringify({ ...parameters, ...decided }));
 }
 
-function charsOf(messages: readonly unknown[]): number {
-  let chars = 0;
+function bytesOf(messages: readonly unknown[]): number {
+  let bytes = 0;
   for (const message of messages) {
     const content = isJsonObject(message) ? message["content"] : undefined;
-    if (typeof content === "string") chars += content.length;
+    if (typeof content === "string") bytes += Buffer.byteLength(content);
     else if (Array.isArray(content)) {
       for (const part of content) {
         const text: unknown = isJsonObject(part) ? part["text"] : undefined;
-        if (typeof text === "string") chars += text.length;
+        if (typeof text === "string") bytes += Buffer.byteLength(text);
       }
     }
   }
-  return chars;
+  return bytes;
 }
 
 /** Clients send `null` for what they leave out. */

@@ -18,7 +18,6 @@ import { readTextFrame, type ReportFrame } from "../../confidential/text-frames.
 import type { TokenUsage, WholeMessage } from "../../services/networks.ts";
 import type { AttemptedCall, AttemptedWorker, AttemptFailure, RunningAttempt } from "../route.ts";
 import { isObject } from "../status.ts";
-import { countUsage } from "../usage.ts";
 import type { EnclaveParts } from "./records.ts";
 
 /** A session of the gateway's own, with the key that its `hello` named. */
@@ -35,6 +34,7 @@ export interface OwnSessions {
 
 /** The one request of the session. */
 const rid = 1;
+const nothing = new Uint8Array(0);
 /** Of an answer in one piece. */
 const wholeChars = 16 * 1024 * 1024;
 
@@ -48,8 +48,8 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   /** What waits for room. */
   #unsent: Uint8Array[] = [];
   #deadline: Disposable | undefined;
-  #contentChunks = 0;
-  #reported: UsageReport | undefined;
+  readonly produced = { chunks: 0, bytes: 0 };
+  #report: UsageReport | undefined;
   #content = "";
   #reasoning = "";
   #paused = false;
@@ -61,12 +61,9 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.#sessions = sessions;
   }
 
-  get usage(): TokenUsage {
-    const report = this.#reported;
-    if (report === undefined) {
-      return countUsage(this.#call.request.promptChars, { chunks: this.#contentChunks });
-    }
-    const { prompt, completion, cached, reasoning } = report.tokens;
+  get reported(): TokenUsage | undefined {
+    if (this.#report === undefined) return undefined;
+    const { prompt, completion, cached, reasoning } = this.#report.tokens;
     return {
       promptTokens: prompt,
       completionTokens: completion,
@@ -92,6 +89,18 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   resume(): void {
     this.#paused = false;
     this.#session?.link.resume();
+  }
+
+  get hasRequest(): boolean {
+    return this.#channel !== undefined && this.#unsent.length === 0;
+  }
+
+  /** The enclave ends the answer and signs a report of what it came to. */
+  wrapUp(): void {
+    this.resume();
+    if (this.finishReason !== undefined) return;
+    const frame = this.#channel?.seal("cancel", rid, nothing);
+    if (frame !== undefined && !isFault(frame)) this.#session?.link.binary(frame);
   }
 
   /** Closing the session stops the worker, too. */
@@ -179,7 +188,13 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
 
   #delta({ data }: OpenedFrame, delta: Readonly<Record<string, unknown>>): void {
     const { content, reasoning_content: reasoning } = delta;
-    if (typeof content === "string" || typeof reasoning === "string") this.#contentChunks++;
+    const text =
+      (typeof content === "string" ? content : "") +
+      (typeof reasoning === "string" ? reasoning : "");
+    if (text !== "") {
+      this.produced.chunks++;
+      this.produced.bytes += Buffer.byteLength(text);
+    }
     if (this.#call.request.streamed) return this.#tell(Buffer.from(data).toString(), null);
     if (typeof content === "string") this.#content += content;
     if (typeof reasoning === "string") this.#reasoning += reasoning;
@@ -224,7 +239,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
       log.warn(about, "a worker's usage report does not hold; the answer counts as broken");
       return this.#fail({ kind: "broken" });
     }
-    this.#reported = verdict.report;
+    this.#report = verdict.report;
     this.#complete();
   }
 

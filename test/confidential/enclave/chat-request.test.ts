@@ -49,7 +49,7 @@ describe("a decrypted request", () => {
     const parts = [{ type: "text", text: "four" }, { type: "image_url" }, null, { text: 1 }];
     const request = read({ ...base, messages: [{ content: "two" }, { content: parts }, null, 3] });
     assert.ok("body" in request);
-    assert.equal(request.promptChars, 7);
+    assert.equal(request.promptBytes, 7);
   });
 
   test("of any JSON is read or refused, and what is read keeps within hello's bounds", () => {

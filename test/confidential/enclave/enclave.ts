@@ -119,6 +119,10 @@ export function fakeModel(modelId = "Demo/Echo-1"): FakeModel {
             isAborted = true;
             return model.produced;
           },
+          leave() {
+            isAborted = true;
+            return Promise.resolve(model.produced);
+          },
         };
       },
     },

@@ -182,7 +182,7 @@ describe("a request in an enclave", () => {
       stream: true,
       stream_options: { include_usage: true },
     });
-    assert.equal(asked.request.promptChars, 16);
+    assert.equal(asked.request.promptBytes, 16);
     assert.equal(asked.request.maxTokens, 64);
     assert.equal(asked.request.streamed, true);
     asked.say("The");
@@ -241,7 +241,7 @@ describe("a request in an enclave", () => {
     const content = "x".repeat(200_000);
     const answered = client.ask({ ...params, messages: [{ role: "user", content }] });
     const [asked] = enclave.model.asked;
-    assert.equal(asked?.request.promptChars, 200_000);
+    assert.equal(asked?.request.promptBytes, 200_000);
     asked.end();
     assert.equal((await answered).final.finish_reason, "stop");
   });
