@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { failureOf, openNetwork, resultOf } from "./asking.ts";
-import { costOf, estimated, firstEvent, two } from "./calls.ts";
-import { silent } from "./scripts.ts";
-import { startWorker } from "./worker.ts";
+import { failureOf, openNetwork, resultOf, type Asked, type Opened } from "./asking.ts";
+import { costOf, estimated, firstEvent, reported, two } from "./calls.ts";
+import { failing, silent, usageOf, whole } from "./scripts.ts";
+import { chunkOf, eventOf, usageChunkOf } from "./sse.ts";
+import { startWorker, type Exchange, type Worker } from "./worker.ts";
 
 const inTime = { timeout: 10_000 };
 
@@ -48,12 +49,32 @@ test("a worker silent after the first chunk is timed out, and charged so far", i
   opened.seen.clock.advance(11_000);
   const { failure, result } = await failureOf(asked);
   assert.equal(failure, "timedOut");
-  assert.equal(result?.usage.completionTokens, 1);
+  assert.equal(result?.usage.completionTokens, 2);
   await exchange.left;
 });
 
+/** A stream of whose answer the first token has come. */
+async function running(
+  opened: Opened,
+  worker: Worker,
+): Promise<{ asked: Asked; exchange: Exchange }> {
+  const held = worker.hold();
+  const asked = opened.ask();
+  const exchange = await held;
+  exchange.begin();
+  const arrived = asked.arrived();
+  await exchange.push(firstEvent);
+  await arrived;
+  return { asked, exchange };
+}
+
+const end =
+  eventOf(chunkOf({}, { finishReason: "stop" })) +
+  eventOf(usageChunkOf(usageOf(50, 20))) +
+  eventOf("[DONE]");
+
 test(
-  "a caller who left before the first chunk owes nothing, and nobody else is asked",
+  "an aborted call owes its prompt once a worker has it, and nobody else is asked",
   inTime,
   async () => {
     await using worker = await startWorker();
@@ -61,11 +82,14 @@ test(
     const held = worker.hold();
     const asked = opened.ask();
     const exchange = await held;
-    assert.equal(asked.call.abort(), undefined);
+    const result = asked.call.abort();
+    assert.ok(result);
+    assert.deepEqual(costOf(result), { ...estimated, completionTokens: 0, costMilli: 15 });
     await exchange.left;
     await worker.idle();
     assert.equal(worker.received.length, 1);
     assert.equal(asked.call.abort(), undefined, "and again");
+    assert.equal(await asked.call.leave(), undefined);
   },
 );
 
@@ -73,27 +97,97 @@ test("a caller who left at once has asked nobody", inTime, async () => {
   await using worker = await startWorker();
   await using opened = await openNetwork(worker.url);
   assert.equal(opened.ask().call.abort(), undefined);
+  assert.equal(await opened.ask().call.leave(), undefined);
   await resultOf(opened.ask({ streamed: false }));
   assert.equal(worker.received.length, 1);
 });
 
+test("an aborted stream owes what came, and the worker is let go", inTime, async () => {
+  await using worker = await startWorker();
+  await using opened = await openNetwork(worker.url);
+  const { asked, exchange } = await running(opened, worker);
+  const result = asked.call.abort();
+  assert.ok(result);
+  assert.deepEqual(costOf(result), estimated);
+  await exchange.left;
+  assert.equal(asked.call.abort(), undefined, "once");
+});
+
 test(
-  "a caller who left amid the stream pays for what came, and the worker is let go",
+  "a client who leaves pays by the usage that its worker reports within two seconds",
   inTime,
   async () => {
     await using worker = await startWorker();
     await using opened = await openNetwork(worker.url);
-    const held = worker.hold();
-    const asked = opened.ask();
-    const exchange = await held;
-    exchange.begin();
-    const arrived = asked.arrived();
-    await exchange.push(firstEvent);
-    await arrived;
-    const result = asked.call.abort();
+    const { asked, exchange } = await running(opened, worker);
+    const { choices, arrivals } = asked;
+    asked.call.pause();
+    const leaving = asked.call.leave();
+    opened.seen.clock.advance(1_900);
+    await exchange.push(firstEvent + end);
+    const result = await leaving;
     assert.ok(result);
-    assert.deepEqual(costOf(result), { ...estimated, completionTokens: 1, costMilli: 18 });
-    await exchange.left;
-    assert.equal(asked.call.abort(), undefined, "once");
+    assert.deepEqual(costOf(result), {
+      ...reported,
+      promptTokens: 50,
+      completionTokens: 20,
+      costMilli: 210,
+    });
+    assert.deepEqual([choices.length, asked.arrivals], [1, arrivals], "the reader is not called");
+    exchange.end();
   },
 );
+
+test(
+  "without such a report what had come when the client left is counted, and the worker is let go",
+  inTime,
+  async () => {
+    await using worker = await startWorker();
+    await using opened = await openNetwork(worker.url);
+    const { asked, exchange } = await running(opened, worker);
+    const leaving = asked.call.leave();
+    await exchange.push(firstEvent.repeat(10));
+    assert.equal(worker.inFlight, 1, "it has its two seconds");
+    opened.seen.clock.advance(2_000);
+    const result = await leaving;
+    assert.ok(result);
+    assert.deepEqual(costOf(result), estimated);
+    await exchange.left;
+  },
+);
+
+test(
+  "a whole answer that is left owes its prompt, or the usage of an answer that comes in time",
+  inTime,
+  async () => {
+    await using worker = await startWorker();
+    await using opened = await openNetwork(worker.url);
+    for (const answers of [false, true]) {
+      const held = worker.hold();
+      const asked = opened.ask({ streamed: false });
+      const exchange = await held;
+      const leaving = asked.call.leave();
+      if (answers) await whole({ usage: usageOf(50, 20) })(exchange);
+      else opened.seen.clock.advance(2_000);
+      const result = await leaving;
+      assert.ok(result);
+      const { promptTokens, completionTokens, estimated: isEstimated } = result.usage;
+      assert.deepEqual(
+        [promptTokens, completionTokens, isEstimated],
+        answers ? [50, 20, false] : [5, 0, true],
+      );
+    }
+  },
+);
+
+test("a worker that refuses after its client has left is owed nothing", inTime, async () => {
+  await using worker = await startWorker();
+  await using opened = await two(worker, worker);
+  const held = worker.hold();
+  const asked = opened.ask();
+  const exchange = await held;
+  const leaving = asked.call.leave();
+  await failing(500)(exchange);
+  assert.equal(await leaving, undefined);
+  assert.equal(worker.received.length, 1, "and nobody else is asked");
+});

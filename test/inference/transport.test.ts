@@ -57,6 +57,9 @@ test("a coded stream that is cut short is broken after what came of it", inTime,
   assert.equal((await failureOf(opened.ask())).failure, "broken");
 });
 
+/** Enough that no stream of these tests is ended for its length. */
+const muchOutput = { maxOutputTokens: 1_000_000 };
+
 /** A stream of this many events of 64 KiB, as it is coded. */
 function manyEvents(events: number): string {
   return eventOf(chunkOf({ content: "x".repeat(64 * 1024) })).repeat(events);
@@ -67,7 +70,7 @@ test(
   inTime,
   async () => {
     await using worker = await startWorker();
-    await using opened = await openNetwork(worker.url);
+    await using opened = await openNetwork(worker.url, muchOutput);
     const held = worker.hold();
     const asked = opened.ask();
     const exchange = await held;
@@ -100,7 +103,7 @@ test("a reader that pauses a coded stream stops it too", inTime, async () => {
   await using worker = await startWorker({
     otherwise: raw(200, { "content-encoding": "gzip" }, [bytes]),
   });
-  await using opened = await openNetwork(worker.url);
+  await using opened = await openNetwork(worker.url, muchOutput);
   const asked = opened.ask();
   await asked.arrived();
   asked.call.pause();
@@ -342,7 +345,7 @@ test(
     };
     const before = getCACertificates("default");
     const open = (): Promise<Opened> =>
-      openNetwork(plain.url, { statusUrl: `${plain.url}/status` });
+      openNetwork(plain.url, { statusUrl: `${plain.url}/status`, ...muchOutput });
     {
       await using opened = await open();
       assert.equal((await failureOf(opened.ask())).failure, "unavailable");

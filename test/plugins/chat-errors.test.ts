@@ -362,8 +362,8 @@ describe("a worker that fails after the first byte", inTime, () => {
       assert.ok(!JSON.stringify(error).includes(workerSecret));
       const [charge, ...more] = chat.charges().slice(earlier);
       assert.deepEqual(more, []);
-      // "Hi" makes one token, two chunks two.
-      assert.equal(charge?.usedCuMilli, 3 * tokenMilli);
+      // "Hi" makes one token, eleven bytes in two chunks three.
+      assert.equal(charge?.usedCuMilli, 4 * tokenMilli);
       assert.equal(charge.estimated, true);
       assert.equal(charge.outcome, "upstreamFailed");
       assert.equal((await chat.ask()).status, 200);
@@ -377,7 +377,7 @@ describe("a worker that fails after the first byte", inTime, () => {
     assert.equal(JSON.parse(events.at(-1) ?? "").error.code, "UPSTREAM_ERROR");
     const [charge] = other.charges();
     assert.equal(charge?.outcome, "timedOut");
-    assert.equal(charge.outputTokens, 1);
+    assert.equal(charge.outputTokens, 2);
     assert.match(await other.logged(), /"status":200,"outcome":"timedOut"/);
   });
 
