@@ -163,6 +163,8 @@ export interface NetworkConfig {
   readonly kind: "openai" | "enclave";
   /** `openai`: base URL, with or without `/v1` at its end. `enclave`: of the worker's stream, http(s) or ws(s). */
   readonly url: string;
+  /** Further origins, beside that of `url`, at which its workers may be asked. */
+  readonly origins: readonly string[];
   /** Of an enclave network. */
   readonly evidence: EvidencePolicyConfig | undefined;
   /** The document that tells workers and prices; undefined: every model that the network lists is a worker. */

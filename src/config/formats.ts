@@ -45,6 +45,12 @@ function isUrl(text: string, schemes: readonly string[]): boolean {
   return url !== null && url.hostname !== "" && schemes.includes(url.protocol);
 }
 
+function isOrigin(text: string): boolean {
+  const url = isUrl(text, upstreamSchemes) ? new URL(text) : undefined;
+  // `href` is all of it: neither credentials nor a path, a query or a fragment.
+  return url !== undefined && url.href === `${url.protocol}//${url.host}/`;
+}
+
 function isListenHost(text: string): boolean {
   if (isIP(text) !== 0) return true;
   return /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9])?)*$/i.test(
@@ -104,6 +110,11 @@ export const formats = {
     says: "an http, https, ws or wss URL",
     test: (text) => isUrl(text, upstreamSchemes),
     pattern: "^(https?|wss?)://",
+  },
+  origin: {
+    says: "an origin such as https://gpu.example.org:8443, without a path",
+    test: isOrigin,
+    pattern: "^(https?|wss?)://[^/]+/?$",
   },
   "upstream-urls": {
     says: "one or more http, https, ws or wss URLs, comma-separated",

@@ -232,6 +232,13 @@ export const networkSchema: JsonSchema = {
       description:
         "openai: base URL, with or without /v1. enclave: where its worker listens. Absent: not configured.",
     },
+    origins: {
+      type: "array",
+      items: { type: "string", format: "origin" },
+      default: [],
+      description:
+        "Further origins that prompts and headers may be sent to, beside that of url; workers elsewhere are skipped.",
+    },
     evidence: evidenceSchema,
     status: {
       type: "object",

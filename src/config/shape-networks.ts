@@ -18,6 +18,7 @@ export type RateShape =
 export interface NetworkShape {
   readonly kind?: "openai" | "enclave";
   readonly url?: string;
+  readonly origins: readonly string[];
   readonly status: { readonly url?: string; readonly every: string };
   readonly price_per_token_nano: string;
   readonly rate?: RateShape;
@@ -53,13 +54,14 @@ export function shapeNetworks(
   const configured: NetworkConfig[] = [];
   for (const [name, network] of Object.entries(networks)) {
     if (network?.url === undefined) continue;
-    const { url, status, price_per_token_nano: pricePerTokenNano, headers } = network;
+    const { url, origins, status, price_per_token_nano: pricePerTokenNano, headers } = network;
     const { connectMs, idleMs, answerMs, maxOutputTokens } = network;
     const kind = network.kind ?? "openai";
     configured.push({
       name,
       kind,
       url,
+      origins,
       evidence: kind === "enclave" ? shapeEvidence(network.evidence) : undefined,
       statusUrl: status.url,
       statusMs: durationMs(status.every) ?? everyMinute,

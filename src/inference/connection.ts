@@ -55,15 +55,33 @@ export class WorkerConnection implements ResponseSink {
     this.#server = server;
     this.deadline = ticker.deadline(limits.connectMs);
     this.#reader = new ResponseReader(this, Number.MAX_SAFE_INTEGER);
-    const socket = connect(origin, (size) => this.#read(size));
+    const socket = connect(origin, (size) => this.#contain(() => this.#read(size)) ?? false);
     this.#socket = socket;
-    socket.once(origin.protocol === "https:" ? "secureConnect" : "connect", () => {
+    const on = (event: string, run: () => void): void => {
+      socket.on(event, () => this.#contain(run));
+    };
+    on(origin.protocol === "https:" ? "secureConnect" : "connect", () => {
       this.#connected = true;
       if (this.#exchange !== undefined) this.#write(this.#exchange);
     });
-    socket.on("end", () => this.#ended());
-    socket.on("error", () => this.drop(this.#connected ? "broken" : "unreachable"));
-    socket.on("close", () => this.drop("broken"));
+    on("end", () => this.#ended());
+    on("error", () => this.drop(this.#connected ? "broken" : "unreachable"));
+    on("close", () => this.drop("broken"));
+  }
+
+  /** Runs what the socket calls: what it throws is the failure of this connection's exchange, never the process's. */
+  #contain<T>(run: () => T): T | undefined {
+    try {
+      return run();
+    } catch (error) {
+      this.#server.broke(error);
+      try {
+        this.drop("broken");
+      } catch (more) {
+        this.#server.broke(more);
+      }
+      return undefined;
+    }
   }
 
   /** All of the request has been handed to the kernel. */
@@ -97,9 +115,10 @@ export class WorkerConnection implements ResponseSink {
     this.drop("broken");
   }
 
-  /** The deadline has passed. */
+  /** The deadline has passed. Called by a timer. */
   expire(): void {
-    if (!this.#paused) this.drop(this.#connected ? "timedOut" : "unreachable");
+    if (this.#paused) return;
+    this.#contain(() => this.drop(this.#connected ? "timedOut" : "unreachable"));
   }
 
   /** Ends the connection, and the exchange on it with this failure. Does nothing the second time. */

@@ -15,6 +15,8 @@ export interface DocumentOptions<T> {
   readonly everyMs: number;
   /** What the document says; undefined when it is not what it should be. */
   read(value: unknown): T | undefined;
+  /** Why `read` made nothing of a document, for the log. */
+  readonly complaint?: (value: unknown) => string;
   /** Told each time that it was read. */
   readonly changed: (value: T) => void;
   readonly clock: Clock;
@@ -28,6 +30,8 @@ export interface DocumentOptions<T> {
 const jitter = 0.1;
 /** After failures the interval doubles, up to this. */
 const slowestMs = 60_000;
+/** While it was never read, a server that has just been started should not be waited for. */
+const firstMs = 2_000;
 const timeoutMs = 5_000;
 const mostBytes = 4 * 1024 * 1024;
 
@@ -47,6 +51,7 @@ export class PolledDocument<T> {
   readonly #failures: Counter;
   #timer: Disposable | undefined;
   #failed = 0;
+  #hasValue = false;
 
   constructor(options: DocumentOptions<T>) {
     const { metrics, name } = options;
@@ -77,31 +82,49 @@ export class PolledDocument<T> {
   }
 
   async #poll(): Promise<void> {
-    const { changed, clock, log, name } = this.#options;
     const outcome = await this.#fetch();
     if (this.#closed) return;
-    const value = outcome.ok ? this.#options.read(outcome.value) : undefined;
+    try {
+      this.#take(outcome);
+    } catch (error) {
+      // Nobody waits for this reading; the next one comes all the same.
+      this.#failed++;
+      this.#options.log.error({ err: error, ...this.#about }, "a polled document was not taken");
+    }
+    this.#timer = this.#options.clock.after(this.#pauseMs(), () => void this.#poll());
+  }
+
+  #take(outcome: Fetched): void {
+    const { changed, clock, complaint, log, read } = this.#options;
+    const value = outcome.ok ? read(outcome.value) : undefined;
     if (value === undefined) {
       this.#failures.add(1);
-      if (this.#failed++ === 0) {
-        const reason = outcome.ok ? "it is not what it should be" : outcome.reason;
-        log.warn(
-          { document: name, reason },
-          "a polled document could not be read; what it said last holds",
-        );
-      }
-    } else {
-      if (this.#failed > 0) log.info({ document: name }, "a polled document can be read again");
-      this.#failed = 0;
-      this.#readAt.set(clock.now() / 1000);
-      changed(value);
+      if (this.#failed++ > 0) return;
+      const reason = outcome.ok
+        ? (complaint?.(outcome.value) ?? "it is not what it should be")
+        : outcome.reason;
+      const message = this.#hasValue
+        ? "a polled document could not be read; what it said last holds"
+        : "a polled document could not be read; it is tried again every two seconds";
+      return log.warn({ ...this.#about, reason }, message);
     }
-    this.#timer = clock.after(this.#pauseMs(), () => void this.#poll());
+    if (this.#failed > 0) log.info(this.#about, "a polled document can be read again");
+    this.#failed = 0;
+    this.#hasValue = true;
+    this.#readAt.set(clock.now() / 1000);
+    changed(value);
+  }
+
+  /** For the log: a query or credentials in the URL may be secrets. */
+  get #about(): { readonly document: string; readonly address: string } {
+    const { name, url } = this.#options;
+    const { origin, pathname } = new URL(url);
+    return { document: name, address: origin + pathname };
   }
 
   #pauseMs(): number {
     const { everyMs, random = Math.random } = this.#options;
-    const slowest = Math.max(slowestMs, everyMs);
+    const slowest = this.#hasValue ? Math.max(slowestMs, everyMs) : Math.min(firstMs, everyMs);
     const pause = Math.min(everyMs * 2 ** Math.max(0, this.#failed - 1), slowest);
     return pause * (1 + jitter * (2 * random() - 1));
   }

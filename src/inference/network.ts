@@ -17,12 +17,19 @@ import { openStream } from "./enclave/stream.ts";
 import { EnclaveTransport } from "./enclave/transport.ts";
 import { Model } from "./model.ts";
 import type { OpenNetwork } from "./networks.ts";
+import { AllowedOrigins } from "./origins.ts";
 import { OpenaiTransport } from "./openai.ts";
 import { createPrice, type Price } from "../price.ts";
 import { openRate, type Rate } from "./rate.ts";
 import { baseOf } from "./request-head.ts";
 import type { Transport } from "./route.ts";
-import { readModels, readStatus, type ListedWorker, type Status } from "./status.ts";
+import {
+  readModels,
+  readStatus,
+  statusComplaint,
+  type ListedWorker,
+  type Status,
+} from "./status.ts";
 import { Worker } from "./worker.ts";
 
 export interface NetworkParts {
@@ -45,6 +52,7 @@ export class Network implements OpenNetwork {
   readonly records: CallRecords;
   readonly #status: PolledDocument<Status>;
   readonly #rate: Rate;
+  readonly #origins: AllowedOrigins;
   readonly #transport: Transport;
   #workers = new Map<string, Worker>();
   #models = new Map<string, Model>();
@@ -65,13 +73,14 @@ export class Network implements OpenNetwork {
     this.records = new CallRecords(config.name, parts);
     this.#transport =
       config.kind === "openai"
-        ? new OpenaiTransport(config, clock)
+        ? new OpenaiTransport(config, parts)
         : new EnclaveTransport(config, {
             ...parts.enclaves,
             clock,
             log,
             changed: () => this.#list(),
           });
+    this.#origins = new AllowedOrigins(config, log);
     const shared = { name: config.name, clock, log, metrics };
     this.#rate = openRate(config.rate, shared);
     this.#status = new PolledDocument<Status>({
@@ -160,7 +169,8 @@ export class Network implements OpenNetwork {
     this.#readAt = this.parts.clock.now();
     this.#prices.clear();
     const workers = new Map<string, Worker>();
-    for (const listed of status.workers) workers.set(listed.id, this.#worker(listed));
+    for (const listed of this.#origins.filter(status.workers))
+      workers.set(listed.id, this.#worker(listed));
     for (const [id, worker] of this.#workers) if (workers.get(id) !== worker) worker.close();
     this.#workers = workers;
     this.#list();
@@ -228,12 +238,13 @@ function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"
 /** Without a document of its own a network of enclaves is the one worker at its url, which tells its status itself. */
 function statusSource(
   config: NetworkConfig,
-): Pick<DocumentOptions<Status>, "url" | "headers" | "read"> {
+): Pick<DocumentOptions<Status>, "url" | "headers" | "read" | "complaint"> {
   const { kind, url, statusUrl, headers } = config;
   const read = (value: unknown): Status | undefined => readStatus(value, kind);
-  if (statusUrl !== undefined) return { url: statusUrl, read };
+  const complaint = statusComplaint;
+  if (statusUrl !== undefined) return { url: statusUrl, read, complaint };
   if (kind === "openai") return { url: `${baseOf(url)}/v1/models`, headers, read: readModels };
   const status = new URL("/status", url);
   status.protocol = status.protocol.replace("ws", "http");
-  return { url: status.href, headers, read };
+  return { url: status.href, headers, read, complaint };
 }

@@ -1,11 +1,10 @@
 /** The ways to workers that speak OpenAI's chat completions over HTTP. */
 import type { NetworkConfig } from "../config/config.ts";
-import type { Clock } from "../services/clock.ts";
 import { undici } from "../stream/undici.ts";
 import { Attempt } from "./attempt.ts";
 import { baseOf, requestFields } from "./request-head.ts";
 import type { AttemptedCall, AttemptedWorker, Transport, WorkerRoute } from "./route.ts";
-import { WorkerServer } from "./server.ts";
+import { WorkerServer, type ServerParts } from "./server.ts";
 import type { ListedWorker } from "./status.ts";
 
 /** Asked of a worker that rests. */
@@ -19,7 +18,7 @@ interface SharedServer {
 
 export class OpenaiTransport implements Transport {
   readonly #config: NetworkConfig;
-  readonly #clock: Clock;
+  readonly #parts: ServerParts;
   /** Here and not when a worker is first probed, which is while others serve. */
   readonly #request = undici().request;
   /** By origin. */
@@ -29,9 +28,9 @@ export class OpenaiTransport implements Transport {
   /** The lines that every request to a worker has. */
   readonly #fields: string;
 
-  constructor(config: NetworkConfig, clock: Clock) {
+  constructor(config: NetworkConfig, parts: ServerParts) {
     this.#config = config;
-    this.#clock = clock;
+    this.#parts = parts;
     this.#fields = requestFields(config.headers);
   }
 
@@ -58,7 +57,7 @@ export class OpenaiTransport implements Transport {
   #shared(origin: string): SharedServer {
     const known = this.#servers.get(origin);
     if (known !== undefined) return known;
-    const shared = { server: new WorkerServer(origin, this.#config, this.#clock), routes: 0 };
+    const shared = { server: new WorkerServer(origin, this.#config, this.#parts), routes: 0 };
     this.#servers.set(origin, shared);
     return shared;
   }

@@ -47,10 +47,14 @@ export function openRate(config: RateConfig | undefined, parts: RateParts): Rate
   };
 }
 
+/** USD of one native token that are believed. */
+const mostUsd = 1_000_000_000;
+
 /** A price of 0 is what a source says that has none: what it said last is nearer to the truth. */
 function positiveDecimal(value: unknown): string | undefined {
   const text = decimalText(value);
-  return text !== undefined && /[1-9]/.test(text) ? text : undefined;
+  if (text === undefined || !/[1-9]/.test(text)) return undefined;
+  return Number(text) <= mostUsd ? text : undefined;
 }
 
 function pointerParts(pointer: string): string[] {

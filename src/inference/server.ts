@@ -4,6 +4,7 @@
  * much as the kernel takes to read it.
  */
 import type { Clock } from "../services/clock.ts";
+import type { Log } from "../services/log.ts";
 import { startTicker, type Ticker } from "../stream/ticker.ts";
 import { WorkerConnection, type HttpExchange } from "./connection.ts";
 
@@ -11,6 +12,11 @@ export interface ServerLimits {
   readonly connectMs: number;
   readonly idleMs: number;
   readonly answerMs: number;
+}
+
+export interface ServerParts {
+  readonly clock: Clock;
+  readonly log: Log;
 }
 
 /** Shorter than the 5 s after which uvicorn, in front of most models, closes an idle connection. */
@@ -26,8 +32,11 @@ export class WorkerServer {
   readonly #busy = new Set<WorkerConnection>();
   #closing: PromiseWithResolvers<void> | undefined;
 
-  constructor(origin: string, limits: ServerLimits, clock: Clock) {
+  readonly #log: Log;
+
+  constructor(origin: string, limits: ServerLimits, { clock, log }: ServerParts) {
     this.origin = new URL(origin);
+    this.#log = log;
     this.limits = limits;
     const { connectMs, idleMs, answerMs } = limits;
     this.ticker = startTicker(clock, [connectMs, idleMs, answerMs, keptMs], () => this.#sweep());
@@ -50,6 +59,12 @@ export class WorkerServer {
   }
 
   // What connections report.
+
+  /** A bug: something that a socket or a timer called has thrown. */
+  broke(error: unknown): void {
+    const { origin } = this.origin;
+    this.#log.error({ err: error, origin }, "a connection to a worker broke");
+  }
 
   /** Its answer has ended and the connection can carry another. */
   free(connection: WorkerConnection): void {

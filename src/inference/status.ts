@@ -23,14 +23,19 @@ export interface Status {
   readonly workers: readonly ListedWorker[];
 }
 
+/**
+ * A whole native token for a token of text: no price above it is believed. Far above it no reservation would be a
+ * number that is exact.
+ */
+const mostPriceNano = 1_000_000_000;
 const mostWorkers = 10_000;
 const mostIdChars = 256;
 /** A thousand times the network's price. */
 const mostCoefficient = 1_000_000;
 
 /**
- * A status document of a network of that kind. Undefined when it is none: no object, no list of workers, or a price
- * that is no decimal. One worker that is wrong is left out alone.
+ * A status document of a network of that kind. Undefined if it is not one: `statusComplaint` says why. One worker that
+ * is wrong is left out alone.
  */
 export function readStatus(
   value: unknown,
@@ -38,14 +43,27 @@ export function readStatus(
 ): Status | undefined {
   if (!isObject(value) || !Array.isArray(value["workers"])) return undefined;
   const { price_per_token_nano: price, workers } = value;
-  const pricePerTokenNano = price === undefined || price === null ? undefined : decimalText(price);
-  if (pricePerTokenNano === undefined && price !== undefined && price !== null) return undefined;
+  if (!isPrice(price)) return undefined;
+  const pricePerTokenNano = decimalText(price);
   const listed = new Map<string, ListedWorker>();
   for (const one of workers.slice(0, mostWorkers)) {
     const worker = readWorker(one, schemes[kind]);
     if (worker !== undefined) listed.set(worker.id, worker);
   }
   return { pricePerTokenNano, workers: [...listed.values()] };
+}
+
+/** Why a document is not a status document, for the log; nothing that it says is repeated. */
+export function statusComplaint(value: unknown): string {
+  if (!isObject(value)) return "it is not a JSON object";
+  if (!Array.isArray(value["workers"])) return "it has no list of workers";
+  return `price_per_token_nano is not a decimal from 0 to ${mostPriceNano}`;
+}
+
+function isPrice(price: unknown): boolean {
+  if (price === undefined || price === null) return true;
+  const text = decimalText(price);
+  return text !== undefined && Number(text) <= mostPriceNano;
 }
 
 /** Of a worker's address. */

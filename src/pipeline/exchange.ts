@@ -209,7 +209,13 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
 
   /** Tells whoever asked for `signal` or set `onAbort` that the client has gone. */
   abort(): void {
-    this.onAbort?.aborted();
+    try {
+      this.onAbort?.aborted();
+    } catch (error) {
+      // Behind the client's socket nobody catches, and the exchange must still be settled.
+      const { path, surface } = this.route;
+      this.runtime.log.error({ err: error, plugin: surface, route: path }, "a plugin failed");
+    }
     this.#abort?.abort();
   }
 

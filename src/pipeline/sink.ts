@@ -93,7 +93,12 @@ class ResponseSink implements Sink {
   #drained(): void {
     if (this.#ended) return;
     this.#x.unwatchReader();
-    this.onDrain?.();
+    try {
+      this.onDrain?.();
+    } catch (error) {
+      // The client's socket calls this.
+      crash(this.#x, error);
+    }
   }
 
   /** Passes the hooks and waits for the end. */

@@ -149,10 +149,10 @@ class Attempt implements Dispatcher.DispatchHandler, Waiting {
     this.#status = status;
     this.#phase = "answering";
     this.#opening = true;
-    this.#x.stream(status, fields).then(
-      (sink) => this.#opened(sink, controller),
-      (error: unknown) => this.#notOpened(error, controller),
-    );
+    this.#x
+      .stream(status, fields)
+      .then((sink) => this.#opened(sink, controller))
+      .catch((error: unknown) => this.#notOpened(error, controller));
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {

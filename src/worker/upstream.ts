@@ -34,6 +34,7 @@ export function openModelServer(options: UpstreamOptions): ModelServer {
       name,
       kind: "openai",
       url,
+      origins: [],
       evidence: undefined,
       statusUrl: undefined,
       statusMs: 10_000,

@@ -50,6 +50,7 @@ export async function openNetwork(
     name: "net",
     kind: "openai",
     url,
+    origins: [],
     evidence: undefined,
     statusUrl: undefined,
     statusMs: 1_000_000,

@@ -26,7 +26,8 @@ export const estimated = { ...reported, estimated: true };
 export async function two(first: Worker, second: Worker, more: object = {}): Promise<Opened> {
   const listed = [first, second].map(({ url }, n) => ({ id: `w${n}`, model: "Test/Model-1", url }));
   first.documents.set("/status", { price_per_token_nano: "12", workers: listed });
-  return openNetwork(first.url, { statusUrl: `${first.url}/status`, ...more });
+  const origins = [first.url, second.url];
+  return openNetwork(first.url, { statusUrl: `${first.url}/status`, origins, ...more });
 }
 
 export const error = '{"error":{"message":"secret","code":500}}';

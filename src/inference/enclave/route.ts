@@ -99,9 +99,9 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   async #open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | Unopened> {
-    const { clock } = this.parts;
+    const { clock, log } = this.parts;
     const { headers, connectMs } = this.config;
-    const link = await connectWorker({ url: this.#url, headers, connectMs, clock });
+    const link = await connectWorker({ url: this.#url, headers, connectMs, clock, log });
     if (link === undefined) return fault("UPSTREAM_FAILED", "the worker cannot be reached");
     const policyFor = this.#policyFor;
     const parts = { ...this.parts, role: "worker", policyFor } as const;

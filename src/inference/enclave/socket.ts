@@ -5,6 +5,7 @@ import { workerSubprotocol } from "../../confidential/hello.ts";
 import { maxTextBytes } from "../../confidential/limits.ts";
 import { LinkInbox, type EnclaveLink, type LinkListener } from "../../confidential/relay/link.ts";
 import type { Clock } from "../../services/clock.ts";
+import type { Log } from "../../services/log.ts";
 
 /** A worker that has not answered a ping until the next one is gone. */
 const pingMs = 20_000;
@@ -17,6 +18,7 @@ export interface SocketOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly connectMs: number;
   readonly clock: Clock;
+  readonly log: Log;
 }
 
 /** Undefined when no connection could be made, or the other end is not a worker. Never rejects. */
@@ -33,7 +35,7 @@ export function connectWorker(options: SocketOptions): Promise<EnclaveLink | und
   webSocket.on("close", () => resolve(undefined));
   webSocket.on("open", () => {
     if (socket !== undefined && webSocket.protocol === workerSubprotocol) {
-      return resolve(new WorkerSocket(webSocket, socket, options.clock));
+      return resolve(new WorkerSocket(webSocket, socket, options));
     }
     webSocket.terminate();
     return resolve(undefined);
@@ -62,15 +64,21 @@ class WorkerSocket implements EnclaveLink {
   readonly #socket: Socket;
   readonly #inbox = new LinkInbox();
   readonly #clock: Clock;
+  readonly #log: Log;
   readonly #pings: Disposable;
   #alive = true;
   #paused = false;
   #closing: Disposable | undefined;
 
-  constructor(webSocket: WebSocket, socket: Socket, clock: Clock) {
+  constructor(
+    webSocket: WebSocket,
+    socket: Socket,
+    { clock, log }: Pick<SocketOptions, "clock" | "log">,
+  ) {
     this.#webSocket = webSocket;
     this.#socket = socket;
     this.#clock = clock;
+    this.#log = log;
     this.#pings = clock.every(pingMs, () => this.#ping());
     webSocket.on("pong", () => {
       this.#alive = true;
@@ -79,15 +87,17 @@ class WorkerSocket implements EnclaveLink {
       // The default `binaryType` gives Buffers.
       const frame = data as Buffer;
       if (this.#closing !== undefined) return;
-      if (isBinary) this.#inbox.binary(frame);
-      else this.#inbox.tell((listener) => listener.text(frame));
+      this.#contain(() => {
+        if (isBinary) this.#inbox.binary(frame);
+        else this.#inbox.tell((listener) => listener.text(frame));
+      });
     });
     webSocket.on("close", () => {
       this.#pings[Symbol.dispose]();
       this.#closing?.[Symbol.dispose]();
-      this.#tell((listener) => listener.ended());
+      this.#contain(() => this.#tell((listener) => listener.ended()));
     });
-    socket.on("drain", () => this.#inbox.listener?.drained());
+    socket.on("drain", () => this.#contain(() => this.#inbox.listener?.drained()));
     this.#readOrWait();
   }
 
@@ -139,6 +149,16 @@ class WorkerSocket implements EnclaveLink {
     if (this.#closing !== undefined) return;
     if (this.#isWaiting) this.#webSocket.pause();
     else this.#webSocket.resume();
+  }
+
+  /** Runs what the socket calls: what it throws ends this connection, never the process. */
+  #contain(run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      this.#log.error({ err: error }, "a session with a worker broke");
+      this.#webSocket.terminate();
+    }
   }
 
   #tell(what: (listener: LinkListener) => void): void {
