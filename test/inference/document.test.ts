@@ -103,20 +103,67 @@ test(
   "after failures the pause doubles up to a minute, and one reading makes it short again",
   inTime,
   async () => {
-    let answer = says("", 503);
+    let answer = says('{"n":0}');
     await using polled = await poll((req, res) => answer(req, res));
-    const pauses = [await polled.firstPause];
-    for (let n = 0; n < 5; n++) pauses.push(await polled.readAgain());
+    await polled.firstPause;
+    answer = says("", 503);
+    const pauses: number[] = [];
+    for (let n = 0; n < 6; n++) pauses.push(await polled.readAgain());
     assert.deepEqual(pauses, [10_000, 20_000, 40_000, 60_000, 60_000, 60_000]);
     answer = says('{"n":1}');
     assert.equal(await polled.readAgain(), 10_000);
+    assert.deepEqual(polled.told, [0, 1]);
+  },
+);
+
+test(
+  "while it was never read it is tried every two seconds; the log names its address without secrets",
+  inTime,
+  async () => {
+    let answer = says("", 503);
+    const logged: object[] = [];
+    const log = { ...observed().log, warn: (about: object) => void logged.push(about) };
+    const server = createServer((req, res) => answer(req, res));
+    const url = await listening(server);
+    const secret = url.replace("http://", "http://user:secret@");
+    await using polled = await poll(says(""), { url: `${secret}/v1/models?key=secret`, log });
+    const pauses = [await polled.firstPause];
+    for (let n = 0; n < 4; n++) pauses.push(await polled.readAgain());
+    assert.deepEqual(pauses, [2_000, 2_000, 2_000, 2_000, 2_000]);
+    assert.deepEqual(logged, [
+      { document: "d", address: `${url}/v1/models`, reason: "status 503" },
+    ]);
+    answer = says('{"n":1}');
+    assert.equal(await polled.readAgain(), 10_000);
     assert.deepEqual(polled.told, [1]);
+    await closed(server);
+  },
+);
+
+test(
+  "what the reader of a document throws ends neither the polling nor the process",
+  inTime,
+  async () => {
+    let n = 0;
+    await using polled = await poll(says('{"n":1}'), {
+      changed: () => {
+        n++;
+        throw new Error("a bug");
+      },
+    });
+    await polled.firstPause;
+    await polled.readAgain();
+    assert.equal(n, 2);
+    assert.match(polled.seen.lines.join(), /error a polled document was not taken/);
   },
 );
 
 test("a pause longer than a minute stays as it is after failures", inTime, async () => {
-  await using polled = await poll(says("", 500), { everyMs: 90_000 });
+  let answer = says('{"n":1}');
+  await using polled = await poll((req, res) => answer(req, res), { everyMs: 90_000 });
   assert.equal(await polled.firstPause, 90_000);
+  answer = says("", 500);
+  assert.equal(await polled.readAgain(), 90_000);
   assert.equal(await polled.readAgain(), 90_000);
 });
 
@@ -200,7 +247,7 @@ for (const [name, answer] of [
     polled.seen.clock.advance(timeoutMs);
     await polled.document.firstReading;
     assert.equal(polled.seen.value(failureSeries), 1);
-    assert.equal(await polled.firstPause, 10_000);
+    assert.equal(await polled.firstPause, 2_000);
   });
 }
 

@@ -9,9 +9,14 @@ import { chunkOf, eventOf } from "./sse.ts";
 const inTime = { timeout: 10_000 };
 
 /** A network whose status lists these workers. */
-async function listing(at: Worker, workers: readonly object[], over: object = {}): Promise<Opened> {
+async function listing(
+  at: Worker,
+  workers: readonly ({ readonly url?: string } & Readonly<Record<string, unknown>>)[],
+  over: object = {},
+): Promise<Opened> {
   list(at, workers);
-  return openNetwork(at.url, { statusUrl: `${at.url}/status`, ...over });
+  const origins = workers.flatMap(({ url }) => (url === undefined ? [] : [new URL(url).origin]));
+  return openNetwork(at.url, { statusUrl: `${at.url}/status`, origins, ...over });
 }
 
 function list(at: Worker, workers: readonly object[], more: object = {}): void {
@@ -122,7 +127,8 @@ test(
     await using home = await startWorker();
     await using old = await startWorker();
     await using young = await startWorker({ otherwise: streamed() });
-    await using opened = await listing(home, [{ id: "w1", url: old.url }], { idleMs: 86_400_000 });
+    const over = { idleMs: 86_400_000, origins: [old.url, young.url] };
+    await using opened = await listing(home, [{ id: "w1", url: old.url }], over);
     const held = old.hold();
     const asked = opened.ask();
     const exchange = await held;
@@ -144,7 +150,8 @@ test("a retry asks the workers of the moment", inTime, async () => {
     { id: "w1", url: old.url },
     { id: "w2", url: old.url },
   ];
-  await using opened = await listing(home, before, { idleMs: 86_400_000 });
+  const over = { idleMs: 86_400_000, origins: [old.url, young.url] };
+  await using opened = await listing(home, before, over);
   const held = old.hold();
   const asked = opened.ask();
   const exchange = await held;
@@ -356,4 +363,37 @@ test("a network is unread until it has said once what it has", inTime, async () 
   await down.readAgain();
   assert.equal(networks.unread(), false, "what it said last holds");
   assert.ok(down.network.ready);
+});
+
+test(
+  "a worker at an origin that the configuration does not name is skipped, and logged once",
+  inTime,
+  async () => {
+    await using home = await startWorker({ otherwise: streamed() });
+    await using stranger = await startWorker({ otherwise: streamed() });
+    const workers = [{ id: "w1", url: stranger.url }, { id: "w2" }, { id: "w3", url: home.url }];
+    await using opened = await listing(home, workers, {
+      origins: [],
+      headers: { Authorization: "Bearer secret" },
+    });
+    for (let n = 0; n < 4; n++) await resultOf(opened.ask());
+    await opened.readAgain();
+    assert.deepEqual(
+      [...opened.network.workers].map(({ id }) => id),
+      ["w2", "w3"],
+    );
+    assert.equal(home.received.length, 4);
+    assert.deepEqual([stranger.received.length, stranger.reads.length], [0, 0]);
+    assert.deepEqual(opened.seen.lines, [
+      `warn workers at ${stranger.url} are skipped: add it to networks.net.origins in pipeline.yaml if it is yours`,
+    ]);
+  },
+);
+
+test("a price that no reservation could hold makes it no status document", inTime, async () => {
+  await using worker = await startWorker();
+  worker.documents.set("/status", { price_per_token_nano: "100000000000", workers: [] });
+  await using opened = await openNetwork(worker.url, { statusUrl: `${worker.url}/status` });
+  assert.equal(opened.network.read, false);
+  assert.match(opened.seen.lines.join(), /warn a polled document could not be read/);
 });

@@ -345,7 +345,7 @@ test(
     };
     const before = getCACertificates("default");
     const open = (): Promise<Opened> =>
-      openNetwork(plain.url, { statusUrl: `${plain.url}/status`, ...muchOutput });
+      openNetwork(plain.url, { statusUrl: `${plain.url}/status`, origins: [url], ...muchOutput });
     {
       await using opened = await open();
       assert.equal((await failureOf(opened.ask())).failure, "unavailable");

@@ -23,6 +23,7 @@ import {
   statusOf,
 } from "./fixture.ts";
 import { openSocket } from "./socket.ts";
+import { silent } from "../ledger/pool/asking.ts";
 
 /** A client whose request is with a model that says one word and then no more; `begun`: what that says it on. */
 async function askedOfHeldModel(t: TestContext) {
@@ -272,7 +273,13 @@ describe("a gateway whose client does not read", () => {
   test("is not taken for one that is gone", async (t) => {
     const clock = manualClock(Date.now());
     const worker = await startTestWorker(t, { clock });
-    const link = await connectWorker({ url: worker.url, headers: {}, connectMs: 1_000, clock });
+    const link = await connectWorker({
+      url: worker.url,
+      headers: {},
+      connectMs: 1_000,
+      clock,
+      log: silent,
+    });
     assert.ok(link !== undefined);
     let hasEnded = false;
     const { promise: answered, resolve: answer } = Promise.withResolvers<Buffer>();

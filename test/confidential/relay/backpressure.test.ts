@@ -89,7 +89,12 @@ describe("a client that does not read", () => {
 
   it("holds back the model behind the gateway's own enclave; the report still comes last", async () => {
     const holding = stream.plain.hold();
-    using session = await stream.open({ network: "classic", termination: "gateway", pad: 0 });
+    using session = await stream.open({
+      network: "classic",
+      termination: "gateway",
+      pad: 0,
+      maxOutputTokens: 10_000_000,
+    });
     session.ask();
     const held = await holding;
     session.socket.pause();
@@ -119,7 +124,12 @@ describe("a client that does not read", () => {
 
   it("cancels without reading: the end of the answer still comes before its bill", async () => {
     const holding = stream.plain.hold();
-    using session = await stream.open({ network: "classic", termination: "gateway", pad: 0 });
+    using session = await stream.open({
+      network: "classic",
+      termination: "gateway",
+      pad: 0,
+      maxOutputTokens: 10_000_000,
+    });
     session.ask();
     const held = await holding;
     session.socket.pause();

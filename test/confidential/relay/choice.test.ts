@@ -15,7 +15,7 @@ admin: { port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
 rate: "0.25"
 networks:
-  alpha: { kind: enclave, url: "\${URL}", status: { url: "\${STATUS_URL}" }, evidence: { kind: simulated } }
+  alpha: { kind: enclave, url: "\${URL}", origins: ["\${OTHER}"], status: { url: "\${STATUS_URL}" }, evidence: { kind: simulated } }
 routes:
   - path: /v1/confidential/stream
     websocket: true
@@ -44,7 +44,11 @@ describe("of two workers", () => {
     stack.defer(() => void status.close());
     // A listening TCP server has an address of this form.
     const { port } = status.address() as AddressInfo;
-    const env = { URL: cheap.url, STATUS_URL: `http://127.0.0.1:${port}/` };
+    const env = {
+      URL: cheap.url,
+      OTHER: new URL("/", dear.url).href,
+      STATUS_URL: `http://127.0.0.1:${port}/`,
+    };
     gateway = stack.use(await startTestGateway({ pipeline, env }));
   });
   after(() => stack.disposeAsync());

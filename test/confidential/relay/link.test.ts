@@ -11,6 +11,7 @@ import type { EnclaveLink, LinkListener } from "../../../src/confidential/relay/
 import { connectWorker } from "../../../src/inference/enclave/socket.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 import { until } from "./wait.ts";
+import { silent } from "../../ledger/pool/asking.ts";
 
 /** What one connection's buffers in the kernel may hold, with room to spare. */
 const kernelBytes = 16 * 1024 * 1024;
@@ -41,7 +42,7 @@ async function connect(t: TestContext): Promise<Connected> {
   const clock = manualClock(Date.now());
   const connected = once(server, "connection");
   const url = `ws://127.0.0.1:${port}`;
-  const link = await connectWorker({ url, headers: {}, connectMs: 1_000, clock });
+  const link = await connectWorker({ url, headers: {}, connectMs: 1_000, clock, log: silent });
   assert.ok(link !== undefined);
   t.after(() => link.close());
   const [worker] = (await connected) as [WebSocket];
