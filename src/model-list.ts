@@ -7,6 +7,11 @@ export function modelList(models: readonly ModelEntry[]): string {
   return JSON.stringify({ object: "list", data: models.map(shown) });
 }
 
+/** One model of that list, as JSON. */
+export function modelJson(model: ModelEntry): string {
+  return JSON.stringify(shown(model));
+}
+
 function shown(model: ModelEntry): object {
   return {
     id: model.modelId,
@@ -24,6 +29,34 @@ function shown(model: ModelEntry): object {
   };
 }
 
+/** The JSON Schema of what `modelJson` makes. */
+export const modelSchema: JsonSchema = {
+  type: "object",
+  properties: {
+    id: { type: "string" },
+    object: { const: "model" },
+    created: { description: "Unix seconds.", type: "integer" },
+    owned_by: { type: "string" },
+    network: { type: "string" },
+    active_workers: { type: "integer", minimum: 0 },
+    pricing: {
+      description: "Milli-CU a token, at the median coefficient of the active workers.",
+      type: "object",
+      properties: {
+        prompt_cu_milli: { type: "integer", minimum: 0 },
+        completion_cu_milli: { type: "integer", minimum: 0 },
+        cached_cu_milli: { type: "integer", minimum: 0 },
+      },
+      required: ["prompt_cu_milli", "completion_cu_milli", "cached_cu_milli"],
+    },
+    evidence: {
+      description: "What vouches for the place where its workers run.",
+      enum: ["tdx", "sev-snp", "simulated", "none"],
+    },
+  },
+  required: ["id", "object", "created", "owned_by", "network", "active_workers", "pricing"],
+};
+
 /** The JSON Schema of what `modelList` makes. */
 export const modelListSchema: JsonSchema = {
   type: "object",
@@ -31,32 +64,7 @@ export const modelListSchema: JsonSchema = {
     object: { const: "list" },
     data: {
       type: "array",
-      items: {
-        type: "object",
-        properties: {
-          id: { type: "string" },
-          object: { const: "model" },
-          created: { description: "Unix seconds.", type: "integer" },
-          owned_by: { type: "string" },
-          network: { type: "string" },
-          active_workers: { type: "integer", minimum: 0 },
-          pricing: {
-            description: "Milli-CU a token, at the median coefficient of the active workers.",
-            type: "object",
-            properties: {
-              prompt_cu_milli: { type: "integer", minimum: 0 },
-              completion_cu_milli: { type: "integer", minimum: 0 },
-              cached_cu_milli: { type: "integer", minimum: 0 },
-            },
-            required: ["prompt_cu_milli", "completion_cu_milli", "cached_cu_milli"],
-          },
-          evidence: {
-            description: "What vouches for the place where its workers run.",
-            enum: ["tdx", "sev-snp", "simulated", "none"],
-          },
-        },
-        required: ["id", "object", "created", "owned_by", "network", "active_workers", "pricing"],
-      },
+      items: modelSchema,
     },
   },
   required: ["object", "data"],

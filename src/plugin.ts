@@ -40,7 +40,7 @@ export type * from "./prompt.ts";
 export type * from "./operation.ts";
 export { toolFailure } from "./tool.ts";
 export { addressKey } from "./address.ts";
-export { modelList, modelListSchema } from "./model-list.ts";
+export { modelJson, modelList, modelListSchema, modelSchema } from "./model-list.ts";
 export { parseJson } from "./parse-json.ts";
 export { parseTime } from "./rfc3339.ts";
 export { violationsSchema } from "./violations.ts";

@@ -1,10 +1,17 @@
-/** Surface `models`: the models of the inference networks, in the shape that chat clients read. */
+/**
+ * Surface `models`: the models of the inference networks, in the shape that chat clients read. On a route that ends in
+ * `*` it answers one model, whose id is the rest of the path.
+ */
 import {
   defineSurface,
+  modelJson,
   modelList,
   modelListSchema,
+  modelSchema,
   refuse,
   type Exchange,
+  type ModelEntry,
+  type JsonSchema,
   type Networks,
   type Reply,
 } from "sluice-gateway/plugin";
@@ -24,37 +31,67 @@ const unavailable: Reply = {
   code: "UPSTREAM_ERROR",
 };
 
+const notFound: Reply = {
+  status: 404,
+  headers: json,
+  body: JSON.stringify({
+    error: {
+      message: "no network lists this model",
+      type: "invalid_request_error",
+      code: "MODEL_NOT_FOUND",
+    },
+  }),
+  code: "MODEL_NOT_FOUND",
+};
+
 const networkInPath = {
   type: "object",
   properties: { network: { description: "Only this network's models.", type: "string" } },
 };
-const failure = {
-  type: "object",
-  properties: {
-    error: {
-      type: "object",
-      properties: {
-        message: { type: "string" },
-        type: { const: "internal_error" },
-        code: { const: "UPSTREAM_ERROR" },
+function failure({ body }: Reply): JsonSchema {
+  // The two replies above.
+  const { error } = JSON.parse(String(body)) as { error: { type: string; code: string } };
+  return {
+    type: "object",
+    properties: {
+      error: {
+        type: "object",
+        properties: {
+          message: { type: "string" },
+          type: { const: error.type },
+          code: { const: error.code },
+        },
+        required: ["message", "type", "code"],
       },
-      required: ["message", "type", "code"],
     },
-  },
-  required: ["error"],
+    required: ["error"],
+  };
+}
+
+const notListed = {
+  description: "No network lists the model",
+  content: { "application/json": failure(notFound) },
 };
 
 export default defineSurface({
   name: "models",
-  description: "Lists the models of the inference networks with their prices.",
+  description:
+    "Lists the models of the inference networks with their prices, or shows one of them.",
   operation: (_, { path }) => ({
-    summary: "List the models",
+    summary: isOfOne(path) ? "Show one model" : "List the models",
+    ...(isOfOne(path) && {
+      description:
+        "The rest of the path is the model's id, with its slashes as they are or as %2F.",
+    }),
     path: networkInPath,
     answers: {
-      200: { description: "The models", content: { "application/json": modelListSchema } },
+      200: isOfOne(path)
+        ? { description: "The model", content: { "application/json": modelSchema } }
+        : { description: "The models", content: { "application/json": modelListSchema } },
+      ...(isOfOne(path) ? { 404: notListed } : {}),
       503: {
         description: "The networks have said nothing yet",
-        content: { "application/json": failure },
+        content: { "application/json": failure(unavailable) },
         headers: { "Retry-After": { description: "Seconds.", schema: { type: "integer" } } },
       },
     },
@@ -71,6 +108,30 @@ function answer(x: Exchange, networks: Networks): Reply {
   if (network !== undefined && !networks.names.includes(network))
     return refuse("GATEWAY_NOT_FOUND");
   const models = networks.models(network);
+  if (isOfOne(x.route.path)) return answerOne(x, models, networks.unread(network));
   if (models.length === 0 && networks.unread(network)) return unavailable;
   return { status: 200, headers: json, body: modelList(models) };
+}
+
+function isOfOne(routePath: string): boolean {
+  return routePath.endsWith("/*");
+}
+
+/** Of a model that several networks list: the first that has an active worker for it, as a chat would find it. */
+function answerOne(x: Exchange, models: readonly ModelEntry[], isUnread: boolean): Reply {
+  const id = restOf(x);
+  const entries = models.filter(({ modelId }) => modelId === id);
+  const entry = entries.find(({ activeWorkers }) => activeWorkers > 0) ?? entries[0];
+  if (entry !== undefined) return { status: 200, headers: json, body: modelJson(entry) };
+  return isUnread ? unavailable : notFound;
+}
+
+/** What the `*` of the route stands for, decoded; undefined if it cannot be. */
+function restOf({ route, request }: Exchange): string | undefined {
+  const before = route.path.split("/").length - 1;
+  try {
+    return decodeURIComponent(request.path.split("/").slice(before).join("/"));
+  } catch {
+    return undefined;
+  }
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { failureOf, openNetwork, resultOf } from "./asking.ts";
+import type { AnswerReader } from "../../src/services/networks.ts";
+import { failureOf, model, openNetwork, resultOf } from "./asking.ts";
 import { costOf, error, estimated, firstEvent, streamOf, two } from "./calls.ts";
 import { cutAtOnce, failing, raw, streamed, whole } from "./scripts.ts";
 import { startWorker, type Script } from "./worker.ts";
@@ -142,3 +143,34 @@ test("a worker that breaks three answers in a row rests", inTime, async () => {
   await resultOf(opened.ask());
   assert.ok(opened.network.ready, "asked for want of another, it served");
 });
+
+for (const callback of ["choice", "arrived", "ended"] as const) {
+  test(
+    `a reader that throws at ${callback} ends its own call, and nothing else`,
+    inTime,
+    async () => {
+      await using worker = await startWorker({ otherwise: streamed() });
+      await using opened = await openNetwork(worker.url);
+      const offer = opened.network.models.get(model);
+      assert.ok(offer);
+      const failed = Promise.withResolvers<string>();
+      const reader: AnswerReader = {
+        choice() {},
+        arrived() {},
+        ended() {},
+        failed: (failure) => failed.resolve(failure),
+      };
+      reader[callback] = () => {
+        // Where it is the last callback, no other follows.
+        if (callback === "ended") failed.resolve("broken");
+        throw new Error("a bug of the reader's");
+      };
+      const body = Buffer.from(JSON.stringify({ model, stream: true }));
+      offer.send({ body, streamed: true, promptBytes: 2 }, reader);
+      assert.equal(await failed.promise, "broken");
+      await worker.idle();
+      assert.equal((await resultOf(opened.ask())).finishReason, "stop");
+      assert.match(opened.seen.lines.join(), /error the reader of an answer threw/);
+    },
+  );
+}

@@ -54,6 +54,8 @@ routes:
   - { path: "/{network}/v1/chat/completions", methods: [POST], run: [{ use: inference }], to: chat }
   - { path: /v1/models, methods: [GET], run: [{ use: catalogue }], to: models }
   - { path: "/{network}/v1/models", methods: [GET], run: [{ use: catalogue }], to: models }
+  - { path: "/v1/models/*", methods: [GET], run: [{ use: catalogue }], to: models }
+  - { path: "/{network}/v1/models/*", methods: [GET], run: [{ use: catalogue }], to: models }
   - { path: /v1/confidential/workers, methods: [GET], run: [{ use: catalogue }], to: workers }
   - { path: "/{network}/v1/confidential/workers", methods: [GET], run: [{ use: catalogue }], to: workers }
 `;

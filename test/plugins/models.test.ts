@@ -1,6 +1,7 @@
 /** `GET /v1/models`: what the networks offer, in the shape that chat clients read. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import OpenAI, { NotFoundError } from "openai";
 import { startWorker } from "../inference/worker.ts";
 import { assertChatError, assertRefused, startChat, type Ask } from "./chat-gateway.ts";
 
@@ -102,6 +103,33 @@ it("a network that has said that it has none: an empty list", async () => {
   await using chat = await startChat(withStatus(status.url));
   const { status: code, text } = await chat.send(undefined, get("/v1/models"));
   assert.deepEqual([code, text], [200, '{"object":"list","data":[]}']);
+});
+
+it("one model by its id, whose slash may be encoded; one that is not listed is 404", async () => {
+  await using alpha = await startWorker({ models: ["Alpha/Only-1"] });
+  await using chat = await startChat({
+    networks: `  alpha: { kind: openai, url: "${alpha.url}" }`,
+  });
+  const client = (path: string): OpenAI =>
+    new OpenAI({ apiKey: chat.gateway.key, baseURL: `${chat.gateway.url}${path}`, maxRetries: 0 });
+  const found = await client("/v1").models.retrieve("Test/Model-1");
+  const { json } = await chat.send(undefined, get("/v1/models"));
+  assert.deepEqual({ ...found }, json.data[0]);
+  const pinned = await client("/alpha/v1").models.retrieve("Alpha/Only-1");
+  assert.equal(pinned.owned_by, "alpha");
+  const raw = await chat.send(undefined, get("/v1/models/Test/Model-1"));
+  assert.deepEqual(raw.json, json.data[0]);
+  for (const path of [
+    "/v1/models/Test/None-1",
+    "/alpha/v1/models/Test/Model-1",
+    "/v1/models/%zz",
+  ]) {
+    const answer = await chat.send(undefined, get(path));
+    assert.equal(answer.status, 404);
+    assert.equal(answer.json.error.code, "MODEL_NOT_FOUND");
+  }
+  await assert.rejects(client("/v1").models.retrieve("None"), NotFoundError);
+  assertRefused(await chat.send(undefined, get("/beta/v1/models/x")), 404, "GATEWAY_NOT_FOUND");
 });
 
 it("needs a key with platform:read", async () => {
