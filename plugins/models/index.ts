@@ -68,9 +68,24 @@ function failure({ body }: Reply): JsonSchema {
   };
 }
 
-const notListed = {
-  description: "No network lists the model",
-  content: { "application/json": failure(notFound) },
+const notKnown = {
+  description: "The networks have said nothing yet",
+  content: { "application/json": failure(unavailable) },
+  headers: { "Retry-After": { description: "Seconds.", schema: { type: "integer" } } },
+};
+
+const listAnswers = {
+  200: { description: "The models", content: { "application/json": modelListSchema } },
+  503: notKnown,
+};
+
+const oneAnswers = {
+  200: { description: "The model", content: { "application/json": modelSchema } },
+  404: {
+    description: "No network lists the model",
+    content: { "application/json": failure(notFound) },
+  },
+  503: notKnown,
 };
 
 export default defineSurface({
@@ -84,17 +99,7 @@ export default defineSurface({
         "The rest of the path is the model's id, with its slashes as they are or as %2F.",
     }),
     path: networkInPath,
-    answers: {
-      200: isOfOne(path)
-        ? { description: "The model", content: { "application/json": modelSchema } }
-        : { description: "The models", content: { "application/json": modelListSchema } },
-      ...(isOfOne(path) ? { 404: notListed } : {}),
-      503: {
-        description: "The networks have said nothing yet",
-        content: { "application/json": failure(unavailable) },
-        headers: { "Retry-After": { description: "Seconds.", schema: { type: "integer" } } },
-      },
-    },
+    answers: isOfOne(path) ? oneAnswers : listAnswers,
     refusals: path.includes("{network}")
       ? [{ code: "GATEWAY_NOT_FOUND", description: "There is no such network" }]
       : [],

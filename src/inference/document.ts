@@ -95,8 +95,8 @@ export class PolledDocument<T> {
   }
 
   #take(outcome: Fetched): void {
-    const { changed, clock, complaint, log, read } = this.#options;
-    const value = outcome.ok ? read(outcome.value) : undefined;
+    const { changed, clock, complaint, log } = this.#options;
+    const value = outcome.ok ? this.#options.read(outcome.value) : undefined;
     if (value === undefined) {
       this.#failures.add(1);
       if (this.#failed++ > 0) return;

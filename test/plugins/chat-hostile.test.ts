@@ -23,7 +23,7 @@ const absurd = [
   usageOf(1e6, 2),
   usageOf(Number.MAX_SAFE_INTEGER, 1),
   { prompt_tokens: -1e9, completion_tokens: 5 },
-  { prompt_tokens: 1e400, completion_tokens: "20" },
+  { prompt_tokens: "1e400", completion_tokens: "20" },
   { prompt_tokens: 0.5, completion_tokens: null },
   [usageOf(1e9, 1e9)],
 ];
