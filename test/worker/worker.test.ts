@@ -342,7 +342,9 @@ describe("a client that does not read", () => {
       write();
     });
     const worker = await startTestWorker(t, { upstream });
-    const { wire, client } = await connectTo(t, worker.url);
+    // So many that the answer is not ended for its length.
+    const hello = { maxOutputTokens: 10_000_000 };
+    const { wire, client } = await connectTo(t, worker.url, { hello });
     for (const frame of client.request(1, params)) wire.binary(frame);
     await client.chunk();
     wire.webSocket.pause();

@@ -119,7 +119,7 @@ describe("a client that does not read", () => {
         .join(""),
     );
     assert.equal(done.usage.unverified_reason, "simulated");
-    assert.equal(done.usage.completion_tokens, 100);
+    assert.equal(done.usage.completion_tokens, 800);
   });
 
   it("cancels without reading: the end of the answer still comes before its bill", async () => {
