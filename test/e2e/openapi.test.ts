@@ -293,6 +293,15 @@ describe("the OpenAPI document of the shipped pipeline", () => {
       await check("GET", `/{network}${what}`, { status: 200, params });
       await check("GET", `/{network}${what}`, { status: 404, params: elsewhere });
     }
+    for (const [path, params] of [
+      ["/v1/models/{rest}", {}],
+      ["/{network}/v1/models/{rest}", { network: "confidential-classic" }],
+    ] as const) {
+      const show = (request: Request & { params: { rest: string } }): Promise<Headers> =>
+        check("GET", path, { ...request, params: { ...params, ...request.params } });
+      await show({ status: 200, params: { rest: "Demo/Echo-1" } });
+      await show({ status: 404, params: { rest: "No/Such-1" } });
+    }
     const models = "/v1/admin/confidential/{network}/models";
     const change = (request: Request): Promise<Headers> =>
       check("PUT", models, { params: { network: "confidential-classic" }, ...request });
@@ -389,7 +398,8 @@ describe("the OpenAPI document of the shipped pipeline", () => {
       routes: readonly { path: string; methods?: readonly string[] }[];
     };
     const expected = routes.flatMap(({ path, methods = ["GET"] }) =>
-      methods.map((method) => `${method} ${path}`),
+      // The rest of a path is a parameter there.
+      methods.map((method) => `${method} ${path.replace(/\*$/, "{rest}")}`),
     );
     const health = ["GET /healthz", "GET /readyz"];
     assert.deepEqual(documented().toSorted(), [...expected, ...health].toSorted());
