@@ -13,6 +13,7 @@ import type { Script } from "./enclave-worker.ts";
 import type { OpenStream } from "./stream-client.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { until } from "./wait.ts";
+import { silent } from "../../ledger/pool/asking.ts";
 
 /** One frame of 288 bytes and 100 tokens of an answer. */
 const reservedMilli = (288 + 100) * tokenMilli;
@@ -99,12 +100,15 @@ describe("a hostile worker", () => {
   it("with an address that no WebSocket takes is out of reach, and no more than that", async () => {
     for (const url of ["ws://127.0.0.1:9/#fragment", "ftp://127.0.0.1", "not an address"]) {
       const clock = manualClock();
-      assert.equal(await connectWorker({ url, headers: {}, connectMs: 1_000, clock }), undefined);
+      assert.equal(
+        await connectWorker({ url, headers: {}, connectMs: 1_000, clock, log: silent }),
+        undefined,
+      );
     }
     const [url, connectMs] = ["ws://127.0.0.1:9", 1_000];
     const headers = { "x-token": "line\nbreak" };
     const clock = manualClock();
-    assert.equal(await connectWorker({ url, headers, connectMs, clock }), undefined);
+    assert.equal(await connectWorker({ url, headers, connectMs, clock, log: silent }), undefined);
   });
 
   const bytes = fc.uint8Array({ maxLength: 400 });
