@@ -120,6 +120,9 @@ export const sluiceErrors = {
   SLUICE_PLUGIN_OPERATION: "Correct the `operation` of the surface or of one of the steps.",
   SLUICE_PLUGIN_START: "Correct what the plugin could not start with.",
 
+  SLUICE_SERVICE_UNKNOWN: "Declare the plugin that provides the service under `plugins:`.",
+  SLUICE_SERVICE_CYCLE: "Remove one of these names from `uses` in a plugin's manifest.",
+
   SLUICE_SLOT_MISSING: "Add a step that provides it, above.",
   SLUICE_SLOT_LATE: "Move the step that provides it up.",
   SLUICE_SLOT_UNSURE: "Move the step that provides it above the one that needs it.",

@@ -78,6 +78,13 @@ export type SlotName = keyof Slots & string;
 /** Slot name to the phase in which it is set (`provides`) or first read (`needs`, `wants`). */
 export type SlotPhases = Partial<Record<SlotName, Phase>>;
 
+/**
+ * Services by name, for `host.use`. A plugin of kind `service` adds its own type by declaration merging:
+ * `declare module "sluice-gateway/plugin" { interface ServiceTypes { "acme-store": AcmeStore } }`.
+ */
+export interface ServiceTypes {}
+export type ServiceName = keyof ServiceTypes & string;
+
 /** How an exchange ended: `replied` is a step's own answer, `complete` the surface's, sent to its last byte. */
 export type Outcome = "complete" | "replied" | "clientLeft" | "upstreamFailed" | "timedOut";
 
@@ -284,6 +291,8 @@ interface Manifest<Options> {
   readonly wants?: SlotPhases;
   /** Slots that this plugin sets, each in the phase named. One provider a route. */
   readonly provides?: SlotPhases;
+  /** Services that this plugin asks `host.use` for. They are started before the plugin and stopped after it. */
+  readonly uses?: readonly ServiceName[];
   /**
    * Checks what a schema cannot say (a name that must exist, two options that exclude each other).
    * Each string is one fault; `pointer` is a JSON Pointer into the options for its position.
@@ -382,7 +391,39 @@ export interface ToolsPlugin<Options = Record<string, never>> extends Manifest<O
   start(options: Options, host: Host): Awaitable<ToolsHooks>;
 }
 
-export type Plugin = Step<never> | Surface<never> | ToolsPlugin<never>;
+/** The hooks of a service. */
+export interface ServiceHooks<Provided> {
+  /** The object that `host.use` returns to other plugins. */
+  readonly service: Provided;
+  /**
+   * Resolves when the service knows whether it can serve, for example after its first probe. A start or a reload waits
+   * for it, for at most 2 s.
+   */
+  readonly initialized?: Promise<void>;
+  /** Returns true if the service can serve, else the reason why it cannot. The answer of `/readyz` depends on it. */
+  ready?(): true | string;
+  stop?(): Awaitable<void>;
+}
+
+/**
+ * Owns something long-lived that other plugins use, such as a backend, a store or a pool. Its options are a section of
+ * their own at the top level of pipeline.yaml, under the name of the plugin. One instance runs per distinct section. A
+ * reload keeps it if the section, the plugin's code and the services that it uses are unchanged.
+ */
+export interface Service<
+  Options = Record<string, never>,
+  Provided = unknown,
+> extends Manifest<Options> {
+  readonly kind: "service";
+  /**
+   * Returns a stand-in for the service that touches nothing outside the process: no file, no socket. `sluice check`
+   * starts the other plugins with it. Without it, `sluice check` starts the service itself and stops it again.
+   */
+  readonly dryRun?: (options: Options, host: Host) => Provided;
+  start(options: Options, host: Host): Awaitable<ServiceHooks<Provided>>;
+}
+
+export type Plugin = Step<never> | Surface<never> | ToolsPlugin<never> | Service<never>;
 
 /** Declares a step: it looks at, changes or refuses an exchange on its way. */
 export function defineStep<Options>(step: Omit<Step<Options>, "kind">): Step<Options> {
@@ -399,4 +440,11 @@ export function defineTools<Options>(
   tools: Omit<ToolsPlugin<Options>, "kind" | "needs" | "wants" | "provides">,
 ): ToolsPlugin<Options> {
   return { kind: "tools", ...tools };
+}
+
+/** Declares a service, which other plugins reach by `host.use`. */
+export function defineService<Options, Provided>(
+  service: Omit<Service<Options, Provided>, "kind" | "needs" | "wants" | "provides">,
+): Service<Options, Provided> {
+  return { kind: "service", ...service };
 }

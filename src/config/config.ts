@@ -204,6 +204,11 @@ export interface Config {
   readonly secret: string | undefined;
   /** What adds tools to the catalogue, in order. */
   readonly tools: readonly PluginUse[];
+  /**
+   * The services, each after those that it uses. Until the plugins are loaded this holds the sections of the file that
+   * are named like a plugin under `plugins:`.
+   */
+  readonly services: readonly PluginUse[];
   /** Third-party plugins: name to package or path. */
   readonly plugins: ReadonlyMap<string, { readonly source: string; readonly at: Position }>;
   /** Fastify plugins that wrap the whole listener. */

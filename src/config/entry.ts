@@ -4,7 +4,15 @@
  */
 import type { Condition, PluginUse, StepUse } from "./config.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
-import { find, plainValue, positionOf, type Located, type LocatedMap } from "./located.ts";
+import type { SluiceCode } from "../errors.ts";
+import {
+  find,
+  plainValue,
+  positionOf,
+  type Located,
+  type LocatedEntry,
+  type LocatedMap,
+} from "./located.ts";
 import { methodFaults } from "./methods.ts";
 import { nearest } from "./nearest.ts";
 import { modeSchema, whenSchema } from "./schema.ts";
@@ -76,7 +84,16 @@ function readPlugin(
     const message = `"${key}" beside "${first[0]}": one entry names one plugin`;
     faults.push(fault(form, message, { at: keyAt, didYouMean: nearest(key, beside) }));
   }
-  const [name, { keyAt, value }] = first;
+  return readNamed(first[0], first[1], form, faults);
+}
+
+/** A plugin's name with its options: the mapping after the name, or nothing. */
+function readNamed(
+  name: string,
+  { keyAt, value }: LocatedEntry,
+  form: SluiceCode,
+  faults: Fault[],
+): PluginUse {
   if (value.kind === "map") return pluginUse(name, keyAt, value);
   const isEmpty = value.kind === "scalar" && (value.value === null || value.broken);
   if (!isEmpty) {
@@ -85,6 +102,11 @@ function readPlugin(
   }
   const isAbsent = value.kind === "scalar" && value.value === null && !value.broken;
   return isAbsent ? pluginUse(name, keyAt) : { ...pluginUse(name, keyAt), incomplete: true };
+}
+
+/** Reads a section at the top of the file that holds the options of a service. */
+export function readSection(name: string, section: LocatedEntry, faults: Fault[]): PluginUse {
+  return readNamed(name, section, "SLUICE_VALUE_TYPE", faults);
 }
 
 /** A plugin as used at one place; `source` is the mapping of its options. */

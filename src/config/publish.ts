@@ -21,10 +21,15 @@ export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
     tools: { $ref: "#/$defs/tools" },
     fastify: { $ref: "#/$defs/plugin" },
   });
+  const services = sorted.filter((plugin) => plugin.kind === "service");
+  const sections = services.map((plugin): [string, JsonSchema] => [plugin.name, optionsOf(plugin)]);
+  const written = writable(file);
+  const properties = isSchema(written["properties"]) ? written["properties"] : {};
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "pipeline.yaml of Sluice",
-    ...writable(file),
+    ...written,
+    properties: { ...properties, ...Object.fromEntries(sections) },
     $defs: {
       plugin: entry([], {}),
       surface: entry(surfaces, {}),

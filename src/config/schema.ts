@@ -304,6 +304,11 @@ export function fileSchema(entries: EntrySchemas): JsonSchema {
   );
 }
 
+/** Sections that belong to the gateway itself, so that a service cannot have one of these names. */
+export const gatewaySections: ReadonlySet<string> = new Set(
+  Object.keys(fileSchema({ step: {}, surface: {}, tools: {}, fastify: {} })["properties"] ?? {}),
+);
+
 /** How an entry of a list may be qualified, beside its plugin. */
 export const modeSchema: JsonSchema = {
   enum: ["enforce", "shadow", "off"],

@@ -7,7 +7,7 @@ import type { Config } from "../config/config.ts";
 import { orderFaults, type Fault } from "../config/fault.ts";
 import type { OpenNetwork } from "../inference/networks.ts";
 import type { NodeStatus } from "../ledger/node.ts";
-import type { Ledger } from "../plugin.ts";
+import type { Ledger, ServiceHooks } from "../plugin.ts";
 import { awaitBackends } from "./await-backends.ts";
 import { Builder } from "./builder.ts";
 import type { Checked } from "./check-file.ts";
@@ -38,6 +38,8 @@ export interface Generation {
   >;
   /** Plain upstreams in use, by name. */
   readonly upstreams: ReadonlyMap<string, OpenUpstream>;
+  /** Services that run, by name. */
+  readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
   /** Inference networks in use. */
   readonly networks: readonly OpenNetwork[];
   readonly parts: HandOver;
@@ -66,6 +68,7 @@ export async function provision(
   const parts = new HandOver(previous?.parts);
   const builder = new Builder(config, plugins, services, core, parts);
   const routes: CompiledRoute[] = [];
+  await builder.startServices();
   await builder.tools();
   for (const route of config.routes) {
     const compiled = await builder.route(route);
@@ -79,7 +82,11 @@ export async function provision(
     return { generation: undefined, faults: orderFaults(builder.faults) };
   }
   parts.complete();
-  await awaitBackends([...builder.ledgers.values(), ...builder.networks], services.clock);
+  const initialized = Array.from(builder.services.values(), ({ initialized: settled }) => ({
+    ...(settled !== undefined && { settled }),
+  }));
+  const backends = [...builder.ledgers.values(), ...builder.networks, ...initialized];
+  await awaitBackends(backends, services.clock);
   const number = (previous?.number ?? 0) + 1;
   return {
     generation: createGeneration(number, config, routes, unmatched, builder, parts),
@@ -92,9 +99,10 @@ function createGeneration(
   config: Config,
   routes: readonly CompiledRoute[],
   unmatched: CompiledRoute,
-  { ledgers, upstreams, networks }: Pick<Generation, "ledgers" | "upstreams" | "networks">,
+  backends: Pick<Generation, "ledgers" | "upstreams" | "services" | "networks">,
   parts: HandOver,
 ): Generation {
+  const { ledgers, upstreams, services, networks } = backends;
   let running = 0;
   let retired = false;
   const empty = Promise.withResolvers<void>();
@@ -106,6 +114,7 @@ function createGeneration(
     routes,
     ledgers,
     upstreams,
+    services,
     networks,
     parts,
     enter() {

@@ -11,13 +11,16 @@ interface Part {
   readonly maker: unknown;
   readonly stop: () => unknown;
   readonly needs: Needs;
+  readonly stopsLast: boolean;
   users: number;
 }
 
-interface Started<T> {
+export interface Started<T> {
   readonly value: T;
   readonly stop: () => unknown;
   readonly needs?: Needs;
+  /** Stopped after all parts that lack this, in reverse order: those may use it until they have stopped. */
+  readonly stopsLast?: boolean;
 }
 
 export class HandOver {
@@ -62,10 +65,11 @@ export class HandOver {
     this.#held.clear();
     for (const part of parts) part.users--;
     const unused = parts.filter((part) => part.users === 0);
-    // Async, so that a part that throws at once keeps no other from being stopped.
-    const ends = await Promise.allSettled(unused.map(async (part) => part.stop()));
-    const errors: unknown[] = [];
-    for (const end of ends) if (end.status === "rejected") errors.push(end.reason);
+    const [last = [], first = []] = [true, false].map((stopsLast) =>
+      unused.filter((part) => part.stopsLast === stopsLast),
+    );
+    const errors = await stopAll(first);
+    for (const part of last.toReversed()) errors.push(...(await stopAll([part])));
     if (errors.length === 0) return;
     throw new AggregateError(errors, `did not stop: ${errors.map(String).join("; ")}`);
   }
@@ -81,8 +85,15 @@ export class HandOver {
   }
 
   #hold(key: string, maker: unknown, started: Started<unknown>): Part {
-    const part: Part = { needs: noNeeds, ...started, maker, users: 1 };
+    const part: Part = { needs: noNeeds, stopsLast: false, ...started, maker, users: 1 };
     this.#held.set(key, part);
     return part;
   }
+}
+
+/** Stops parts side by side. Returns what they threw. */
+async function stopAll(parts: readonly Part[]): Promise<unknown[]> {
+  // Async, so that a part that throws at once does not keep the others from being stopped.
+  const ends = await Promise.allSettled(parts.map(async (part) => part.stop()));
+  return ends.flatMap((end): unknown[] => (end.status === "rejected" ? [end.reason] : []));
 }

@@ -71,6 +71,7 @@ const inertEvidence: EvidenceService = {
 function inertServices(): Services {
   const metrics = createMetrics();
   return {
+    dryRun: true,
     log: createLog({ level: "silent" }),
     clock: systemClock,
     metrics,

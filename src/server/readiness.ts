@@ -2,6 +2,7 @@
 import type { AccountsService } from "../accounts/accounts.ts";
 import type { MeterService } from "../metering/meter.ts";
 import type { Generation } from "../pipeline/generation.ts";
+import type { ServiceHooks } from "../plugin.ts";
 
 export interface Readiness {
   readonly ready: boolean;
@@ -31,11 +32,26 @@ export function readiness(parts: {
     journal: meter.writable ? "ok" : "not writable",
   };
   let ready = Object.values(checks).every((state) => state === "ok");
+  for (const [name, service] of generation.services) {
+    const state = stateOf(service);
+    checks[`service ${name}`] = state;
+    if (state !== "ok") ready = false;
+  }
   for (const { title, otherwise, members } of kindsOf(generation)) {
     for (const [name, isReady] of members) checks[`${title} ${name}`] = isReady ? "ok" : otherwise;
     if (members.length > 0 && !members.some(([, isReady]) => isReady)) ready = false;
   }
   return { ready, checks };
+}
+
+function stateOf(service: ServiceHooks<unknown>): string {
+  try {
+    const state = service.ready?.() ?? true;
+    return state === true ? "ok" : state;
+  } catch {
+    // The service is a third party's code, and a probe must get an answer.
+    return "failed to report";
+  }
 }
 
 function kindsOf({ ledgers, upstreams, networks }: Generation): Kind[] {

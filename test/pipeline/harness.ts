@@ -224,6 +224,7 @@ function describe(
     log: { level: "silent" },
     secret: undefined,
     tools: [],
+    services: [],
     plugins: new Map(),
     fastify: [],
     unmatched: uses(unmatched),
