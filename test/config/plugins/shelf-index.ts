@@ -1,6 +1,5 @@
 /** A service that uses another one. */
 import { defineService } from "sluice-gateway/plugin";
-import type {} from "./shelf.ts";
 
 declare module "sluice-gateway/plugin" {
   interface ServiceTypes {

@@ -1,6 +1,5 @@
 /** A surface that uses a service. */
 import { defineSurface } from "sluice-gateway/plugin";
-import type {} from "./shelf-index.ts";
 
 export default defineSurface({
   name: "shelf-page",
