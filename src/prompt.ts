@@ -1,6 +1,6 @@
 /**
- * What a `tools` plugin can offer agents besides tools, with the names of the Model Context Protocol: content other than
- * JSON, prompts, and questions that the client answers. Exported through `sluice-gateway/plugin`.
+ * What a `tools` plugin can offer agents besides tools, with the names of the Model Context Protocol: content other
+ * than JSON, prompts, and questions that the client answers. Exported through `sluice-gateway/plugin`.
  */
 import type { Capability, KeyPrincipal } from "./services/accounts.ts";
 import type { ToolFailure } from "./tool.ts";
@@ -13,8 +13,8 @@ export interface Content {
 
 /**
  * Questions that the client must answer before a call can continue. The call runs again with the answers. Clients of
- * revision 2026-07-28 can answer, and so can clients with a session that declared the capability (for tools only). For all
- * other clients the call ends with the failure that contains the questions.
+ * revision 2026-07-28 can answer, and so can clients with a session that declared the capability (for tools only). For
+ * all other clients the call ends with the failure that contains the questions.
  */
 export interface Questions {
   /**

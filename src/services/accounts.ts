@@ -70,8 +70,8 @@ export interface KeyPrincipal {
 export interface Anonymous {
   readonly kind: "anonymous";
   /**
-   * The message with which a protected route refuses the request. The status is 401, or 403 for the last reason: the key
-   * is valid but used from the wrong address.
+   * The message with which a protected route refuses the request. The status is 401, or 403 for the last reason: the
+   * key is valid but used from the wrong address.
    */
   readonly reason:
     | "missing authorization header"

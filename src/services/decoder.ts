@@ -1,4 +1,7 @@
-/** The service `host.decoder`: decodes a node's answers by the metadata of its runtime. Implemented in src/ledger/decode. */
+/**
+ * The service `host.decoder`: decodes a node's answers by the metadata of its runtime. Implemented in
+ * src/ledger/decode.
+ */
 
 /** The reason why something could not be decoded. It never contains text from a node. */
 export interface DecodeFailure {
@@ -43,22 +46,22 @@ interface DecodeOptions {
 }
 
 /**
- * Decodes a node's answers by the metadata of its runtime, which is fetched once per runtime version. No method rejects.
- * A block hash is `0x` and 64 hex digits; the caller must have checked that.
+ * Decodes a node's answers by the metadata of its runtime, which is fetched once per runtime version. No method
+ * rejects. A block hash is `0x` and 64 hex digits; the caller must have checked that.
  */
 export interface Decoder {
   /**
    * Decodes the extrinsics of a block to a JSON array of `{ index, pallet, method, args, isSigned, raw }`. `block`: the
-   * unchanged bytes of the node's `chain_getBlock` result; they are borrowed. An extrinsic that cannot be decoded has the
-   * pallet and method `unknown` and does not affect the others.
+   * unchanged bytes of the node's `chain_getBlock` result; they are borrowed. An extrinsic that cannot be decoded has
+   * the pallet and method `unknown` and does not affect the others.
    */
   extrinsics(block: Buffer, blockHash: string, options?: DecodeOptions): Promise<DecodedJson>;
   /** Decodes the events of a block to a JSON array of `{ index, phase, pallet, event, data }`. */
   events(blockHash: string, options?: DecodeOptions): Promise<DecodedJson>;
   /**
-   * Reads an account as `{ nonce, consumers, providers, sufficients, data: { free, reserved, miscFrozen, feeFrozen } }`.
-   * Fields are zero if the account does not exist or the chain does not have them. If `blockHash` is undefined, the best
-   * block is read.
+   * Reads an account as `{ nonce, consumers, providers, sufficients, data: { free, reserved, miscFrozen, feeFrozen }
+   * }`. Fields are zero if the account does not exist or the chain does not have them. If `blockHash` is undefined, the
+   * best block is read.
    */
   account(
     accountId: Uint8Array,
@@ -66,8 +69,8 @@ export interface Decoder {
     options?: DecodeOptions,
   ): Promise<DecodedJson>;
   /**
-   * Returns the account id (32 or 20 bytes) of an SS58 address with any prefix, whose checksum is verified, or of `0x` and
-   * 64 or 40 hex digits. Undefined for anything else.
+   * Returns the account id (32 or 20 bytes) of an SS58 address with any prefix, whose checksum is verified, or of `0x`
+   * and 64 or 40 hex digits. Undefined for anything else.
    */
   accountId(address: string): Uint8Array | undefined;
   /** Describes an extrinsic (with its length prefix) by the runtime of the best block, for confirmations. */

@@ -1,4 +1,7 @@
-/** The service `host.evidence`: attests the machine that this deployment runs on. Implemented in src/confidential/evidence. */
+/**
+ * The service `host.evidence`: attests the machine that this deployment runs on. Implemented in
+ * src/confidential/evidence.
+ */
 
 /**
  * The source of evidence. `auto` takes the platform that this machine has. `simulated` is for development and proves
@@ -28,8 +31,8 @@ export type QuoteFailure = "unavailable" | "timeout" | "aborted" | "reserved";
 
 export interface Evidence {
   /**
-   * Requests a fresh quote that contains these 64 bytes, `raw` or `hashed`. If `reportData` is undefined, the quote is for
-   * the image only and contains the hash of 32 random bytes. `failed`: no quote could be made.
+   * Requests a fresh quote that contains these 64 bytes, `raw` or `hashed`. If `reportData` is undefined, the quote is
+   * for the image only and contains the hash of 32 random bytes. `failed`: no quote could be made.
    */
   quote(
     reportData: Uint8Array | undefined,

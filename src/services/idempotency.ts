@@ -19,8 +19,8 @@ export interface StoredResponse {
 }
 
 /**
- * The reason why a request must not run: it was already answered (`replay`), it is still running (`inFlight`), its key was
- * used for a different request (`mismatch`), or the store cannot be written (`unavailable`).
+ * The reason why a request must not run: it was already answered (`replay`), it is still running (`inFlight`), its key
+ * was used for a different request (`mismatch`), or the store cannot be written (`unavailable`).
  */
 export type NotRun =
   | { readonly kind: "replay"; readonly response: StoredResponse }
@@ -29,8 +29,8 @@ export type NotRun =
 /** The slot of a running request. It is held by a lease that is renewed until `store` or `release` is called, once. */
 export interface IdempotencySlot {
   /**
-   * Stores the response for 24 hours. It is on disk when this returns. Returns false if it could not be written; the slot
-   * then ends with its lease.
+   * Stores the response for 24 hours. It is on disk when this returns. Returns false if it could not be written; the
+   * slot then ends with its lease.
    */
   store(response: StoredResponse): boolean;
   /** Frees the slot: a repeated request runs again. */
@@ -38,8 +38,8 @@ export interface IdempotencySlot {
 }
 
 /**
- * The end of work that ran in a transaction: a response commits the work and is stored with it, `release` commits the work
- * and lets a repeated request run again, and `undo` rolls the work back.
+ * The end of work that ran in a transaction: a response commits the work and is stored with it, `release` commits the
+ * work and lets a repeated request run again, and `undo` rolls the work back.
  */
 export type WorkEnd = StoredResponse | "release" | "undo";
 
@@ -50,9 +50,9 @@ export interface Idempotency {
     request: IdempotentRequest,
   ): { readonly kind: "taken"; readonly slot: IdempotencySlot } | NotRun;
   /**
-   * Runs synchronous work that changes only the accounts (`host.workspaces`, `host.networks.override`) in one transaction
-   * with its slot and its response. With `unavailable` the work was not done. If `work` throws, nothing was done and this
-   * throws the same error.
+   * Runs synchronous work that changes only the accounts (`host.workspaces`, `host.networks.override`) in one
+   * transaction with its slot and its response. With `unavailable` the work was not done. If `work` throws, nothing was
+   * done and this throws the same error.
    */
   once(request: IdempotentRequest, work: () => WorkEnd): { readonly kind: "ran" } | NotRun;
 }

@@ -1,8 +1,8 @@
 /** The service `host.metrics`. Implemented in src/metrics.ts. */
 
 /**
- * Prometheus metrics. Bind label values once, in `start`, so that requests only add numbers. Never take a label value from
- * user input, because each value is a time series of its own.
+ * Prometheus metrics. Bind label values once, in `start`, so that requests only add numbers. Never take a label value
+ * from user input, because each value is a time series of its own.
  */
 export interface Metrics {
   counter<L extends string = never>(

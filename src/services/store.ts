@@ -6,12 +6,13 @@
  */
 export interface Seal {
   /**
-   * Returns a token with this value. `purpose`: separates tokens of different uses. `expiresAt`: milliseconds since 1970.
+   * Returns a token with this value. `purpose`: separates tokens of different uses. `expiresAt`: milliseconds since
+   * 1970.
    */
   seal(purpose: string, value: object, expiresAt: number): string;
   /**
-   * Returns the value of a token. Undefined if the token is forged or was made for another purpose. The caller must check
-   * `expiresAt`.
+   * Returns the value of a token. Undefined if the token is forged or was made for another purpose. The caller must
+   * check `expiresAt`.
    */
   open(
     purpose: string,
@@ -22,8 +23,8 @@ export interface Seal {
 /** Remembers things that may happen only once, across replicas and restarts. */
 export interface Claims {
   /**
-   * Returns true for the first caller with this id and false for all others until `until` (milliseconds since 1970). The
-   * claim is on disk when this returns.
+   * Returns true for the first caller with this id and false for all others until `until` (milliseconds since 1970).
+   * The claim is on disk when this returns.
    */
   claim(id: string, until: number): boolean;
   /** Returns whether this id has been claimed. */

@@ -14,8 +14,8 @@ export interface Tickets {
   /** Issues a ticket that is valid once, for 60 s. `expiresAt`: milliseconds since 1970. */
   issue(terms: TicketTerms): { readonly ticket: string; readonly expiresAt: number };
   /**
-   * Redeems a ticket. An invalid ticket yields an anonymous principal and no `terms`; a ticket is invalid once it has been
-   * redeemed.
+   * Redeems a ticket. An invalid ticket yields an anonymous principal and no `terms`; a ticket is invalid once it has
+   * been redeemed.
    */
   redeem(
     ticket: string,

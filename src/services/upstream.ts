@@ -24,8 +24,8 @@ export interface ForwardWith {
   /** Replaces the `X-Request-Id` of the client, unless the options set or remove that field. */
   readonly requestId?: string | undefined;
   /**
-   * Parent of the span of the upstream request. The trace context of that span replaces the one of the client, unless the
-   * options set or remove `traceparent` or `tracestate`.
+   * Parent of the span of the upstream request. The trace context of that span replaces the one of the client, unless
+   * the options set or remove `traceparent` or `tracestate`.
    */
   readonly trace?: TraceSpan | undefined;
 }
@@ -33,9 +33,9 @@ export interface ForwardWith {
 /** Forwards requests to an upstream. Bodies are streamed in both directions and never buffered as a whole. */
 export interface Forwarder {
   /**
-   * Forwards the request and streams the answer back. Resolves to a Reply if nothing has reached the client, for example
-   * 503 when the upstream failed or 413; resolves to undefined when the streamed answer has ended, whether it is whole or
-   * not. Rejects only because of a bug.
+   * Forwards the request and streams the answer back. Resolves to a Reply if nothing has reached the client, for
+   * example 503 when the upstream failed or 413; resolves to undefined when the streamed answer has ended, whether it
+   * is whole or not. Rejects only because of a bug.
    */
   forward(x: Exchange, forwarded?: ForwardWith): Promise<Reply | undefined>;
 }

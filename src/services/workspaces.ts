@@ -1,4 +1,6 @@
-/** The service `host.workspaces`: reads and changes workspaces for their administrators. Implemented in src/accounts. */
+/**
+ * The service `host.workspaces`: reads and changes workspaces for their administrators. Implemented in src/accounts.
+ */
 import type { PlanName } from "./accounts.ts";
 import type { ChangedBy } from "./networks.ts";
 
@@ -43,7 +45,9 @@ export interface ChangeJson {
 export type UsageMember = "key" | "surface" | "method" | "model" | "day";
 
 export interface UsageQuery {
-  /** Start of the range, inclusive, in milliseconds since 1970. Undefined for the start of the current billing period. */
+  /**
+   * Start of the range, inclusive, in milliseconds since 1970. Undefined for the start of the current billing period.
+   */
   readonly from: number | undefined;
   /** End of the range, exclusive. Undefined for the end of the current billing period. */
   readonly to: number | undefined;
@@ -58,8 +62,9 @@ export type WorkspaceAnswer<T> =
   | { readonly kind: "unavailable" };
 
 /**
- * A change is synchronous: it is on disk, together with its entry in the audit log, when the method returns. Every gateway
- * on the same store follows within one second. The caller must check whether the principal may access the workspace.
+ * A change is synchronous: it is on disk, together with its entry in the audit log, when the method returns. Every
+ * gateway on the same store follows within one second. The caller must check whether the principal may access the
+ * workspace.
  */
 export interface Workspaces {
   find(id: string): WorkspaceAnswer<WorkspaceJson>;
