@@ -1,6 +1,4 @@
-/**
- * The service `host.confidential`, the encrypted stream as a gateway serves it: implemented in src/confidential/relay.
- */
+/** The service `host.confidential`, the encrypted stream as a gateway serves it: implemented in src/confidential/relay. */
 import type { Connection } from "../plugin.ts";
 import type { EvidenceSource } from "./evidence.ts";
 import type { ChargeLine } from "./meter.ts";
@@ -48,9 +46,7 @@ export interface Receipt {
 
 /** How a surface wants its sessions served. */
 export interface StreamOptions {
-  /**
-   * Who attests the gateway's own enclave, for networks that have none; undefined: nobody, and it ends no encryption.
-   */
+  /** Who attests the gateway's own enclave, for networks that have none; undefined: nobody, and it ends no encryption. */
   readonly evidence: EvidenceSource | undefined;
   /** Open at once, those that began with an earlier configuration included. */
   readonly sessionsPerKey: number;
