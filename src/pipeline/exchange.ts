@@ -16,9 +16,11 @@ import type {
 import { parseJson } from "../parse-json.ts";
 import type { Linked } from "../stream/linked-list.ts";
 import type { Activity } from "./activity.ts";
+import { runCallback } from "./answer.ts";
 import { LiveRequestHead, type Addresses, type Arrival } from "./arrival.ts";
 import type { CompiledRoute, PlacedStep } from "./compile.ts";
 import { earlyHints } from "./early-hints.ts";
+import { guardListeners } from "./guard-listeners.ts";
 import type { Stories } from "./stories.ts";
 import { asksForTrace } from "./trace-header.ts";
 
@@ -29,7 +31,9 @@ export interface Runtime extends Addresses {
   /** Opens the streamed answer of an exchange (src/pipeline/sink.ts). */
   openSink(x: LiveExchange, status: number, headers: readonly string[]): Promise<Sink>;
   /** Cuts uploads that pause for too long while their body is read. */
-  readonly bodyWatch: BodyWatch;
+  readonly bodyWatch: ExchangeWatch;
+  /** Settles exchanges whose response is over and whose surface does not return. */
+  readonly surfaceWatch: ExchangeWatch;
   /** Told every exchange that has ended. */
   readonly activity?: Activity | undefined;
   /** Whom `sluice explain` asks. */
@@ -38,8 +42,8 @@ export interface Runtime extends Addresses {
   readonly stallMs: number;
 }
 
-/** Whose body is being read just now. */
-export interface BodyWatch {
+/** A list of exchanges that wait for something, with a limit. */
+export interface ExchangeWatch {
   add(x: LiveExchange): void;
   remove(x: LiveExchange): void;
 }
@@ -194,6 +198,7 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
       if (this.clientLeft) this.#abort.abort();
+      guardListeners(this.#abort.signal, (listener) => runCallback(this, listener));
     }
     return this.#abort.signal;
   }
@@ -207,9 +212,10 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
     this.connection?.terminate();
   }
 
-  /** Tells whoever asked for `signal` or set `onAbort` that the client has gone. */
+  /** Reports to those who asked for `signal` or set `onAbort` that the client has left. */
   abort(): void {
-    this.onAbort?.aborted();
+    const { onAbort } = this;
+    if (onAbort !== undefined) runCallback(this, () => onAbort.aborted());
     this.#abort?.abort();
   }
 

@@ -11,6 +11,7 @@ import type { Ledger } from "../plugin.ts";
 import { awaitBackends } from "./await-backends.ts";
 import { Builder } from "./builder.ts";
 import type { Checked } from "./check-file.ts";
+import { Closer } from "./closer.ts";
 import type { CompiledRoute } from "./compile.ts";
 import { HandOver } from "./hand-over.ts";
 import { createRouter, type Router } from "./router.ts";
@@ -44,8 +45,11 @@ export interface Generation {
   /** One exchange more or less; the last one to leave a retired generation stops what it alone used. */
   enter(): void;
   leave(): void;
-  /** No new exchange will enter. Resolves when everything that it alone used has stopped. */
-  retire(): Promise<void>;
+  /**
+   * No new exchange will enter. When the last one has left, everything that this generation alone used is stopped.
+   * With a `closer` (the gateway itself stops) exchanges have had their time: it does not wait for them.
+   */
+  retire(closer?: Closer): Promise<void>;
 }
 
 export interface Provisioned {
@@ -74,7 +78,7 @@ export async function provision(
   }
   const unmatched = await builder.unmatched();
   if (builder.faults.length > 0 || unmatched === undefined) {
-    await parts.release().catch((error: unknown) => {
+    await parts.release(new Closer(services)).catch((error: unknown) => {
       services.log.error({ err: error }, "what had started did not stop cleanly");
     });
     return { generation: undefined, faults: orderFaults(builder.faults) };
@@ -83,7 +87,7 @@ export async function provision(
   await awaitBackends([...builder.ledgers.values(), ...builder.networks], services.clock);
   const number = (previous?.number ?? 0) + 1;
   return {
-    generation: createGeneration(number, config, routes, unmatched, builder, parts),
+    generation: createGeneration(number, config, routes, unmatched, builder, parts, services),
     faults: [],
   };
 }
@@ -95,6 +99,7 @@ function createGeneration(
   unmatched: CompiledRoute,
   { ledgers, upstreams, networks }: Pick<Generation, "ledgers" | "upstreams" | "networks">,
   parts: HandOver,
+  services: Services,
 ): Generation {
   let running = 0;
   let retired = false;
@@ -116,11 +121,11 @@ function createGeneration(
       running--;
       if (retired && running === 0) empty.resolve();
     },
-    async retire() {
+    async retire(closer) {
       retired = true;
-      if (running === 0) empty.resolve();
+      if (running === 0 || closer !== undefined) empty.resolve();
       await empty.promise;
-      await parts.release();
+      await parts.release(closer ?? new Closer(services));
     },
   };
 }

@@ -1,5 +1,7 @@
 /** Parts that live as long as some generation uses them: started once, handed from one generation to the next. */
 
+import type { Closer } from "./closer.ts";
+
 /** What a part asked for while it started, and what that was then. */
 export type Needs = ReadonlyMap<string, string>;
 
@@ -54,16 +56,17 @@ export class HandOver {
   }
 
   /**
-   * Lets go of everything held; stops what nobody else holds. When all of that has ended, rejects with an
-   * `AggregateError` of what parts threw instead of stopping.
+   * Releases everything held and stops what no other generation holds. When all of that has ended, or `closer` waits no
+   * longer, rejects with an `AggregateError` of what parts threw instead of stopping.
    */
-  async release(): Promise<void> {
-    const parts = [...this.#held.values()];
+  async release(closer: Pick<Closer, "close">): Promise<void> {
+    const parts = [...this.#held];
     this.#held.clear();
-    for (const part of parts) part.users--;
-    const unused = parts.filter((part) => part.users === 0);
-    // Async, so that a part that throws at once keeps no other from being stopped.
-    const ends = await Promise.allSettled(unused.map(async (part) => part.stop()));
+    for (const [, part] of parts) part.users--;
+    const unused = parts.filter(([, part]) => part.users === 0);
+    const ends = await Promise.allSettled(
+      unused.map(([key, part]) => closer.close(nameOf(key), part.stop)),
+    );
     const errors: unknown[] = [];
     for (const end of ends) if (end.status === "rejected") errors.push(end.reason);
     if (errors.length === 0) return;
@@ -85,4 +88,9 @@ export class HandOver {
     this.#held.set(key, part);
     return part;
   }
+}
+
+/** A key without its options, which can hold secrets. */
+function nameOf(key: string): string {
+  return key.split("{", 1).join("").trim();
 }

@@ -4,25 +4,31 @@
  */
 import { refuse } from "../errors.ts";
 import type { Reply } from "../plugin.ts";
+import { offeredSubprotocols } from "../stream/subprotocols.ts";
 import { readBody, tooLarge, type BodyResult } from "../stream/body.ts";
-import { answer, crash, guard, settle } from "./answer.ts";
+import { answer, crash, guard, settle, surfaceReturned } from "./answer.ts";
 import { answerOf } from "./around.ts";
 import { holds, type CompiledRoute, type PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { forgiven, shadowed } from "./shadow.ts";
 import { startTime, stopTime } from "./step-stats.ts";
+import { UpgradeFailed } from "./upgrade-failed.ts";
 
 /** Starts the exchange. Whatever happens, `settled` hooks run exactly once at its end. */
 export function run(x: LiveExchange): void {
-  const { conditional } = x.compiled;
-  if (conditional.length > 0) {
-    const skipped = conditional.filter(
-      (step) => step.when !== undefined && !holds(step.when, x.request),
-    );
-    if (skipped.length > 0) x.skipped = new Set(skipped.map((step) => step.depth));
-  }
   x.arrival.res.begin(x);
-  descend(x, headersPhase, 0);
+  try {
+    const { conditional } = x.compiled;
+    if (conditional.length > 0) {
+      const skipped = conditional.filter(
+        (step) => step.when !== undefined && !holds(step.when, x.request),
+      );
+      if (skipped.length > 0) x.skipped = new Set(skipped.map((step) => step.depth));
+    }
+    descend(x, headersPhase, 0);
+  } catch (error) {
+    crash(x, error);
+  }
 }
 
 /** Nothing more is sent. `whole`: all of the answer was. */
@@ -33,6 +39,7 @@ export function ended(x: LiveExchange, whole: boolean): void {
     x.clientLeft = !x.cut;
     x.abort();
   }
+  if (x.surfaceBusy) x.runtime.surfaceWatch.add(x);
   settle(x);
 }
 
@@ -183,10 +190,22 @@ const upgradeRequired = refuse("GATEWAY_INVALID_PARAMS", {
   headers: ["upgrade", "websocket", "sec-websocket-version", "13"],
 });
 
+const invalidSubprotocols = refuse("GATEWAY_INVALID_PARAMS", {
+  message: "expected Sec-WebSocket-Protocol to list different names, separated by commas",
+});
+
+/** The refusal of a request that cannot become a WebSocket, on a route that serves nothing else. */
+function refuseUpgrade(x: LiveExchange): Reply | undefined {
+  if (x.arrival.upgrade === undefined) return upgradeRequired;
+  const offered = offeredSubprotocols(x.request.headers["sec-websocket-protocol"]);
+  return offered === undefined ? invalidSubprotocols : undefined;
+}
+
 function enterSurface(x: LiveExchange): void {
-  if (x.compiled.config.websocket && x.arrival.upgrade === undefined) {
+  const refusal = x.compiled.config.websocket ? refuseUpgrade(x) : undefined;
+  if (refusal !== undefined) {
     x.repliedByStep = true;
-    return answer(x, upgradeRequired, "step");
+    return answer(x, refusal, "step");
   }
   x.surfaceBusy = true;
   x.surfaceAsked = true;
@@ -207,13 +226,16 @@ function enterSurface(x: LiveExchange): void {
 /** Throws nothing: `answer` turns whatever fails on the way up into a 500. */
 function surfaceDone(x: LiveExchange, reply: Reply | undefined, since: number): void {
   stopTime(x, x.compiled.steps.length, since);
-  x.surfaceBusy = false;
+  surfaceReturned(x);
   if (x.closed) settle(x);
   else if (reply !== undefined) answer(x, reply, x.repliedByStep ? "step" : "surface");
   else if (!x.streaming) crash(x, new Error("the surface neither replied nor streamed"));
 }
 
 function surfaceFailed(x: LiveExchange, error: unknown): void {
-  x.surfaceBusy = false;
-  crash(x, error);
+  surfaceReturned(x);
+  if (!(error instanceof UpgradeFailed)) return crash(x, error);
+  if (x.closed || error.reply === undefined) return settle(x);
+  x.repliedByStep = true;
+  answer(x, error.reply, "step");
 }

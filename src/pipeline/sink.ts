@@ -1,6 +1,6 @@
 /** The streamed answer: chunks go to the client's socket as they come, the last byte waits for `responseEnd`. */
 import type { Sink } from "../plugin.ts";
-import { closeIfUnread, crash, filterChunk, responseHeaders } from "./answer.ts";
+import { closeIfUnread, crash, filterChunk, responseHeaders, runCallback } from "./answer.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { LiveResponseHead } from "./response-head.ts";
 import { forgiven, shadowed } from "./shadow.ts";
@@ -93,7 +93,7 @@ class ResponseSink implements Sink {
   #drained(): void {
     if (this.#ended) return;
     this.#x.unwatchReader();
-    this.onDrain?.();
+    runCallback(this.#x, this.onDrain);
   }
 
   /** Passes the hooks and waits for the end. */

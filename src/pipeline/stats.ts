@@ -1,5 +1,5 @@
 /** What the core counts for every route: requests, latency, refusals by reason, outcomes. */
-import type { Counter, Family, Histogram, Metrics, Outcome } from "../plugin.ts";
+import type { Counter, Family, Gauge, Histogram, Metrics, Outcome } from "../plugin.ts";
 
 /** Seconds. From a cache hit to a long stream. */
 const latencyBuckets = [
@@ -14,10 +14,22 @@ export interface CoreMetrics {
   readonly refusals: Family<"route" | "code", Counter>;
   readonly outcomes: Family<"route" | "outcome", Counter>;
   readonly shadowRefusals: Family<"route" | "step", Counter>;
+  /** Exchanges under way on a route, by whichever generation. */
+  open(route: string): OpenExchanges;
+}
+
+interface OpenExchanges {
+  count: number;
+  readonly gauge: Gauge;
 }
 
 export function coreMetrics(metrics: Metrics): CoreMetrics {
+  const gauges = metrics.gauge("sluice_exchanges_open", "Exchanges under way, by route.", [
+    "route",
+  ]);
+  const open = new Map<string, OpenExchanges>();
   return {
+    open: (route) => open.getOrInsertComputed(route, () => newOpen(gauges.with({ route }))),
     requests: metrics.counter("sluice_requests_total", "Exchanges by route and status class.", [
       "route",
       "status",
@@ -44,11 +56,17 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
   };
 }
 
+function newOpen(gauge: Gauge): OpenExchanges {
+  gauge.set(0);
+  return { count: 0, gauge };
+}
+
 /** The series of one route, bound once so that an exchange only adds numbers. */
 export class RouteStats {
   readonly #core: CoreMetrics;
   readonly #path: string;
   readonly #latency: Histogram;
+  readonly #open: OpenExchanges;
   readonly #requests: Readonly<Record<StatusClass, Counter>>;
   readonly #outcomes = new Map<Outcome, Counter>();
   readonly #refusals = new Map<string, Counter>();
@@ -56,6 +74,7 @@ export class RouteStats {
   constructor(core: CoreMetrics, path: string) {
     this.#core = core;
     this.#path = path;
+    this.#open = core.open(path);
     this.#latency = core.latency.with({ route: path });
     const requests = (status: StatusClass): Counter => core.requests.with({ route: path, status });
     this.#requests = {
@@ -66,6 +85,18 @@ export class RouteStats {
       "5xx": requests("5xx"),
       none: requests("none"),
     };
+  }
+
+  get running(): number {
+    return this.#open.count;
+  }
+
+  entered(): void {
+    this.#open.gauge.set(++this.#open.count);
+  }
+
+  left(): void {
+    this.#open.gauge.set(--this.#open.count);
   }
 
   /** Counts one ended exchange; `status` 0 when no head was sent. */

@@ -1,5 +1,5 @@
 /** Ends exchanges whose client stopped sending in the middle of a body. One timer for all of them. */
-import type { BodyWatch, LiveExchange } from "../pipeline/exchange.ts";
+import type { ExchangeWatch, LiveExchange } from "../pipeline/exchange.ts";
 import type { Clock } from "../plugin.ts";
 import { LinkedList } from "../stream/linked-list.ts";
 
@@ -7,7 +7,7 @@ export function createBodyWatch(
   clock: Clock,
   idleMs: number,
   timedOut: (x: LiveExchange) => void,
-): BodyWatch & Disposable {
+): ExchangeWatch & Disposable {
   const watched = new LinkedList<LiveExchange>();
   const sweep = (): void => {
     const now = clock.monotonic();

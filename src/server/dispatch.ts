@@ -45,6 +45,13 @@ export class Dispatch {
     this.#leave = this.#leaver(options.generation);
   }
 
+  /** Exchanges under way by route. Those of an old generation count only where the current one has the route, too. */
+  get runningByRoute(): Readonly<Record<string, number>> {
+    const { routes, unmatched } = this.#generation;
+    const counts = [...routes, unmatched].map(({ route, stats }) => [route.path, stats.running]);
+    return Object.fromEntries(counts.filter(([, running]) => running !== 0));
+  }
+
   swap(generation: Generation): void {
     this.#generation = generation;
     this.#leave = this.#leaver(generation);
@@ -57,13 +64,18 @@ export class Dispatch {
     this.serve(req, res as ExchangeResponse, req);
   };
 
-  /** Serves a request of whose end there is no doubt. */
+  /** Serves a request of whose end there is no doubt. Called by sockets, so it never throws. */
   readonly serve = (req: ClientRequest, res: ClientResponse, body: Arrival["body"]): void => {
     if (this.draining) res.shouldKeepAlive = false;
-    const place = locate(req);
-    const { path } = place;
-    if (path === "/healthz" || path === "/readyz") return this.#health(req, res, path);
-    this.#run({ req, res, body }, place, undefined);
+    try {
+      const place = locate(req);
+      const { path } = place;
+      if (path === "/healthz" || path === "/readyz") return this.#health(req, res, path);
+      this.#run({ req, res, body }, place, undefined);
+    } catch (error) {
+      this.#runtime.log.error({ err: error }, "a request could not be served");
+      res.destroy();
+    }
   };
 
   /** Whether this request becomes a WebSocket, if its route lets it. */
@@ -105,15 +117,18 @@ export class Dispatch {
       upgrade,
     };
     const compiled = match.kind === "route" ? match.route : this.#generation.unmatched;
+    const x = new LiveExchange(arrival, compiled, this.#runtime, this.#leave);
     this.#generation.enter();
     this.running++;
-    run(new LiveExchange(arrival, compiled, this.#runtime, this.#leave));
+    compiled.stats.entered();
+    run(x);
   }
 
   #leaver(generation: Generation): (x: LiveExchange) => void {
-    return () => {
+    return (x) => {
       generation.leave();
       this.running--;
+      x.compiled.stats.left();
       if (this.running === 0) this.onIdle?.();
     };
   }

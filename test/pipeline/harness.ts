@@ -5,6 +5,7 @@ import type { Config, RouteConfig, ServerConfig, StepUse } from "../../src/confi
 import {
   defineStep,
   defineSurface,
+  type Clock,
   type Host,
   type Log,
   type Metrics,
@@ -13,6 +14,7 @@ import {
   type SurfaceHooks,
 } from "../../src/plugin.ts";
 import { provision, type Generation } from "../../src/pipeline/generation.ts";
+import { Closer } from "../../src/pipeline/closer.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import type { Services } from "../../src/pipeline/services.ts";
 import { coreMetrics } from "../../src/pipeline/stats.ts";
@@ -70,6 +72,8 @@ export async function serve(
     readonly server?: Partial<ServerConfig>;
     readonly unmatched?: readonly TestStep[];
     readonly ready?: () => boolean;
+    /** Default: real time. */
+    readonly clock?: Clock;
   } = {},
 ): Promise<Served> {
   const errors: string[] = [];
@@ -80,7 +84,9 @@ export async function serve(
     error: (fields, message) => errors.push(`${message} ${JSON.stringify(fields)}`),
     child: () => log,
   };
-  const services = testServices(log);
+  const { clock = systemClock } = options;
+  const services = { ...testServices(log), clock };
+  const closer = new Closer(services);
   const core = coreMetrics(noMetrics);
   const serverConfig = { ...server, ...options.server };
   const load = async (wanted: readonly TestRoute[], previous?: Generation): Promise<Generation> => {
@@ -93,8 +99,9 @@ export async function serve(
   const listener = await listen({
     server: serverConfig,
     generation,
-    clock: systemClock,
+    clock,
     log,
+    closer,
     readiness: () => ({ ready: options.ready?.() ?? true, checks: {} }),
   });
   return {
@@ -115,9 +122,15 @@ export async function serve(
     },
     async [Symbol.asyncDispose]() {
       await listener.close(1_000);
-      await generation.retire();
+      await generation.retire(closer);
     },
   };
+}
+
+/** For tests of parts that end at once. */
+export function quietCloser(): Closer {
+  const log: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
+  return new Closer({ clock: systemClock, log });
 }
 
 function testServices(log: Log): Services {
