@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { routeTitle } from "../config/check.ts";
-import type { Config, StepUse } from "../config/config.ts";
+import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts";
 import { printFault, shownPath, type Fault } from "../config/fault.ts";
 import { publishedSchema } from "../config/publish.ts";
 import { loadShipped } from "../pipeline/load.ts";
@@ -95,8 +95,13 @@ function orderOf(config: Config): { route: string; run: string[]; to: string }[]
   ];
 }
 
-function stepTitle({ name, mode, when }: StepUse): string {
-  const notes = [mode === "shadow" ? "shadow" : "", when === undefined ? "" : "when"];
+function stepTitle({ name, mode, when, timeoutMs }: StepUse): string {
+  const limit = timeoutMs === 0 ? "no time limit" : `at most ${timeoutMs} ms`;
+  const notes = [
+    mode === "shadow" ? "shadow" : "",
+    when === undefined ? "" : "when",
+    timeoutMs === defaultTimeoutMs ? "" : limit,
+  ];
   const shown = notes.filter((note) => note !== "").join(", ");
   return shown === "" ? name : `${name} (${shown})`;
 }

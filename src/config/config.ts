@@ -43,7 +43,12 @@ export interface StepUse extends PluginUse {
   /** Steps with `mode: off` do not get this far. */
   readonly mode: "enforce" | "shadow";
   readonly when: Condition | undefined;
+  /** How long one asynchronous hook may take; 0: no limit. */
+  readonly timeoutMs: number;
 }
+
+/** The limit of a step whose entry has no `timeoutMs`. */
+export const defaultTimeoutMs = 30_000;
 
 export interface RouteConfig {
   /** Literal segments, `{name}` segments, and `*` as the last segment for the rest. */

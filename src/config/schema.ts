@@ -2,6 +2,7 @@
  * The shape of pipeline.yaml as one JSON Schema (draft 2020-12): what `read.ts` validates with, where the defaults
  * stand, and what pipeline.schema.json is generated from.
  */
+import { defaultTimeoutMs } from "./config.ts";
 import type { JsonSchema } from "../plugin.ts";
 import { collateralSchema, networkSchema, rateSchema, upstreamSchema } from "./schema-backends.ts";
 
@@ -308,6 +309,13 @@ export function fileSchema(entries: EntrySchemas): JsonSchema {
 export const modeSchema: JsonSchema = {
   enum: ["enforce", "shadow", "off"],
   description: "shadow: runs and counts what it would refuse, refuses nothing; off: does not run.",
+};
+
+export const timeoutSchema: JsonSchema = {
+  type: "integer",
+  minimum: 0,
+  maximum: 3_600_000,
+  description: `Milliseconds that one asynchronous hook of the step may take (${defaultTimeoutMs}); after that the request is answered with 500. 0: no limit.`,
 };
 
 export const whenSchema: JsonSchema = closed(

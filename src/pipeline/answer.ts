@@ -5,6 +5,7 @@ import type { PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { LiveResponseHead } from "./response-head.ts";
 import { forgiven, shadowed } from "./shadow.ts";
+import { inTime, StepTimeout } from "./step-limit.ts";
 import { startTime, stopTime } from "./step-stats.ts";
 import { addTrace } from "./trace-header.ts";
 
@@ -98,7 +99,7 @@ export function responseHeaders(
       continue;
     }
     if (waiting === undefined) continue;
-    return waiting.then(
+    return inTime(x, step, "responseHeaders", waiting).then(
       () => responseHeaders(x, head, i + 1),
       (error: unknown) => {
         x.at = step;
@@ -133,7 +134,7 @@ function endOfReply(x: LiveExchange, head: LiveResponseHead, body: Body, from: n
       if (result === undefined || shadowed(x, step, result)) continue;
       return replaced(x, step, result, i + 1);
     }
-    result.then(
+    inTime(x, step, "responseEnd", result).then(
       (reply) => {
         stopTime(x, step.depth, since);
         goOn(x, head, body, step, i + 1, reply);
@@ -243,15 +244,11 @@ export function closeIfUnread(x: LiveExchange, head: LiveResponseHead): void {
  */
 export function crash(x: LiveExchange, error: unknown): void {
   const { at, runtime, route, arrival } = x;
-  runtime.log.error(
-    {
-      err: error,
-      plugin: at?.name ?? route.surface,
-      route: route.path,
-      requestId: x.peek("requestId"),
-    },
-    "a plugin failed",
-  );
+  if (!(error instanceof StepTimeout)) {
+    const plugin = at?.name ?? route.surface;
+    const requestId = x.peek("requestId");
+    runtime.log.error({ err: error, plugin, route: route.path, requestId }, "a plugin failed");
+  }
   if (x.closed) return settle(x);
   if (arrival.res.headersSent || x.streaming) return x.cutOff("upstreamFailed");
   x.repliedByStep = true;

@@ -135,6 +135,7 @@ export class Builder {
         hooks: this.#strict ? heldToManifest(plugin, hooks) : hooks,
         shadow: use.mode === "shadow",
         when: use.when,
+        timeoutMs: use.timeoutMs,
         shadowRefusals: this.#core.shadowRefusals.with({ route, step: use.name }),
       });
     }

@@ -15,6 +15,8 @@ export interface PlacedStep {
   readonly hooks: StepHooks;
   readonly shadow: boolean;
   readonly when: Condition | undefined;
+  /** How long one asynchronous hook may take; 0: no limit. */
+  readonly timeoutMs: number;
   /** Refusals that a shadow step would have made. */
   readonly shadowRefusals: Counter;
 }

@@ -11,6 +11,7 @@ import { answerOf } from "./around.ts";
 import { holds, type CompiledRoute, type PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { forgiven, shadowed } from "./shadow.ts";
+import { inTime } from "./step-limit.ts";
 import { startTime, stopTime } from "./step-stats.ts";
 import { UpgradeFailed } from "./upgrade-failed.ts";
 
@@ -45,12 +46,14 @@ export function ended(x: LiveExchange, whole: boolean): void {
 
 /** One way down the list: which hooks, how one is called, and what follows when all have let the exchange pass. */
 interface Descent<Placed extends PlacedStep> {
+  readonly name: "requestHeaders" | "requestBody";
   hooks(compiled: CompiledRoute): readonly Placed[];
   call(step: Placed, x: LiveExchange): Reply | void | Promise<Reply | void>;
   next(x: LiveExchange): void;
 }
 
 const headersPhase: Descent<CompiledRoute["requestHeaders"][number]> = {
+  name: "requestHeaders",
   hooks: (compiled) => compiled.requestHeaders,
   call(step, x) {
     x.entered = step.depth + 1;
@@ -66,6 +69,7 @@ const headersPhase: Descent<CompiledRoute["requestHeaders"][number]> = {
 const noBody = Buffer.alloc(0);
 
 const bodyPhase: Descent<CompiledRoute["requestBody"][number]> = {
+  name: "requestBody",
   hooks: (compiled) => compiled.requestBody,
   call: (step, x) => step.hooks.requestBody(x, x.body ?? noBody),
   next: enterSurface,
@@ -103,7 +107,7 @@ function later<P extends PlacedStep>(
 ): void {
   guard(
     x,
-    result.then(
+    inTime(x, step, phase.name, result).then(
       (reply) => {
         stopTime(x, step.depth, since);
         if (!replied(x, step, reply)) descend(x, phase, next);

@@ -14,6 +14,7 @@ export interface CoreMetrics {
   readonly refusals: Family<"route" | "code", Counter>;
   readonly outcomes: Family<"route" | "outcome", Counter>;
   readonly shadowRefusals: Family<"route" | "step", Counter>;
+  readonly stepTimeouts: Family<"route" | "step" | "phase", Counter>;
   /** Exchanges under way on a route, by whichever generation. */
   open(route: string): OpenExchanges;
 }
@@ -48,6 +49,11 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
       "route",
       "outcome",
     ]),
+    stepTimeouts: metrics.counter(
+      "sluice_step_timeouts_total",
+      "Hooks of steps that did not end within their timeoutMs.",
+      ["route", "step", "phase"],
+    ),
     shadowRefusals: metrics.counter(
       "sluice_shadow_refusals_total",
       "What steps in shadow mode would have refused.",
@@ -97,6 +103,10 @@ export class RouteStats {
 
   left(): void {
     this.#open.gauge.set(--this.#open.count);
+  }
+
+  stepTimedOut(step: string, phase: string): void {
+    this.#core.stepTimeouts.with({ route: this.#path, step, phase }).add(1);
   }
 
   /** Counts one ended exchange; `status` 0 when no head was sent. */

@@ -25,6 +25,7 @@ export interface TestStep extends StepHooks {
   readonly name: string;
   readonly mode?: "enforce" | "shadow";
   readonly when?: StepUse["when"];
+  readonly timeoutMs?: number;
 }
 
 export interface TestRoute {
@@ -205,6 +206,7 @@ function describe(
         positionOf: () => at,
         mode: step.mode ?? "enforce",
         when: step.when,
+        timeoutMs: step.timeoutMs ?? 30_000,
       };
     });
   const routeConfigs = routes.map((route, index): RouteConfig => {
