@@ -9,9 +9,11 @@ import { startDemo, type Demo } from "../demo/demo.ts";
 import { headOf, proposeChat, proposeRequests, type ProposedRequest } from "../demo/requests.ts";
 import { isFault } from "../confidential/fault.ts";
 import { createLog } from "../log.ts";
+import { pluginModules } from "../pipeline/load.ts";
 import type { Gateway } from "../server/gateway.ts";
 import type { Command, CommandContext } from "./command.ts";
-import { runUntilStopped, startOrComplain } from "./start.ts";
+import { catchFatalErrors } from "./fatal-errors.ts";
+import { drainOf, runUntilStopped, startOrComplain } from "./start.ts";
 
 export const dev: Command = {
   summary: "run the gateway with a demo node, a demo model, a key and requests to try",
@@ -41,12 +43,14 @@ LOG_LEVEL        warn unless set; info logs every request
   --json   print what was started as one JSON document`,
   options: {},
   async run(context) {
+    using fatal = catchFatalErrors({ destination: process.stderr, modules: pluginModules });
     await using started = new AsyncDisposableStack();
     const demo = await startDemo(context.env, started);
     const LOG_LEVEL = context.env["LOG_LEVEL"] || "warn";
     const env = { ...context.env, ...demo.env, LOG_LEVEL };
     const gateway = await startInDevelopment({ ...context, env });
     if (gateway === undefined) return 1;
+    fatal.drain = drainOf(gateway);
     try {
       const setUp = await prepare(gateway, demo);
       context.print(context.json ? JSON.stringify(asJson(setUp)) : asText(setUp));

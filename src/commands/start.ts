@@ -1,8 +1,10 @@
 /** `sluice start`: runs the gateway until SIGTERM or SIGINT, then drains. */
 import { printFault } from "../config/fault.ts";
+import { pluginModules } from "../pipeline/load.ts";
 import { startGateway, type Gateway, type StartOptions } from "../server/gateway.ts";
 import { StartError } from "../server/start-error.ts";
 import type { Command, CommandContext } from "./command.ts";
+import { catchFatalErrors, type FatalErrors } from "./fatal-errors.ts";
 
 export const start: Command = {
   summary: "run the gateway",
@@ -14,8 +16,10 @@ finish, charges are settled, exit 0. SIGHUP or a change of the file reloads it.
   --json   print the addresses as one JSON document when listening`,
   options: {},
   async run(context) {
+    using fatal = catchFatalErrors({ modules: pluginModules });
     const gateway = await startOrComplain(context);
     if (gateway === undefined) return 1;
+    fatal.drain = drainOf(gateway);
     if (context.json) {
       context.print(JSON.stringify({ url: gateway.url, admin_url: gateway.adminUrl }));
     } else {
@@ -42,6 +46,12 @@ export async function startOrComplain(
     for (const fault of error.faults) context.complain(printFault(fault, process.cwd()));
     return undefined;
   }
+}
+
+/** How a gateway ends after a fatal error: as after SIGTERM. */
+export function drainOf({ config, stop }: Gateway): FatalErrors["drain"] {
+  const { drainDelaySeconds, drainSeconds } = config.server;
+  return { stop, limitMs: (drainDelaySeconds + drainSeconds) * 1000 };
 }
 
 /** Drains and returns when `signal` aborts. */
