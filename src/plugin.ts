@@ -313,7 +313,10 @@ interface Documented<Options> {
   readonly operation?: (options: Options, place: OperationPlace, host: Host) => Operation;
 }
 
-/** The hooks of a step. A hook that is absent costs nothing. A synchronous hook costs no promise. */
+/**
+ * The hooks of a step. A hook that is absent costs nothing. A synchronous hook costs no promise. A promise that takes
+ * longer than `timeoutMs` of the step's entry in pipeline.yaml fails the exchange; what it brings later is ignored.
+ */
 export interface StepHooks {
   requestHeaders?(x: Exchange): Awaitable<Reply | void>;
   requestBody?(x: Exchange, body: Buffer): Awaitable<Reply | void>;
