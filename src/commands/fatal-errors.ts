@@ -29,7 +29,6 @@ export function catchFatalErrors({
 }: FatalErrorOptions = {}): FatalErrors {
   // Whatever the level of the log: a process that ends by itself says why.
   const log = createLog({ level: "fatal", ...(destination !== undefined && { destination }) });
-  const exit = (): void => process.exit(1);
   let isEnding = false;
   const handle = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin): void => {
     const { drain } = fatal;
@@ -49,11 +48,9 @@ export function catchFatalErrors({
           : "fatal error: the process drains and exits",
       );
     } finally {
-      if (isLast) exit();
+      if (isLast) process.exit(1);
     }
-    if (drain === undefined) return;
-    setTimeout(exit, drain.limitMs + graceMs);
-    drain.stop().then(exit, exit);
+    if (drain !== undefined) void end(drain);
   };
   // Node reports a rejected promise that nobody handles here, too.
   process.on("uncaughtException", handle);
@@ -62,6 +59,15 @@ export function catchFatalErrors({
     [Symbol.dispose]: () => void process.off("uncaughtException", handle),
   };
   return fatal;
+}
+
+async function end({ stop, limitMs }: NonNullable<FatalErrors["drain"]>): Promise<void> {
+  setTimeout(() => process.exit(1), limitMs + graceMs);
+  try {
+    await stop();
+  } finally {
+    process.exit(1);
+  }
 }
 
 function withoutMessage(error: unknown): object {

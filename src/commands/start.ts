@@ -49,9 +49,9 @@ export async function startOrComplain(
 }
 
 /** How a gateway ends after a fatal error: as after SIGTERM. */
-export function drainOf({ config, stop }: Gateway): FatalErrors["drain"] {
-  const { drainDelaySeconds, drainSeconds } = config.server;
-  return { stop, limitMs: (drainDelaySeconds + drainSeconds) * 1000 };
+export function drainOf(gateway: Gateway): FatalErrors["drain"] {
+  const { drainDelaySeconds, drainSeconds } = gateway.config.server;
+  return { stop: () => gateway.stop(), limitMs: (drainDelaySeconds + drainSeconds) * 1000 };
 }
 
 /** Drains and returns when `signal` aborts. */

@@ -21,11 +21,12 @@ export function guardListeners(
     wrapped.set(listener, guarded);
     return guarded;
   };
-  const { addEventListener, removeEventListener } = signal;
+  const add = signal.addEventListener.bind(signal);
+  const remove = signal.removeEventListener.bind(signal);
   signal.addEventListener = (type: string, listener: Listener, options?: AddOptions) =>
-    addEventListener.call(signal, type, wrap(listener), options);
+    add(type, wrap(listener), options);
   signal.removeEventListener = (type: string, listener: Listener, options?: AddOptions) =>
-    removeEventListener.call(signal, type, wrap(listener), options);
+    remove(type, wrap(listener), options);
 }
 
 type AddOptions = Parameters<AbortSignal["addEventListener"]>[2];

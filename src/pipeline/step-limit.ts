@@ -43,7 +43,7 @@ export function inTime<T>(
       },
       (error: unknown) => {
         limit[Symbol.dispose]();
-        reject(error as Error);
+        reject(error);
       },
     );
   });

@@ -48,8 +48,11 @@ export class Dispatch {
   /** Exchanges under way by route. Those of an old generation count only where the current one has the route, too. */
   get runningByRoute(): Readonly<Record<string, number>> {
     const { routes, unmatched } = this.#generation;
-    const counts = [...routes, unmatched].map(({ route, stats }) => [route.path, stats.running]);
-    return Object.fromEntries(counts.filter(([, running]) => running !== 0));
+    const counts: Record<string, number> = {};
+    for (const { route, stats } of [...routes, unmatched]) {
+      if (stats.running !== 0) counts[route.path] = stats.running;
+    }
+    return counts;
   }
 
   swap(generation: Generation): void {

@@ -94,11 +94,8 @@ async function assemble(
   const told = { activity, stories };
   const { server } = config;
   const { closer } = stack;
-  const listener = await listen({
-    ...{ server, generation, clock, log, closer },
-    readiness: ready,
-    ...told,
-  });
+  const parts = { server, generation, clock, log, closer };
+  const listener = await listen({ ...parts, readiness: ready, ...told });
   stack.defer(() => listener.close(0));
   const reloader = createReloader({
     ...options,

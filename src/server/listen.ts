@@ -21,7 +21,7 @@ import { addressReader, peerReader } from "./address.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { createBodyWatch } from "./body-watch.ts";
 import { Dispatch, sendReply, type Handler } from "./dispatch.ts";
-import { openFastPath, type FastPath } from "./fast-path/fast-path.ts";
+import { openFastPath } from "./fast-path/fast-path.ts";
 import { behindFastify, type Wrapped } from "./fastify.ts";
 import type { Readiness } from "./readiness.ts";
 import { createSurfaceWatch } from "./surface-watch.ts";

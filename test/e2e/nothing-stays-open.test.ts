@@ -46,7 +46,7 @@ async function startDemo(folder: string): Promise<{ demo: Demo; child: ChildProc
       stdio: ["ignore", "pipe", "inherit"],
     },
   );
-  const [line] = (await once(createInterface(child.stdout!), "line")) as [string];
+  const [line] = (await once(createInterface(child.stdout), "line")) as [string];
   return { demo: JSON.parse(line) as Demo, child };
 }
 
