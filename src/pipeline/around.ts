@@ -82,6 +82,8 @@ async function shadow(
   } catch (error) {
     if (below.failed === undefined) forgiven(x, step, error);
   }
+  // A step may have asked without waiting for the answer.
+  await below.pending;
   if (below.failed !== undefined) throw below.failed.error;
   if (below.asked) return below.reply;
   below.isTooLate = false;
@@ -95,6 +97,8 @@ class Below implements Surrounded {
   isRunning = false;
   /** The step has used up its time: the client is answered without the surface. */
   isTooLate = false;
+  /** Resolves when the surface has answered or failed; undefined if it did so at once. */
+  pending: Promise<unknown> | undefined = undefined;
   onBegin: (() => void) | undefined = undefined;
   onEnd: (() => void) | undefined = undefined;
   reply: Reply | undefined = undefined;
@@ -121,7 +125,10 @@ class Below implements Surrounded {
       if (!(answer instanceof Promise)) return (this.reply = answer);
       this.isRunning = true;
       this.onBegin?.();
-      return answer.then(this.#answered, this.#rejected);
+      const noted = answer.then(this.#answered, this.#rejected);
+      // A step that does not wait for the answer must not turn its failure into an unhandled rejection.
+      this.pending = noted.catch(() => {});
+      return noted;
     } catch (error) {
       return this.#rejected(error);
     }
