@@ -125,10 +125,10 @@ class Below implements Surrounded {
       if (!(answer instanceof Promise)) return (this.reply = answer);
       this.isRunning = true;
       this.onBegin?.();
-      const noted = answer.then(this.#answered, this.#rejected);
+      const answered = answer.then(this.#answered, this.#rejected);
       // A step that does not wait for the answer must not turn its failure into an unhandled rejection.
-      this.pending = noted.catch(() => {});
-      return noted;
+      this.pending = answered.catch(() => {});
+      return answered;
     } catch (error) {
       return this.#rejected(error);
     }
