@@ -80,6 +80,8 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     ),
   );
   http.on("clientError", answerBadRequest);
+  // Without this, node:http drops the fields after the 2,000th, and with them a repeated one. The head has its own bound.
+  http.maxHeadersCount = 0;
   takeUpgrades(http, dispatch);
   // What Fastify plugins see is node:http's.
   const isPlain = options.generation.config.fastify.length === 0;

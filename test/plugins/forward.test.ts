@@ -98,6 +98,12 @@ test("a path that might climb out of its prefix reaches no upstream", async () =
     "/api/x\\..\\..\\admin",
     "/api/.",
     "/api/x/..",
+    // Finding 13: Tomcat and Jetty drop what follows a semicolon before they resolve the segment.
+    "/api/..;/admin",
+    "/api/..;x=1/admin",
+    "/api/%2e.;/admin",
+    "/api/..%3bx/admin",
+    "/api/x/.;a",
   ];
   for (const path of climbing) {
     using client = rawClient(Number(new URL(gateway.url).port));
@@ -106,6 +112,7 @@ test("a path that might climb out of its prefix reaches no upstream", async () =
   }
   assert.equal(upstream.sockets.length, 0);
   assert.equal((await seen(gateway, "/api/a..b/...c/%2e%2ex")).url, "/a..b/...c/%2e%2ex");
+  assert.equal((await seen(gateway, "/api/a;..;b/..c;x")).url, "/a;..;b/..c;x");
 });
 
 test("the operator adds, replaces and removes header fields in both directions", async () => {
