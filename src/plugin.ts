@@ -229,7 +229,10 @@ export interface Exchange {
    * from here on there is none, on the way up too.
    */
   dropBody(): void;
-  /** The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON in UTF-8. */
+  /**
+   * The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON in UTF-8, or when it has more than
+   * 65,536 members and elements or more than 128 levels.
+   */
   json(): { readonly ok: true; readonly value: unknown } | { readonly ok: false };
   /** The body as a stream, for a surface that declared no `body`. Reading it sends `100 Continue` where asked for. */
   bodyStream(): Readable;
@@ -321,6 +324,8 @@ export interface StepHooks {
   readonly bodyBytes?: number;
   /** The status of a body above the route's cap, where it is not 413. */
   readonly tooLargeStatus?: number;
+  /** `requestBody` reads the body as JSON: see `SurfaceHooks.body.json`. */
+  readonly json?: boolean;
   /**
    * Stands around the surface, for what must begin and end with its answer (a transaction): nothing else of the
    * exchange runs meanwhile. It asks the surface and returns what that returned; any other Reply is its own.
@@ -347,8 +352,16 @@ export interface Step<Options = Record<string, never>>
 
 /** The hooks of a surface. */
 export interface SurfaceHooks {
-  /** Present: the core reads the whole body first. `types` are the accepted media types; any other is 415. */
-  readonly body?: { readonly bytes: number; readonly types?: readonly string[] };
+  /**
+   * Present: the core reads the whole body first. `types` are the accepted media types; any other is 415. `json`: the body
+   * is JSON, and one with more than 65,536 members and elements or more than 128 levels is 400 before any hook gets it;
+   * the default is true if `types` names a JSON type.
+   */
+  readonly body?: {
+    readonly bytes: number;
+    readonly types?: readonly string[];
+    readonly json?: boolean;
+  };
   /**
    * It answers with a Reply and no promise, and all that it changes lies in the accounts (`host.workspaces`,
    * `host.networks.override`): both can be kept in one transaction.

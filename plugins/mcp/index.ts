@@ -93,7 +93,7 @@ export default defineSurface<Options>({
     const server = createServer(options, host);
     const guard = createGuard(options);
     return {
-      body: { bytes: bodyBytes },
+      body: { bytes: bodyBytes, json: true },
       answer: (x) => guard.refusal(x.request) ?? answer(server, x),
     };
   },

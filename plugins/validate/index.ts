@@ -100,6 +100,7 @@ export default defineStep<Options>({
 function bodyHooks(check: Check, bodyBytes = 1 << 20): StepHooks {
   return {
     bodyBytes,
+    json: true,
     requestBody(x, bytes) {
       const json = x.json();
       if (!json.ok) {

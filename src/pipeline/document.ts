@@ -10,6 +10,9 @@ import type {
   Step,
   Surface,
 } from "../plugin.ts";
+import { excessReasons, statusReasons } from "../errors.ts";
+import { maxJsonDepth, maxJsonParts } from "../json-bounds.ts";
+import type { JsonSchema } from "../services/json.ts";
 import type { CompiledRoute } from "./compile.ts";
 
 /** What `methods: ["*"]` is shown as: what OpenAPI can describe and clients commonly send. */
@@ -78,18 +81,36 @@ function unsure({ access: _, ...part }: Operation): Operation {
 }
 
 /** What the core itself refuses between the steps and the surface (src/pipeline/run.ts). */
-function corePart({ config, bodyBytes, tooLargeStatus, mediaTypes }: CompiledRoute): Operation {
+function corePart(compiled: CompiledRoute): Operation {
+  const { config, bodyBytes, tooLargeStatus, mediaTypes, readsJson } = compiled;
   const refusals: DocumentedRefusal[] = [{ code: "GATEWAY_INTERNAL_ERROR" }];
-  const invalid = (status: number, description: string): void => {
-    refusals.push({ code: "GATEWAY_INVALID_PARAMS", status, description });
+  const invalid = (status: number, description: string, ...reasons: readonly string[]): void => {
+    const details = reasonSchema(reasons.length > 0 ? reasons : [statusReasons[status] ?? ""]);
+    refusals.push({ code: "GATEWAY_INVALID_PARAMS", status, description, details });
   };
   if (bodyBytes !== undefined) {
-    invalid(tooLargeStatus, `The body is larger than ${bodyBytes} bytes`);
+    invalid(tooLargeStatus, `The body is larger than ${bodyBytes} bytes`, bodyTooLarge);
     invalid(408, "The body stopped arriving");
+    if (readsJson) {
+      const { parts, depth } = excessReasons;
+      const bounds = `${maxJsonParts} members and elements or ${maxJsonDepth} levels`;
+      invalid(400, `The body has more than ${bounds}`, parts, depth);
+    }
   }
   if (mediaTypes !== undefined) invalid(415, `The content type is not ${mediaTypes.join(" or ")}`);
   if (config.websocket) invalid(426, "The request asks for no WebSocket");
   return { refusals };
+}
+
+const bodyTooLarge = statusReasons[413] ?? "";
+
+/** Schema of `details` that hold one of these reasons. */
+function reasonSchema(reasons: readonly string[]): JsonSchema {
+  return {
+    type: "object",
+    properties: { reason: { enum: reasons } },
+    required: ["reason"],
+  };
 }
 
 const healthBody = {

@@ -13,7 +13,8 @@ import type {
   SlotName,
   Slots,
 } from "../plugin.ts";
-import { parseJson } from "../parse-json.ts";
+import { jsonExcess, type JsonExcess } from "../json-bounds.ts";
+import { parseBoundedJson } from "../parse-json.ts";
 import type { Linked } from "../stream/linked-list.ts";
 import type { Activity } from "./activity.ts";
 import { LiveRequestHead, type Addresses, type Arrival } from "./arrival.ts";
@@ -118,6 +119,8 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   readonly #slots: Partial<Slots> = {};
   readonly #onSettled: (x: LiveExchange) => void;
   #json: Json | undefined;
+  /** The body in which `exceeds` has found nothing. */
+  #bounded: Buffer | undefined;
   #abort: AbortController | undefined;
 
   constructor(
@@ -164,11 +167,20 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
 
   dropBody(): void {
     this.body = undefined;
+    this.#bounded = undefined;
     this.#json = undefined;
   }
 
+  /** Checks the bounds of a body that is JSON. Returns the one that it exceeds. */
+  exceeds(body: Buffer): JsonExcess | undefined {
+    // Structure is ASCII, whose bytes are part of no other character in UTF-8.
+    const excess = jsonExcess(body.toString("latin1"));
+    if (excess === undefined) this.#bounded = body;
+    return excess;
+  }
+
   json(): Json {
-    this.#json ??= readJson(this.body);
+    this.#json ??= readJson(this.body, this.body === this.#bounded);
     return this.#json;
   }
 
@@ -272,11 +284,14 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   }
 }
 
-function readJson(body: Buffer | undefined): Json {
+/** `isBounded`: `jsonExcess` has found nothing in the body. */
+function readJson(body: Buffer | undefined, isBounded: boolean): Json {
   // Reading what is no UTF-8 would put other characters in its place, and nobody would know.
   if (body === undefined || !isUtf8(body)) return { ok: false };
   try {
-    return { ok: true, value: parseJson(body.toString("utf8")) };
+    const text = body.toString("utf8");
+    if (!isBounded && jsonExcess(text) !== undefined) return { ok: false };
+    return { ok: true, value: parseBoundedJson(text) };
   } catch {
     return { ok: false };
   }

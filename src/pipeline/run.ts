@@ -2,7 +2,8 @@
  * Runs an exchange down its route to the surface. The way back up is in `answer.ts`.
  * Everything stays synchronous until a plugin returns a promise, so a route of synchronous hooks costs no promise.
  */
-import { refuse } from "../errors.ts";
+import { excessReasons, refuse, statusReasons } from "../errors.ts";
+import { maxJsonDepth, maxJsonParts, type JsonExcess } from "../json-bounds.ts";
 import type { Reply } from "../plugin.ts";
 import { readBody, tooLarge, type BodyResult } from "../stream/body.ts";
 import { answer, crash, guard, settle } from "./answer.ts";
@@ -143,18 +144,34 @@ function bodyRead(x: LiveExchange, result: BodyResult): void {
   if (x.closed || x.repliedByStep) return;
   if (result.kind === "tooLarge") {
     const { bodyBytes, tooLargeStatus } = x.compiled;
-    return reject(x, tooLargeStatus, `the body is larger than ${bodyBytes} bytes`);
+    const details = { reason: statusReasons[413] };
+    return reject(x, tooLargeStatus, `the body is larger than ${bodyBytes} bytes`, { details });
   }
+  const excess = x.compiled.readsJson ? x.exceeds(result.body) : undefined;
+  if (excess !== undefined) return reject(x, 400, ...excessive[excess]);
   x.body = result.body;
   descend(x, bodyPhase, 0);
 }
+
+/** Message and details of the refusal of JSON beyond a bound. */
+const excessive: Readonly<Record<JsonExcess, [string, Parameters<typeof refuse>[1]]>> = {
+  parts: [
+    `the body has more than ${maxJsonParts} members and elements`,
+    { details: { reason: excessReasons.parts } },
+  ],
+  depth: [
+    `the body is nested deeper than ${maxJsonDepth} levels`,
+    { details: { reason: excessReasons.depth } },
+  ],
+};
 
 /** The client stopped sending in the middle of its body. */
 export function bodyTimedOut(x: LiveExchange): void {
   x.forcedOutcome = "timedOut";
   if (x.streaming || x.compiled.bodyBytes === undefined) return x.cutOff("timedOut");
   // RFC 9110 section 15.5.9: the connection is of no more use.
-  reject(x, 408, "the request body stopped arriving", ["connection", "close"]);
+  const headers = ["connection", "close"];
+  reject(x, 408, "the request body stopped arriving", { headers });
 }
 
 /** What the core itself refuses between the steps and the surface. */
@@ -162,10 +179,10 @@ function reject(
   x: LiveExchange,
   status: number,
   message: string,
-  headers: readonly string[] = [],
+  options: Omit<Parameters<typeof refuse>[1], "status" | "message"> = {},
 ): void {
   x.repliedByStep = true;
-  answer(x, refuse("GATEWAY_INVALID_PARAMS", { status, message, headers }), "step");
+  answer(x, refuse("GATEWAY_INVALID_PARAMS", { ...options, status, message }), "step");
 }
 
 /** Media types are compared without parameters and case (RFC 9110 section 8.3.1). */
