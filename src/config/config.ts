@@ -71,6 +71,10 @@ export interface ServerConfig {
   readonly headersMs: number;
   /** A body may pause this long. */
   readonly bodyIdleMs: number;
+  /** Maximum number of bytes that unfinished request bodies may hold together. */
+  readonly unfinishedBodyBytes: number;
+  /** Maximum number of open connections. */
+  readonly connections: number;
   readonly keepAliveMs: number;
 }
 

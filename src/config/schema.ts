@@ -50,7 +50,26 @@ const server = closed(
         "How long new connections are still taken after SIGTERM, while /readyz says 503.",
     },
     headersMs: milliseconds(10_000, "The whole request head must arrive within this."),
-    bodyIdleMs: milliseconds(30_000, "A request body may pause this long."),
+    bodyIdleMs: milliseconds(
+      30_000,
+      "Maximum pause of a request body, and of a client that reads its answer. A body must also gain 64 KiB in 10 seconds.",
+    ),
+    unfinishedBodyBytes: {
+      type: "integer",
+      minimum: 1024 * 1024,
+      maximum: 1024 ** 4,
+      default: 512 * 1024 * 1024,
+      description:
+        "Maximum number of bytes of request bodies that are still arriving. Beyond it the newest ones get 503; one caller may hold half of it.",
+    },
+    connections: {
+      type: "integer",
+      minimum: 1,
+      maximum: 1_000_000,
+      default: 10_000,
+      description:
+        "Maximum number of open connections, WebSockets included. Further ones are closed at once.",
+    },
     keepAliveMs: milliseconds(65_000, "An idle connection is kept this long."),
   },
   { default: {} },

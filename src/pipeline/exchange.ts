@@ -8,6 +8,7 @@ import type {
   Exchange,
   LimitReached,
   Log,
+  Reply,
   RequestHead,
   Sink,
   SlotName,
@@ -39,10 +40,23 @@ export interface Runtime extends Addresses {
   readonly stallMs: number;
 }
 
-/** Whose body is being read just now. */
+/** The bodies that are arriving (src/server/body-watch.ts). */
 export interface BodyWatch {
-  add(x: LiveExchange): void;
+  /** Returns a refusal if the caller already has as many unfinished bodies as it may have; else watches this one. */
+  admit(x: LiveExchange): Reply | undefined;
+  /** Watches a body that is not kept: only its pace counts. */
+  addStreamed(x: LiveExchange): void;
+  /** Counts bytes that are kept. It may end this exchange or another one. */
+  received(x: LiveExchange, bytes: number): void;
+  /** Does nothing for an exchange that is not watched. */
   remove(x: LiveExchange): void;
+}
+
+/** What the unfinished bodies of one caller hold together. */
+export interface BodyCaller {
+  readonly id: string;
+  bodies: number;
+  bytes: number;
 }
 
 type Json = { readonly ok: true; readonly value: unknown } | { readonly ok: false };
@@ -108,6 +122,12 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   /** What the connection had received when the body watch last looked, bytes, and when that last grew, monotonic. */
   bodySeenBytes = 0;
   bodyActiveAt = 0;
+  /** What the connection had received when the body last proved to be fast enough, bytes, and when, monotonic. */
+  bodyPaceBytes = 0;
+  bodyPaceAt = 0;
+  /** Bytes of the unfinished body that are kept, and the caller whom they count for. */
+  bodyHeldBytes = 0;
+  bodyCaller: BodyCaller | undefined = undefined;
   /** Neighbours on the body watch's list. */
   before: LiveExchange | undefined = undefined;
   behind: LiveExchange | undefined = undefined;
@@ -188,7 +208,7 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
     const { body } = this.arrival;
     if (Buffer.isBuffer(body)) return Readable.from([body], { objectMode: false });
     this.sendContinue();
-    this.runtime.bodyWatch.add(this);
+    this.runtime.bodyWatch.addStreamed(this);
     body.once("close", () => this.runtime.bodyWatch.remove(this));
     return body;
   }

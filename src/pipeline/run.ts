@@ -5,7 +5,13 @@
 import { excessReasons, refuse, statusReasons } from "../errors.ts";
 import { maxJsonDepth, maxJsonParts, type JsonExcess } from "../json-bounds.ts";
 import type { Reply } from "../plugin.ts";
-import { readBody, tooLarge, type BodyResult } from "../stream/body.ts";
+import {
+  abandonBody,
+  readBody,
+  tooLarge,
+  type BodyListener,
+  type BodyResult,
+} from "../stream/body.ts";
 import { answer, crash, guard, settle } from "./answer.ts";
 import { answerOf } from "./around.ts";
 import { holds, type CompiledRoute, type PlacedStep } from "./compile.ts";
@@ -133,10 +139,16 @@ function beginBody(x: LiveExchange, capBytes: number): void {
   if (Buffer.isBuffer(body)) {
     return bodyRead(x, body.length > capBytes ? tooLarge : { kind: "body", body });
   }
+  const refusal = x.request.hasBody ? x.runtime.bodyWatch.admit(x) : undefined;
+  if (refusal !== undefined) return replyToBody(x, refusal);
   x.sendContinue();
-  x.runtime.bodyWatch.add(x);
-  readBody(body, capBytes, x, bodyRead);
+  readBody(body, capBytes, x, bodyListener);
 }
+
+const bodyListener: BodyListener<LiveExchange> = {
+  received: (x, bytes) => x.runtime.bodyWatch.received(x, bytes),
+  done: bodyRead,
+};
 
 function bodyRead(x: LiveExchange, result: BodyResult): void {
   x.runtime.bodyWatch.remove(x);
@@ -171,7 +183,20 @@ export function bodyTimedOut(x: LiveExchange): void {
   if (x.streaming || x.compiled.bodyBytes === undefined) return x.cutOff("timedOut");
   // RFC 9110 section 15.5.9: the connection is of no more use.
   const headers = ["connection", "close"];
-  reject(x, 408, "the request body stopped arriving", { headers });
+  const message = "the request body arrived too slowly";
+  bodyRefused(x, refuse("GATEWAY_INVALID_PARAMS", { status: 408, message, headers }));
+}
+
+/** Ends an exchange whose body is not read to its end. What has come of the body is dropped. */
+export function bodyRefused(x: LiveExchange, reply: Reply): void {
+  const { body } = x.arrival;
+  if (!Buffer.isBuffer(body)) abandonBody(body);
+  replyToBody(x, reply);
+}
+
+function replyToBody(x: LiveExchange, reply: Reply): void {
+  x.repliedByStep = true;
+  answer(x, reply, "step");
 }
 
 /** What the core itself refuses between the steps and the surface. */
@@ -181,8 +206,7 @@ function reject(
   message: string,
   options: Omit<Parameters<typeof refuse>[1], "status" | "message"> = {},
 ): void {
-  x.repliedByStep = true;
-  answer(x, refuse("GATEWAY_INVALID_PARAMS", { ...options, status, message }), "step");
+  replyToBody(x, refuse("GATEWAY_INVALID_PARAMS", { ...options, status, message }));
 }
 
 /** Media types are compared without parameters and case (RFC 9110 section 8.3.1). */

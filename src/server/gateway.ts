@@ -91,7 +91,15 @@ async function assemble(
   const stories = new Stories(creditClearsAt(meter));
   const told = { activity, stories };
   const { server } = config;
-  const listener = await listen({ server, generation, clock, log, readiness: ready, ...told });
+  const listener = await listen({
+    server,
+    generation,
+    clock,
+    log,
+    metrics,
+    readiness: ready,
+    ...told,
+  });
   stack.defer(() => listener.close(0));
   const reloader = createReloader({
     ...options,

@@ -11,11 +11,11 @@ import type { Activity } from "../pipeline/activity.ts";
 import type { Stories } from "../pipeline/stories.ts";
 import type { Runtime } from "../pipeline/exchange.ts";
 import type { Generation } from "../pipeline/generation.ts";
-import { bodyTimedOut } from "../pipeline/run.ts";
+import { bodyRefused, bodyTimedOut } from "../pipeline/run.ts";
 import { ExchangeResponse } from "../pipeline/response.ts";
 import { openSink } from "../pipeline/sink.ts";
 import type { ServerConfig } from "../config/config.ts";
-import type { Clock, Log } from "../plugin.ts";
+import type { Clock, Log, Metrics } from "../plugin.ts";
 import { addressReader, peerReader } from "./address.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { createBodyWatch } from "./body-watch.ts";
@@ -29,6 +29,7 @@ export interface ListenerOptions {
   readonly generation: Generation;
   readonly clock: Clock;
   readonly log: Log;
+  readonly metrics: Metrics;
   readonly readiness: () => Readiness;
   readonly activity?: Activity;
   readonly stories?: Stories;
@@ -50,7 +51,14 @@ export interface Listener {
 /** Binds the port; rejects with the system's error (EADDRINUSE, EACCES) when it cannot. */
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const { server: config, clock, log } = options;
-  const bodyWatch = createBodyWatch(clock, config.bodyIdleMs, bodyTimedOut);
+  const bodyWatch = createBodyWatch({
+    clock,
+    metrics: options.metrics,
+    idleMs: config.bodyIdleMs,
+    maxBytes: config.unfinishedBodyBytes,
+    timedOut: bodyTimedOut,
+    refused: bodyRefused,
+  });
   const runtime: Runtime = {
     clock,
     log,
@@ -80,6 +88,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     ),
   );
   http.on("clientError", answerBadRequest);
+  limitConnections(http, config.connections, options.metrics);
   // Without this, node:http drops the fields after the 2,000th, and with them a repeated one. The head has its own bound.
   http.maxHeadersCount = 0;
   takeUpgrades(http, dispatch);
@@ -97,13 +106,25 @@ function httpServer(handler: Handler, dispatch: Dispatch, config: ServerConfig):
       // Any other request with an Upgrade field is served as if it had none (RFC 9110 section 7.8).
       shouldUpgradeCallback: (req) => dispatch.takesUpgrade(req) || dispatch.othersTakeUpgrades,
       headersTimeout: config.headersMs,
-      // A body may take as long as it keeps moving: the body watch sees to that.
+      // The body watch times bodies.
       requestTimeout: 0,
       keepAliveTimeout: config.keepAliveMs,
       connectionsCheckingInterval: Math.min(5_000, Math.max(10, config.headersMs / 2)),
     },
     handler,
   );
+}
+
+/** Connections above the limit are closed as soon as they are accepted. */
+function limitConnections(http: Server, connections: number, metrics: Metrics): void {
+  const refused = metrics
+    .counter(
+      "sluice_connections_refused_total",
+      "Connections that were closed at once because `server.connections` were open.",
+    )
+    .with({});
+  http.maxConnections = connections;
+  http.on("drop", () => refused.add(1));
 }
 
 async function bind(http: Server, config: ServerConfig): Promise<void> {

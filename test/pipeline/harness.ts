@@ -5,6 +5,7 @@ import type { Config, RouteConfig, ServerConfig, StepUse } from "../../src/confi
 import {
   defineStep,
   defineSurface,
+  type Clock,
   type Host,
   type Log,
   type Metrics,
@@ -61,6 +62,8 @@ const server: ServerConfig = {
   drainDelaySeconds: 0,
   headersMs: 5_000,
   bodyIdleMs: 5_000,
+  unfinishedBodyBytes: 1 << 24,
+  connections: 1_000,
   keepAliveMs: 5_000,
 };
 
@@ -70,6 +73,9 @@ export async function serve(
     readonly server?: Partial<ServerConfig>;
     readonly unmatched?: readonly TestStep[];
     readonly ready?: () => boolean;
+    readonly clock?: Clock;
+    /** Of the listener. */
+    readonly metrics?: Metrics;
   } = {},
 ): Promise<Served> {
   const errors: string[] = [];
@@ -93,8 +99,9 @@ export async function serve(
   const listener = await listen({
     server: serverConfig,
     generation,
-    clock: systemClock,
+    clock: options.clock ?? systemClock,
     log,
+    metrics: options.metrics ?? noMetrics,
     readiness: () => ({ ready: options.ready?.() ?? true, checks: {} }),
   });
   return {

@@ -119,6 +119,7 @@ for (const method of ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"]) {
     assert.deepEqual(await json(response), {
       error: "method not allowed",
       error_code: "GATEWAY_INVALID_PARAMS",
+      details: { reason: "method_not_allowed" },
     });
   });
 }
