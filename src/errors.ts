@@ -61,7 +61,7 @@ export const statusReasons: Readonly<Partial<Record<number, string>>> = {
 /** Values of `details.reason` where a JSON body exceeds a bound (decisions.md section 13); the status is 400. */
 export const excessReasons = { parts: "too_many_members", depth: "nested_too_deeply" } as const;
 
-interface RefuseOptions {
+export interface RefuseOptions {
   readonly message?: string;
   /** Omitted from the body when empty. `reason` is added for the statuses in `statusReasons`. */
   readonly details?: Readonly<Record<string, unknown>>;

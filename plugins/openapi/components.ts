@@ -10,7 +10,8 @@ const errorSchema = {
     error: { description: "For people, not for parsing.", type: "string" },
     error_code: { description: "For programs; a code never changes its meaning.", type: "string" },
     details: {
-      description: "What else there is to say; absent when it is nothing.",
+      description:
+        "Further facts; absent if there are none. `reason` tells apart the statuses that share a code.",
       type: "object",
     },
   },

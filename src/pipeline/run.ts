@@ -2,7 +2,7 @@
  * Runs an exchange down its route to the surface. The way back up is in `answer.ts`.
  * Everything stays synchronous until a plugin returns a promise, so a route of synchronous hooks costs no promise.
  */
-import { excessReasons, refuse, statusReasons } from "../errors.ts";
+import { excessReasons, refuse, statusReasons, type RefuseOptions } from "../errors.ts";
 import { maxJsonDepth, maxJsonParts, type JsonExcess } from "../json-bounds.ts";
 import type { Reply } from "../plugin.ts";
 import {
@@ -166,7 +166,7 @@ function bodyRead(x: LiveExchange, result: BodyResult): void {
 }
 
 /** Message and details of the refusal of JSON beyond a bound. */
-const excessive: Readonly<Record<JsonExcess, [string, Parameters<typeof refuse>[1]]>> = {
+const excessive: Readonly<Record<JsonExcess, [string, RefuseOptions]>> = {
   parts: [
     `the body has more than ${maxJsonParts} members and elements`,
     { details: { reason: excessReasons.parts } },
@@ -204,7 +204,7 @@ function reject(
   x: LiveExchange,
   status: number,
   message: string,
-  options: Omit<Parameters<typeof refuse>[1], "status" | "message"> = {},
+  options: Pick<RefuseOptions, "details"> = {},
 ): void {
   replyToBody(x, refuse("GATEWAY_INVALID_PARAMS", { ...options, status, message }));
 }

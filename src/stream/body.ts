@@ -35,8 +35,7 @@ export function readBody<Owner>(
     return listener.done(owner, tooLarge);
   }
   if (announced === "0") return listener.done(owner, none);
-  // The reader is only ever asked to hand its own owner to its own listener.
-  request[reader] = new BodyReader(capBytes, owner, listener) as BodyReader<unknown>;
+  request[reader] = new BodyReader(capBytes, owner, listener);
   request.on("data", onData);
   request.on("end", onEnd);
 }
