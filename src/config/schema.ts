@@ -60,7 +60,7 @@ const server = closed(
       maximum: 1024 ** 4,
       default: 512 * 1024 * 1024,
       description:
-        "Maximum number of bytes of request bodies that are still arriving. Beyond it the newest ones get 503; one caller may hold half of it.",
+        "Maximum number of bytes of request bodies that are still arriving, and of WebSocket messages. Beyond it the newest ones are refused; one caller may hold half of it.",
     },
     connections: {
       type: "integer",

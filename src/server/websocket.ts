@@ -12,6 +12,7 @@ import type { LiveExchange } from "../pipeline/exchange.ts";
 import { LiveResponseHead } from "../pipeline/response-head.ts";
 import type { AcceptOptions, Clock } from "../plugin.ts";
 import { LiveConnection } from "./connection.ts";
+import { MessageWatch } from "./message-watch.ts";
 
 /** A peer that has not answered a ping until the next one is gone (confidential-stream.md section 1.1). */
 const pingMs = 20_000;
@@ -51,9 +52,12 @@ export class WebSockets implements Disposable {
     { readonly protocol: string | undefined; readonly fields: readonly string[] }
   >();
   readonly #pings: Disposable;
+  readonly #messages: MessageWatch;
   #stopping = false;
 
-  constructor(clock: Clock) {
+  /** `messageBytes`: maximum number of bytes that unfinished messages may hold together. */
+  constructor(clock: Clock, messageBytes: number) {
+    this.#messages = new MessageWatch(clock, messageBytes);
     this.#pings = clock.every(pingMs, () => {
       for (const connection of this.#open) connection.ping();
     });
@@ -76,6 +80,7 @@ export class WebSockets implements Disposable {
 
   [Symbol.dispose](): void {
     this.#pings[Symbol.dispose]();
+    this.#messages[Symbol.dispose]();
   }
 
   async #accept(
@@ -103,6 +108,7 @@ export class WebSockets implements Disposable {
       this.#open.delete(connection);
     });
     this.#open.add(connection);
+    this.#messages.add(connection, webSocket, req.socket);
     if (this.#stopping) queueMicrotask(() => connection.goAway());
     return connection;
   }
