@@ -19,7 +19,7 @@ interface Peer {
   /** Resolves with the close code. */
   readonly closed: Promise<number>;
   /** Sends a ping and waits for its pong: what was sent before it has been read. */
-  ping(): Promise<void>;
+  readonly ping: () => Promise<void>;
 }
 
 async function bench(unfinishedBodyBytes = 1 << 20): Promise<Bench> {
