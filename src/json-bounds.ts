@@ -24,8 +24,8 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
 /**
- * Returns the bound that `text` exceeds, `undefined` if none. `text`: JSON as a string, or its UTF-8 bytes as latin1. The
- * result is exact for valid JSON; for other text it may be either.
+ * Returns the bound that a JSON text exceeds, `undefined` if none. The result is exact for valid JSON; for other text it
+ * may be either.
  */
 export function jsonExcess(text: string): JsonExcess | undefined {
   if (text.length < minTextLength) return undefined;
@@ -52,6 +52,12 @@ export function jsonExcess(text: string): JsonExcess | undefined {
     }
   }
   return undefined;
+}
+
+/** Returns the bound that a JSON text in UTF-8 exceeds, `undefined` if none. */
+export function jsonBytesExcess(bytes: Buffer): JsonExcess | undefined {
+  // Structure is ASCII, whose bytes are part of no other character in UTF-8. Most bodies need no text for this.
+  return bytes.length < minTextLength ? undefined : jsonExcess(bytes.toString("latin1"));
 }
 
 /** Units of a string that are read one by one before the native search takes over. */

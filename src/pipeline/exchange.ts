@@ -14,7 +14,7 @@ import type {
   SlotName,
   Slots,
 } from "../plugin.ts";
-import { jsonExcess, type JsonExcess } from "../json-bounds.ts";
+import { jsonBytesExcess, jsonExcess, type JsonExcess } from "../json-bounds.ts";
 import { parseBoundedJson } from "../parse-json.ts";
 import type { Linked } from "../stream/linked-list.ts";
 import type { Activity } from "./activity.ts";
@@ -193,8 +193,7 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
 
   /** Checks the bounds of a body that is JSON. Returns the one that it exceeds. */
   exceeds(body: Buffer): JsonExcess | undefined {
-    // Structure is ASCII, whose bytes are part of no other character in UTF-8.
-    const excess = jsonExcess(body.toString("latin1"));
+    const excess = jsonBytesExcess(body);
     if (excess === undefined) this.#bounded = body;
     return excess;
   }
