@@ -199,7 +199,14 @@ describe("the OpenAPI document of the shipped pipeline", () => {
   });
 
   it("is what the routes for anyone answer", async () => {
-    for (const path of ["/healthz", "/readyz", "/.well-known/mcp", "/openapi.json", "/docs/api"]) {
+    for (const path of [
+      "/healthz",
+      "/readyz",
+      "/.well-known/mcp",
+      "/openapi.json",
+      "/docs/api",
+      "/",
+    ]) {
       await check("GET", path, { key: null, status: 200 });
     }
     await check("GET", "/mcp/server-card", { key: null, status: 200 });
