@@ -162,6 +162,8 @@ export const sluiceErrors = {
     "Write the http(s) address of the server, or `kind: enclave` for a worker's stream.",
   SLUICE_NETWORK_EVIDENCE:
     "Write `image_hashes` with the images that you trust, or outside prod `kind: simulated` (in prod with CONFIDENTIAL_ALLOW_SIMULATED=1).",
+  SLUICE_STORE_MISPLACED:
+    "Set store.data (DATA_DIR) to a folder outside node_modules: npm deletes what it finds there.",
   SLUICE_SECRET_MISSING:
     "Set GATEWAY_SECRET (`secret` in pipeline.yaml) to a long random text, the same on every replica.",
   SLUICE_LISTEN_FAILED:

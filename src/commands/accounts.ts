@@ -11,6 +11,7 @@ import { systemClock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
 import { printFault, type Fault } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
+import { storeFault } from "../config/store-fault.ts";
 import { explain } from "../store/store-error.ts";
 import type { CommandContext } from "./command.ts";
 
@@ -59,8 +60,8 @@ export async function withAccounts(
     if (failed !== undefined) context.complain(failed.message);
     return failed === undefined ? 0 : 1;
   } catch (error) {
-    const { code, message, remedy } = explain(error, `accounts.db in ${config.store.data}`);
-    context.complain(`${code}  ${message}\n    ${remedy}`);
+    const failed = explain(error, `accounts.db in ${config.store.data}`);
+    context.complain(printFault(storeFault(failed, config), process.cwd()));
     return 1;
   } finally {
     db?.close();

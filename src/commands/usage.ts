@@ -2,6 +2,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { printFault } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
+import { storeFault } from "../config/store-fault.ts";
 import { readUsage, type UsageRow } from "../metering/read-usage.ts";
 import { usageJson, type UsageJson } from "../metering/usage-json.ts";
 import { parseTime } from "../rfc3339.ts";
@@ -34,8 +35,8 @@ const exportRows: Subcommand = {
     try {
       return await print(context, readUsage(config.store.data, range), format);
     } catch (error) {
-      const { code, message, remedy } = explain(error, `journal.db in ${config.store.data}`);
-      context.complain(`${code}  ${message}\n    ${remedy}`);
+      const failed = explain(error, `journal.db in ${config.store.data}`);
+      context.complain(printFault(storeFault(failed, config), process.cwd()));
       return 1;
     }
   },

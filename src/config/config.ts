@@ -190,8 +190,11 @@ export interface NetworkConfig {
 
 export interface Config {
   readonly file: string;
-  /** Where a section (`server`) is written; the top of the file for one that is not. */
-  sectionAt(name: string): Position;
+  /**
+   * Where the key at a JSON Pointer (`/store/data`) is written. For a key that is missing: the nearest key around it,
+   * or the top of the file.
+   */
+  keyAt(pointer: string): Position;
   /** The section in which something is written; undefined: before the first one. */
   sectionOf(at: Position): string | undefined;
   readonly environment: Environment;

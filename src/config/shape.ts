@@ -15,8 +15,9 @@ import { createExpander, type Expander } from "./expand.ts";
 import { fault, type Fault } from "./fault.ts";
 import { fillNulls } from "./fill-nulls.ts";
 import { durationMs } from "./formats.ts";
-import { find, type Located, type LocatedMap } from "./located.ts";
+import { find, keyPositionOf, type Located, type LocatedMap } from "./located.ts";
 import { methodFaults } from "./methods.ts";
+import { isInNodeModules } from "./misplaced.ts";
 import { pathProblem } from "./paths.ts";
 import { fileSchema } from "./schema.ts";
 import {
@@ -94,7 +95,7 @@ export function shapeConfig(
       [...root.entries].findLast(
         ([, { keyAt }]) => keyAt.line < line || (keyAt.line === line && keyAt.col <= col),
       )?.[0],
-    sectionAt: (name) => root.entries.get(name)?.keyAt ?? { file, line: 1, col: 1 },
+    keyAt: (pointer) => keyPositionOf(root, pointer, { file, line: 1, col: 1 }),
     environment: shape.environment,
     simulatedAllowed: shape.environment !== "prod" || env["CONFIDENTIAL_ALLOW_SIMULATED"] === "1",
     server: shape.server,
@@ -129,6 +130,10 @@ export function shapeConfig(
   if (config.environment === "prod" && config.secret === undefined) {
     const at = find(root, "/environment")?.at ?? root.at;
     faults.push(fault("SLUICE_SECRET_MISSING", "the environment prod needs a secret", { at }));
+  }
+  if (isInNodeModules(config.store.data)) {
+    const message = `the data folder ${config.store.data} is located in a node_modules folder`;
+    faults.push(fault("SLUICE_STORE_MISPLACED", message, { at: config.keyAt("/store/data") }));
   }
   faults.push(...unsupportedFaults(shape, root, found));
   faults.push(...networkFaults(config, root, found));

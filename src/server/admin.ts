@@ -12,6 +12,7 @@ import { sendJson, sendRefusal } from "./admin-answer.ts";
 import { dashboard, prefix } from "./dashboard/dashboard.ts";
 import { onlyNamed } from "./dashboard/guard.ts";
 import type { DashboardParts } from "./dashboard/parts.ts";
+import { ListenError } from "./listen-error.ts";
 
 export interface AdminOptions {
   readonly host: string;
@@ -41,7 +42,7 @@ export interface Admin {
   close(): Promise<void>;
 }
 
-/** Opens the listener. Rejects with the system's error when it cannot (EADDRINUSE). */
+/** Opens the listener. Rejects with a `ListenError` if the system refuses the address. */
 export async function startAdmin(options: AdminOptions): Promise<Admin> {
   const app = fastify({
     logger: false,
@@ -57,12 +58,21 @@ export async function startAdmin(options: AdminOptions): Promise<Admin> {
   if (options.dashboard !== undefined) {
     await app.register(dashboard(options.dashboard), { prefix });
   }
-  await app.listen({ host: options.host, port: options.port });
+  await app.ready();
+  await listenOn(app, options);
   const { port, family, address } = boundTo(app);
   return {
     url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
     close: () => app.close(),
   };
+}
+
+async function listenOn(app: FastifyInstance, { host, port }: AdminOptions): Promise<void> {
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    throw new ListenError({ section: "admin", host, port }, error);
+  }
 }
 
 const paths = ["/metrics", "/pipelines", "/explain", "/healthz", "/readyz"];

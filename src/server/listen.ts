@@ -22,6 +22,7 @@ import { createBodyWatch } from "./body-watch.ts";
 import { Dispatch, sendReply, type Handler } from "./dispatch.ts";
 import { openFastPath, type FastPath } from "./fast-path/fast-path.ts";
 import { behindFastify, type Wrapped } from "./fastify.ts";
+import { ListenError } from "./listen-error.ts";
 import type { Readiness } from "./readiness.ts";
 
 export interface ListenerOptions {
@@ -48,7 +49,7 @@ export interface Listener {
   close(ms: number): Promise<void>;
 }
 
-/** Binds the port; rejects with the system's error (EADDRINUSE, EACCES) when it cannot. */
+/** Binds the port; rejects with a `ListenError` if the system refuses it. */
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const { server: config, clock, log } = options;
   const bodyWatch = createBodyWatch({
@@ -129,9 +130,14 @@ function limitConnections(http: Server, connections: number, metrics: Metrics): 
 
 async function bind(http: Server, config: ServerConfig): Promise<void> {
   const { promise, resolve, reject: fail } = Promise.withResolvers<void>();
+  const { host, port } = config;
   http.once("error", fail);
-  http.listen({ host: config.host, port: config.port, backlog: 4096 }, resolve);
-  await promise;
+  http.listen({ host, port, backlog: 4096 }, resolve);
+  try {
+    await promise;
+  } catch (error) {
+    throw new ListenError({ section: "server", host, port }, error);
+  }
   http.off("error", fail);
 }
 

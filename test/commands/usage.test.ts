@@ -202,7 +202,7 @@ test("a data folder without a journal fails with the remedy", async (t) => {
   const { run, data } = commandLine(t);
   const { code, out, err } = await run(usage, "export");
   assert.deepEqual([code, out], [1, []]);
-  assert.match(err.join("\n"), /^SLUICE_STORE_FAILED {2}there is no journal at /);
+  assert.match(err.join("\n"), /:4:10 {2}SLUICE_STORE_FAILED {2}there is no journal at /);
   assert.ok(err.join("\n").includes(data));
 });
 

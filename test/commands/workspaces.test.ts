@@ -193,5 +193,8 @@ test("a store that cannot be used fails with 1, its code and a remedy", async (t
   const result = await run(workspaces, "list", "--json");
   assert.equal(result.code, 1);
   assert.deepEqual(result.out, []);
-  assert.match(result.err.join("\n"), /^SLUICE_STORE_UNWRITABLE {2}cannot write .*\n {4}\S/);
+  assert.match(
+    result.err.join("\n"),
+    /:4:10 {2}SLUICE_STORE_UNWRITABLE {2}cannot write .*\n {4}\S/,
+  );
 });

@@ -216,7 +216,7 @@ function describe(
   const plan = { rps: 1, includedCuMilli: 0, overageUsdPerCu: undefined };
   const config: Config = {
     file: "/pipeline.yaml",
-    sectionAt: () => at,
+    keyAt: () => at,
     sectionOf: () => undefined,
     environment: "dev",
     simulatedAllowed: true,
