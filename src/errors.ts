@@ -94,7 +94,10 @@ export function refuse(code: GatewayCode, options: RefuseOptions = {}): Reply {
  * prints where the place itself says nothing more precise.
  */
 export const sluiceErrors = {
-  SLUICE_FILE_UNREADABLE: "Create the file, or name another with --config or SLUICE_CONFIG.",
+  SLUICE_FILE_MISSING:
+    "Run `sluice init` to write a pipeline.yaml, or name an existing one with --config or SLUICE_CONFIG.",
+  SLUICE_FILE_UNREADABLE:
+    "Allow this user to read the file, or name another with --config or SLUICE_CONFIG.",
   SLUICE_FILE_EMPTY: "Start the file with `version: 1` and `routes:`.",
 
   SLUICE_YAML_SYNTAX:

@@ -23,7 +23,7 @@ Under load it takes the time of one exchange in eight.
   options: { admin: { type: "string" } },
   async run(context, values, [requestId, extra]) {
     if (requestId === undefined) throw new UsageError("explain: the request's id is missing");
-    if (extra !== undefined) throw new UsageError(`explain: "${extra}" is one argument too many`);
+    if (extra !== undefined) throw new UsageError(`explain: unexpected argument "${extra}"`);
     const url = await adminUrl(context, values);
     if (url === undefined) return 1;
     const found = await ask(url, requestId, context.signal);

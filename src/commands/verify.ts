@@ -42,7 +42,7 @@ check: passed, failed or skipped, and why. Exit code 0: a client with these opti
   },
   async run(context, values, [url, extra]) {
     if (url === undefined) throw new UsageError("verify: URL is missing");
-    if (extra !== undefined) throw new UsageError(`verify: "${extra}" is one argument too many`);
+    if (extra !== undefined) throw new UsageError(`verify: unexpected argument "${extra}"`);
     const options = await readOptions(context, values, url);
     if (typeof options === "string") {
       context.complain(options);

@@ -89,6 +89,8 @@ export interface UpstreamConfig {
   readonly name: string;
   readonly at: Position;
   readonly urls: readonly string[];
+  /** The urls are the default of a variable that is not set: nobody named this upstream. */
+  readonly isDefault?: boolean;
   readonly connectMs: number;
   /** Until the head of the answer. */
   readonly headersMs: number;
@@ -167,6 +169,8 @@ export interface NetworkConfig {
   readonly kind: "openai" | "enclave";
   /** `openai`: base URL, with or without `/v1` at its end. `enclave`: of the worker's stream, http(s) or ws(s). */
   readonly url: string;
+  /** The url is the default of a variable that is not set: nobody named this network. */
+  readonly isDefault?: boolean;
   /** Of an enclave network. */
   readonly evidence: EvidencePolicyConfig | undefined;
   /** The document that tells workers and prices; undefined: every model that the network lists is a worker. */

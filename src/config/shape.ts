@@ -108,7 +108,7 @@ export function shapeConfig(
     metering: shapeMetering(shape.metering),
     plans: shapePlans(shape.plans),
     upstreams: shapeUpstreams(shape.upstreams, root),
-    networks: shapeNetworks(shape.networks, shape.rate),
+    networks: shapeNetworks(shape.networks, shape.rate, root),
     collateral: {
       pccs: shape.collateral.pccs,
       file: shape.collateral.file && resolve(dirname(file), shape.collateral.file),

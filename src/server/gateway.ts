@@ -13,6 +13,7 @@ import { coreMetrics } from "../pipeline/stats.ts";
 import { Stories } from "../pipeline/stories.ts";
 import type { Clock, Log } from "../plugin.ts";
 import { startAdmin, type Admin } from "./admin.ts";
+import { countBuild } from "./build-info.ts";
 import { listen, type Listener } from "./listen.ts";
 import { openServices, type OpenServices } from "./open-services.ts";
 import { readiness, type Readiness } from "./readiness.ts";
@@ -40,6 +41,7 @@ export interface StartOptions {
 
 export interface Gateway {
   readonly config: Config;
+  readonly log: Log;
   readonly url: string;
   readonly adminUrl: string;
   readonly reloader: Reloader;
@@ -81,6 +83,7 @@ async function assemble(
   stack.defer(() => late.admin?.close());
   const services = await openServices(config, { clock, log }, stack);
   const { metrics, accounts, meter } = services;
+  countBuild(metrics);
   const core = coreMetrics(metrics);
   const { generation, faults } = await provision(checked, services, core, undefined, strict);
   if (generation === undefined) throw new StartError(faults);
@@ -120,7 +123,7 @@ async function assemble(
   const stop = drainer({ options, config, clock, state, reloader, listener, stack });
   const { evidence } = services;
   const url = `http://${authority(listener.host, listener.port)}`;
-  return { config, url, adminUrl: late.admin.url, reloader, listener, evidence, stop };
+  return { config, log, url, adminUrl: late.admin.url, reloader, listener, evidence, stop };
 }
 
 /** Which generation serves, and whether the gateway is on its way out. */

@@ -233,7 +233,7 @@ test("a file that cannot be read is one fault", async () => {
   assert.equal(config, undefined);
   assert.deepEqual(
     faults.map(({ code, message, at }) => [code, message, at?.file]),
-    [["SLUICE_FILE_UNREADABLE", "the file cannot be read (ENOENT)", missing]],
+    [["SLUICE_FILE_MISSING", "this file does not exist", missing]],
   );
 });
 
