@@ -56,6 +56,7 @@ export default defineSurface<Options>({
       upstream: {
         description: "A name from `upstreams`, with http or https urls.",
         type: "string",
+        format: "upstream-name",
       },
       stripPrefix: { description: "Taken off the path; other paths are 404.", ...path },
       prefix: { description: "Put before the path, after `stripPrefix`.", ...path },
@@ -98,11 +99,7 @@ export default defineSurface<Options>({
 
   check(options, host) {
     const upstream = host.upstream(options.upstream);
-    if (upstream === undefined) {
-      const message = `there is no upstream named "${options.upstream}"`;
-      return [{ pointer: "/upstream", message }];
-    }
-    const urls = upstream.urls.map(urlFault).filter((fault) => fault !== undefined);
+    const urls = (upstream?.urls ?? []).map(urlFault).filter((fault) => fault !== undefined);
     return [
       ...urls.map((fault) => ({ pointer: "/upstream", message: fault })),
       ...fieldFaults("/request", options.request),

@@ -36,15 +36,15 @@ export default defineSurface<Options>({
     additionalProperties: false,
     required: ["upstream"],
     properties: {
-      upstream: { description: "A name from `upstreams`: the nodes to ask.", type: "string" },
+      upstream: {
+        description: "A name from `upstreams`: the nodes to ask.",
+        type: "string",
+        format: "upstream-name",
+      },
     },
   },
   needs: { charge: "answer" },
   operation: () => operation,
-  check({ upstream }, host) {
-    if (host.upstream(upstream) !== undefined) return [];
-    return [{ pointer: "/upstream", message: `there is no upstream named ${upstream}` }];
-  },
   start({ upstream }, host) {
     const ledger = host.ledger(upstream);
     if (ledger === undefined) throw new Error(`there is no upstream named ${upstream}`);

@@ -33,12 +33,14 @@ const sectionsRead: ReadonlySet<string | undefined> = new Set([
   "plans",
 ]);
 
-/** Of a file that is no whole YAML, or whose variables are not set, nobody knows what is missing. */
-const beforeSections = /^SLUICE_(FILE|YAML|ENV)_/;
+/**
+ * Faults that matter wherever they are reported: the file could not be read as a whole, or a shared store is wanted.
+ */
+const alwaysConcern = /^SLUICE_((FILE|YAML|ENV)_|NOT_SUPPORTED$)/;
 
 /** Whether a fault leaves open which accounts are meant, or for whom. */
 function concerns(config: Config, { code, at }: Fault): boolean {
-  return at === undefined || beforeSections.test(code) || sectionsRead.has(config.sectionOf(at));
+  return at === undefined || alwaysConcern.test(code) || sectionsRead.has(config.sectionOf(at));
 }
 
 /**

@@ -1,6 +1,6 @@
 /** `sluice init`: writes a pipeline.yaml to start with, and the list of environment variables that it reads. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { join, relative, resolve, sep } from "node:path";
+import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import { shownPath } from "../config/fault.ts";
 import { makeFolder } from "../store/make-folder.ts";
 import { UsageError, type Command, type CommandContext } from "./command.ts";
@@ -82,15 +82,17 @@ export function templateFile(template: Template): string {
   return template === "full" ? shippedPipeline : join(packageRoot, "templates", `${template}.yaml`);
 }
 
-/** The first line names the schema for editors: the one of the package, if it is installed below the folder. */
 function withSchemaFor(pipeline: string, folder: string): string {
-  const schema = relative(folder, join(packageRoot, "pipeline.schema.json"));
-  const isBelow = !schema.startsWith("..") && resolve(schema) !== schema;
-  const path = `./${schema.replaceAll(sep, "/")}`;
-  return pipeline.replace(
-    /^# yaml-language-server:.*\n#\n/,
-    isBelow ? `# yaml-language-server: $schema=${path}\n#\n` : "",
-  );
+  const line = schemaLine(folder);
+  const start = line === undefined ? "" : `${line}\n#\n`;
+  return pipeline.replace(/^# yaml-language-server:.*\n#\n/, () => start);
+}
+
+/** The line that names the schema for editors; undefined if this package is not installed below the folder. */
+export function schemaLine(folder: string): string | undefined {
+  const path = relative(folder, join(packageRoot, "pipeline.schema.json"));
+  if (path.startsWith("..") || isAbsolute(path)) return undefined;
+  return `# yaml-language-server: $schema=./${path.replaceAll(sep, "/")}`;
 }
 
 function report(

@@ -135,7 +135,7 @@ export function shapeConfig(
     const message = `the data folder ${config.store.data} is located in a node_modules folder`;
     faults.push(fault("SLUICE_STORE_MISPLACED", message, { at: config.keyAt("/store/data") }));
   }
-  faults.push(...unsupportedFaults(shape, root, found));
+  faults.push(...unsupportedFaults(shape, root, env, found));
   faults.push(...networkFaults(config, root, found));
   return { config, faults: [...faults, ...expander.finish(config.routes.length > 0)] };
 }
