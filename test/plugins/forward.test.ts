@@ -217,7 +217,10 @@ for (const [name, urls, options, said] of faults) {
 
 test("does not start with an upstream that does not exist", async () => {
   const route = "  - { path: /x, run: [{ use: edge }], to: { forward: { upstream: outer } } }";
-  await assertRefused(pipeline("http://a", "", route), /SLUICE_UPSTREAM_UNKNOWN: there is no upstream "outer"/);
+  await assertRefused(
+    pipeline("http://a", "", route),
+    /SLUICE_UPSTREAM_UNKNOWN: there is no upstream "outer"/,
+  );
 });
 
 async function assertRefused(written: string, said: RegExp): Promise<void> {
