@@ -77,10 +77,10 @@ test("accounts survive an upgrade of the package", () => {
 
   assert.equal(sluice("init").status, 0);
   assert.equal(sluice(...create).status, 0);
-  const before = sluice("workspaces", "list", "--json").stdout;
-  assert.match(before, /acme/);
+  const kept = sluice("workspaces", "list", "--json").stdout;
+  assert.match(kept, /acme/);
   install();
-  assert.equal(sluice("workspaces", "list", "--json").stdout, before);
+  assert.equal(sluice("workspaces", "list", "--json").stdout, kept);
   assert.ok(existsSync(join(app, "data", "accounts.db")));
 });
 
