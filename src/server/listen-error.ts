@@ -12,6 +12,8 @@ interface Address {
 export class ListenError extends Error {
   readonly section: ListenSection;
   readonly remedy: string;
+  /** The system's: EADDRINUSE, EACCES and so on. */
+  readonly code: string;
 
   constructor({ section, host, port }: Address, cause: unknown) {
     const code = codeOf(cause);
@@ -19,6 +21,7 @@ export class ListenError extends Error {
     const where = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
     super(`cannot listen on ${where}: ${reasons[code] ?? reason}`, { cause });
     this.name = "ListenError";
+    this.code = code;
     this.section = section;
     this.remedy = remedyFor(code, section, port);
   }
