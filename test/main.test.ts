@@ -95,7 +95,6 @@ test("commands that keep data need a pipeline.yaml of the user's own, and say ho
     ["usage", "export"],
     ["audit"],
     ["explain", "some-id"],
-    ["docs", "index", "--out", "x"],
   ]) {
     const { status, stdout, stderr } = sluice(args, { cwd });
     assert.deepEqual([status, stdout], [1, ""], args.join(" "));
