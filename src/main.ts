@@ -130,8 +130,8 @@ function textOf(value: OptionValues[string]): string | undefined {
 }
 
 /**
- * Variables that are set already keep their values. Node itself reads an option of this name wherever it is written, in
- * the same way, and exits with 9 if the file is missing: https://github.com/nodejs/node/issues/54232.
+ * Variables that are set already keep their values. Node itself looks for the file of an option with this name, even
+ * after the script, and exits with 9 if the file is missing: https://github.com/nodejs/node/issues/54232.
  */
 function loadEnvFile(file: string): void {
   try {
