@@ -260,7 +260,7 @@ for (const [name, section] of [
       assert.equal(code, 1);
       const [, line] = /pipeline\.yaml:(\d+):1 {2}SLUICE_LISTEN_FAILED/.exec(error) ?? [];
       assert.match(shipped[Number(line) - 1] ?? error, new RegExp(`^${section}:`));
-      assert.match(error, new RegExp(`in use.*${port}`));
+      assert.match(error, new RegExp(`:${port}: .*in use`));
       assert.match(error, /PORT and ADMIN_PORT in the environment/);
       assert.doesNotMatch(error, /at .*\.ts:/);
     } finally {
