@@ -9,6 +9,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
+import type { CallReport, ReportedCalls } from "./called.ts";
 import type { Host } from "./services.ts";
 import type { JsonSchema } from "./services/json.ts";
 import type { Operation, OperationPlace } from "./operation.ts";
@@ -38,7 +39,8 @@ export type * from "./services/workspaces.ts";
 export type * from "./tool.ts";
 export type * from "./prompt.ts";
 export type * from "./operation.ts";
-export { toolFailure } from "./tool.ts";
+export type * from "./called.ts";
+export { toolFailure, toolReport } from "./tool.ts";
 export { addressKey } from "./address.ts";
 export { modelList, modelListSchema } from "./model-list.ts";
 export { parseJson } from "./parse-json.ts";
@@ -260,10 +262,20 @@ export interface Exchange {
    * the exchange, not sent. The last one counts, and a Reply's `reached` before it.
    */
   limitReached(reached: LimitReached): void;
+  /**
+   * Reports one call that the exchange carried (a node method, a tool, a model), when the call has ended. Call it once
+   * per call, also for calls that were refused or failed in an answer with HTTP status 200.
+   */
+  called(report: CallReport): void;
+  /** All calls reported so far; undefined if there were none. */
+  readonly calls: ReportedCalls | undefined;
   /** Sends a 1xx (103 Early Hints) before the answer. */
   informational(status: number, headers: readonly string[]): void;
 
-  /** What was sent so far: status 0 before the head. For `settled`. */
+  /**
+   * What was sent so far: status 0 before the head. For `settled`, where `code` is that of the last failed call if the
+   * answer itself was not a refusal.
+   */
   readonly sent: {
     readonly status: number;
     readonly bodyBytes: number;

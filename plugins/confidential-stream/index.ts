@@ -148,6 +148,7 @@ function customerOf(
     principal,
     accounts,
     charge: x.get("charge"),
+    calls: x,
     address: x.request.address,
     model: x.peek("ticket")?.model,
   });

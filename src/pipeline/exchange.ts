@@ -16,10 +16,12 @@ import type {
 } from "../plugin.ts";
 import { jsonBytesExcess, jsonExcess, type JsonExcess } from "../json-bounds.ts";
 import { parseBoundedJson } from "../parse-json.ts";
+import type { CallReport } from "../called.ts";
 import type { Linked } from "../stream/linked-list.ts";
 import type { Activity } from "./activity.ts";
 import { LiveRequestHead, type Addresses, type Arrival } from "./arrival.ts";
 import type { CompiledRoute, PlacedStep } from "./compile.ts";
+import { CallRecord } from "./call-record.ts";
 import { earlyHints } from "./early-hints.ts";
 import type { Stories } from "./stories.ts";
 import { asksForTrace } from "./trace-header.ts";
@@ -102,6 +104,8 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   repliedDepth = Infinity;
   /** The last limit that left no room. */
   reached: LimitReached | undefined = undefined;
+  /** The calls that were reported. */
+  calls: CallRecord | undefined = undefined;
   /** `100 Continue` was sent. */
   continued = false;
   /** True once `stream` was called: the answer can no longer be a Reply. */
@@ -259,6 +263,12 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
 
   limitReached(reached: LimitReached): void {
     this.reached = reached;
+  }
+
+  called(report: CallReport): void {
+    this.compiled.stats.called(report);
+    this.calls ??= new CallRecord();
+    this.calls.add(report);
   }
 
   informational(status: number, headers: readonly string[]): void {
