@@ -85,7 +85,7 @@ const admin = closed(
       items: { type: "string", pattern: "^[A-Za-z0-9._-]+$" },
       default: [],
       description:
-        "Names under which the dashboard, /pipelines and /explain answer, beside addresses and localhost.",
+        "Host names that the dashboard, /metrics, /pipelines and /explain accept, beside IP addresses and localhost. List the names that scrapers use.",
     },
   },
   { default: {} },

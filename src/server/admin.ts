@@ -18,7 +18,7 @@ export interface AdminOptions {
   readonly host: string;
   /** 0: any free one. */
   readonly port: number;
-  /** Names under which /pipelines and /explain answer, beside addresses and localhost. */
+  /** Names in the Host header that /metrics, /pipelines and /explain accept, beside addresses and localhost. */
   readonly hosts: readonly string[];
   readonly metrics: Pick<RenderedMetrics, "render" | "contentType">;
   /** What /pipelines answers with, as JSON. */
@@ -79,9 +79,9 @@ const paths = ["/metrics", "/pipelines", "/explain", "/healthz", "/readyz"];
 
 function routes(app: FastifyInstance, { hosts, ...told }: AdminOptions): void {
   const { metrics, pipelines, explain, ready } = told;
-  // Scrapers and probes use names that nobody lists; what is JSON of routes and requests, no rebound page may read.
+  // No page of a rebound name may read routes, load or charges. Health stays open: probes use any name.
   const guarded = { onRequest: onlyNamed(hosts) };
-  app.get("/metrics", async (_, reply) => {
+  app.get("/metrics", guarded, async (_, reply) => {
     const text = await metrics.render();
     return reply.type(metrics.contentType).send(text);
   });
