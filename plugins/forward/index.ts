@@ -78,20 +78,20 @@ export default defineSurface<Options>({
 
   wants: { requestId: "answer", trace: "answer" },
   operation: ({ bodyBytes = defaultBodyBytes }, { method }) => ({
-    summary: "Sent on to an upstream",
+    summary: "Forward the request to an upstream",
     ...(method !== "GET" &&
       method !== "HEAD" && { body: { content: { "*/*": {} }, required: false } }),
     refusals: [
-      { code: "GATEWAY_INVALID_PARAMS", description: "The path has dot segments" },
-      { code: "GATEWAY_NOT_FOUND", description: "The path is not below the prefix" },
-      { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The upstream cannot be reached" },
+      { code: "GATEWAY_INVALID_PARAMS", description: "The path has dot segments." },
+      { code: "GATEWAY_NOT_FOUND", description: "The path is not below the prefix." },
+      { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The upstream cannot be reached." },
       ...(bodyBytes === 0
         ? []
         : [
             {
               code: "GATEWAY_INVALID_PARAMS",
               status: 413,
-              description: `The body is larger than ${bodyBytes} bytes`,
+              description: `The body is larger than ${bodyBytes} bytes.`,
             } as const,
           ]),
     ],
