@@ -35,7 +35,7 @@ export interface ReportedCalls {
   readonly failed: number;
   /** Code of the last call that was refused or failed. */
   readonly code: string | undefined;
-  /** Distinct names in the order of their first call, at most 8. */
+  /** Distinct names in the order in which their calls ended, at most 8. */
   readonly names: readonly string[];
 }
 

@@ -21,6 +21,7 @@ export function exchangeRow(exchange, isPlatform) {
       h("b", {}, method),
       " ",
       h("span", { class: "path" }, route),
+      " ",
       exchange.calls !== undefined &&
         h("span", { class: "quiet" }, format.callsText(exchange.calls)),
     ],
