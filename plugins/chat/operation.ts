@@ -146,14 +146,14 @@ const completion = {
   required: ["id", "object", "created", "model", "choices", "usage"],
 };
 
-function failure(type: string, codes: readonly string[], message: string): JsonSchema {
+function failure(type: string, codes: readonly string[], sample: string): JsonSchema {
   return {
     type: "object",
     properties: {
       error: {
         type: "object",
         properties: {
-          message: { ...text, examples: [message] },
+          message: { ...text, examples: [sample] },
           type: { const: type },
           code: { enum: codes },
         },
