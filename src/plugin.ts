@@ -9,6 +9,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
+import type { CallReport, ReportedCalls } from "./called.ts";
 import type { Host } from "./services.ts";
 import type { JsonSchema } from "./services/json.ts";
 import type { Operation, OperationPlace } from "./operation.ts";
@@ -38,7 +39,8 @@ export type * from "./services/workspaces.ts";
 export type * from "./tool.ts";
 export type * from "./prompt.ts";
 export type * from "./operation.ts";
-export { toolFailure } from "./tool.ts";
+export type * from "./called.ts";
+export { toolFailure, toolReport } from "./tool.ts";
 export { addressKey } from "./address.ts";
 export { modelList, modelListSchema } from "./model-list.ts";
 export { parseJson } from "./parse-json.ts";
@@ -229,7 +231,10 @@ export interface Exchange {
    * from here on there is none, on the way up too.
    */
   dropBody(): void;
-  /** The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON in UTF-8. */
+  /**
+   * The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON in UTF-8, or when it has more than
+   * 65,536 members and elements or more than 128 levels.
+   */
   json(): { readonly ok: true; readonly value: unknown } | { readonly ok: false };
   /** The body as a stream, for a surface that declared no `body`. Reading it sends `100 Continue` where asked for. */
   bodyStream(): Readable;
@@ -257,10 +262,20 @@ export interface Exchange {
    * the exchange, not sent. The last one counts, and a Reply's `reached` before it.
    */
   limitReached(reached: LimitReached): void;
+  /**
+   * Reports one call that the exchange carried (a node method, a tool, a model), when the call has ended. Call it once
+   * per call, also for calls that were refused or failed in an answer with HTTP status 200.
+   */
+  called(report: CallReport): void;
+  /** All calls reported so far; undefined if there were none. */
+  readonly calls: ReportedCalls | undefined;
   /** Sends a 1xx (103 Early Hints) before the answer. */
   informational(status: number, headers: readonly string[]): void;
 
-  /** What was sent so far: status 0 before the head. For `settled`. */
+  /**
+   * What was sent so far: status 0 before the head. For `settled`, where `code` is that of the last failed call if the
+   * answer itself was not a refusal.
+   */
   readonly sent: {
     readonly status: number;
     readonly bodyBytes: number;
@@ -324,6 +339,8 @@ export interface StepHooks {
   readonly bodyBytes?: number;
   /** The status of a body above the route's cap, where it is not 413. */
   readonly tooLargeStatus?: number;
+  /** `requestBody` reads the body as JSON: see `SurfaceHooks.body.json`. */
+  readonly json?: boolean;
   /**
    * Stands around the surface, for what must begin and end with its answer (a transaction): nothing else of the
    * exchange runs meanwhile. It asks the surface and returns what that returned; any other Reply is its own.
@@ -350,8 +367,16 @@ export interface Step<Options = Record<string, never>>
 
 /** The hooks of a surface. */
 export interface SurfaceHooks {
-  /** Present: the core reads the whole body first. `types` are the accepted media types; any other is 415. */
-  readonly body?: { readonly bytes: number; readonly types?: readonly string[] };
+  /**
+   * Present: the core reads the whole body first. `types` are the accepted media types; any other is 415. `json`: the body
+   * is JSON, and one with more than 65,536 members and elements or more than 128 levels is 400 before any hook gets it;
+   * the default is true if `types` names a JSON type.
+   */
+  readonly body?: {
+    readonly bytes: number;
+    readonly types?: readonly string[];
+    readonly json?: boolean;
+  };
   /**
    * It answers with a Reply and no promise, and all that it changes lies in the accounts (`host.workspaces`,
    * `host.networks.override`): both can be kept in one transaction.

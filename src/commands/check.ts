@@ -22,9 +22,11 @@ fault with its position, its code and the remedy; when there is none, the order 
   --json                print { ok, file, faults, routes } as one JSON document
 
 Exit code 0 when nothing is wrong, 1 otherwise.`,
+  mayUseShippedPipeline: true,
   options: { "write-schema": { type: "string" } },
   async run(context, values, positionals) {
-    if (positionals.length > 0) throw new UsageError(`unexpected "${positionals.join(" ")}"`);
+    if (positionals.length > 0)
+      throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
     const { checked, faults } = await tryOut(await checkFile(context.configFile, context.env));
     const target = values["write-schema"];
     if (typeof target === "string" && checked !== undefined) {

@@ -60,7 +60,8 @@ LOG_LEVEL             of the log on standard error (info); no prompt and no answ
     kds: { type: "string" },
   },
   async run(context, values, positionals) {
-    if (positionals.length > 0) throw new UsageError(`unexpected "${positionals.join(" ")}"`);
+    if (positionals.length > 0)
+      throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
     const options = readOptions(context, values);
     using fatal = catchFatalErrors({ destination: process.stderr, hidesMessages: true });
     const started = await startOrComplain(context, options);

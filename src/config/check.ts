@@ -4,7 +4,8 @@ import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { locate } from "./located.ts";
 import { nearest } from "./nearest.ts";
-import { proveOrder, type Line } from "./order.ts";
+import type { Line } from "./order.ts";
+import { proveLines } from "./prove-lines.ts";
 import { routeFaults } from "./routes.ts";
 import { isReadable, soundPart } from "./sound.ts";
 import { validate } from "./validate.ts";
@@ -51,7 +52,7 @@ export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin
   for (const use of config.unmatchedOff ?? []) complete(use, "step");
   const tools = config.tools.map((use) => complete(use, "tools"));
   const whole: Config = { ...config, routes, tools, unmatched: steps(config.unmatched) };
-  for (const line of linesOf(whole)) faults.push(...proveOrder(line, plugins));
+  faults.push(...proveLines(linesOf(whole), plugins));
   faults.push(...routeFaults(whole), ...webSocketFaults(whole, plugins));
   faults.push(...unknownUpstreams(whole, plugins));
   if (whole.routes.length > 0) faults.push(...unusedPlugins(whole), ...unusedUpstreams(whole));

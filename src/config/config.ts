@@ -76,6 +76,10 @@ export interface ServerConfig {
   readonly headersMs: number;
   /** A body may pause this long. */
   readonly bodyIdleMs: number;
+  /** Maximum number of bytes that unfinished request bodies may hold together. */
+  readonly unfinishedBodyBytes: number;
+  /** Maximum number of open connections. */
+  readonly connections: number;
   readonly keepAliveMs: number;
 }
 
@@ -90,6 +94,8 @@ export interface UpstreamConfig {
   readonly name: string;
   readonly at: Position;
   readonly urls: readonly string[];
+  /** The urls are the default of a variable that is not set: nobody named this upstream. */
+  readonly isDefault?: boolean;
   readonly connectMs: number;
   /** Until the head of the answer. */
   readonly headersMs: number;
@@ -168,6 +174,8 @@ export interface NetworkConfig {
   readonly kind: "openai" | "enclave";
   /** `openai`: base URL, with or without `/v1` at its end. `enclave`: of the worker's stream, http(s) or ws(s). */
   readonly url: string;
+  /** The url is the default of a variable that is not set: nobody named this network. */
+  readonly isDefault?: boolean;
   /** Of an enclave network. */
   readonly evidence: EvidencePolicyConfig | undefined;
   /** The document that tells workers and prices; undefined: every model that the network lists is a worker. */
@@ -191,8 +199,11 @@ export interface NetworkConfig {
 
 export interface Config {
   readonly file: string;
-  /** Where a section (`server`) is written; the top of the file for one that is not. */
-  sectionAt(name: string): Position;
+  /**
+   * Where the key at a JSON Pointer (`/store/data`) is written. For a key that is missing: the nearest key around it,
+   * or the top of the file.
+   */
+  keyAt(pointer: string): Position;
   /** The section in which something is written; undefined: before the first one. */
   sectionOf(at: Position): string | undefined;
   readonly environment: Environment;

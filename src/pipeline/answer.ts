@@ -273,6 +273,8 @@ export function settle(x: LiveExchange): void {
   if (x.settledRan || !x.closed || x.surfaceBusy) return;
   x.settledRan = true;
   const outcome = outcomeOf(x);
+  // An answer with HTTP status 200 can carry calls that were refused: observers see their code as any other.
+  x.sent.code ??= x.calls?.code;
   for (const step of x.compiled.settled) {
     if (step.depth >= x.entered || x.conditionSkips(step.depth)) continue;
     try {

@@ -2,10 +2,17 @@
  * Runs an exchange down its route to the surface. The way back up is in `answer.ts`.
  * Everything stays synchronous until a plugin returns a promise, so a route of synchronous hooks costs no promise.
  */
-import { refuse } from "../errors.ts";
+import { excessReasons, refuse, statusReasons, type RefuseOptions } from "../errors.ts";
+import { maxJsonDepth, maxJsonParts, type JsonExcess } from "../json-bounds.ts";
 import type { Reply } from "../plugin.ts";
+import {
+  abandonBody,
+  readBody,
+  tooLarge,
+  type BodyListener,
+  type BodyResult,
+} from "../stream/body.ts";
 import { offeredSubprotocols } from "../stream/subprotocols.ts";
-import { readBody, tooLarge, type BodyResult } from "../stream/body.ts";
 import { answer, crash, guard, settle, surfaceReturned } from "./answer.ts";
 import { answerOf } from "./around.ts";
 import { holds, type CompiledRoute, type PlacedStep } from "./compile.ts";
@@ -143,10 +150,16 @@ function beginBody(x: LiveExchange, capBytes: number): void {
   if (Buffer.isBuffer(body)) {
     return bodyRead(x, body.length > capBytes ? tooLarge : { kind: "body", body });
   }
+  const refusal = x.request.hasBody ? x.runtime.bodyWatch.admit(x) : undefined;
+  if (refusal !== undefined) return replyToBody(x, refusal);
   x.sendContinue();
-  x.runtime.bodyWatch.add(x);
-  readBody(body, capBytes, x, bodyRead);
+  readBody(body, capBytes, x, bodyListener);
 }
+
+const bodyListener: BodyListener<LiveExchange> = {
+  received: (x, bytes) => x.runtime.bodyWatch.received(x, bytes),
+  done: bodyRead,
+};
 
 function bodyRead(x: LiveExchange, result: BodyResult): void {
   x.runtime.bodyWatch.remove(x);
@@ -154,18 +167,47 @@ function bodyRead(x: LiveExchange, result: BodyResult): void {
   if (x.closed || x.repliedByStep) return;
   if (result.kind === "tooLarge") {
     const { bodyBytes, tooLargeStatus } = x.compiled;
-    return reject(x, tooLargeStatus, `the body is larger than ${bodyBytes} bytes`);
+    const details = { reason: statusReasons[413] };
+    return reject(x, tooLargeStatus, `the body is larger than ${bodyBytes} bytes`, { details });
   }
+  const excess = x.compiled.readsJson ? x.exceeds(result.body) : undefined;
+  if (excess !== undefined) return reject(x, 400, ...excessive[excess]);
   x.body = result.body;
   descend(x, bodyPhase, 0);
 }
+
+/** Message and details of the refusal of JSON beyond a bound. */
+const excessive: Readonly<Record<JsonExcess, [string, RefuseOptions]>> = {
+  parts: [
+    `the body has more than ${maxJsonParts} members and elements`,
+    { details: { reason: excessReasons.parts } },
+  ],
+  depth: [
+    `the body is nested deeper than ${maxJsonDepth} levels`,
+    { details: { reason: excessReasons.depth } },
+  ],
+};
 
 /** The client stopped sending in the middle of its body. */
 export function bodyTimedOut(x: LiveExchange): void {
   x.forcedOutcome = "timedOut";
   if (x.streaming || x.compiled.bodyBytes === undefined) return x.cutOff("timedOut");
   // RFC 9110 section 15.5.9: the connection is of no more use.
-  reject(x, 408, "the request body stopped arriving", ["connection", "close"]);
+  const headers = ["connection", "close"];
+  const message = "the request body arrived too slowly";
+  bodyRefused(x, refuse("GATEWAY_INVALID_PARAMS", { status: 408, message, headers }));
+}
+
+/** Ends an exchange whose body is not read to its end. What has come of the body is dropped. */
+export function bodyRefused(x: LiveExchange, reply: Reply): void {
+  const { body } = x.arrival;
+  if (!Buffer.isBuffer(body)) abandonBody(body);
+  replyToBody(x, reply);
+}
+
+function replyToBody(x: LiveExchange, reply: Reply): void {
+  x.repliedByStep = true;
+  answer(x, reply, "step");
 }
 
 /** What the core itself refuses between the steps and the surface. */
@@ -173,10 +215,9 @@ function reject(
   x: LiveExchange,
   status: number,
   message: string,
-  headers: readonly string[] = [],
+  options: Pick<RefuseOptions, "details"> = {},
 ): void {
-  x.repliedByStep = true;
-  answer(x, refuse("GATEWAY_INVALID_PARAMS", { status, message, headers }), "step");
+  replyToBody(x, refuse("GATEWAY_INVALID_PARAMS", { ...options, status, message }));
 }
 
 /** Media types are compared without parameters and case (RFC 9110 section 8.3.1). */

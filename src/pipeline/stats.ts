@@ -1,4 +1,6 @@
-/** What the core counts for every route: requests, latency, refusals by reason, outcomes. */
+/** What the core counts for every route: requests, latency, refusals by reason, outcomes, calls. */
+import type { CallKind, CallReport } from "../called.ts";
+import { otherName } from "./call-record.ts";
 import type { Counter, Family, Gauge, Histogram, Metrics, Outcome } from "../plugin.ts";
 
 /** Seconds. From a cache hit to a long stream. */
@@ -14,6 +16,7 @@ export interface CoreMetrics {
   readonly refusals: Family<"route" | "code", Counter>;
   readonly outcomes: Family<"route" | "outcome", Counter>;
   readonly shadowRefusals: Family<"route" | "step", Counter>;
+  readonly calls: Family<"route" | "kind" | "name" | "code", Counter>;
   readonly stepTimeouts: Family<"route" | "step" | "phase", Counter>;
   /** Exchanges under way on a route, by whichever generation. */
   open(route: string): OpenExchanges;
@@ -41,10 +44,11 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
       latencyBuckets,
       ["route"],
     ),
-    refusals: metrics.counter("sluice_refusals_total", "Refusals by route and GATEWAY code.", [
-      "route",
-      "code",
-    ]),
+    refusals: metrics.counter(
+      "sluice_refusals_total",
+      "Refused requests and requests with a failed call, by route and code.",
+      ["route", "code"],
+    ),
     outcomes: metrics.counter("sluice_outcomes_total", "How exchanges ended.", [
       "route",
       "outcome",
@@ -58,6 +62,11 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
       "sluice_shadow_refusals_total",
       "What steps in shadow mode would have refused.",
       ["route", "step"],
+    ),
+    calls: metrics.counter(
+      "sluice_calls_total",
+      "Calls of node methods, tools and models by how they ended; `other`: a name that is not listed.",
+      ["route", "kind", "name", "code"],
     ),
   };
 }
@@ -76,6 +85,13 @@ export class RouteStats {
   readonly #requests: Readonly<Record<StatusClass, Counter>>;
   readonly #outcomes = new Map<Outcome, Counter>();
   readonly #refusals = new Map<string, Counter>();
+  /** By kind, name and code: nested maps, because joining the three to one key would cost a string per call. */
+  readonly #calls: Readonly<Record<CallKind, Map<string, Map<string, Counter>>>> = {
+    node: new Map(),
+    tool: new Map(),
+    protocol: new Map(),
+    model: new Map(),
+  };
 
   constructor(core: CoreMetrics, path: string) {
     this.#core = core;
@@ -120,6 +136,22 @@ export class RouteStats {
     }
     ended.add(1);
     if (code !== undefined) this.#refused(code);
+  }
+
+  /** Counts one call. Names that are not listed share a series, so that clients cannot add any. */
+  called({ kind, name, isListed, code = "ok" }: CallReport): void {
+    const label = isListed ? name : otherName;
+    let byCode = this.#calls[kind].get(label);
+    if (byCode === undefined) {
+      byCode = new Map();
+      this.#calls[kind].set(label, byCode);
+    }
+    let calls = byCode.get(code);
+    if (calls === undefined) {
+      calls = this.#core.calls.with({ route: this.#path, kind, name: label, code });
+      byCode.set(code, calls);
+    }
+    calls.add(1);
   }
 
   #refused(code: string): void {

@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { ServerConfig } from "../config/config.ts";
 import { refuse } from "../errors.ts";
 import type { Arrival, ClientRequest, Upgrade } from "../pipeline/arrival.ts";
 import { LiveExchange, type Runtime } from "../pipeline/exchange.ts";
@@ -19,6 +20,7 @@ import { asksForWebSocket, WebSockets } from "./websocket.ts";
 export type Handler = (req: IncomingMessage, res: ServerResponse) => void;
 
 export interface DispatchOptions {
+  readonly server: Pick<ServerConfig, "unfinishedBodyBytes">;
   readonly generation: Generation;
   readonly clock: Clock;
   readonly readiness: () => Readiness;
@@ -39,7 +41,7 @@ export class Dispatch {
 
   constructor(options: DispatchOptions, runtime: Runtime) {
     this.#runtime = runtime;
-    this.webSockets = new WebSockets(options.clock);
+    this.webSockets = new WebSockets(options.clock, options.server.unfinishedBodyBytes);
     this.#readiness = options.readiness;
     this.#generation = options.generation;
     this.#leave = this.#leaver(options.generation);

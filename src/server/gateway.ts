@@ -14,6 +14,7 @@ import { coreMetrics } from "../pipeline/stats.ts";
 import { Stories } from "../pipeline/stories.ts";
 import type { Clock, Log } from "../plugin.ts";
 import { startAdmin, type Admin } from "./admin.ts";
+import { countBuild } from "./build-info.ts";
 import { listen, type Listener } from "./listen.ts";
 import { openServices, type OpenServices } from "./open-services.ts";
 import { readiness, type Readiness } from "./readiness.ts";
@@ -41,6 +42,7 @@ export interface StartOptions {
 
 export interface Gateway {
   readonly config: Config;
+  readonly log: Log;
   readonly url: string;
   readonly adminUrl: string;
   readonly reloader: Reloader;
@@ -83,6 +85,7 @@ async function assemble(
   stack.add("admin listener", () => late.admin?.close());
   const services = await openServices(config, { clock, log }, stack);
   const { metrics, accounts, meter } = services;
+  countBuild(metrics);
   const core = coreMetrics(metrics);
   const { generation, faults } = await provision(checked, services, core, undefined, strict);
   if (generation === undefined) throw new StartError(faults);
@@ -94,7 +97,7 @@ async function assemble(
   const told = { activity, stories };
   const { server } = config;
   const { closer } = stack;
-  const parts = { server, generation, clock, log, closer };
+  const parts = { server, generation, clock, log, metrics, closer };
   const listener = await listen({ ...parts, readiness: ready, ...told });
   stack.defer(() => listener.close(0));
   const reloader = createReloader({
@@ -114,7 +117,7 @@ async function assemble(
   const stop = drainer({ options, config, clock, state, reloader, listener, stack });
   const { evidence } = services;
   const url = `http://${authority(listener.host, listener.port)}`;
-  return { config, url, adminUrl: late.admin.url, reloader, listener, evidence, stop };
+  return { config, log, url, adminUrl: late.admin.url, reloader, listener, evidence, stop };
 }
 
 /** Which generation serves, and whether the gateway is on its way out. */

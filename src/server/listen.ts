@@ -12,17 +12,18 @@ import type { Closer } from "../pipeline/closer.ts";
 import type { Stories } from "../pipeline/stories.ts";
 import type { Runtime } from "../pipeline/exchange.ts";
 import type { Generation } from "../pipeline/generation.ts";
-import { bodyTimedOut } from "../pipeline/run.ts";
+import { bodyRefused, bodyTimedOut } from "../pipeline/run.ts";
 import { ExchangeResponse } from "../pipeline/response.ts";
 import { openSink } from "../pipeline/sink.ts";
 import type { ServerConfig } from "../config/config.ts";
-import type { Clock, Log } from "../plugin.ts";
+import type { Clock, Log, Metrics } from "../plugin.ts";
 import { addressReader, peerReader } from "./address.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { createBodyWatch } from "./body-watch.ts";
 import { Dispatch, sendReply, type Handler } from "./dispatch.ts";
 import { openFastPath } from "./fast-path/fast-path.ts";
 import { behindFastify, type Wrapped } from "./fastify.ts";
+import { ListenError } from "./listen-error.ts";
 import type { Readiness } from "./readiness.ts";
 import { createSurfaceWatch } from "./surface-watch.ts";
 
@@ -33,6 +34,7 @@ export interface ListenerOptions {
   readonly log: Log;
   /** Bounds what the listener waits for when it closes. */
   readonly closer: Closer;
+  readonly metrics: Metrics;
   readonly readiness: () => Readiness;
   readonly activity?: Activity;
   readonly stories?: Stories;
@@ -51,10 +53,17 @@ export interface Listener {
   close(ms: number): Promise<void>;
 }
 
-/** Binds the port; rejects with the system's error (EADDRINUSE, EACCES) when it cannot. */
+/** Binds the port; rejects with a `ListenError` if the system refuses it. */
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const { server: config, clock, log } = options;
-  const bodyWatch = createBodyWatch(clock, config.bodyIdleMs, bodyTimedOut);
+  const bodyWatch = createBodyWatch({
+    clock,
+    metrics: options.metrics,
+    idleMs: config.bodyIdleMs,
+    maxBytes: config.unfinishedBodyBytes,
+    timedOut: bodyTimedOut,
+    refused: bodyRefused,
+  });
   const surfaceWatch = createSurfaceWatch(clock, log);
   const runtime: Runtime = {
     clock,
@@ -86,6 +95,9 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     ),
   );
   http.on("clientError", answerBadRequest);
+  limitConnections(http, config.connections, options.metrics);
+  // Without this, node:http drops the fields after the 2,000th, and with them a repeated one. The head has its own bound.
+  http.maxHeadersCount = 0;
   const upgraded = takeUpgrades(http, dispatch, log);
   // What Fastify plugins see is node:http's.
   const isPlain = options.generation.config.fastify.length === 0;
@@ -114,7 +126,7 @@ function httpServer(handler: Handler, dispatch: Dispatch, config: ServerConfig):
       // Any other request with an Upgrade field is served as if it had none (RFC 9110 section 7.8).
       shouldUpgradeCallback: (req) => dispatch.takesUpgrade(req) || dispatch.othersTakeUpgrades,
       headersTimeout: config.headersMs,
-      // A body may take as long as it keeps moving: the body watch sees to that.
+      // The body watch times bodies.
       requestTimeout: 0,
       keepAliveTimeout: config.keepAliveMs,
       connectionsCheckingInterval: Math.min(5_000, Math.max(10, config.headersMs / 2)),
@@ -123,11 +135,28 @@ function httpServer(handler: Handler, dispatch: Dispatch, config: ServerConfig):
   );
 }
 
+/** Connections above the limit are closed as soon as they are accepted. */
+function limitConnections(http: Server, connections: number, metrics: Metrics): void {
+  const refused = metrics
+    .counter(
+      "sluice_connections_refused_total",
+      "Connections that were closed at once because `server.connections` were open.",
+    )
+    .with({});
+  http.maxConnections = connections;
+  http.on("drop", () => refused.add(1));
+}
+
 async function bind(http: Server, config: ServerConfig): Promise<void> {
   const { promise, resolve, reject: fail } = Promise.withResolvers<void>();
+  const { host, port } = config;
   http.once("error", fail);
-  http.listen({ host: config.host, port: config.port, backlog: 4096 }, resolve);
-  await promise;
+  http.listen({ host, port, backlog: 4096 }, resolve);
+  try {
+    await promise;
+  } catch (error) {
+    throw new ListenError({ section: "server", host, port }, error);
+  }
   http.off("error", fail);
 }
 

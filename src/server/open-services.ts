@@ -1,5 +1,4 @@
 /** Opens what outlives every generation: the data folder, accounts, meter, claims, the compute pool. */
-import { mkdirSync } from "node:fs";
 import { openAccounts, type AccountsService } from "../accounts/accounts.ts";
 import { openIdempotency } from "../accounts/idempotency.ts";
 import { replaceOverrides } from "../accounts/model-overrides.ts";
@@ -82,7 +81,6 @@ async function openStores(
 ) {
   const { clock, log } = shared;
   const { data: dataDir } = store;
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   stack.use(lockStore(dataDir));
   const accounts = openAccounts({ dataDir, environment, plans, clock, log });
   stack.add("accounts", () => accounts.close());

@@ -20,6 +20,7 @@ import { ended } from "../pipeline/run.ts";
 import { UpgradeFailed } from "../pipeline/upgrade-failed.ts";
 import type { AcceptOptions, Clock } from "../plugin.ts";
 import { LiveConnection } from "./connection.ts";
+import { MessageWatch } from "./message-watch.ts";
 
 /** A peer that has not answered a ping until the next one is gone (confidential-stream.md section 1.1). */
 const pingMs = 20_000;
@@ -59,9 +60,12 @@ export class WebSockets implements Disposable {
     { readonly protocol: string | undefined; readonly fields: readonly string[] }
   >();
   readonly #pings: Disposable;
+  readonly #messages: MessageWatch;
   #stopping = false;
 
-  constructor(clock: Clock) {
+  /** `messageBytes`: maximum number of bytes that unfinished messages may hold together. */
+  constructor(clock: Clock, messageBytes: number) {
+    this.#messages = new MessageWatch(clock, messageBytes);
     this.#pings = clock.every(pingMs, () => {
       for (const connection of this.#open) connection.ping();
     });
@@ -84,6 +88,7 @@ export class WebSockets implements Disposable {
 
   [Symbol.dispose](): void {
     this.#pings[Symbol.dispose]();
+    this.#messages[Symbol.dispose]();
   }
 
   async #accept(
@@ -109,6 +114,7 @@ export class WebSockets implements Disposable {
       this.#open.delete(connection);
     });
     this.#open.add(connection);
+    this.#messages.add(connection, webSocket, req.socket);
     if (this.#stopping) queueMicrotask(() => connection.goAway());
     return connection;
   }

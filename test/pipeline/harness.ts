@@ -64,6 +64,8 @@ const server: ServerConfig = {
   drainDelaySeconds: 0,
   headersMs: 5_000,
   bodyIdleMs: 5_000,
+  unfinishedBodyBytes: 1 << 24,
+  connections: 1_000,
   keepAliveMs: 5_000,
 };
 
@@ -75,6 +77,8 @@ export async function serve(
     readonly ready?: () => boolean;
     /** Default: real time. */
     readonly clock?: Clock;
+    /** Of the listener. */
+    readonly metrics?: Metrics;
   } = {},
 ): Promise<Served> {
   const errors: string[] = [];
@@ -102,6 +106,7 @@ export async function serve(
     generation,
     clock,
     log,
+    metrics: options.metrics ?? noMetrics,
     closer,
     readiness: () => ({ ready: options.ready?.() ?? true, checks: {} }),
   });
@@ -224,7 +229,7 @@ function describe(
   const plan = { rps: 1, includedCuMilli: 0, overageUsdPerCu: undefined };
   const config: Config = {
     file: "/pipeline.yaml",
-    sectionAt: () => at,
+    keyAt: () => at,
     sectionOf: () => undefined,
     environment: "dev",
     simulatedAllowed: true,
