@@ -9,6 +9,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
+import type { CallReport, ReportedCalls } from "./called.ts";
 import type { Host } from "./services.ts";
 import type { JsonSchema } from "./services/json.ts";
 import type { Operation, OperationPlace } from "./operation.ts";
@@ -38,7 +39,8 @@ export type * from "./services/workspaces.ts";
 export type * from "./tool.ts";
 export type * from "./prompt.ts";
 export type * from "./operation.ts";
-export { toolFailure } from "./tool.ts";
+export type * from "./called.ts";
+export { toolFailure, toolReport } from "./tool.ts";
 export { addressKey } from "./address.ts";
 export { modelList, modelListSchema } from "./model-list.ts";
 export { parseJson } from "./parse-json.ts";
@@ -114,8 +116,8 @@ export interface Reply {
 }
 
 /**
- * What the client asked. Header names are lower case; `path` has no query, `query` no question mark. Never written to:
- * like requests of one connection share their headers.
+ * What the client asked. Header names are lower case; `path` has no query, `query` no question mark. It is for reading
+ * only: requests with the same head share their headers on a connection. In strict mode it is frozen.
  */
 export interface RequestHead {
   readonly method: string;
@@ -211,7 +213,7 @@ export interface Connection {
   close(code: number, reason: string): void;
 }
 
-/** One request and its answer. Valid until `settled` returns. */
+/** One request and its answer. Valid until `settled` returns. Its methods must be called on it, not destructured. */
 export interface Exchange {
   readonly request: RequestHead;
   /** The route's path as written in pipeline.yaml and its surface's name: safe as metric labels. */
@@ -236,7 +238,10 @@ export interface Exchange {
    * from here on there is none, on the way up too.
    */
   dropBody(): void;
-  /** The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON in UTF-8. */
+  /**
+   * The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON in UTF-8, or when it has more than
+   * 65,536 members and elements or more than 128 levels.
+   */
   json(): { readonly ok: true; readonly value: unknown } | { readonly ok: false };
   /** The body as a stream, for a surface that declared no `body`. Reading it sends `100 Continue` where asked for. */
   bodyStream(): Readable;
@@ -264,10 +269,20 @@ export interface Exchange {
    * the exchange, not sent. The last one counts, and a Reply's `reached` before it.
    */
   limitReached(reached: LimitReached): void;
+  /**
+   * Reports one call that the exchange carried (a node method, a tool, a model), when the call has ended. Call it once
+   * per call, also for calls that were refused or failed in an answer with HTTP status 200.
+   */
+  called(report: CallReport): void;
+  /** All calls reported so far; undefined if there were none. */
+  readonly calls: ReportedCalls | undefined;
   /** Sends a 1xx (103 Early Hints) before the answer. */
   informational(status: number, headers: readonly string[]): void;
 
-  /** What was sent so far: status 0 before the head. For `settled`. */
+  /**
+   * What was sent so far: status 0 before the head. For `settled`, where `code` is that of the last failed call if the
+   * answer itself was not a refusal.
+   */
   readonly sent: {
     readonly status: number;
     readonly bodyBytes: number;
@@ -310,7 +325,7 @@ export interface Surrounded {
   /**
    * Asks for the answer, at most once: a Reply, or undefined once the surface has streamed it. Throws what it throws.
    */
-  answer(): Awaitable<Reply | undefined>;
+  readonly answer: () => Awaitable<Reply | undefined>;
 }
 
 /** What steps and surfaces may add to their manifest for the OpenAPI document of the deployment. */
@@ -322,7 +337,10 @@ interface Documented<Options> {
   readonly operation?: (options: Options, place: OperationPlace, host: Host) => Operation;
 }
 
-/** The hooks of a step. A hook that is absent costs nothing. A synchronous hook costs no promise. */
+/**
+ * The hooks of a step. A hook that is absent costs nothing. A synchronous hook costs no promise. A promise that takes
+ * longer than `timeoutMs` of the step's entry in pipeline.yaml fails the exchange; what it brings later is ignored.
+ */
 export interface StepHooks {
   requestHeaders?(x: Exchange): Awaitable<Reply | void>;
   requestBody?(x: Exchange, body: Buffer): Awaitable<Reply | void>;
@@ -330,6 +348,8 @@ export interface StepHooks {
   readonly bodyBytes?: number;
   /** The status of a body above the route's cap, where it is not 413. */
   readonly tooLargeStatus?: number;
+  /** `requestBody` reads the body as JSON: see `SurfaceHooks.body.json`. */
+  readonly json?: boolean;
   /**
    * Stands around the surface, for what must begin and end with its answer (a transaction): nothing else of the
    * exchange runs meanwhile. It asks the surface and returns what that returned; any other Reply is its own.
@@ -356,8 +376,16 @@ export interface Step<Options = Record<string, never>>
 
 /** The hooks of a surface. */
 export interface SurfaceHooks {
-  /** Present: the core reads the whole body first. `types` are the accepted media types; any other is 415. */
-  readonly body?: { readonly bytes: number; readonly types?: readonly string[] };
+  /**
+   * Present: the core reads the whole body first. `types` are the accepted media types; any other is 415. `json`: the body
+   * is JSON, and one with more than 65,536 members and elements or more than 128 levels is 400 before any hook gets it;
+   * the default is true if `types` names a JSON type.
+   */
+  readonly body?: {
+    readonly bytes: number;
+    readonly types?: readonly string[];
+    readonly json?: boolean;
+  };
   /**
    * It answers with a Reply and no promise, and all that it changes lies in the accounts (`host.workspaces`,
    * `host.networks.override`): both can be kept in one transaction.

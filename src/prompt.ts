@@ -22,7 +22,10 @@ export interface Questions {
    * `roots/list`.
    */
   readonly requests: Readonly<Record<string, { readonly method: string; readonly params: object }>>;
-  /** Plain JSON that comes back with the answers. On its way it is signed, so that the client cannot change it. */
+  /**
+   * Comes back with the answers: plain JSON. It travels with the client, signed but not encrypted, so the client can
+   * read it.
+   */
   readonly state?: unknown;
 }
 

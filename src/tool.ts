@@ -2,6 +2,7 @@
  * The contract of tools: what a `tools` plugin adds to the catalogue, and the catalogue that every tool surface shares
  * (`/mcp`, `/rpc`, discovery, `gateway_batch`). Exported through `sluice-gateway/plugin`.
  */
+import type { CallReport, CallReporter } from "./called.ts";
 import type { GatewayCode } from "./errors.ts";
 import type { Content, Dialogue, Prompt, Questions, ResourceTemplate } from "./prompt.ts";
 import type { Capability, KeyPrincipal } from "./services/accounts.ts";
@@ -19,9 +20,9 @@ export interface ToolAnnotations {
 }
 
 /** What a tool costs, milli-CU. A function of the input when it varies; `estimateMilli` is what catalogues show. */
-export type ToolPrice =
+export type ToolPrice<Input = never> =
   | number
-  | { readonly estimateMilli: number; readonly of: (input: never) => number };
+  | { readonly estimateMilli: number; readonly of: (input: Input) => number };
 
 /** One tool. `Input` is what the schema describes: it has been validated when `call` runs. */
 export interface Tool<Input = unknown> {
@@ -34,7 +35,7 @@ export interface Tool<Input = unknown> {
    * `Mcp-Param-Region`, for proxies to route by.
    */
   readonly inputSchema: JsonSchema;
-  readonly price: ToolPrice;
+  readonly price: ToolPrice<Input>;
   readonly capability: Capability | undefined;
   /**
    * Changes something: asks for confirmation first and never runs in a batch. The catalogue adds `confirmation_token`
@@ -130,29 +131,33 @@ export type LogLevel =
   | "alert"
   | "emergency";
 
-/** What a tool gets beside its input. */
+/** What a tool gets beside its input. Its methods may be destructured. */
 export interface ToolContext {
   readonly principal: KeyPrincipal;
   readonly requestId: string;
-  /** Aborts at the time-out, and when the caller has gone. */
+  /**
+   * Aborts when the call is over: at its time-out, or when `call` has ended. It does not abort when the caller leaves:
+   * a call that has begun is carried through, and a success is charged.
+   */
   readonly signal: AbortSignal;
   /** Undefined where the client cannot be asked anything. */
   readonly dialogue: Dialogue | undefined;
-  /** Tells a caller that asked for it how far the call is; `total` absent: unknown. */
-  progress(done: number, total?: number, message?: string): void;
-  /** Tells a caller that asked for it what happens meanwhile. `data`: a JSON value, shown as it is. */
-  log(level: LogLevel, data: unknown): void;
-  /** What the catalogue says of a tool; undefined when there is none of that name. */
-  entry(tool: string): CatalogueEntry | undefined;
+  /** Reports to a caller that asked for it how far the call is. `total`: undefined if unknown. */
+  readonly progress: (done: number, total?: number, message?: string) => void;
+  /** Reports to a caller that asked for it what happens meanwhile. `data`: a JSON value, shown as it is. */
+  readonly log: (level: LogLevel, data: unknown) => void;
+  /** Returns the catalogue's entry of a tool; undefined when there is none of that name. */
+  readonly entry: (tool: string) => CatalogueEntry | undefined;
   /**
    * Calls another tool of the catalogue as this caller, with its own usage accounting: what it costs is charged
    * whatever becomes of this call, and is part of its `usedCUMilli`. `signal` ends it earlier than this call's own.
+   * Fails without running the tool when the caller has left by now.
    */
-  run(
+  readonly run: (
     tool: string,
     input: unknown,
     options?: { readonly signal?: AbortSignal },
-  ): Promise<ToolOutcome>;
+  ) => Promise<ToolOutcome>;
 }
 
 /** Who calls a tool, for the catalogue. */
@@ -161,6 +166,7 @@ export interface ToolCaller {
   readonly requestId: string;
   /** The exchange's own account: each call opens its part of it. */
   readonly charge: Charge;
+  /** Aborts when the caller has gone: what has not begun is then not begun. What has begun is carried through. */
   readonly signal: AbortSignal;
   readonly progress?: (done: number, total?: number, message?: string) => void;
   readonly log?: (level: LogLevel, data: unknown) => void;
@@ -172,6 +178,8 @@ export interface ToolCaller {
   readonly dialogue?: Dialogue | undefined;
   /** Where the call's own span goes, while its exchange is traced. */
   readonly trace?: TraceSpan | undefined;
+  /** Receives a report of each call that the tool itself makes, as `gateway_batch` does. */
+  readonly calls?: CallReporter | undefined;
 }
 
 /** How one call ended. */
@@ -189,6 +197,12 @@ export type ToolOutcome =
       readonly content?: readonly Content[] | undefined;
     }
   | (ToolFailure & { readonly tool: string; readonly latencyMs: number });
+
+/** The report of a call that has ended. */
+export function toolReport(outcome: ToolOutcome): CallReport {
+  const code = outcome.ok ? undefined : outcome.code;
+  return { kind: "tool", name: outcome.tool, isListed: code !== "GATEWAY_TOOL_NOT_FOUND", code };
+}
 
 /** A catalogue entry as discovery and lists show it. */
 export interface CatalogueEntry {

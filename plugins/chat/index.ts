@@ -13,7 +13,7 @@ import {
   type TraceSpan,
 } from "sluice-gateway/plugin";
 import { createCompletion } from "./completion.ts";
-import { chatError } from "./errors.ts";
+import { chatError, type ChatErrorCode } from "./errors.ts";
 import { operation } from "./operation.ts";
 import { readChatRequest } from "./request.ts";
 import { streamCompletion } from "./streamed.ts";
@@ -60,14 +60,25 @@ function answer(
   const { body, ...request } = reading.request;
   x.dropBody();
   const offer = networks.find(request.model, network);
-  if (offer === undefined && !networks.unread(network)) return chatError("MODEL_NOT_FOUND");
-  if (offer === undefined || offer.activeWorkers === 0) return chatError("MODEL_NOT_AVAILABLE");
+  const report = { kind: "model", name: request.model, isListed: offer !== undefined } as const;
+  const refused = (code: ChatErrorCode): Reply => {
+    x.called({ ...report, code });
+    return chatError(code);
+  };
+  if (offer === undefined && !networks.unread(network)) return refused("MODEL_NOT_FOUND");
+  if (offer === undefined || offer.activeWorkers === 0) return refused("MODEL_NOT_AVAILABLE");
   const tokens = request.promptTokensMost + (request.maxTokens ?? offer.maxOutputTokens);
   const refusal = charge.reserve(offer.mostMilli(tokens), { streamed: request.stream });
-  if (refusal !== undefined) return refusal;
+  if (refusal !== undefined) {
+    x.called({ ...report, code: refusal.code });
+    return refusal;
+  }
   const completion = createCompletion(x, request, charge);
   const trace = x.peek("trace");
   const used = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
   const complete = request.stream ? streamCompletion : wholeCompletion;
-  return complete(completion, body, used);
+  return complete(completion, body, used).then((reply) => {
+    x.called({ ...report, code: reply?.code ?? completion.brokenBy });
+    return reply;
+  });
 }

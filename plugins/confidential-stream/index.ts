@@ -28,13 +28,16 @@ declare module "sluice-gateway/plugin" {
 interface Options {
   readonly origins?: readonly string[];
   readonly sessionsPerKey?: number;
+  readonly maxUnfinishedBytes?: number;
+  readonly maxUnfinishedBytesPerKey?: number;
   /** Without a kind, which an environment variable may leave out, it is not there. */
   readonly evidence?: { readonly kind?: EvidenceSource };
 }
 
 /** confidential-stream.md section 1.1. */
 const subprotocol = "confidential.v1";
-const messageBytes = 1_048_576;
+const mebibyte = 1_048_576;
+const messageBytes = mebibyte;
 
 export default defineSurface<Options>({
   name: "confidential-stream",
@@ -54,6 +57,17 @@ export default defineSurface<Options>({
         type: "integer",
         minimum: 1,
       },
+      maxUnfinishedBytes: {
+        description:
+          "Memory for all requests that this gateway decrypts itself and that have not arrived completely (268435456).",
+        type: "integer",
+        minimum: 65_536,
+      },
+      maxUnfinishedBytesPerKey: {
+        description: "The same for the requests of one key (33554432).",
+        type: "integer",
+        minimum: 65_536,
+      },
       evidence: {
         description:
           "Who attests this gateway, for networks whose workers have no enclave: then it ends the encryption itself.",
@@ -68,26 +82,35 @@ export default defineSurface<Options>({
   wants: { ticket: "answer" },
   operation: () => ({
     summary: "Open the encrypted inference stream",
-    description: `WebSocket with the subprotocol ${subprotocol}. Frames are encrypted between the client and an enclave; each request is charged on its own.`,
+    description: `WebSocket with the subprotocol ${subprotocol}. Frames are encrypted between the client and an enclave. Each request is charged on its own.`,
     headers: {
       type: "object",
       properties: {
         "sec-websocket-protocol": {
-          description: `${subprotocol}, and for pages, which send no key, a ticket.`,
+          description: `${subprotocol}, and a ticket if the client is a page, which cannot send a key.`,
           type: "string",
+          examples: [subprotocol],
           pattern: `(^|,)\\s*${subprotocol.replace(".", "\\.")}\\s*(,|$)`,
         },
       },
       required: ["sec-websocket-protocol"],
     },
     refusals: [
-      { code: "GATEWAY_INVALID_PARAMS", description: "The subprotocol is missing" },
-      { code: "GATEWAY_PERMISSION_DENIED", description: "The page's Origin may not connect" },
-      { code: "GATEWAY_RATE_LIMITED", description: "The key has too many sessions open" },
+      { code: "GATEWAY_INVALID_PARAMS", description: "The subprotocol is missing." },
+      { code: "GATEWAY_PERMISSION_DENIED", description: "Pages of this Origin may not connect." },
+      { code: "GATEWAY_RATE_LIMITED", description: "The key has too many open sessions." },
     ],
   }),
-  async start({ origins = [], sessionsPerKey = 1000, evidence }, { confidential, accounts }) {
-    const stream = confidential.stream({ evidence: evidence?.kind, sessionsPerKey });
+  async start(options, { confidential, accounts }) {
+    const { origins = [], sessionsPerKey = 1000, evidence } = options;
+    const stream = confidential.stream({
+      evidence: evidence?.kind,
+      sessionsPerKey,
+      unfinished: {
+        maxBytes: options.maxUnfinishedBytes ?? 256 * mebibyte,
+        maxBytesPerOwner: options.maxUnfinishedBytesPerKey ?? 32 * mebibyte,
+      },
+    });
     await stream.ready;
     const allowed = new Set(origins);
     return {
@@ -126,6 +149,7 @@ function customerOf(
     principal,
     accounts,
     charge: x.get("charge"),
+    calls: x,
     address: x.request.address,
     model: x.peek("ticket")?.model,
   });

@@ -23,7 +23,6 @@ const executionError = (message: string): ToolFailure =>
 const nodeError = executionError("the node answered with an error");
 const unreachable = executionError("no node gave an answer");
 const timedOut = executionError("the node did not answer in time");
-const abandoned = executionError("the caller has left");
 const undecodable = executionError("what the node answered does not match its metadata");
 const busy = toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "too many blocks are being decoded");
 
@@ -65,11 +64,11 @@ export function failureOf(answer: NoResult): ToolFailure {
     case "unreachable":
       return unreachable;
     case "timeout":
+    // The signal of a tool aborts at the time-out of the call.
+    case "aborted":
       return timedOut;
     case "garbage":
       return nonsense;
-    case "aborted":
-      return abandoned;
     default:
       return answer.reason satisfies never;
   }
@@ -87,11 +86,10 @@ export function decodeFailureOf({ reason }: DecodeFailure, block?: "known"): Too
     case "unreachable":
       return unreachable;
     case "timeout":
+    case "aborted":
       return timedOut;
     case "busy":
       return busy;
-    case "aborted":
-      return abandoned;
     default:
       return reason satisfies never;
   }

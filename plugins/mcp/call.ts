@@ -1,6 +1,5 @@
 /** One request on its way: what every lane needs of it, and the one way in which a lane calls a tool. */
 import { randomUUID } from "node:crypto";
-import { setMaxListeners } from "node:events";
 import {
   refuse,
   type Charge,
@@ -46,10 +45,6 @@ export interface Call {
   readonly charge: Charge;
 }
 
-/** Of calls that go on without their client; all of them listen to it, so that no number of listeners is too many. */
-const never = new AbortController().signal;
-setMaxListeners(0, never);
-
 /** What a lane adds to a tool call. */
 interface ToolCall {
   /** Of the message: may name the trace of the client's own span (SEP-414). */
@@ -57,10 +52,18 @@ interface ToolCall {
   readonly tool: string;
   readonly input: unknown;
   readonly confirmationToken?: string | undefined;
-  /** The client's leaving ends the call. */
-  readonly abortsWithClient?: boolean;
   readonly events?: EventStream | undefined;
   readonly dialogue?: Dialogue | undefined;
+}
+
+/** Logs what a plugin that offers documents or prompts threw, with the request that shows it. */
+export function logFailure(
+  { server, x }: Call,
+  error: unknown,
+  about: object,
+  message: string,
+): void {
+  server.host.log.error({ err: error, ...about, requestId: x.peek("requestId") }, message);
 }
 
 export function runTool(call: Call, wanted: ToolCall): ToolOutcome | Promise<ToolOutcome> {
@@ -70,11 +73,11 @@ export function runTool(call: Call, wanted: ToolCall): ToolOutcome | Promise<Too
     principal,
     charge,
     requestId: x.peek("requestId") ?? randomUUID(),
-    // Before the stateless revision a lost connection was no cancellation: what writes goes on to its end.
-    signal: wanted.abortsWithClient === true ? x.signal : never,
+    signal: x.signal,
     confirmationToken: wanted.confirmationToken,
     dialogue: wanted.dialogue,
     trace: traceOf(x, wanted.meta),
+    calls: x,
     ...(events !== undefined && {
       progress: (done: number, total?: number, message?: string) =>
         events.progress(done, total, message),
@@ -82,6 +85,24 @@ export function runTool(call: Call, wanted: ToolCall): ToolOutcome | Promise<Too
     }),
   };
   return server.tools.call(wanted.tool, wanted.input, caller);
+}
+
+/** Methods that are not lists; a method that the deployment lacks has no other effect than its error. */
+const methods: ReadonlySet<string> = new Set([
+  "initialize",
+  "ping",
+  "logging/setLevel",
+  "server/discover",
+  "tools/call",
+  "resources/read",
+  "prompts/get",
+  "completion/complete",
+]);
+
+/** Reports a request that called no tool. `code`: why it was refused; undefined if it was answered. */
+export function reportMethod({ server, x }: Call, method: string, code?: string): void {
+  const isListed = methods.has(method) || server.lists.byMethod.has(method);
+  x.called({ kind: "protocol", name: method, isListed, code });
 }
 
 function traceOf(x: Exchange, meta: unknown): TraceSpan | undefined {

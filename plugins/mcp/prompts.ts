@@ -1,6 +1,6 @@
 /** `prompts/get` and `completion/complete`: the prompts that tools plugins offer. */
 import type { Dialogue, Prompt, PromptResult } from "sluice-gateway/plugin";
-import type { Call } from "./call.ts";
+import { logFailure, type Call } from "./call.ts";
 import { inTime } from "./in-time.ts";
 import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./json-rpc.ts";
 import { denied } from "./resources.ts";
@@ -32,7 +32,7 @@ export async function getPrompt(
     const begun = prompt.get(values, { principal: call.principal, dialogue });
     return await inTime(call.server.clock, begun);
   } catch (error) {
-    call.server.host.log.error({ err: error, prompt: prompt.name }, "a prompt failed");
+    logFailure(call, error, { prompt: prompt.name }, "a prompt failed");
     return { ok: false, failure: internal };
   }
 }
@@ -61,7 +61,7 @@ export function completion(call: Call, params: Params): string | RpcFailure {
   try {
     values = found?.complete?.(argument["value"]) ?? [];
   } catch (error) {
-    call.server.host.log.error({ err: error, prompt: prompt?.name }, "a completion failed");
+    logFailure(call, error, { prompt: prompt?.name }, "a completion failed");
     return internal;
   }
   const shown = values.slice(0, mostValues);

@@ -1,6 +1,6 @@
 /** `resources/read`: the documents that tools plugins offer beside their tools. */
 import type { Resource, ResourceTemplate } from "sluice-gateway/plugin";
-import type { Call } from "./call.ts";
+import { logFailure, type Call } from "./call.ts";
 import { inTime } from "./in-time.ts";
 import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
 
@@ -38,7 +38,7 @@ async function readOne(call: Call, source: Source, uri: string): Promise<Read | 
     if (content === undefined) return undefined;
     return { ok: true, members: contents(uri, source.mimeType, content) };
   } catch (error) {
-    call.server.host.log.error({ err: error, resource: source.name }, "a resource failed");
+    logFailure(call, error, { resource: source.name }, "a resource failed");
     return { ok: false, failure: { code: codes.internal, message: "Internal error" } };
   }
 }

@@ -26,7 +26,7 @@ const unavailable: Reply = {
 
 const networkInPath = {
   type: "object",
-  properties: { network: { description: "Only this network's models.", type: "string" } },
+  properties: { network: { description: "List only models of this network.", type: "string" } },
 };
 const failure = {
   type: "object",
@@ -34,7 +34,7 @@ const failure = {
     error: {
       type: "object",
       properties: {
-        message: { type: "string" },
+        message: { type: "string", examples: ["the models are not known yet"] },
         type: { const: "internal_error" },
         code: { const: "UPSTREAM_ERROR" },
       },
@@ -51,15 +51,23 @@ export default defineSurface({
     summary: "List the models",
     path: networkInPath,
     answers: {
-      200: { description: "The models", content: { "application/json": modelListSchema } },
+      200: {
+        description: "The models of the networks.",
+        content: { "application/json": modelListSchema },
+      },
       503: {
-        description: "The networks have said nothing yet",
+        description: "The status of the networks is not known yet.",
         content: { "application/json": failure },
-        headers: { "Retry-After": { description: "Seconds.", schema: { type: "integer" } } },
+        headers: {
+          "Retry-After": {
+            description: "Least number of seconds to wait before a retry.",
+            schema: { type: "integer" },
+          },
+        },
       },
     },
     refusals: path.includes("{network}")
-      ? [{ code: "GATEWAY_NOT_FOUND", description: "There is no such network" }]
+      ? [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }]
       : [],
   }),
   start: (_, { networks }) => ({ answer: (x) => answer(x, networks) }),

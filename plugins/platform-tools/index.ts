@@ -141,13 +141,15 @@ const notConfigured = toolFailure(
   "GATEWAY_SERVICE_UNAVAILABLE",
   "no evidence provider is configured on this deployment",
 );
+const timedOut = toolFailure(
+  "GATEWAY_TOOL_EXECUTION_ERROR",
+  "the evidence provider did not answer in time",
+);
 const failures: Readonly<Record<QuoteFailure, ToolFailure>> = {
   unavailable: toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "the evidence provider is unavailable"),
-  timeout: toolFailure(
-    "GATEWAY_TOOL_EXECUTION_ERROR",
-    "the evidence provider did not answer in time",
-  ),
-  aborted: toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the caller has left"),
+  timeout: timedOut,
+  // The signal of a tool aborts at the time-out of the call.
+  aborted: timedOut,
   reserved: toolFailure(
     "GATEWAY_INVALID_PARAMS",
     "report_data must not start with the bytes of CSTRM1RD: they are kept for sessions of the encrypted stream",

@@ -3,6 +3,7 @@ import type { Role } from "../confidential/hello.ts";
 import { toBase64Url } from "../confidential/layout.ts";
 import { policyPath, readPolicyDocument } from "../confidential/policy-document.ts";
 import type { NetworkPolicy } from "../confidential/policy-document.ts";
+import { snpPolicyOf } from "../confidential/sev-snp-policy.ts";
 import type { VerificationPolicy } from "../confidential/verify/policy.ts";
 import { fetchJson } from "./fetch-json.ts";
 import type { Settings } from "./options.ts";
@@ -74,6 +75,8 @@ function policyOf(
           }),
         }),
         ...policy,
+        // Member by member: a caller that names a privilege level still wants the operator's minimum TCB.
+        sevSnp: { ...(enclave?.sev_snp && snpPolicyOf(enclave.sev_snp)), ...policy.sevSnp },
       };
     },
   };

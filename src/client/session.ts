@@ -40,9 +40,15 @@ export interface Session {
    * TypeError for what cannot be sent.
    */
   chat(request: ChatRequest, options?: { readonly signal?: AbortSignal }): Answer;
-  /** Ends requests under way with CONNECTION_CLOSED. Resolves when the connection is gone. */
+  /**
+   * Ends requests under way with CONNECTION_CLOSED. Resolves when the connection is gone, or after 5 s if the gateway does
+   * not answer the closing handshake.
+   */
   close(): Promise<void>;
 }
+
+/** How long a gateway may take to answer the closing handshake. */
+const closeMs = 5_000;
 
 export function createSession(open: OpenSession, settings: Settings): Session {
   const { attested, hello, socket, evidence, checks, offer } = open;
@@ -112,7 +118,10 @@ export function createSession(open: OpenSession, settings: Settings): Session {
     async close() {
       failure ??= new ConfidentialError("CONNECTION_CLOSED", "the session was closed");
       socket.close(closeCodeOf("CONNECTION_CLOSED"));
-      await socket.closed;
+      const { promise: late, resolve } = Promise.withResolvers<void>();
+      const stop = clock.after(closeMs, resolve);
+      await Promise.race([socket.closed, late]);
+      stop();
     },
   };
 }

@@ -3,7 +3,9 @@
  */
 import { connect, ConfidentialError, createClientMemory } from "../client/client.ts";
 import type { Check, ConnectOptions, Session, VerificationReport } from "../client/client.ts";
+import { readSevSnp } from "../confidential/sev-snp-policy.ts";
 import { isJsonObject } from "../confidential/strict-json.ts";
+import type { SnpMinimums, SnpPolicy } from "../confidential/verify/policy.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { checkWord, text, texts } from "./option.ts";
 
@@ -12,7 +14,8 @@ export const verify: Command = {
   help: `usage: sluice verify URL [--key KEY] [--network NAME] [--model ID] [--policy-key KEY | --image-hash HEX]…
 
 Opens a session of the encrypted stream at the gateway URL as far as its attestation, sends no prompt, and prints every
-check: passed, failed or skipped, and why. Exit code 0: a client with these options would accept the session.
+check: passed, failed, skipped or, where the options accept the failure, a warning. Exit code 0: a client with these
+options would accept the session.
 
 --key KEY               an API key with the capability inference; else SLUICE_API_KEY
 --network NAME          unless given, the first of GET /v1/models that has evidence
@@ -20,6 +23,9 @@ check: passed, failed or skipped, and why. Exit code 0: a client with these opti
 --termination WHERE     worker or gateway; unless given the policy document's, else worker
 --policy-key KEY        base64url: the key of the operator's policy document, which then says what may run
 --image-hash HEX        an image that may run; several times for several, "any" for any
+--min-tcb PRODUCT=LIST  SEV-SNP: the minimum TCB of a product, such as Genoa=snp:27,microcode:84; several times for
+                        several products. "any" accepts every TCB. Unless given, the policy document's
+--without-crl           SEV-SNP: accept evidence without AMD's revocation list
 --allow-simulated       accept evidence that no hardware vouches for
 --simulated-root B64    the test root of such evidence, as sluice dev and sluice worker print it
 --json                  one JSON document`,
@@ -30,12 +36,14 @@ check: passed, failed or skipped, and why. Exit code 0: a client with these opti
     termination: { type: "string" },
     "policy-key": { type: "string" },
     "image-hash": { type: "string", multiple: true },
+    "min-tcb": { type: "string", multiple: true },
+    "without-crl": { type: "boolean" },
     "allow-simulated": { type: "boolean" },
     "simulated-root": { type: "string", multiple: true },
   },
   async run(context, values, [url, extra]) {
     if (url === undefined) throw new UsageError("verify: URL is missing");
-    if (extra !== undefined) throw new UsageError(`verify: "${extra}" is one argument too many`);
+    if (extra !== undefined) throw new UsageError(`verify: unexpected argument "${extra}"`);
     const options = await readOptions(context, values, url);
     if (typeof options === "string") {
       context.complain(options);
@@ -67,8 +75,11 @@ interface Outcome {
   readonly message?: string;
   readonly image_hash?: string;
   readonly tcb?: VerificationReport["tcb"];
-  readonly checks: readonly Check[];
+  readonly checks: readonly ShownCheck[];
 }
+
+/** `warn`: the check failed, and the caller accepts that. No accepted outcome has a check that failed. */
+type ShownCheck = Omit<Check, "result"> & { readonly result: Check["result"] | "warn" };
 
 type Options = ConnectOptions & { readonly url: string };
 
@@ -95,7 +106,14 @@ async function openAndClose(options: Options): Promise<Outcome | undefined> {
 function accepted(session: Session): Omit<Outcome, "url" | "network" | "model"> {
   const { evidence, assurance, termination, keyset, checks } = session;
   const verdict = { accepted: true, verified: evidence.verified, assurance };
-  return { ...verdict, termination, keyset, ...facts(evidence), checks };
+  return { ...verdict, termination, keyset, ...facts(evidence), checks: checks.map(tolerated) };
+}
+
+/** A session that was opened has one check at most that failed: the one that --allow-simulated tolerates. */
+function tolerated(check: Check): ShownCheck {
+  if (check.result !== "fail") return check;
+  const why = `${check.why ?? "failed"}; accepted because --allow-simulated is set`;
+  return { ...check, result: "warn", why };
 }
 
 function facts(evidence: VerificationReport | undefined): Pick<Outcome, "image_hash" | "tcb"> {
@@ -133,11 +151,39 @@ async function readOptions(
     }),
     ...(policyKey !== undefined && { policyKey }),
     ...(images !== undefined && { imageHashes: images.includes("any") ? "any" : images }),
+    sevSnp: readSnpPolicy(values),
     allowSimulated: values["allow-simulated"] === true,
     simulatedRoots: texts(values, "simulated-root") ?? [],
     memory: createClientMemory(),
     signal: context.signal,
   };
+}
+
+function readSnpPolicy(values: OptionValues): SnpPolicy {
+  const given = texts(values, "min-tcb");
+  const minTcb = given?.includes("any") === true ? "any" : given && readMinimums(given);
+  return {
+    ...(minTcb !== undefined && { minTcb }),
+    ...(values["without-crl"] === true && { requireCrl: false }),
+  };
+}
+
+/** `given`: texts such as `Genoa=snp:27,microcode:84`. */
+function readMinimums(given: readonly string[]): SnpMinimums {
+  const products = given.map((each) => {
+    const [product = "", list = ""] = each.split("=", 2);
+    const parts = list.split(",").map((part) => {
+      const [name = "", level = ""] = part.split(":", 2);
+      return [name, /^\d{1,3}$/.test(level) ? Number(level) : level] as const;
+    });
+    return [product, Object.fromEntries(parts)] as const;
+  });
+  const read = readSevSnp({ min_tcb: Object.fromEntries(products) });
+  if (typeof read === "string" || read.min_tcb === "any") {
+    const example = "expected PRODUCT=PART:LEVEL,…, such as Genoa=snp:27,microcode:84";
+    throw new UsageError(`verify: --min-tcb "${given.join(" ")}" cannot be read; ${example}`);
+  }
+  return read.min_tcb;
 }
 
 interface Target {
@@ -173,7 +219,7 @@ async function findModel(
   return undefined;
 }
 
-const shown = { pass: "pass   ", fail: "FAIL   ", skipped: "skipped" } as const;
+const shown = { pass: "pass   ", fail: "FAIL   ", warn: "WARN   ", skipped: "skipped" } as const;
 
 function describe(outcome: Outcome): string {
   const { checks, network, model, assurance, message, image_hash: image } = outcome;

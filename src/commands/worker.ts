@@ -2,11 +2,14 @@
 import { systemClock } from "../clock.ts";
 import { collateralFile, collateralService } from "../confidential/evidence/collateral.ts";
 import type { CollateralSource } from "../confidential/evidence/collateral.ts";
+import { revocationListService } from "../confidential/evidence/revocation-list.ts";
+import type { RevocationListSource } from "../confidential/evidence/revocation-list.ts";
 import { isFault } from "../confidential/fault.ts";
 import { createLog } from "../log.ts";
 import type { Environment } from "../services/accounts.ts";
 import type { EvidenceSource } from "../services/evidence.ts";
 import { startWorker, type RunningWorker, type WorkerOptions } from "../worker/worker.ts";
+import { catchFatalErrors } from "./fatal-errors.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { checkName, checkWord, required, text, texts } from "./option.ts";
 
@@ -21,7 +24,7 @@ export const worker: Command = {
   summary: "end encrypted streams beside a model server, in an enclave",
   help: `usage: sluice worker --upstream URL --model ID… --network NAME [--listen HOST:PORT] [--coefficient 1000]
                      [--evidence auto|tdx|sev-snp|dstack|simulated] [--token T] [--advertise URL]
-                     [--pccs URL | --collateral FILE] [--json]
+                     [--pccs URL | --collateral FILE] [--kds URL] [--json]
 
 Runs beside a model server, inside the same enclave: decrypts requests, asks the model, encrypts its answers and signs a
 usage report for each. Its keys are made at the start and kept in memory only; attestation evidence binds them.
@@ -38,6 +41,7 @@ SIGTERM and SIGINT drain it: running requests finish, exit 0.
   --advertise URL     where gateways reach it, for its status document, if not where it listens
   --pccs URL          TDX: where Intel's collateral is fetched, a PCCS or https://api.trustedservices.intel.com
   --collateral FILE   TDX: collateral from a JSON file instead, read anew for each quote
+  --kds URL           SEV-SNP: where AMD's revocation list is fetched, https://kdsintf.amd.com or a mirror of it
   --json              print { url, status_url, simulated_root? } as one JSON document when listening
 
 UPSTREAM_API_KEY      sent to the model server as a bearer token
@@ -53,12 +57,16 @@ LOG_LEVEL             of the log on standard error (info); no prompt and no answ
     advertise: { type: "string" },
     pccs: { type: "string" },
     collateral: { type: "string" },
+    kds: { type: "string" },
   },
   async run(context, values, positionals) {
-    if (positionals.length > 0) throw new UsageError(`unexpected "${positionals.join(" ")}"`);
+    if (positionals.length > 0)
+      throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
     const options = readOptions(context, values);
+    using fatal = catchFatalErrors({ destination: process.stderr, hidesMessages: true });
     const started = await startOrComplain(context, options);
     if (started === undefined) return 1;
+    fatal.drain = { stop: () => started.stop(drainMs), limitMs: drainMs };
     announce(context, started);
     for (const line of warnings(options, started)) context.complain(line);
     if (!context.signal.aborted) {
@@ -103,14 +111,18 @@ function announce(context: CommandContext, started: RunningWorker): void {
 }
 
 function warnings(
-  { host, token, collateral }: WorkerOptions,
+  { host, token, collateral, revocationLists }: WorkerOptions,
   { evidence }: RunningWorker,
 ): readonly string[] {
   const isOpen = token === undefined && !/^(127\.|localhost$|::1$)/.test(host);
   const isBare = evidence === "tdx" && collateral === undefined;
+  const isUnlisted = evidence === "sev-snp" && revocationLists === undefined;
   return [
-    ...(isOpen ? [`without --token, whoever reaches ${host} may use the model`] : []),
+    ...(isOpen ? [`without --token, anyone who reaches ${host} may use the model`] : []),
     ...(isBare ? ["without --pccs or --collateral, gateways refuse its TDX evidence"] : []),
+    ...(isUnlisted
+      ? ["without --kds, gateways refuse its SEV-SNP evidence unless the host includes AMD's list"]
+      : []),
   ];
 }
 
@@ -135,6 +147,7 @@ function readOptions(context: CommandContext, values: OptionValues): WorkerOptio
     apiKey: env["UPSTREAM_API_KEY"] || undefined,
     simulatedAllowed: environment !== "prod" || env["CONFIDENTIAL_ALLOW_SIMULATED"] === "1",
     collateral: readCollateral(values),
+    revocationLists: readKds(text(values, "kds")),
   };
 }
 
@@ -160,6 +173,11 @@ function readCollateral(values: OptionValues): CollateralSource | undefined {
   if (file !== undefined) return collateralFile(file);
   if (pccs === undefined) return undefined;
   return collateralService(checkUrl(pccs, "pccs", ["http:", "https:"]), systemClock);
+}
+
+function readKds(url: string | undefined): RevocationListSource | undefined {
+  if (url === undefined) return undefined;
+  return revocationListService(checkUrl(url, "kds", ["http:", "https:"]), systemClock);
 }
 
 function readAddress(given: string): { readonly host: string; readonly port: number } {

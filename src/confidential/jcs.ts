@@ -2,12 +2,12 @@
 import { utf8 } from "./layout.ts";
 import type { Bytes } from "./verify/binary-text.ts";
 
-/** Nested deeper than any evidence; keeps the recursion from running out of stack. */
-const maxDepth = 64;
+/** As deep as strict JSON may be; keeps the recursion from running out of stack. */
+const maxDepth = 128;
 
 /**
  * The canonical bytes of a value as JSON.parse gives it; undefined where there are none: a lone surrogate, a number
- * that is not finite, anything that JSON does not know, nesting beyond 64. Members that are undefined are left out.
+ * that is not finite, anything that JSON does not know, nesting beyond 128. Members that are undefined are left out.
  */
 export function canonicalBytes(value: unknown): Bytes | undefined {
   const text = canonicalText(value, 0);

@@ -6,6 +6,8 @@ import { parseTime } from "../rfc3339.ts";
 import type { Role } from "./hello.ts";
 import { canonicalBytes } from "./jcs.ts";
 import { fromBase64Url, label, readBytes, toBase64Url } from "./layout.ts";
+import { readSevSnp } from "./sev-snp-policy.ts";
+import type { SevSnpMember } from "./sev-snp-policy.ts";
 import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
 import type { JsonObject } from "./strict-json.ts";
 import type { Signer, Suite } from "./suite.ts";
@@ -41,6 +43,8 @@ export interface EnclavePolicy {
   /** INTEL-SA-… that a platform may have. */
   readonly advisories: readonly string[];
   readonly min_tcb_evaluation?: number;
+  /** Without it no SEV-SNP evidence is accepted, unless the client names conditions of its own. */
+  readonly sev_snp?: SevSnpMember;
 }
 
 /** The document as it is served. */
@@ -111,17 +115,25 @@ function readNetwork(value: unknown): NetworkPolicy | string {
 
 function readEnclave(value: unknown): EnclavePolicy | string {
   if (!isJsonObject(value)) return "image_hashes: is missing";
-  const members = ["image_hashes", "mrseam", "advisories", "min_tcb_evaluation"];
+  const members = ["image_hashes", "mrseam", "advisories", "min_tcb_evaluation", "sev_snp"];
   const stranger = unknownMember(value, members);
   if (stranger !== undefined) return stranger;
   const { image_hashes, mrseam = [], advisories = [], min_tcb_evaluation } = value;
   if (!isList(image_hashes, /^[0-9a-f]{64}$/)) return "image_hashes: must be SHA-256 in hex";
   if (!isList(mrseam, /^[0-9a-f]{96}$/)) return "mrseam: must be 48 bytes in hex";
   if (!isList(advisories, /^[A-Z0-9-]{1,64}$/)) return "advisories: must be names of advisories";
-  const lists = { image_hashes, mrseam, advisories };
-  if (min_tcb_evaluation === undefined) return lists;
-  if (!isCount(min_tcb_evaluation)) return "min_tcb_evaluation: must be a whole number";
-  return { ...lists, min_tcb_evaluation };
+  if (min_tcb_evaluation !== undefined && !isCount(min_tcb_evaluation)) {
+    return "min_tcb_evaluation: must be a whole number";
+  }
+  const sevSnp = value["sev_snp"] === undefined ? undefined : readSevSnp(value["sev_snp"]);
+  if (typeof sevSnp === "string") return sevSnp;
+  return {
+    image_hashes,
+    mrseam,
+    advisories,
+    ...(min_tcb_evaluation !== undefined && { min_tcb_evaluation }),
+    ...(sevSnp !== undefined && { sev_snp: sevSnp }),
+  };
 }
 
 /** The bytes to sign; undefined when a name of a network cannot be written (a lone surrogate). */

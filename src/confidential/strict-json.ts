@@ -1,11 +1,13 @@
 /**
- * JSON from a stranger, read so that no other reader can see something else in it: UTF-8 without a mark, no name twice
- * in an object (JSON.parse keeps the last, others the first); and so that it costs little more than its bytes.
+ * Reads JSON from a stranger so that no other reader can see something else in it: UTF-8 without a byte order mark, and no
+ * name twice in an object (JSON.parse keeps the last one, other readers keep the first). It also bounds what the text may
+ * cost, before anything is built from it (decisions.md section 13).
  */
 import { parseJson } from "../parse-json.ts";
 
-const maxDepth = 64;
-/** Objects, arrays and members. Millions of them in a request of 8 MiB would hold the event loop for seconds. */
+/** Maximum number of objects and arrays around a value. */
+const maxDepth = 128;
+/** Maximum number of members and elements. Millions of them in 8 MiB would hold the event loop for seconds. */
 const maxParts = 65_536;
 const quote = 0x22;
 const backslash = 0x5c;
@@ -37,8 +39,7 @@ export function isCount(value: unknown): value is number {
 }
 
 /**
- * No object names a member twice, and there is no more than the bounds allow. Of a text that is no JSON it may say
- * either.
+ * Whether no object names a member twice and the bounds hold. For a text that is not JSON the result may be either.
  */
 function isUnambiguous(text: string): boolean {
   /** Of each value that is open: the names seen so far; undefined for an array. */
@@ -49,20 +50,23 @@ function isUnambiguous(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const character = text[at];
     if (character === "{" || character === "[") {
-      if (open.length === maxDepth || ++parts > maxParts) return false;
+      if (open.length === maxDepth) return false;
+      // The first part has no comma before it.
+      if (!isEmpty(text, at + 1) && ++parts > maxParts) return false;
       open.push(character === "{" ? new Set() : undefined);
       isNameNext = character === "{";
     } else if (character === "}" || character === "]") {
       open.pop();
       isNameNext = false;
     } else if (character === ",") {
+      if (++parts > maxParts) return false;
       isNameNext = open.at(-1) !== undefined;
     } else if (character === '"') {
       const end = endOfString(text, at);
       const names = open.at(-1);
       if (isNameNext && names !== undefined) {
         const name = nameIn(text.slice(at, end));
-        if (names.has(name) || ++parts > maxParts) return false;
+        if (names.has(name)) return false;
         names.add(name);
       }
       isNameNext = false;
@@ -72,7 +76,14 @@ function isUnambiguous(text: string): boolean {
   return true;
 }
 
-/** The index behind the closing quote of the string that starts at `at`. */
+/** Whether the object or array that was opened before `from` closes at once. */
+function isEmpty(text: string, from: number): boolean {
+  let at = from;
+  while (text.charCodeAt(at) <= 0x20) at++;
+  return text[at] === "}" || text[at] === "]";
+}
+
+/** Returns the index after the closing quote of the string that starts at `at`. */
 function endOfString(text: string, at: number): number {
   // By code units: ten times as fast as by characters, and most of a request is one string.
   for (let end = at + 1; end < text.length; end++) {

@@ -4,7 +4,8 @@ import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { locate } from "./located.ts";
 import { nearest } from "./nearest.ts";
-import { proveOrder, type Line } from "./order.ts";
+import type { Line } from "./order.ts";
+import { proveLines } from "./prove-lines.ts";
 import { routeFaults } from "./routes.ts";
 import { declaredServices, serviceFaults, startOrder } from "./services.ts";
 import { isReadable, soundPart } from "./sound.ts";
@@ -56,7 +57,7 @@ export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin
     plugins,
   );
   const whole: Config = { ...config, routes, tools, services, unmatched: steps(config.unmatched) };
-  for (const line of linesOf(whole)) faults.push(...proveOrder(line, plugins));
+  faults.push(...proveLines(linesOf(whole), plugins));
   faults.push(...routeFaults(whole), ...webSocketFaults(whole, plugins));
   faults.push(...unknownUpstreams(whole, plugins));
   faults.push(...serviceFaults([...allUses(whole), ...services], services, plugins));

@@ -43,7 +43,12 @@ export interface StepUse extends PluginUse {
   /** Steps with `mode: off` do not get this far. */
   readonly mode: "enforce" | "shadow";
   readonly when: Condition | undefined;
+  /** How long one asynchronous hook may take; 0: no limit. */
+  readonly timeoutMs: number;
 }
+
+/** The limit of a step whose entry has no `timeoutMs`. */
+export const defaultTimeoutMs = 30_000;
 
 export interface RouteConfig {
   /** Literal segments, `{name}` segments, and `*` as the last segment for the rest. */
@@ -71,6 +76,10 @@ export interface ServerConfig {
   readonly headersMs: number;
   /** A body may pause this long. */
   readonly bodyIdleMs: number;
+  /** Maximum number of bytes that unfinished request bodies may hold together. */
+  readonly unfinishedBodyBytes: number;
+  /** Maximum number of open connections. */
+  readonly connections: number;
   readonly keepAliveMs: number;
 }
 
@@ -85,6 +94,8 @@ export interface UpstreamConfig {
   readonly name: string;
   readonly at: Position;
   readonly urls: readonly string[];
+  /** The urls are the default of a variable that is not set: nobody named this upstream. */
+  readonly isDefault?: boolean;
   readonly connectMs: number;
   /** Until the head of the answer. */
   readonly headersMs: number;
@@ -138,7 +149,23 @@ export interface EvidencePolicyConfig {
   readonly minTcbEvaluation: number | undefined;
   /** PPIDs or chip ids accepted, lower-case hex; undefined: any machine. */
   readonly platforms: readonly string[] | undefined;
+  /** Conditions for SEV-SNP evidence; without them none is accepted. */
+  readonly sevSnp: SevSnpConfig | undefined;
 }
+
+/** `any` and `false` opt out of a check. */
+export interface SevSnpConfig {
+  /** Security patch levels per product. */
+  readonly minTcb: "any" | SnpMinimumsConfig;
+  /** Whether evidence must carry AMD's current revocation list. */
+  readonly requireCrl: boolean;
+}
+
+type SnpPart = "fmc" | "bootloader" | "tee" | "snp" | "microcode";
+
+export type SnpMinimumsConfig = Readonly<
+  Partial<Record<"Milan" | "Genoa" | "Turin", Readonly<Partial<Record<SnpPart, number>>>>>
+>;
 
 /** An inference network with a `url`: one without is not configured. */
 export interface NetworkConfig {
@@ -147,6 +174,8 @@ export interface NetworkConfig {
   readonly kind: "openai" | "enclave";
   /** `openai`: base URL, with or without `/v1` at its end. `enclave`: of the worker's stream, http(s) or ws(s). */
   readonly url: string;
+  /** The url is the default of a variable that is not set: nobody named this network. */
+  readonly isDefault?: boolean;
   /** Of an enclave network. */
   readonly evidence: EvidencePolicyConfig | undefined;
   /** The document that tells workers and prices; undefined: every model that the network lists is a worker. */
@@ -170,8 +199,11 @@ export interface NetworkConfig {
 
 export interface Config {
   readonly file: string;
-  /** Where a section (`server`) is written; the top of the file for one that is not. */
-  sectionAt(name: string): Position;
+  /**
+   * Where the key at a JSON Pointer (`/store/data`) is written. For a key that is missing: the nearest key around it,
+   * or the top of the file.
+   */
+  keyAt(pointer: string): Position;
   /** The section in which something is written; undefined: before the first one. */
   sectionOf(at: Position): string | undefined;
   readonly environment: Environment;
@@ -197,8 +229,12 @@ export interface Config {
   readonly plans: Readonly<Record<PlanName, PlanConfig>>;
   readonly upstreams: ReadonlyMap<string, UpstreamConfig>;
   readonly networks: readonly NetworkConfig[];
-  /** Of this gateway's own TDX evidence; `file` is absolute. */
-  readonly collateral: { readonly pccs: string | undefined; readonly file: string | undefined };
+  /** What verifiers need beside this gateway's own evidence: TDX (`pccs`, `file`, absolute) and SEV-SNP (`kds`). */
+  readonly collateral: {
+    readonly pccs: string | undefined;
+    readonly file: string | undefined;
+    readonly kds: string | undefined;
+  };
   readonly log: { readonly level: string };
   /** What seals sessions and confirmation tokens; undefined: made and kept in the data folder. */
   readonly secret: string | undefined;

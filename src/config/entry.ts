@@ -2,7 +2,7 @@
  * Reads where a plugin is named: an entry of a list of steps, with its options, mode and condition, or a surface at
  * `to:`.
  */
-import type { Condition, PluginUse, StepUse } from "./config.ts";
+import { defaultTimeoutMs, type Condition, type PluginUse, type StepUse } from "./config.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import type { SluiceCode } from "../errors.ts";
 import {
@@ -15,7 +15,7 @@ import {
 } from "./located.ts";
 import { methodFaults } from "./methods.ts";
 import { nearest } from "./nearest.ts";
-import { modeSchema, whenSchema } from "./schema.ts";
+import { modeSchema, timeoutSchema, whenSchema } from "./schema.ts";
 import { validate } from "./validate.ts";
 
 /** An entry of a list of steps; `unreadable`: its fault is reported. */
@@ -30,7 +30,7 @@ export function readEntry(item: Located, faults: Fault[]): Entry {
   if (item.kind === "scalar" && typeof item.value === "string" && item.value !== "") {
     return {
       kind: "step",
-      step: { ...pluginUse(item.value, item.at), mode: "enforce", when: undefined },
+      step: { ...pluginUse(item.value, item.at), ...unqualified },
     };
   }
   if (item.kind !== "map" || item.entries.size === 0) {
@@ -57,14 +57,17 @@ function readUse(item: LocatedMap, faults: Fault[]): Entry {
   return { kind: "use", list: list.value, at: list.at };
 }
 
-const qualifiers = ["mode", "when"];
+const qualifiers = ["mode", "when", "timeoutMs"];
+const unqualified = { mode: "enforce", when: undefined, timeoutMs: defaultTimeoutMs } as const;
 
 function readStep(item: LocatedMap, faults: Fault[]): Entry {
   const use = readPlugin(item, qualifiers, faults);
   const mode = readMode(item, faults);
   const when = readWhen(item, faults);
+  const timeoutMs = readTimeout(item, faults);
   if (use === undefined) return { kind: "unreadable" };
-  return mode === "off" ? { kind: "off", use } : { kind: "step", step: { ...use, mode, when } };
+  if (mode === "off") return { kind: "off", use };
+  return { kind: "step", step: { ...use, mode, when, timeoutMs } };
 }
 
 /** The one key of a mapping that is no qualifier, with its options. */
@@ -138,6 +141,14 @@ function readMode(item: LocatedMap, faults: Fault[]): "enforce" | "shadow" | "of
   faults.push(...validate(node, modeSchema, { label: "mode" }).faults);
   const mode = node.kind === "scalar" ? node.value : undefined;
   return mode === "shadow" || mode === "off" ? mode : "enforce";
+}
+
+function readTimeout(item: LocatedMap, faults: Fault[]): number {
+  const node = item.entries.get("timeoutMs")?.value;
+  if (node === undefined) return defaultTimeoutMs;
+  const { faults: found, value } = validate(node, timeoutSchema, { label: "timeoutMs" });
+  faults.push(...found);
+  return typeof value === "number" ? value : defaultTimeoutMs;
 }
 
 function readWhen(item: LocatedMap, faults: Fault[]): Condition | undefined {

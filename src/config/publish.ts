@@ -4,7 +4,7 @@
  */
 import type { JsonSchema, Plugin } from "../plugin.ts";
 import { formats, isFormat, type Format } from "./formats.ts";
-import { fileSchema, modeSchema, whenSchema } from "./schema.ts";
+import { fileSchema, modeSchema, timeoutSchema, whenSchema } from "./schema.ts";
 
 /** `${NAME}` or `${NAME:-default}`. Not behind a `$ref`: a plugin's schema may have an `$id` of its own. */
 const placeholder: JsonSchema = { type: "string", pattern: "\\$\\{" };
@@ -38,6 +38,7 @@ export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
         use: { type: "string", description: "Every step of that list, in its place." },
         mode: writable(modeSchema),
         when: writable(whenSchema),
+        timeoutMs: writable(timeoutSchema),
       }),
     },
   };

@@ -106,6 +106,48 @@ function textList(items: JsonSchema, description: string): JsonSchema {
   return { type: "array", items, default: [], description };
 }
 
+const snpLevel: JsonSchema = { type: "integer", minimum: 0, maximum: 255 };
+
+function snpMinimum(product: string, parts: readonly string[]): JsonSchema {
+  return {
+    type: "object",
+    description: `Minimum security patch levels of EPYC ${product}; parts that are not listed have none.`,
+    additionalProperties: false,
+    minProperties: 1,
+    properties: Object.fromEntries(parts.map((part) => [part, snpLevel])),
+  };
+}
+
+const snpParts = ["bootloader", "tee", "snp", "microcode"];
+
+const sevSnpSchema: JsonSchema = {
+  type: "object",
+  description: "Conditions for SEV-SNP evidence; without them none is accepted.",
+  additionalProperties: false,
+  required: ["min_tcb"],
+  properties: {
+    min_tcb: {
+      type: ["string", "object"],
+      pattern: "^any$",
+      description:
+        "Minimum TCB per product, from AMD's security bulletins; others are refused. any: opts out of the check.",
+      additionalProperties: false,
+      minProperties: 1,
+      properties: {
+        Milan: snpMinimum("7003 (Milan)", snpParts),
+        Genoa: snpMinimum("9004 (Genoa, Bergamo, Siena)", snpParts),
+        Turin: snpMinimum("9005 (Turin)", ["fmc", ...snpParts]),
+      },
+    },
+    require_crl: {
+      type: "boolean",
+      default: true,
+      description:
+        "Evidence must carry AMD's current revocation list; false: opts out of the check.",
+    },
+  },
+};
+
 /** What the workers of an enclave network must show: confidential-stream.md section 3.5. */
 const evidenceSchema: JsonSchema = {
   type: "object",
@@ -144,25 +186,34 @@ const evidenceSchema: JsonSchema = {
       items: { type: "string", pattern: "^[0-9a-f]+$" },
       description: "PPIDs (TDX) or chip ids (SEV-SNP) of the machines accepted; absent: any.",
     },
+    sev_snp: sevSnpSchema,
   },
 };
 
 /** confidential-stream.md section 3.5: a verifier fetches nothing, so that what it needs comes with the quote. */
 export const collateralSchema: JsonSchema = {
   type: "object",
-  description: "Intel's collateral for this gateway's own TDX evidence; read at the start.",
+  description: "What verifiers need beside this gateway's own evidence; read at the start.",
   additionalProperties: false,
   default: {},
   properties: {
     pccs: {
       type: "string",
       format: "http-url",
-      description: "Where it is fetched: a PCCS, or https://api.trustedservices.intel.com.",
+      description:
+        "TDX: where Intel's collateral is fetched, a PCCS or https://api.trustedservices.intel.com.",
     },
     file: {
       type: "string",
       minLength: 1,
-      description: "A JSON file instead, relative to this one, read anew for each quote.",
+      description:
+        "TDX: a JSON file instead, relative to this one, which is read again for each quote.",
+    },
+    kds: {
+      type: "string",
+      format: "http-url",
+      description:
+        "SEV-SNP: where AMD's revocation list is fetched, https://kdsintf.amd.com or a mirror of it.",
     },
   },
 };

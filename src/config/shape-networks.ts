@@ -1,8 +1,14 @@
 /** The networks of pipeline.yaml, with the rate that holds for each and what their enclaves must show. */
-import type { Config, EvidencePolicyConfig, NetworkConfig, RateConfig } from "./config.ts";
+import type {
+  Config,
+  EvidencePolicyConfig,
+  NetworkConfig,
+  RateConfig,
+  SnpMinimumsConfig,
+} from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { durationMs, fragmentPointer } from "./formats.ts";
-import { keyPositionOf, type LocatedMap } from "./located.ts";
+import { find, isDefaulted, keyPositionOf, type LocatedMap } from "./located.ts";
 
 /** A rate as it may be written: `0.25`, `https://host/doc#/price`, or its parts. */
 export type RateShape =
@@ -31,14 +37,19 @@ interface EvidenceShape {
   readonly advisories: readonly string[];
   readonly min_tcb_evaluation?: number;
   readonly platforms?: readonly string[];
+  readonly sev_snp?: {
+    readonly min_tcb: "any" | SnpMinimumsConfig;
+    readonly require_crl: boolean;
+  };
 }
 
 const everyMinute = 60_000;
 
-/** Those that have a url, in the order written. `rate`: the file's own. */
+/** The networks that have a url, in the order of the file. `rate`: the one at the top level of the file. */
 export function shapeNetworks(
   networks: Readonly<Record<string, NetworkShape | null>>,
   rate: RateShape | undefined,
+  root: LocatedMap,
 ): NetworkConfig[] {
   const configured: NetworkConfig[] = [];
   for (const [name, network] of Object.entries(networks)) {
@@ -46,10 +57,13 @@ export function shapeNetworks(
     const { url, status, price_per_token_nano: pricePerTokenNano, headers } = network;
     const { connectMs, idleMs, answerMs, maxOutputTokens } = network;
     const kind = network.kind ?? "openai";
+    const urlNode = find(root, `/networks/${pointerKey(name)}/url`);
+    const isDefault = urlNode !== undefined && isDefaulted(urlNode);
     configured.push({
       name,
       kind,
       url,
+      ...(isDefault && { isDefault }),
       evidence: kind === "enclave" ? shapeEvidence(network.evidence) : undefined,
       statusUrl: status.url,
       statusMs: durationMs(status.every) ?? everyMinute,
@@ -81,7 +95,7 @@ function shapeRate(shape: RateShape | undefined): RateConfig | undefined {
 
 /** Of a simulation any image will do: whoever has its seed can make every one. */
 function shapeEvidence(shape: EvidenceShape): EvidencePolicyConfig {
-  const { kind, roots, mrseam, advisories, platforms } = shape;
+  const { kind, roots, mrseam, advisories, platforms, sev_snp: snp } = shape;
   return {
     kind,
     roots,
@@ -90,6 +104,7 @@ function shapeEvidence(shape: EvidenceShape): EvidencePolicyConfig {
     advisories,
     minTcbEvaluation: shape.min_tcb_evaluation,
     platforms,
+    sevSnp: snp && { minTcb: snp.min_tcb, requireCrl: snp.require_crl },
   };
 }
 

@@ -15,8 +15,15 @@ import { createExpander, type Expander } from "./expand.ts";
 import { fault, type Fault } from "./fault.ts";
 import { fillNulls } from "./fill-nulls.ts";
 import { durationMs } from "./formats.ts";
-import { find, type Located, type LocatedEntry, type LocatedMap } from "./located.ts";
+import {
+  find,
+  keyPositionOf,
+  type Located,
+  type LocatedEntry,
+  type LocatedMap,
+} from "./located.ts";
 import { methodFaults } from "./methods.ts";
+import { isInNodeModules } from "./misplaced.ts";
 import { pathProblem } from "./paths.ts";
 import { fileSchema, gatewaySections } from "./schema.ts";
 import {
@@ -42,7 +49,7 @@ interface FileShape extends UnsupportedShape {
   readonly upstreams: Readonly<Record<string, UpstreamShape | null>>;
   readonly networks: Readonly<Record<string, NetworkShape | null>>;
   readonly rate?: RateShape;
-  readonly collateral: { readonly pccs?: string; readonly file?: string };
+  readonly collateral: { readonly pccs?: string; readonly file?: string; readonly kds?: string };
   readonly plugins: Readonly<Record<string, string | null>>;
   readonly routes?: readonly (RouteShape | null)[];
 }
@@ -97,7 +104,7 @@ export function shapeConfig(
         .findLast(
           ([, { keyAt }]) => keyAt.line < line || (keyAt.line === line && keyAt.col <= col),
         )?.[0],
-    sectionAt: (name) => sections.get(name)?.keyAt ?? { file, line: 1, col: 1 },
+    keyAt: (pointer) => keyPositionOf(root, pointer, { file, line: 1, col: 1 }),
     services: Array.from(serviceSections, ([name, section]) => readSection(name, section, faults)),
     environment: shape.environment,
     simulatedAllowed: shape.environment !== "prod" || env["CONFIDENTIAL_ALLOW_SIMULATED"] === "1",
@@ -111,10 +118,11 @@ export function shapeConfig(
     metering: shapeMetering(shape.metering),
     plans: shapePlans(shape.plans),
     upstreams: shapeUpstreams(shape.upstreams, root),
-    networks: shapeNetworks(shape.networks, shape.rate),
+    networks: shapeNetworks(shape.networks, shape.rate, root),
     collateral: {
       pccs: shape.collateral.pccs,
       file: shape.collateral.file && resolve(dirname(file), shape.collateral.file),
+      kds: shape.collateral.kds,
     },
     log: shape.log,
     secret: shape.secret,
@@ -133,7 +141,11 @@ export function shapeConfig(
     const at = find(root, "/environment")?.at ?? root.at;
     faults.push(fault("SLUICE_SECRET_MISSING", "the environment prod needs a secret", { at }));
   }
-  faults.push(...unsupportedFaults(shape, root, found));
+  if (isInNodeModules(config.store.data)) {
+    const message = `the data folder ${config.store.data} is located in a node_modules folder`;
+    faults.push(fault("SLUICE_STORE_MISPLACED", message, { at: config.keyAt("/store/data") }));
+  }
+  faults.push(...unsupportedFaults(shape, root, env, found));
   faults.push(...networkFaults(config, root, found));
   return { config, faults: [...faults, ...expander.finish(config.routes.length > 0)] };
 }

@@ -110,9 +110,12 @@ export class Journal {
     const source = import.meta.url.endsWith(".ts") ? "./journal-worker.ts" : "./journal-worker.js";
     const worker = new Worker(new URL(source, import.meta.url), { workerData });
     await new Promise<void>((resolve, reject) => {
+      const exited = (): void => reject(new Error("the journal thread ended while it started"));
       worker.once("error", reject);
+      worker.once("exit", exited);
       worker.once("message", (message: JournalMessage) => {
         worker.off("error", reject);
+        worker.off("exit", exited);
         if (message.kind !== "failed") return resolve();
         const { code, remedy } = message;
         reject(new StoreError(code, message.message, remedy));

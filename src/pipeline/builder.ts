@@ -9,6 +9,7 @@ import { documentRoute } from "./document.ts";
 import type { HandOver, Needs, Started } from "./hand-over.ts";
 import { instanceId } from "./instance-id.ts";
 import type { Services } from "./services.ts";
+import { heldToManifest } from "./strict.ts";
 import { stableJson } from "./stable-json.ts";
 import { RouteStats, type CoreMetrics } from "./stats.ts";
 import { Supply } from "./supply.ts";
@@ -25,6 +26,7 @@ export class Builder {
   readonly #core: CoreMetrics;
   readonly #parts: HandOver;
   readonly #dryRun: boolean;
+  readonly #strict: boolean;
 
   constructor(
     config: Config,
@@ -32,12 +34,14 @@ export class Builder {
     services: Services,
     core: CoreMetrics,
     parts: HandOver,
+    strict: boolean,
   ) {
     this.#config = config;
     this.#plugins = plugins;
     this.#core = core;
     this.#parts = parts;
     this.#dryRun = services.dryRun === true;
+    this.#strict = strict;
     this.#catalogue = createCatalogue(services);
     this.#supply = new Supply(config, services, parts, this.#catalogue);
   }
@@ -97,7 +101,8 @@ export class Builder {
     const surface = await this.#start<SurfaceHooks>(plugin, config.to, "enforce");
     if (surface === undefined || steps === undefined) return undefined;
     const stats = new RouteStats(this.#core, config.path);
-    const compiled = compileRoute(config, steps, surface, stats);
+    const hooks = this.#strict ? heldToManifest(plugin, surface) : surface;
+    const compiled = compileRoute(config, steps, hooks, stats);
     this.#document(compiled);
     return compiled;
   }
@@ -146,9 +151,10 @@ export class Builder {
       placed.push({
         name: use.name,
         depth,
-        hooks,
+        hooks: this.#strict ? heldToManifest(plugin, hooks) : hooks,
         shadow: use.mode === "shadow",
         when: use.when,
+        timeoutMs: use.timeoutMs,
         shadowRefusals: this.#core.shadowRefusals.with({ route, step: use.name }),
       });
     }

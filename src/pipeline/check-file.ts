@@ -20,6 +20,8 @@ export interface Judged {
   /** What of it can be started all the same, for a trial: undefined when the file could not be read. */
   readonly sound: Checked | undefined;
   readonly faults: readonly Fault[];
+  /** Code that has changed on disk and that only a restart can load, one sentence each. */
+  readonly outdated: readonly string[];
 }
 
 /** Reads the file, imports its plugins and proves their order. Starts nothing. */
@@ -30,14 +32,15 @@ export async function checkFile(file: string, env: Env): Promise<Judged> {
 /** The same for a file that has been read. */
 export async function checkReading({ config, faults }: Reading): Promise<Judged> {
   if (config === undefined) {
-    return { checked: undefined, sound: undefined, faults: orderFaults(faults) };
+    return { checked: undefined, sound: undefined, faults: orderFaults(faults), outdated: [] };
   }
-  const { plugins, faults: unloaded } = await loadPlugins(config);
+  const { plugins, faults: unloaded, outdated } = await loadPlugins(config);
   const proved = checkPlugins(config, plugins);
   const all = [...faults, ...unloaded, ...proved.faults];
   return {
     checked: all.length === 0 ? { config: proved.config, plugins } : undefined,
     sound: { config: proved.sound, plugins },
     faults: orderFaults(all),
+    outdated,
   };
 }

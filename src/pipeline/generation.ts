@@ -11,6 +11,7 @@ import type { Ledger, ServiceHooks } from "../plugin.ts";
 import { awaitBackends } from "./await-backends.ts";
 import { Builder } from "./builder.ts";
 import type { Checked } from "./check-file.ts";
+import { Closer } from "./closer.ts";
 import type { CompiledRoute } from "./compile.ts";
 import { HandOver } from "./hand-over.ts";
 import { createRouter, type Router } from "./router.ts";
@@ -46,8 +47,11 @@ export interface Generation {
   /** One exchange more or less; the last one to leave a retired generation stops what it alone used. */
   enter(): void;
   leave(): void;
-  /** No new exchange will enter. Resolves when everything that it alone used has stopped. */
-  retire(): Promise<void>;
+  /**
+   * No new exchange will enter. When the last one has left, everything that this generation alone used is stopped.
+   * With a `closer` (the gateway itself stops) exchanges have had their time: it does not wait for them.
+   */
+  retire(closer?: Closer): Promise<void>;
 }
 
 export interface Provisioned {
@@ -57,16 +61,17 @@ export interface Provisioned {
 
 /**
  * Starts every plugin of a checked configuration and waits, for a short time, until new node pools know their nodes.
- * On any fault nothing stays started.
+ * On any fault nothing stays started. `strict`: plugins are held to their manifests.
  */
 export async function provision(
   { config, plugins }: Checked,
   services: Services,
   core: CoreMetrics,
   previous?: Generation,
+  strict = false,
 ): Promise<Provisioned> {
   const parts = new HandOver(previous?.parts);
-  const builder = new Builder(config, plugins, services, core, parts);
+  const builder = new Builder(config, plugins, services, core, parts, strict);
   const routes: CompiledRoute[] = [];
   await builder.startServices();
   await builder.tools();
@@ -76,7 +81,7 @@ export async function provision(
   }
   const unmatched = await builder.unmatched();
   if (builder.faults.length > 0 || unmatched === undefined) {
-    await parts.release().catch((error: unknown) => {
+    await parts.release(new Closer(services)).catch((error: unknown) => {
       services.log.error({ err: error }, "what had started did not stop cleanly");
     });
     return { generation: undefined, faults: orderFaults(builder.faults) };
@@ -89,7 +94,7 @@ export async function provision(
   await awaitBackends(backends, services.clock);
   const number = (previous?.number ?? 0) + 1;
   return {
-    generation: createGeneration(number, config, routes, unmatched, builder, parts),
+    generation: createGeneration(number, config, routes, unmatched, builder, parts, services),
     faults: [],
   };
 }
@@ -101,6 +106,7 @@ function createGeneration(
   unmatched: CompiledRoute,
   backends: Pick<Generation, "ledgers" | "upstreams" | "services" | "networks">,
   parts: HandOver,
+  { clock, log }: Services,
 ): Generation {
   const { ledgers, upstreams, services, networks } = backends;
   let running = 0;
@@ -124,11 +130,11 @@ function createGeneration(
       running--;
       if (retired && running === 0) empty.resolve();
     },
-    async retire() {
+    async retire(closer) {
       retired = true;
-      if (running === 0) empty.resolve();
+      if (running === 0 || closer !== undefined) empty.resolve();
       await empty.promise;
-      await parts.release();
+      await parts.release(closer ?? new Closer({ clock, log }));
     },
   };
 }

@@ -1,5 +1,7 @@
 /** Parts that live as long as some generation uses them: started once, handed from one generation to the next. */
 
+import type { Closer } from "./closer.ts";
+
 /** What a part asked for while it started, and what that was then. */
 export type Needs = ReadonlyMap<string, string>;
 
@@ -57,19 +59,23 @@ export class HandOver {
   }
 
   /**
-   * Lets go of everything held; stops what nobody else holds. When all of that has ended, rejects with an
-   * `AggregateError` of what parts threw instead of stopping.
+   * Releases everything held and stops what no other generation holds. When all of that has ended, or `closer` waits no
+   * longer, rejects with an `AggregateError` of what parts threw instead of stopping.
    */
-  async release(): Promise<void> {
-    const parts = [...this.#held.values()];
+  async release(closer: Pick<Closer, "close">): Promise<void> {
+    const parts = [...this.#held];
     this.#held.clear();
-    for (const part of parts) part.users--;
-    const unused = parts.filter((part) => part.users === 0);
-    const [last = [], first = []] = [true, false].map((stopsLast) =>
-      unused.filter((part) => part.stopsLast === stopsLast),
-    );
-    const errors = await stopAll(first);
-    for (const part of last.toReversed()) errors.push(...(await stopAll([part])));
+    for (const [, part] of parts) part.users--;
+    const unused = parts.filter(([, part]) => part.users === 0);
+    const stopAll = async (some: typeof unused): Promise<unknown[]> => {
+      const ends = await Promise.allSettled(
+        some.map(([key, part]) => closer.close(nameOf(key), part.stop)),
+      );
+      return ends.flatMap((end): unknown[] => (end.status === "rejected" ? [end.reason] : []));
+    };
+    const errors = await stopAll(unused.filter(([, part]) => !part.stopsLast));
+    const last = unused.filter(([, part]) => part.stopsLast);
+    for (const one of last.toReversed()) errors.push(...(await stopAll([one])));
     if (errors.length === 0) return;
     throw new AggregateError(errors, `did not stop: ${errors.map(String).join("; ")}`);
   }
@@ -91,9 +97,7 @@ export class HandOver {
   }
 }
 
-/** Stops parts side by side. Returns what they threw. */
-async function stopAll(parts: readonly Part[]): Promise<unknown[]> {
-  // Async, so that a part that throws at once does not keep the others from being stopped.
-  const ends = await Promise.allSettled(parts.map(async (part) => part.stop()));
-  return ends.flatMap((end): unknown[] => (end.status === "rejected" ? [end.reason] : []));
+/** A key without its options, which can hold secrets. */
+function nameOf(key: string): string {
+  return key.split("{", 1).join("").trim();
 }

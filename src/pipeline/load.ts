@@ -11,12 +11,16 @@ import type { Config } from "../config/config.ts";
 import { fault, type Fault, type Position } from "../config/fault.ts";
 import { nearest } from "../config/nearest.ts";
 import type { Plugin } from "../plugin.ts";
+import { describeImportError } from "./import-error.ts";
+import { currentUrl, importAgain, localFiles, refreshLocalModules } from "./local-modules.ts";
 import { pluginProblems } from "./manifest.ts";
 
 export interface Loaded {
   /** Every plugin that the configuration names and that could be loaded, by the name used there. */
   readonly plugins: ReadonlyMap<string, Plugin>;
   readonly faults: readonly Fault[];
+  /** Code that has changed on disk and that only a restart can load, one sentence each. */
+  readonly outdated: readonly string[];
 }
 
 const shippedFolder = fileURLToPath(new URL("../../plugins/", import.meta.url));
@@ -37,6 +41,7 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
   const shipped = new Set(shippedNames());
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
+  const outdated = refreshLocalModules();
   const add = (name: string, result: Plugin | Fault[]): void => {
     if (Array.isArray(result)) faults.push(...result);
     else plugins.set(name, result);
@@ -59,7 +64,7 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
     faults.push(fault("SLUICE_PLUGIN_UNKNOWN", `there is no plugin "${name}"`, { at, didYouMean }));
   }
   faults.push(...fastifyFaults(config));
-  return { plugins, faults };
+  return { plugins, faults, outdated };
 }
 
 /** The listener imports Fastify's plugins itself; here they only have to be there. */
@@ -78,7 +83,7 @@ function shippedUrl(name: string): string {
 }
 
 /** Every plugin that ships with Sluice; a broken one is left out, with its faults. */
-export async function loadShipped(): Promise<Loaded> {
+export async function loadShipped(): Promise<Omit<Loaded, "outdated">> {
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
   for (const name of shippedNames()) {
@@ -182,14 +187,18 @@ function installedPackages(folder: string): string[] {
   );
 }
 
+const importedModules = new Map<string, string>();
+/** The file of every plugin module that this process has imported, to the plugin's name. */
+export const pluginModules: ReadonlyMap<string, string> = importedModules;
+
 async function importPlugin(name: string, url: string, at: Position): Promise<Plugin | Fault[]> {
+  importedModules.set(fileURLToPath(url), name);
   let module: unknown;
   try {
-    module = await import(url);
+    module = await import(currentUrl(url));
   } catch (error) {
-    const [reason] = String(error instanceof Error ? error.message : error).split(
-      /\n| imported from /,
-    );
+    importAgain(url);
+    const reason = await describeImportError(error, localFiles(url));
     return [fault("SLUICE_PLUGIN_IMPORT", `plugin "${name}" does not load: ${reason}`, { at })];
   }
   const plugin =

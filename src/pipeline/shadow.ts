@@ -10,7 +10,7 @@ export function shadowed(x: LiveExchange, step: PlacedStep, reply: Reply): boole
   (x.shadowed ??= new Set()).add(step.depth);
   const { status, code } = reply;
   x.runtime.log.info(
-    { step: step.name, route: x.route.path, status, code },
+    { step: step.name, route: x.route.path, status, code, requestId: x.peek("requestId") },
     "shadow: would have replied",
   );
   return true;
@@ -22,7 +22,7 @@ export function forgiven(x: LiveExchange, step: PlacedStep, error: unknown): boo
   step.shadowRefusals.add(1);
   (x.shadowed ??= new Set()).add(step.depth);
   x.runtime.log.error(
-    { err: error, step: step.name, route: x.route.path },
+    { err: error, step: step.name, route: x.route.path, requestId: x.peek("requestId") },
     "shadow: the step failed",
   );
   return true;

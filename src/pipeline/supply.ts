@@ -203,7 +203,7 @@ export class Supply {
   #settings(upstream: string): string {
     const found = this.#config.upstreams.get(upstream);
     if (found === undefined) return "";
-    const { at: _, ...settings } = found;
+    const { at: _, isDefault: __, ...settings } = found;
     return stableJson(settings);
   }
 

@@ -20,7 +20,11 @@ import type { Services } from "./services.ts";
 import { coreMetrics } from "./stats.ts";
 
 /** All faults of a file that was checked, those of starting what of it is sound included. Nothing stays started. */
-export async function tryOut({ checked, sound, faults }: Judged): Promise<Omit<Judged, "sound">> {
+export async function tryOut({
+  checked,
+  sound,
+  faults,
+}: Omit<Judged, "outdated">): Promise<Pick<Judged, "checked" | "faults">> {
   if (sound === undefined) return { checked, faults };
   const all = orderFaults([...faults, ...(await trialFaults(sound))]);
   return { checked: all.length === 0 ? checked : undefined, faults: all };
@@ -86,7 +90,13 @@ function inertServices(): Services {
       methods: createWhitelist(upstream),
       internal: (name) => ({ name, params: [], cuMilli: 0 }),
       call: () => ({ kind: "failed", reason: "unreachable" }),
-      rpc: () => ({ costMilli: 0, lines: [], failure: "unreachable", run: () => undefined }),
+      rpc: () => ({
+        costMilli: 0,
+        lines: [],
+        failure: "unreachable",
+        run: () => undefined,
+        report() {},
+      }),
       ready: false,
       close: () => Promise.resolve(),
     }),

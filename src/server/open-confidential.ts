@@ -9,6 +9,7 @@ import {
   createEvidenceService,
   type EvidenceService,
 } from "../confidential/evidence/evidence-service.ts";
+import { revocationListService } from "../confidential/evidence/revocation-list.ts";
 import { createOpenSessions } from "../confidential/relay/open-sessions.ts";
 import { openOwnEnclaves } from "../confidential/relay/own-enclaves.ts";
 import { createPolicy, policySigner } from "../confidential/relay/policy.ts";
@@ -17,8 +18,10 @@ import { Receipts } from "../confidential/relay/receipts.ts";
 import { Retries } from "../confidential/relay/retries.ts";
 import { createConfidential, type StreamRecords } from "../confidential/relay/service.ts";
 import { createSessionNames } from "../confidential/relay/session-names.ts";
+import { UnfinishedBytes } from "../stream/unfinished-bytes.ts";
 import type { Config } from "../config/config.ts";
 import { createEnclaveRecords } from "../inference/enclave/records.ts";
+import type { ClosingStack } from "../pipeline/closer.ts";
 import type { Services } from "../pipeline/services.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
 import type { EvidenceSource } from "../services/evidence.ts";
@@ -40,16 +43,24 @@ export function openConfidentialServices(
     readonly metrics: Metrics;
     readonly secret: string;
   },
-  stack: AsyncDisposableStack,
+  stack: ClosingStack,
 ): Opened {
   const { clock, log, metrics, secret } = shared;
   const { simulatedAllowed, store } = config;
   const collateral = collateralOf(config, clock);
-  const evidence = createEvidenceService({ clock, log, simulatedAllowed, collateral });
+  const { kds } = config.collateral;
+  const revocationLists = kds === undefined ? undefined : revocationListService(kds, clock);
+  const evidence = createEvidenceService({
+    clock,
+    log,
+    simulatedAllowed,
+    collateral,
+    revocationLists,
+  });
   const pool = openComputePool({ clock, metrics, threads: 1 });
-  stack.defer(() => pool.close());
+  stack.add("threads of receipts", () => pool.close());
   const receipts = new Receipts(store.data, clock, pool);
-  stack.defer(() => receipts.close());
+  stack.add("receipts", () => receipts.close());
   const enclaves = createEnclaveRecords();
   const openConfidential = confidentialOpener({
     clock,
@@ -57,14 +68,25 @@ export function openConfidentialServices(
     metrics,
     ...enclaves,
     receipts,
-    retries: new Retries(clock),
+    retries: new Retries(clock, metrics),
     quotes: createQuoteLimit(clock),
     names: createSessionNames(receipts),
     sessions: createOpenSessions(metrics),
+    unfinished: openUnfinished(metrics),
     evidence,
     secret,
   });
   return { evidence, enclaves, openConfidential };
+}
+
+function openUnfinished(metrics: Metrics): UnfinishedBytes {
+  const gauge = metrics
+    .gauge(
+      "sluice_stream_unfinished_bytes",
+      "Memory held by requests of the encrypted stream that have not arrived completely.",
+    )
+    .with({});
+  return new UnfinishedBytes((bytes) => gauge.set(bytes));
 }
 
 function collateralOf({ collateral }: Config, clock: Clock): CollateralSource | undefined {

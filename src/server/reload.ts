@@ -6,8 +6,9 @@ import type { Config } from "../config/config.ts";
 import { fault, type Fault } from "../config/fault.ts";
 import type { Generation } from "../pipeline/generation.ts";
 import { checkFile, type Checked } from "../pipeline/check-file.ts";
-import type { Clock, Gauge, Log, Metrics } from "../plugin.ts";
-import { watchFile } from "./watch-file.ts";
+import { localFiles } from "../pipeline/local-modules.ts";
+import type { Clock, Gauge, Log, Metrics, Plugin } from "../plugin.ts";
+import { watchCode, watchFile } from "./watch-file.ts";
 
 export interface ReloadState {
   readonly generation: number;
@@ -30,6 +31,10 @@ interface ReloaderOptions {
   readonly configFile: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly watch?: boolean;
+  /** With `watch`: reload when the code of a local plugin is saved, too. */
+  readonly strict?: boolean;
+  /** The plugins of `current`, by name. */
+  readonly plugins: ReadonlyMap<string, Plugin>;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -51,6 +56,8 @@ class FileReloader implements Reloader {
   readonly #failed: Gauge;
   readonly #generation: Gauge;
   readonly #watcher: Disposable | undefined;
+  #codeWatcher: Disposable | undefined;
+  #plugins: ReadonlyMap<string, Plugin>;
   #current: Generation;
   #state: ReloadState;
   #disposed = false;
@@ -65,11 +72,13 @@ class FileReloader implements Reloader {
       .gauge("sluice_generation", "The number of the pipeline generation that serves.")
       .with({});
     this.#current = current;
+    this.#plugins = options.plugins;
     this.#state = this.#loaded();
     this.reload = oneAtATime((reason) => this.#reload(reason));
     if (watches) {
       this.#watcher = watchFile(configFile, options, () => void this.reload("file"));
     }
+    this.#watchCode();
   }
 
   get state(): ReloadState {
@@ -80,6 +89,16 @@ class FileReloader implements Reloader {
     if (this.#disposed) return;
     this.#disposed = true;
     this.#watcher?.[Symbol.dispose]();
+    this.#codeWatcher?.[Symbol.dispose]();
+  }
+
+  /** The files that plugins consist of change with each load. */
+  #watchCode(): void {
+    const { watch: watches = true, strict = false } = this.#options;
+    this.#codeWatcher?.[Symbol.dispose]();
+    if (!watches || !strict || this.#disposed) return;
+    const reload = (): void => void this.reload("plugin code");
+    this.#codeWatcher = watchCode(localFiles(), this.#options, reload);
   }
 
   async #reload(reason: string): Promise<readonly Fault[]> {
@@ -88,12 +107,15 @@ class FileReloader implements Reloader {
       return await this.#load(reason);
     } catch (error) {
       return this.#refused(reason, [fault("SLUICE_START_FAILED", String(error))]);
+    } finally {
+      this.#watchCode();
     }
   }
 
   async #load(reason: string): Promise<readonly Fault[]> {
     const { configFile, env, log, build, swap } = this.#options;
-    const { checked, faults } = await checkFile(configFile, env);
+    const { checked, faults, outdated } = await checkFile(configFile, env);
+    for (const what of outdated) log.warn({ reason }, `${what}: restart to load it`);
     if (checked === undefined) return this.#refused(reason, faults);
     const fixed = needsRestart(this.#current.config, checked.config);
     if (fixed.length > 0) return this.#refused(reason, fixed);
@@ -110,7 +132,13 @@ class FileReloader implements Reloader {
       log.error({ err: error, generation: old.number }, "an old generation did not stop cleanly");
     });
     this.#state = this.#loaded();
-    log.info({ reason, generation: this.#current.number }, "pipeline reloaded");
+    const plugins = changedCode(this.#plugins, checked.plugins);
+    this.#plugins = checked.plugins;
+    const { number: generation } = this.#current;
+    log.info(
+      { reason, generation, ...(plugins.length > 0 && { plugins }) },
+      plugins.length > 0 ? "pipeline reloaded, with new code of plugins" : "pipeline reloaded",
+    );
     return [];
   }
 
@@ -132,6 +160,17 @@ class FileReloader implements Reloader {
   #now(): string {
     return new Date(this.#options.clock.now()).toISOString();
   }
+}
+
+/** Names of the plugins whose module was imported again. */
+function changedCode(
+  before: ReadonlyMap<string, Plugin>,
+  after: ReadonlyMap<string, Plugin>,
+): string[] {
+  return [...after].flatMap(([name, plugin]) => {
+    const earlier = before.get(name);
+    return earlier === undefined || earlier === plugin ? [] : [name];
+  });
 }
 
 const stopping: readonly Fault[] = [
@@ -177,7 +216,7 @@ function needsRestart(before: Config, after: Config): Fault[] {
     JSON.stringify(config.fastify.map(({ name, options }) => [name, options]));
   if (fastify(before) !== fastify(after)) changed.push("fastify");
   return changed.map((section) => {
-    const at = after.sectionAt(section);
+    const at = after.keyAt(`/${section}`);
     return fault("SLUICE_RESTART_NEEDED", `a change of "${section}" needs a restart`, { at });
   });
 }

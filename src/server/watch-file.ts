@@ -1,4 +1,4 @@
-/** Says when pipeline.yaml has changed on disk. */
+/** Reports that pipeline.yaml, or the code of a plugin, has changed on disk. */
 import { watch, type FSWatcher } from "node:fs";
 import { basename, dirname } from "node:path";
 import type { Clock, Log } from "../plugin.ts";
@@ -6,24 +6,54 @@ import type { Clock, Log } from "../plugin.ts";
 /** Editors write a file in several steps: wait until it has been still for this long. */
 const settleMs = 100;
 
-/**
- * Watches the folder: editors and config maps replace the file instead of writing into it. Where the system has no
- * watch left (ENOSPC, EMFILE) the gateway runs without one.
- */
-export function watchFile(
-  file: string,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
+interface WatchDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Watches pipeline.yaml. */
+export function watchFile(file: string, deps: WatchDeps, changed: () => void): Disposable {
+  // Kubernetes swaps the link `..data` beside the file.
+  const names = new Set([basename(file), "..data"]);
+  const missing = "pipeline.yaml is not watched: SIGHUP reloads it";
+  return watchFolder({ folder: dirname(file), names, missing }, deps, changed);
+}
+
+/** Watches the code of plugins. */
+export function watchCode(
+  files: readonly string[],
+  deps: WatchDeps,
   changed: () => void,
 ): Disposable {
+  const stack = new DisposableStack();
+  const missing = "the code of plugins is not watched: SIGHUP reloads it";
+  for (const [folder, inside] of Map.groupBy(files, (file) => dirname(file))) {
+    const names = new Set(inside.map((file) => basename(file)));
+    stack.use(watchFolder({ folder, names, missing }, deps, changed));
+  }
+  return stack;
+}
+
+/**
+ * Watches the folder: editors and config maps replace a file instead of writing into it. Where the system has no watch
+ * left (ENOSPC, EMFILE) the gateway runs without one.
+ */
+function watchFolder(
+  wanted: {
+    readonly folder: string;
+    readonly names: ReadonlySet<string>;
+    readonly missing: string;
+  },
+  { clock, log }: WatchDeps,
+  changed: () => void,
+): Disposable {
+  const { folder, names, missing } = wanted;
   let pending: Disposable | undefined;
-  const name = basename(file);
-  const failed = (error: unknown): void =>
-    log.warn({ err: error, file }, "pipeline.yaml is not watched: SIGHUP reloads it");
+  const failed = (error: unknown): void => log.warn({ err: error, folder }, missing);
   let watcher: FSWatcher | undefined;
   try {
-    watcher = watch(dirname(file), { persistent: false }, (_event, changedName) => {
-      // Kubernetes swaps the link `..data` beside the file.
-      if (changedName !== null && changedName !== name && changedName !== "..data") return;
+    watcher = watch(folder, { persistent: false }, (_event, name) => {
+      if (name !== null && !names.has(name)) return;
       pending?.[Symbol.dispose]();
       pending = clock.after(settleMs, changed);
     });

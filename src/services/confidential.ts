@@ -50,6 +50,8 @@ export interface StreamOptions {
   readonly evidence: EvidenceSource | undefined;
   /** Open at once, those that began with an earlier configuration included. */
   readonly sessionsPerKey: number;
+  /** Memory for requests that the gateway decrypts itself and that have not arrived completely. */
+  readonly unfinished: { readonly maxBytes: number; readonly maxBytesPerOwner: number };
 }
 
 export interface Stream {

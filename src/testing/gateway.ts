@@ -2,6 +2,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pino } from "pino";
 import { openAccountsDatabase } from "../accounts/schema.ts";
 import { createKey } from "../accounts/keys.ts";
 import { defaultCapabilities } from "../accounts/terms.ts";
@@ -14,11 +15,13 @@ export interface TestGatewayOptions {
   readonly pipeline: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly clock?: Clock;
-  /** Default: a log that keeps its lines in `lines`. */
+  /** Default: a log that keeps its lines, and those of the access log, in `lines`. */
   readonly log?: Log;
   /** What the first key may do and spend. */
   readonly account?: WantedKey;
   readonly watch?: boolean;
+  /** Holds plugins to their manifests, as `sluice dev` does (default true). */
+  readonly strict?: boolean;
   /** Puts further files into the folder of pipeline.yaml (a package in node_modules) before the gateway starts. */
   readonly prepare?: (folder: string) => void;
 }
@@ -52,7 +55,7 @@ export interface TestGateway extends TestKey, AsyncDisposable {
   readonly folder: string;
   /** Another workspace and key; the running gateway sees it at its first use. */
   issue(wanted: WantedKey): TestKey;
-  /** What was logged, as `message {fields}`. */
+  /** What was logged, as `message {fields}`, and the access log's lines of JSON. Standard output stays empty. */
   readonly lines: readonly string[];
   /** Writes pipeline.yaml anew; the caller reloads, or watches. */
   write(pipeline: string): Promise<void>;
@@ -76,6 +79,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
       env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: data, ...options.env },
       log: options.log ?? keepingLog(lines),
       watch: options.watch ?? false,
+      strict: options.strict ?? true,
       drainDelaySeconds: 0,
       ...(options.clock !== undefined && { clock: options.clock }),
     });
@@ -124,10 +128,18 @@ function issue(data: string, environment: Environment, wanted: WantedKey): TestK
   }
 }
 
+/** JSON leaves nothing of an Error: pino's serializer keeps its message, its stack and its causes. */
+function withCause(fields: object): object {
+  return "err" in fields && fields.err instanceof Error
+    ? { ...fields, err: pino.stdSerializers.err(fields.err) }
+    : fields;
+}
+
 function keepingLog(lines: string[]): Log {
   const keep = (fields: object, message: string): void => {
-    lines.push(`${message} ${JSON.stringify(fields)}`);
+    lines.push(`${message} ${JSON.stringify(withCause(fields))}`);
   };
-  const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+  const line = (text: string): void => void lines.push(text);
+  const log: Log = { line, debug: keep, info: keep, warn: keep, error: keep, child: () => log };
   return log;
 }

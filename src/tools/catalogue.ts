@@ -37,11 +37,19 @@ export interface Catalogue extends Tools {
   addTemplates(templates: readonly ResourceTemplate[]): void;
 }
 
+/** Where a call is nested in the calls of other tools. */
+export interface Nesting {
+  /** Number of calls around this one. */
+  readonly depth: number;
+  /** Aborts when the call around this one is over: this call then fails, also after it has begun. */
+  readonly stop: AbortSignal | undefined;
+}
+
 /** The catalogue as one of its tools sees it: calls know how deeply they are nested. */
 export interface NestingTools {
   entry(name: string): CatalogueEntry | undefined;
   callAt(
-    depth: number,
+    nesting: Nesting,
     name: string,
     input: unknown,
     caller: ToolCaller,
@@ -57,6 +65,8 @@ export interface CataloguedTool {
   /** Milli-CU of a call with this (valid) input. Throws for a price that is none: a bug of the tool. */
   costOf(input: unknown): number;
 }
+
+const notNested: Nesting = { depth: 0, stop: undefined };
 
 /** A tool that calls tools that call tools: deeper than any of ours. One that calls itself ends here. */
 const mostDepth = 4;
@@ -152,8 +162,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
       entry,
       check,
       metrics: toolMetrics(this.#metrics, tool.name),
-      // The price function takes the same validated input as the tool.
-      costOf: varies ? (input) => amount(price.of(input as never)) : () => estimatedCUMilli,
+      costOf: varies ? (input) => amount(price.of(input)) : () => estimatedCUMilli,
     });
     this.list.push(entry);
     return undefined;
@@ -164,21 +173,21 @@ class LiveCatalogue implements Catalogue, NestingTools {
   }
 
   call(name: string, input: unknown, caller: ToolCaller): ToolOutcome | Promise<ToolOutcome> {
-    return this.callAt(0, name, input, caller);
+    return this.callAt(notNested, name, input, caller);
   }
 
   callAt(
-    depth: number,
+    nesting: Nesting,
     name: string,
     input: unknown,
     caller: ToolCaller,
   ): ToolOutcome | Promise<ToolOutcome> {
     const found = this.#tools.get(name);
-    if (found === undefined || depth > mostDepth) {
+    if (found === undefined || nesting.depth > mostDepth) {
       const failure = found === undefined ? unknownTool : tooDeep;
       return { ...failure, tool: name, latencyMs: 0 };
     }
-    return new ToolRun(found, caller, depth, this.#parts).run(input);
+    return new ToolRun(found, caller, nesting, this.#parts).run(input);
   }
 }
 

@@ -1,6 +1,6 @@
 /** What a tool sees of its own call. */
 import type { ChildSpan } from "../services/trace.ts";
-import type { LogLevel, ToolCaller, ToolContext, ToolOutcome } from "../tool.ts";
+import { toolReport, type ToolCaller, type ToolContext, type ToolOutcome } from "../tool.ts";
 import type { NestingTools } from "./catalogue.ts";
 
 /**
@@ -38,28 +38,35 @@ export class CallContext implements ToolContext {
     return this.#aborter.signal;
   }
 
-  progress(done: number, total?: number, message?: string): void {
-    if (!this.#ended) this.#caller.progress?.(done, total, message);
+  // Getters, so that the methods also work when a tool destructures them, and a call that uses none makes no closure.
+  get progress(): ToolContext["progress"] {
+    return (done, total, message) => {
+      if (!this.#ended) this.#caller.progress?.(done, total, message);
+    };
   }
 
-  log(level: LogLevel, data: unknown): void {
-    if (!this.#ended) this.#caller.log?.(level, data);
+  get log(): ToolContext["log"] {
+    return (level, data) => {
+      if (!this.#ended) this.#caller.log?.(level, data);
+    };
   }
 
-  entry(tool: string): ReturnType<ToolContext["entry"]> {
-    return this.#tools.entry(tool);
+  get entry(): ToolContext["entry"] {
+    return (tool) => this.#tools.entry(tool);
   }
 
-  async run(
-    tool: string,
-    input: unknown,
-    options?: { readonly signal?: AbortSignal },
-  ): Promise<ToolOutcome> {
-    const { principal, requestId, charge } = this.#caller;
+  get run(): ToolContext["run"] {
+    return (tool, input, options) => this.#run(tool, input, options?.signal);
+  }
+
+  async #run(tool: string, input: unknown, earlier: AbortSignal | undefined): Promise<ToolOutcome> {
+    const { principal, requestId, charge, signal, calls } = this.#caller;
     const own = this.signal;
-    const signal = options?.signal === undefined ? own : AbortSignal.any([own, options.signal]);
-    const caller: ToolCaller = { principal, requestId, charge, signal, trace: this.#span };
-    const outcome = await this.#tools.callAt(this.#depth + 1, tool, input, caller);
+    const stop = earlier === undefined ? own : AbortSignal.any([own, earlier]);
+    const caller: ToolCaller = { principal, requestId, charge, signal, calls, trace: this.#span };
+    const nesting = { depth: this.#depth + 1, stop };
+    const outcome = await this.#tools.callAt(nesting, tool, input, caller);
+    calls?.called(toolReport(outcome));
     if (outcome.ok) this.nestedMilli += outcome.usedCUMilli;
     return outcome;
   }

@@ -12,7 +12,7 @@ import {
   type ToolOutcome,
   type ToolResult,
 } from "../tool.ts";
-import type { CataloguedTool, NestingTools } from "./catalogue.ts";
+import type { CataloguedTool, Nesting, NestingTools } from "./catalogue.ts";
 import { CallContext } from "./context.ts";
 import { confirmationExpired, takeToken, type Confirmations } from "./confirmation.ts";
 
@@ -43,16 +43,16 @@ const unasked: Confirmed = { ok: true, claim: () => true };
 export class ToolRun {
   readonly #catalogued: CataloguedTool;
   readonly #caller: ToolCaller;
-  readonly #depth: number;
+  readonly #nesting: Nesting;
   readonly #parts: RunParts;
   readonly #startedAt: number;
   readonly #span: ChildSpan | undefined;
   readonly #context: CallContext;
 
-  constructor(catalogued: CataloguedTool, caller: ToolCaller, depth: number, parts: RunParts) {
+  constructor(catalogued: CataloguedTool, caller: ToolCaller, nesting: Nesting, parts: RunParts) {
     this.#catalogued = catalogued;
     this.#caller = caller;
-    this.#depth = depth;
+    this.#nesting = nesting;
     this.#parts = parts;
     this.#startedAt = parts.clock.monotonic();
     const { name } = catalogued.tool;
@@ -60,7 +60,7 @@ export class ToolRun {
       "gen_ai.operation.name": "execute_tool",
       "gen_ai.tool.name": name,
     });
-    this.#context = new CallContext(caller, depth, parts.tools, this.#span);
+    this.#context = new CallContext(caller, nesting.depth, parts.tools, this.#span);
   }
 
   /**
@@ -91,7 +91,8 @@ export class ToolRun {
 
   #threw(error: unknown): ToolOutcome {
     const { name } = this.#catalogued.tool;
-    this.#parts.log.error({ err: error, tool: name }, "a tool failed");
+    const { requestId } = this.#caller;
+    this.#parts.log.error({ err: error, tool: name, requestId }, "a tool failed");
     return this.#failed(broken);
   }
 
@@ -108,9 +109,10 @@ export class ToolRun {
     return confirmed.ok ? this.#perform(input, confirmed) : this.#failed(confirmed);
   }
 
-  /** What speaks against the call before anything is done. */
+  /** Returns what speaks against the call before anything is done. */
   #refusal(input: unknown): ToolFailure | undefined {
     if (this.#caller.signal.aborted) return abandoned;
+    if (this.#nesting.stop?.aborted === true) return timedOut;
     const { tool, check } = this.#catalogued;
     const { capability } = tool;
     if (capability !== undefined && !this.#caller.principal.key.capabilities.has(capability)) {
@@ -181,7 +183,7 @@ export class ToolRun {
         throw new Error("answered with a usage that is none");
       }
       mustBeJson(result.links, result.content);
-      if (json.length > mostResultChars / 2 ** this.#depth) return this.#failed(tooLarge);
+      if (json.length > mostResultChars / 2 ** this.#nesting.depth) return this.#failed(tooLarge);
       owed = true;
       part.settle([{ method: this.#catalogued.tool.name, costMilli }]);
       return this.#succeeded(result, json, costMilli);
@@ -190,18 +192,21 @@ export class ToolRun {
     }
   }
 
-  /** Waits for the tool's own code until it ends, the time is up or the caller leaves. Rejects when it throws. */
+  /**
+   * Waits until the tool's own code has ended or the time is up. Rejects when it throws. A caller that leaves meanwhile
+   * does not end it: the work cannot be taken back, so it is carried through and charged (decisions.md section 3).
+   */
   async #inTime<T>(begun: Promise<T>): Promise<T | ToolFailure> {
-    const { signal } = this.#caller;
+    const { stop } = this.#nesting;
     const ended = Promise.withResolvers<ToolFailure>();
-    const leave = (): void => ended.resolve(abandoned);
-    signal.addEventListener("abort", leave, { once: true });
-    if (signal.aborted) leave();
-    using _timer = this.#parts.clock.after(timeoutMs, () => ended.resolve(timedOut));
+    const expire = (): void => ended.resolve(timedOut);
+    stop?.addEventListener("abort", expire, { once: true });
+    if (stop?.aborted === true) expire();
+    using _timer = this.#parts.clock.after(timeoutMs, expire);
     try {
       return await Promise.race([begun, ended.promise]);
     } finally {
-      signal.removeEventListener("abort", leave);
+      stop?.removeEventListener("abort", expire);
     }
   }
 

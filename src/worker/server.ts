@@ -7,8 +7,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo, Socket } from "node:net";
 import { WebSocketServer } from "ws";
 import type { EnclaveSessionParts } from "../confidential/enclave/session.ts";
+import { guarded } from "../confidential/guard.ts";
 import { workerSubprotocol } from "../confidential/hello.ts";
 import { maxTextBytes } from "../confidential/limits.ts";
+import { offeredSubprotocols } from "../stream/subprotocols.ts";
+import { UnfinishedBytes, type UnfinishedLimits } from "../stream/unfinished-bytes.ts";
 import { carrySession, type StreamSocket } from "./stream-socket.ts";
 
 export interface WorkerServerOptions extends EnclaveSessionParts {
@@ -37,11 +40,18 @@ export interface WorkerServer {
 export const streamPath = "/cstream/1";
 const pingMs = 20_000;
 const maxSessions = 4_096;
+/** Memory for requests that have not arrived completely. Gateways bound what each of their keys may hold. */
+const unfinishedLimits: UnfinishedLimits = {
+  maxBytes: 268_435_456,
+  maxBytesPerOwner: 268_435_456,
+};
 
 /** Rejects with the system's error when it cannot listen. */
 export async function listenForSessions(options: WorkerServerOptions): Promise<WorkerServer> {
   const { clock, host, port, token } = options;
   const open = new Set<StreamSocket>();
+  const unfinished = new UnfinishedBytes();
+  const parts = { ...options, hold: () => unfinished.hold("gateways", unfinishedLimits) };
   const expected = token === undefined ? undefined : digestOf(`Bearer ${token}`);
   let isDraining = false;
   let ended: (() => void) | undefined;
@@ -57,21 +67,34 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
     const busy = Array.from(open, ({ answering }) => answering);
     return { answering: new Set(busy.filter((model) => model !== undefined)), isDraining };
   };
+  /** An exception ends one connection and not the process. */
+  const contained = (socket: Socket, run: () => void): void =>
+    guarded(run, (error) => {
+      options.log.error({ err: error }, "a connection of the worker broke");
+      socket.destroy();
+    })();
   const server = createServer((request, response) => {
-    answer(request, response, () => options.status(state()));
+    contained(request.socket, () => answer(request, response, () => options.status(state())));
   });
+  // node:http does not count them among its connections.
+  const upgraded = new Set<Socket>();
   server.on("upgrade", (request, socket: Socket, head) => {
+    upgraded.add(socket);
+    socket.once("close", () => upgraded.delete(socket));
+    contained(socket, () => upgrade(request, socket, head));
+  });
+  const upgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
     const isFull = isDraining || open.size >= maxSessions;
     const refusal = upgradeRefusal(request, expected) ?? (isFull ? "503 Service Unavailable" : "");
     if (refusal !== "") return refuse(socket, refusal);
     webSockets.handleUpgrade(request, socket, head, (webSocket) => {
-      const carried = carrySession(webSocket, socket, options, () => {
+      const carried = carrySession(webSocket, socket, parts, () => {
         open.delete(carried);
         if (open.size === 0) ended?.();
       });
       open.add(carried);
     });
-  });
+  };
   server.listen(port, host);
   await once(server, "listening");
   const pings = clock.every(pingMs, () => {
@@ -87,6 +110,7 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
       const closed = once(server, "close");
       server.close();
       server.closeAllConnections();
+      for (const socket of upgraded) socket.destroy();
       await closed;
     },
   };
@@ -130,7 +154,7 @@ function upgradeRefusal(
   if (expected !== undefined && !timingSafeEqual(digestOf(headers.authorization), expected)) {
     return "401 Unauthorized";
   }
-  const offered = headers["sec-websocket-protocol"]?.split(",").map((name) => name.trim());
+  const offered = offeredSubprotocols(headers["sec-websocket-protocol"]);
   return offered?.includes(workerSubprotocol) === true ? undefined : "400 Bad Request";
 }
 
@@ -144,6 +168,8 @@ function digestOf(text: string | undefined): Buffer {
 function refuse(socket: Socket, status: string): void {
   // It may be gone already, which changes nothing.
   socket.on("error", () => {});
+  // A client that keeps its own side open must not keep the socket.
+  socket.once("finish", () => socket.destroySoon());
   socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
 }
 

@@ -2,11 +2,14 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { connect, ConfidentialError, createClientMemory } from "../../src/client/client.ts";
 import type { ConnectOptions } from "../../src/client/client.ts";
+import { readOptions } from "../../src/client/options.ts";
+import { readSessionPolicy } from "../../src/client/policy.ts";
 import { toBase64Url } from "../../src/confidential/layout.ts";
 import { createSigner } from "../../src/confidential/node-crypto.ts";
 import { readPolicy, signPolicy, writePolicy } from "../../src/confidential/policy-document.ts";
 import type { EnclavePolicy, PolicyDocument } from "../../src/confidential/policy-document.ts";
 import type { Signer } from "../../src/confidential/suite.ts";
+import type { SnpPolicy } from "../../src/confidential/verify/policy.ts";
 import { sound } from "../confidential/session.ts";
 import { platform, start, startFakeGateway } from "./fake-gateway.ts";
 import type { FakeGateway } from "./fake-gateway.ts";
@@ -66,6 +69,26 @@ describe("a client that pins the policy key", () => {
       "GET /.well-known/confidential-policy.json Bearer gateway_dev_key",
     ]);
     await session.close();
+  });
+
+  test("takes the document's conditions for SEV-SNP, unless the caller names its own", async (t) => {
+    const gateway = await startFakeGateway(t);
+    const sev_snp = { min_tcb: { Genoa: { snp: 27 } }, require_crl: false };
+    gateway.policy = await documentOf({ worker: { sev_snp } });
+    const conditions = async (sevSnp?: SnpPolicy): Promise<unknown> => {
+      const settings = readOptions(pinned(gateway, sevSnp && { sevSnp }));
+      const policy = await readSessionPolicy(settings, AbortSignal.timeout(10_000));
+      return typeof policy === "string" ? policy : policy.policyFor("sev-snp").sevSnp;
+    };
+    const minTcb = { Genoa: { snp: 27 } };
+    assert.deepEqual(await conditions(), { minTcb, requireCrl: false });
+    assert.deepEqual(await conditions({ maxVmpl: 2 }), { minTcb, requireCrl: false, maxVmpl: 2 });
+    assert.deepEqual(await conditions({ minTcb: "any", requireCrl: true }), {
+      minTcb: "any",
+      requireCrl: true,
+    });
+    gateway.policy = await documentOf();
+    assert.deepEqual(await conditions(), {});
   });
 
   const refused: readonly (readonly [

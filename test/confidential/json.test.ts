@@ -53,8 +53,8 @@ describe("canonical JSON", () => {
       assert.equal(canonical(value), undefined);
     }
     assert.equal(canonical({ a: undefined, b: -0 }), '{"b":0}');
-    assert.equal(canonical(JSON.parse(nested(63))), nested(63));
-    assert.equal(canonical(JSON.parse(nested(64))), undefined);
+    assert.equal(canonical(JSON.parse(nested(127))), nested(127));
+    assert.equal(canonical(JSON.parse(nested(128))), undefined);
     assert.equal(canonical(JSON.parse(nested(200_000))), undefined);
   });
 
@@ -124,20 +124,25 @@ describe("strict JSON", () => {
     assert.equal(readJsonObject(Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x7d), 100), undefined);
     assert.deepEqual(readJsonObject(bytesOf("{}"), 2), {});
     assert.equal(readJsonObject(bytesOf("{} "), 2), undefined);
-    assert.notEqual(strict(nested(63)), undefined);
-    assert.equal(strict(nested(64)), undefined);
+    assert.notEqual(strict(nested(127)), undefined);
+    assert.equal(strict(nested(128)), undefined);
     assert.equal(strict(nested(100_000)), undefined);
   });
 
-  test("takes no more parts than are quickly read, whatever they are", () => {
+  // Finding 2.
+  test("refuses more than 65,536 members and elements in all", () => {
     const most = 65_536;
+    const isRead = (text: string): boolean => strict(text) !== undefined;
     const members = (count: number): string =>
       `{${Array.from({ length: count }, (_, at) => `"${at}":0`).join()}}`;
-    const arrays = (count: number): string => `{"a":[${Array(count).fill("[]").join()}]}`;
-    assert.equal(Object.keys(strict(members(most - 1)) ?? {}).length, most - 1);
-    assert.equal(strict(members(most)), undefined);
-    assert.notEqual(strict(arrays(most - 3)), undefined);
-    assert.equal(strict(arrays(most - 2)), undefined);
+    assert.equal(Object.keys(strict(members(most)) ?? {}).length, most);
+    assert.equal(isRead(members(most + 1)), false);
+    for (const element of ["[]", "{}", "0", '""', " [ ] "]) {
+      // The member is a part as well.
+      const list = (count: number): string => `{"a":[${Array(count).fill(element).join()}]}`;
+      assert.equal(isRead(list(most - 1)), true, element);
+      assert.equal(isRead(list(most)), false, element);
+    }
   });
 });
 

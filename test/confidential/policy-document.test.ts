@@ -33,6 +33,7 @@ const written = {
         mrseam: ["b".repeat(96)],
         advisories: ["INTEL-SA-01111"],
         min_tcb_evaluation: 17,
+        sev_snp: { min_tcb: { Genoa: { snp: 27, microcode: 84 } }, require_crl: true },
       },
     },
   },
@@ -65,9 +66,21 @@ describe("what an operator writes", () => {
     assert.equal(policy.expires_at, "2026-12-21T11:00:00.000Z");
   });
 
+  test("requires a revocation list of SEV-SNP evidence unless it opts out by name", () => {
+    const member = (sev_snp: object): unknown => {
+      const entry = { termination: "worker", worker: { image_hashes: [image], sev_snp } };
+      return read({ ...written, networks: { alpha: entry } }).networks["alpha"]?.worker?.sev_snp;
+    };
+    assert.deepEqual(member({ min_tcb: "any" }), { min_tcb: "any", require_crl: true });
+    const waived = { min_tcb: { Turin: { fmc: 1 } }, require_crl: false };
+    assert.deepEqual(member(waived), waived);
+  });
+
   const network = (entry: unknown): unknown => ({ ...written, networks: { alpha: entry } });
   const worker = (members: object): unknown =>
     network({ termination: "worker", worker: { image_hashes: [], ...members } });
+  const snp = (min_tcb: unknown, more: object = {}): unknown =>
+    worker({ sev_snp: { min_tcb, ...more } });
   const wrong: readonly (readonly [string, unknown])[] = [
     ["the policy is not", []],
     ["v:", { ...written, v: 2 }],
@@ -88,6 +101,15 @@ describe("what an operator writes", () => {
     ["networks.alpha.worker.advisories:", worker({ advisories: ["intel sa"] })],
     ["networks.alpha.worker.min_tcb_evaluation:", worker({ min_tcb_evaluation: -1 })],
     ["networks.alpha.worker.debug:", worker({ debug: true })],
+    ["networks.alpha.worker.sev_snp:", worker({ sev_snp: "any" })],
+    ["networks.alpha.worker.sev_snp.min_tcb:", worker({ sev_snp: { require_crl: false } })],
+    ["networks.alpha.worker.sev_snp.min_tcb:", worker({ sev_snp: { min_tcb: {} } })],
+    ["networks.alpha.worker.sev_snp.min_tcb.Rome:", snp({ Rome: { snp: 1 } })],
+    ["networks.alpha.worker.sev_snp.min_tcb.Milan:", snp({ Milan: {} })],
+    ["networks.alpha.worker.sev_snp.min_tcb.Milan.ucode:", snp({ Milan: { ucode: 1 } })],
+    ["networks.alpha.worker.sev_snp.min_tcb.Milan.snp:", snp({ Milan: { snp: 256 } })],
+    ["networks.alpha.worker.sev_snp.require_crl:", snp("any", { require_crl: "no" })],
+    ["networks.alpha.worker.sev_snp.vmpl:", snp("any", { vmpl: 2 })],
   ];
   for (const [start, value] of wrong) {
     test(`is refused with its place: ${start} ${JSON.stringify(value).slice(0, 40)}`, () => {

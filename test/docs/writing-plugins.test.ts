@@ -30,6 +30,36 @@ function project(t: TestContext): string {
   return folder;
 }
 
+/** The page's further samples, each one named in its first line. */
+const samples = new Map(
+  [...page.matchAll(/^```ts\n\/\/ ([\w.-]+)\n([^]*?)^```$/gm)].map(([, name = "", text = ""]) => [
+    name,
+    text,
+  ]),
+);
+
+function writeSample(folder: string, name: string): void {
+  const text = samples.get(name);
+  assert(text !== undefined, name);
+  writeFileSync(join(folder, name), text);
+}
+
+test("every sample is run here", () => {
+  const run = [
+    "almanac.ts",
+    "counting.ts",
+    "echo-socket.ts",
+    "paid.ts",
+    "price-feed.ts",
+    "price.ts",
+    "salute.ts",
+  ];
+  assert.deepEqual([...samples.keys()].toSorted(), run);
+  const blocks = page.match(/^```ts$/gm) ?? [];
+  const named = files.filter(({ name }) => name.endsWith(".ts"));
+  assert.equal(blocks.length, named.length + samples.size);
+});
+
 test("the example consists of these files", () => {
   assert.deepEqual(
     files.map(({ name }) => name),
@@ -119,8 +149,7 @@ test("the page's own test passes", async (t) => {
 
 test("the plugin with all that agents can use compiles, and answers", async (t) => {
   const folder = project(t);
-  const almanac = /^```ts\n(\/\/ almanac\.ts\n[^]*?)^```$/m.exec(page)?.[1] ?? "";
-  writeFileSync(join(folder, "almanac.ts"), almanac);
+  writeSample(folder, "almanac.ts");
   await compile(folder, join(folder, "out"));
   const pipeline = `version: 1
 plugins: { almanac: ${folder}/almanac.ts }
@@ -156,8 +185,7 @@ ${forTests}`;
 
 test("the surface that says what it answers compiles, and stands in the OpenAPI document", async (t) => {
   const folder = project(t);
-  const salute = /^```ts\n(\/\/ salute\.ts\n[^]*?)^```$/m.exec(page)?.[1] ?? "";
-  writeFileSync(join(folder, "salute.ts"), salute);
+  writeSample(folder, "salute.ts");
   await compile(folder, join(folder, "out"));
   const pipeline = `version: 1
 plugins: { salute: ${folder}/salute.ts }
@@ -185,12 +213,8 @@ test("the service of the page compiles, and runs from a packed tarball", async (
   const source = temporaryFolder(t);
   mkdirSync(join(source, "node_modules"));
   symlinkSync(root, join(source, "node_modules", "sluice-gateway"), "dir");
-  for (const name of ["price-feed", "price"]) {
-    const sample = new RegExp(`^\`\`\`ts\\n(// ${name}\\.ts\\n[^]*?)^\`\`\`$`, "m").exec(page);
-    const code = sample?.[1] ?? "";
-    assert.ok(code.split("\n").length < 100);
-    writeFileSync(join(source, `${name}.ts`), code);
-  }
+  for (const name of ["price-feed.ts", "price.ts"]) writeSample(source, name);
+  assert.ok((samples.get("price-feed.ts") ?? "").split("\n").length < 100);
   writeFileSync(join(source, "package.json"), '{ "type": "module" }');
   const built = join(source, "built");
   await compile(source, built);
@@ -237,6 +261,54 @@ test("the service of the page compiles, and runs from a packed tarball", async (
   assert.equal(ready.status, 200);
   assert.match(await ready.text(), /"service price-feed":"ok"/);
 });
+
+test("the WebSocket, the charge and the tool that reports its progress compile, and work", async (t) => {
+  const folder = project(t);
+  for (const name of ["echo-socket.ts", "paid.ts", "counting.ts"]) writeSample(folder, name);
+  await compile(folder, join(folder, "out"));
+  const pipeline = `version: 1
+plugins:
+  echo-socket: ${folder}/echo-socket.ts
+  paid: ${folder}/paid.ts
+  counting: ${folder}/counting.ts
+tools: [counting]
+lists: { keyed: [request-id, authenticate, rate-limit, { authorize: { require: key } }, meter] }
+routes:
+  - { path: /echo, websocket: true, to: echo-socket }
+  - { path: /paid, run: [{ use: keyed }], to: paid }
+  - { path: /mcp, methods: [POST, DELETE], run: [{ use: keyed }], to: mcp }
+${forTests}`;
+  await using gateway = await startTestGateway({ pipeline });
+  const authorization = `Bearer ${gateway.key}`;
+  const paid = await fetch(`${gateway.url}/paid`, { headers: { authorization } });
+  assert.deepEqual([await paid.text(), paid.headers.get("x-used-cu-milli")], ["the work", "250"]);
+  const counted = await fetch(`${gateway.url}/mcp`, {
+    method: "POST",
+    headers: {
+      authorization,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": "2025-11-25",
+    },
+    body: '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"acme_count","arguments":{"to":2},"_meta":{"progressToken":"p"}}}',
+  });
+  const events = await counted.text();
+  assert.match(events, /"progress":1,"total":2[^]*"progress":2,"total":2[^]*"usedCUMilli":20/);
+  assert.equal(await echoed(gateway.url.replace("http", "ws"), "hello"), "hello");
+});
+
+/** What comes back for a message. */
+function echoed(url: string, message: string): Promise<unknown> {
+  const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+  const socket = new WebSocket(`${url}/echo`, "echo.v1");
+  socket.addEventListener("error", () => reject(new Error("the connection failed")));
+  socket.addEventListener("open", () => socket.send(message));
+  socket.addEventListener("message", ({ data }) => {
+    resolve(data);
+    socket.close();
+  });
+  return promise;
+}
 
 test("the example's order is proved: without its step the surface has no tenant", async (t) => {
   const folder = project(t);

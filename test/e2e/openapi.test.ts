@@ -165,7 +165,12 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     // The licence of an API is its operator's to state.
     const config = await createConfig({
       extends: ["recommended"],
-      rules: { "info-license": "off" },
+      rules: {
+        "info-license": "off",
+        // JSON-RPC and chat bodies may have any other member, as their schemas say.
+        "no-invalid-media-type-examples": { severity: "error", allowAdditionalProperties: true },
+        "no-invalid-schema-examples": { severity: "error", allowAdditionalProperties: true },
+      },
     });
     const problems = await lintFromString({ source, config });
     // A route of WebSockets answers 101, which no rule knows.
@@ -184,7 +189,14 @@ describe("the OpenAPI document of the shipped pipeline", () => {
       (document.paths[path]?.[method] as { security?: unknown } | undefined)?.security;
     assert.deepEqual(security("/v1/ledger/rpc", "post"), [{ key: ["ledger:read"] }]);
     assert.deepEqual(security("/rpc", "post"), [{ key: [] }]);
-    assert.deepEqual(security("/openapi.json", "get"), [{}]);
+    for (const path of [
+      "/openapi.json",
+      "/docs/api",
+      "/v1/confidential/evidence/{digest}",
+      "/.well-known/confidential-policy.json",
+    ]) {
+      assert.deepEqual(security(path, "get"), [{}], path);
+    }
     assert.deepEqual(security("/tma/workspaces/{id}", "get"), [
       { key: ["workspace:admin"] },
       { key: ["platform:admin"] },
@@ -192,7 +204,14 @@ describe("the OpenAPI document of the shipped pipeline", () => {
   });
 
   it("is what the routes for anyone answer", async () => {
-    for (const path of ["/healthz", "/readyz", "/.well-known/mcp", "/openapi.json", "/docs/api"]) {
+    for (const path of [
+      "/healthz",
+      "/readyz",
+      "/.well-known/mcp",
+      "/openapi.json",
+      "/docs/api",
+      "/",
+    ]) {
       await check("GET", path, { key: null, status: 200 });
     }
     await check("GET", "/mcp/server-card", { key: null, status: 200 });

@@ -23,6 +23,7 @@ test("the package exports what is promised, and nothing else", async () => {
     "redact",
     "refuse",
     "toolFailure",
+    "toolReport",
     "violationsSchema",
   ]);
   assert.deepEqual(Object.keys(await import("sluice-gateway/client")).toSorted(), [

@@ -29,6 +29,12 @@ test("the first step of the list is the outermost, and nothing runs between them
   assert.deepEqual(seen, ["a begins", "b begins", "surface", "b ends", "a ends", "up"]);
 });
 
+test("a step may destructure what it stands around", async () => {
+  const step: TestStep = { name: "a", around: (_, { answer }) => answer() };
+  await using served = await serve([{ path: "/x", steps: [step], surface: { answer: hello } }]);
+  assert.equal((await ask(served, "/x")).body, "hello");
+});
+
 test("it runs after every other step has let the request and its body pass", async () => {
   const seen: string[] = [];
   const below: TestStep = {
@@ -205,6 +211,21 @@ for (const [what, hook] of Object.entries(shadows)) {
     }
   });
 }
+
+test("a surface that fails after a step has replied in its place is no unhandled rejection", async () => {
+  const failing = Promise.withResolvers<Reply>();
+  const step: TestStep = {
+    name: "a",
+    // It does not wait for the surface.
+    around: (_, surface) => (void surface.answer(), conflict),
+  };
+  await using served = await serve([
+    { path: "/x", steps: [step], surface: { answer: () => failing.promise } },
+  ]);
+  assert.equal((await ask(served, "/x")).status, 409);
+  failing.reject(new Error("broken"));
+  assert.equal((await ask(served, "/x")).status, 409);
+});
 
 test("in shadow mode the surface's own failure is still a 500", async () => {
   const steps: TestStep[] = [

@@ -188,3 +188,38 @@ test("every folder of plugins/ is a sound plugin of that name", async () => {
   assert.deepEqual(faults, []);
   assert.deepEqual([...plugins.keys()].toSorted(), shippedNames());
 });
+
+for (const [title, files, expected] of [
+  [
+    "TypeScript",
+    { "a.ts": "const a = 1;\nexport default {\n  a: \n" },
+    "a.ts:3:6: Expression expected",
+  ],
+  ["TypeScript that cannot be erased", { "a.ts": "enum X { A }" }, "a.ts:1:1: TypeScript enum"],
+  ["JavaScript", { "a.mjs": "\nexport default { a: ; };" }, "a.mjs:2:21: Unexpected token ';'"],
+  [
+    "what it imports",
+    { "a.mjs": 'import "./lib/b.mjs";', "lib/b.mjs": "let a;\nlet a;" },
+    "lib/b.mjs:2:5: Identifier 'a' has already been declared",
+  ],
+  [
+    "a name that another module does not export",
+    { "a.mjs": 'import { no } from "./b.mjs";', "b.mjs": "" },
+    "a.mjs:1:10: The requested module",
+  ],
+] as const) {
+  test(`a syntax error names file, line and column: ${title}`, async (t) => {
+    const { folder, configFile } = project(t, "", []);
+    mkdirSync(join(folder, "lib"));
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+    const [entry = ""] = Object.keys(files);
+    const text = `version: 1
+plugins: { a: ./${entry} }
+routes: [{ path: /, to: a }]
+`;
+    const { faults } = await loadPlugins(parse(text, configFile));
+    assert.equal(faults.length, 1);
+    const start = `plugin "a" does not load: ${folder}/${expected}`;
+    assert.equal(faults[0]?.message.slice(0, start.length), start);
+  });
+}

@@ -178,6 +178,8 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
     stream: unused,
     accept: unused,
     limitReached() {},
+    called() {},
+    calls: undefined,
     informational: unused,
     sent: { status: 200, bodyBytes: 0, code: undefined, ...sent },
   };

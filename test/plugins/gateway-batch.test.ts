@@ -176,7 +176,7 @@ describe("gateway_batch", () => {
     assert.equal(by.charge.usedMilli, 100);
   });
 
-  it("begins no further call once its caller has left", async () => {
+  it("begins no further call once its caller has left; the one that runs is carried through and charged", async () => {
     let begun = 0;
     const by = caller();
     const leaving = tool({
@@ -191,10 +191,17 @@ describe("gateway_batch", () => {
     const b = await start(leaving);
     const calls = [item("echo"), item("leaving"), item("leaving")];
     const outcome = await b.call("gateway_batch", { calls }, by);
-    await settled();
-    assert.equal(codeOf(outcome), "GATEWAY_TOOL_EXECUTION_ERROR");
+    assert.deepEqual(contentOf(outcome), [
+      { tool: "echo", content: {}, usedCUMilli: 100 },
+      { tool: "leaving", content: 1, usedCUMilli: 100 },
+      {
+        tool: "leaving",
+        error: "GATEWAY_TOOL_EXECUTION_ERROR: the caller has left",
+        usedCUMilli: 0,
+      },
+    ]);
     assert.equal(begun, 1);
-    assert.equal(by.charge.usedMilli, 100);
+    assert.equal(by.charge.usedMilli, 200);
   });
 
   it("begins no further call once its results are too large", async () => {

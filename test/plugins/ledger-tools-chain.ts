@@ -26,9 +26,11 @@ class ScriptedPool implements NodePool {
   readonly asked: string[] = [];
   readonly retried: boolean[] = [];
   readonly #script: Readonly<Record<string, Said>>;
+  readonly #onAsked: () => void;
 
-  constructor(script: Readonly<Record<string, Said>>) {
+  constructor(script: Readonly<Record<string, Said>>, onAsked: () => void) {
     this.#script = script;
+    this.#onAsked = onAsked;
   }
 
   send(request: NodeRequest): void {
@@ -36,6 +38,7 @@ class ScriptedPool implements NodePool {
     const call = `${method} ${params}`;
     this.asked.push(call.trim());
     this.retried.push(retry);
+    this.#onAsked();
     const said = this.#script[call] ?? this.#script[method] ?? unknownMethod;
     // Never before `send` has returned.
     queueMicrotask(() => answer(request, said));
@@ -73,9 +76,10 @@ export const undecoded = (reason: DecodeFailure["reason"]): DecodeFailure => ({
 });
 
 /** Takes the one address that wrong inputs are made from. */
-function scriptedDecoder(script: DecoderScript, asked: string[]): Decoder {
+function scriptedDecoder(script: DecoderScript, asked: string[], onAsked: () => void): Decoder {
   const say = <T>(what: string, said: T | undefined): Promise<T> => {
     asked.push(what);
+    onAsked();
     assert(said !== undefined, `the decoder is asked for ${what}`);
     return Promise.resolve(said);
   };
@@ -107,15 +111,17 @@ export interface ToolsScript {
   readonly decoder?: DecoderScript;
   readonly options?: Parameters<typeof ledgerTools.start>[0];
   readonly upstream?: Partial<UpstreamConfig>;
+  /** Called whenever the node or the decoder has been asked. */
+  readonly onAsked?: () => void;
 }
 
 export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedTools> {
-  const { node = {}, options = {}, upstream = {} } = script;
+  const { node = {}, options = {}, upstream = {}, onAsked = () => {} } = script;
   const clock = manualClock();
   const metrics = createMetrics();
-  const pool = new ScriptedPool(node);
+  const pool = new ScriptedPool(node, onAsked);
   const decoding: string[] = [];
-  const decoder = scriptedDecoder(script.decoder ?? {}, decoding);
+  const decoder = scriptedDecoder(script.decoder ?? {}, decoding, onAsked);
   const { log, seal } = fakeHost();
   const ledger = openLedger({ upstream: upstreamConfig(upstream), pool, metrics, clock, log });
   const host = fakeHost({ clock, metrics, decoder: () => decoder, ledger: () => ledger });

@@ -270,7 +270,7 @@ describe("ledger_getBlockDecoded", () => {
     ["unreachable", execution("no node gave an answer")],
     ["timeout", execution("the node did not answer in time")],
     ["busy", ["GATEWAY_SERVICE_UNAVAILABLE", "too many blocks are being decoded"]],
-    ["aborted", execution("the caller has left")],
+    ["aborted", execution("the node did not answer in time")],
   ] as const;
   for (const [reason, failure] of failures) {
     it(`says why it cannot be decoded: ${reason}`, async () => {

@@ -13,8 +13,9 @@ function callAt(clock: ManualClock, logged: object[]): Call {
   const log = { error: (fields: object) => logged.push(fields) };
   const tools = { prompts: [{ name: "slow", description: "", get: hangs }], resourceTemplates: [] };
   const server = { clock, host: { log }, tools, resources: new Map([["docs://slow", source]]) };
+  const x = { peek: () => "r1" };
   // Nothing else of a call is used.
-  return { server, principal: { key: { capabilities: new Set() } } } as unknown as Call;
+  return { server, x, principal: { key: { capabilities: new Set() } } } as unknown as Call;
 }
 
 for (const [what, ask] of [
@@ -33,5 +34,6 @@ for (const [what, ask] of [
       failure: { code: -32603, message: "Internal error" },
     });
     assert.equal(logged.length, 1);
+    assert.partialDeepStrictEqual(logged[0], { requestId: "r1" });
   });
 }

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
   toolFailure,
+  type Tool,
   type ToolContext,
   type ToolFailure,
   type ToolOutcome,
@@ -116,6 +117,34 @@ describe("a call that succeeds", () => {
     assert.deepEqual(told, [
       [1, 3, "begun"],
       [2, undefined, undefined],
+    ]);
+  });
+
+  it("may take the methods of its context apart", async () => {
+    const reported: unknown[] = [];
+    const inner = tool({ name: "inner", price: 7 });
+    const outer: Tool<{ readonly keys: readonly string[] }> = {
+      name: "echo",
+      description: "Calls another tool.",
+      inputSchema: { type: "object" },
+      capability: undefined,
+      // The price knows the input's type from the tool.
+      price: { estimateMilli: 1, of: ({ keys }) => keys.length },
+      async call({ keys }, { progress, log, entry, run }) {
+        progress(1, 2);
+        log("info", entry("inner")?.estimatedCUMilli);
+        const outcome = await run("inner", {});
+        return { ok: true, value: [keys, codeOf(outcome)] };
+      },
+    };
+    const report = (...of: readonly unknown[]): void => void reported.push(of);
+    const by = caller({ progress: report, log: report });
+    const outcome = await bench(inner, outer).call("echo", { keys: ["a"] }, by);
+    assert.equal(outcome.ok && outcome.json, '[["a"],"ok"]');
+    assert.equal(outcome.ok && outcome.usedCUMilli, 8);
+    assert.deepEqual(reported, [
+      [1, 2, undefined],
+      ["info", 7],
     ]);
   });
 
@@ -348,25 +377,6 @@ describe("a tool that does not end", () => {
     assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
   });
 
-  it("is given up as soon as its caller leaves, aborted and not charged", async () => {
-    let signal: AbortSignal | undefined;
-    const b = bench(
-      tool({
-        call(_, context) {
-          ({ signal } = context);
-          return never();
-        },
-      }),
-    );
-    const by = caller();
-    const calling = b.call("echo", {}, by);
-    await settled();
-    by.leaves();
-    assert.equal(codeOf(await calling), "GATEWAY_TOOL_EXECUTION_ERROR");
-    assert.equal(signal?.aborted, true);
-    assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
-  });
-
   it("may end too late, well or badly, without anything happening", async () => {
     const late = [Promise.withResolvers<ToolResult>(), Promise.withResolvers<ToolResult>()];
     let begun = 0;
@@ -390,6 +400,60 @@ describe("a tool that does not end", () => {
     const b = bench(tool({ call: () => Promise.resolve({ ok: true, value: 1 }) }));
     for (let i = 0; i < 5; i++) await b.call("echo", {}, by);
     assert.equal(getEventListeners(by.signal, "abort").length, 0);
+  });
+});
+
+// Finding 5: the caller's leaving used to release the reservation, although the work could not be taken back.
+describe("a call whose caller leaves while it runs", () => {
+  it("is carried through, and charged when it succeeds", async () => {
+    const answers = Promise.withResolvers<ToolResult>();
+    let signal: AbortSignal | undefined;
+    const slow = tool({
+      call(_, context) {
+        ({ signal } = context);
+        return answers.promise;
+      },
+    });
+    const by = caller();
+    const calling = bench(slow).call("echo", {}, by);
+    await settled();
+    by.leaves();
+    await settled();
+    assert.equal(signal?.aborted, false);
+    assert.deepEqual(by.charge.log, ["open 100"]);
+    answers.resolve({ ok: true, value: 1 });
+    assert.equal(codeOf(await calling), "ok");
+    assert.deepEqual(by.charge.log, ["open 100", "settle echo 100"]);
+  });
+
+  it("is charged for a write tool that has used its confirmation up", async () => {
+    const answers = Promise.withResolvers<ToolResult>();
+    const b = bench(tool({ write: true, call: () => answers.promise }));
+    const asked = await b.call("echo", {});
+    const confirmation_token = String(!asked.ok && asked.details?.["confirmation_token"]);
+    const by = caller();
+    const calling = b.call("echo", { confirmation_token }, by);
+    await settled();
+    by.leaves();
+    answers.resolve({ ok: true, value: 1 });
+    assert.equal(codeOf(await calling), "ok");
+    assert.deepEqual(by.charge.log, ["open 100", "settle echo 100"]);
+  });
+
+  it("is given back when it fails, and given up after its 30 seconds all the same", async () => {
+    const failing = Promise.withResolvers<ToolResult>();
+    const results = [failing.promise, never()];
+    const b = bench(tool({ call: () => results.shift() ?? never() }));
+    const by = caller();
+    const calls = [b.call("echo", {}, by), b.call("echo", {}, by)];
+    await settled();
+    by.leaves();
+    failing.resolve(toolFailure("GATEWAY_NOT_FOUND", "no such block"));
+    await settled();
+    b.clock.advance(30_000);
+    const codes = (await Promise.all(calls)).map(codeOf);
+    assert.deepEqual(codes, ["GATEWAY_NOT_FOUND", "GATEWAY_TOOL_EXECUTION_ERROR"]);
+    assert.deepEqual(by.charge.log, ["open 100", "open 100", "release 100", "release 100"]);
   });
 });
 
@@ -485,12 +549,14 @@ describe("a tool that calls tools", () => {
 
   it("takes them with it when its time is up, and begins no more", async () => {
     let context: ToolContext | undefined;
+    const gate = Promise.withResolvers<void>();
     const hanging = tool({ name: "hanging", call: never });
     const outer = tool({
       name: "outer",
       async call(_, given) {
         context = given;
         await given.run("inner", {});
+        await gate.promise;
         await given.run("hanging", {});
         return { ok: true, value: 1 };
       },
@@ -499,7 +565,11 @@ describe("a tool that calls tools", () => {
     const by = caller();
     const calling = b.call("outer", {}, by);
     await settled();
-    by.leaves();
+    b.clock.advance(10_000);
+    gate.resolve();
+    await settled();
+    // The outer call began 10 s before the one that hangs.
+    b.clock.advance(20_000);
     assert.equal(codeOf(await calling), "GATEWAY_TOOL_EXECUTION_ERROR");
     await settled();
     assert.equal(
@@ -515,6 +585,31 @@ describe("a tool that calls tools", () => {
       "settle inner 7",
     ]);
     assert.equal(by.charge.usedMilli, 7);
+  });
+
+  it("begins no more of them once its caller has left; what has begun is carried through and charged", async () => {
+    const answers = Promise.withResolvers<ToolResult>();
+    const slow = tool({ name: "slow", call: () => answers.promise });
+    const outer = tool({
+      name: "outer",
+      async call(_, context) {
+        const outcomes = [await context.run("slow", {}), await context.run("inner", {})];
+        return { ok: true, value: outcomes.map(codeOf) };
+      },
+    });
+    const by = caller();
+    const calling = bench(inner, slow, outer).call("outer", {}, by);
+    await settled();
+    by.leaves();
+    answers.resolve({ ok: true, value: 1 });
+    const outcome = await calling;
+    assert.equal(outcome.ok && outcome.json, '["ok","GATEWAY_TOOL_EXECUTION_ERROR"]');
+    assert.deepEqual(by.charge.log, [
+      "open 100",
+      "open 100",
+      "settle slow 100",
+      "settle outer 100",
+    ]);
   });
 
   it("can give one of them less time than it has itself", async () => {

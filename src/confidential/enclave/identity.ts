@@ -6,6 +6,7 @@ import type { Clock } from "../../services/clock.ts";
 import type { Log } from "../../services/log.ts";
 import type { EvidenceProvider } from "../evidence/provider.ts";
 import { aborted, carries } from "../evidence/provider.ts";
+import { hasRevocationList } from "../evidence/revocation-list.ts";
 import { fault, isFault } from "../fault.ts";
 import type { Fault } from "../fault.ts";
 import { digestName } from "../handshake.ts";
@@ -151,7 +152,7 @@ async function makeKeyset(
 }
 
 async function quote(
-  { provider, role, clock }: IdentityParts,
+  { provider, role, clock, log }: IdentityParts,
   digest: string,
   nonce: Uint8Array | undefined,
   signal: AbortSignal,
@@ -160,14 +161,24 @@ async function quote(
   using _limit = clock.after(quoteMs, () => late.abort());
   const reportData = await sessionReportData(nodeSuite, digest, nonce, role);
   const until = AbortSignal.any([signal, late.signal]);
-  const made = await Promise.race([provider.quote(reportData, until), aborted(until)]);
+  const asked = provider.quote(reportData, until).catch((error: unknown) => {
+    log?.error({ err: error }, "the provider of evidence broke");
+    return fault("ATTESTATION_UNAVAILABLE", "the platform made no report");
+  });
+  const made = await Promise.race([asked, aborted(until)]);
   if (made === undefined) return fault("ATTESTATION_UNAVAILABLE", "the platform took too long");
   if (isFault(made)) return made;
   if (!(await carries(made, reportData))) {
     return fault("ATTESTATION_UNAVAILABLE", "the quote binds something else");
   }
-  // No verifier would take it.
-  return provider.staples === true && made.collateral === undefined
-    ? fault("ATTESTATION_UNAVAILABLE", "Intel's collateral could not be had")
-    : made;
+  if (provider.staples !== true) return made;
+  // Most verifiers refuse evidence without it: trying again soon is better than serving such a keyset for an hour.
+  if (provider.teeType === "sev-snp") return hasRevocationList(made) ? made : noRevocationList;
+  return made.collateral === undefined ? noCollateral : made;
 }
+
+const noCollateral = fault("ATTESTATION_UNAVAILABLE", "Intel's collateral cannot be fetched");
+const noRevocationList = fault(
+  "ATTESTATION_UNAVAILABLE",
+  "AMD's revocation list cannot be fetched",
+);

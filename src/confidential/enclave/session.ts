@@ -10,7 +10,10 @@ import { closeCodes, fault, isFault, plainCloseCodes } from "../fault.ts";
 import type { Fault, StreamCode } from "../fault.ts";
 import { readHello } from "../hello.ts";
 import type { Hello } from "../hello.ts";
+import { guarded } from "../guard.ts";
 import { SessionTime } from "../session-time.ts";
+import { ArrivalRate } from "../../stream/arrival-rate.ts";
+import type { HeldBytes } from "../../stream/unfinished-bytes.ts";
 import { readCancelFrame, writeReportFrame } from "../text-frames.ts";
 import { cancelled, EnclaveAnswer, refused } from "./answer.ts";
 import type { Outcome } from "./answer.ts";
@@ -18,11 +21,14 @@ import { readChatRequest } from "./chat-request.ts";
 import { establish, isServed, openingFault } from "./opening.ts";
 import type { Established, OpeningParts } from "./opening.ts";
 import { createRequestBuffer } from "./request-buffer.ts";
+import type { RequestBuffer } from "./request-buffer.ts";
 import { sumUp, type Summary } from "./sum-up.ts";
 
 export interface EnclaveSessionParts extends OpeningParts {
   readonly clock: Clock;
   readonly log: Log;
+  /** Accounts for the memory of a request that has not arrived completely. */
+  readonly hold?: () => HeldBytes;
 }
 
 /** Whoever carries the session. */
@@ -61,7 +67,7 @@ class Session implements EnclaveSession {
   /** `broken`: nothing is opened or sealed any more; a report may still be owed. */
   #state: "hello" | "answering" | "open" | "broken" | "closed" = "hello";
   #established: Established | undefined;
-  readonly #arriving = createRequestBuffer();
+  readonly #arriving: RequestBuffer;
   #answer: EnclaveAnswer | undefined;
   /** Reports that are being signed. */
   #reporting = 0;
@@ -69,25 +75,42 @@ class Session implements EnclaveSession {
   /** What the session ends with once nothing runs. */
   #ending: Fault | undefined;
   readonly #time: SessionTime;
+  /** Watches a request that has not arrived completely. */
+  #rate: ArrivalRate | undefined;
   readonly #leaving = new AbortController();
 
   constructor(parts: EnclaveSessionParts, peer: EnclavePeer) {
     this.#parts = parts;
     this.#peer = peer;
+    this.#arriving = createRequestBuffer(parts.hold?.());
+    const ends = (code: StreamCode, message: string): (() => void) =>
+      this.#guarded(() => this.#fail(fault(code, message)));
     this.#time = new SessionTime(parts.clock, {
-      late: () => this.#fail(fault("TIMEOUT", "the handshake took too long")),
-      idle: () => this.#fail(fault("TIMEOUT", "the session was idle")),
+      late: ends("TIMEOUT", "the handshake took too long"),
+      idle: ends("TIMEOUT", "the session was idle"),
       // It is the model that is silent, and its own deadline counts.
       isAwaited: () => this.#answer !== undefined,
-      expired: () => this.#expire(),
+      unfinished: ends("TIMEOUT", "the request did not come to its end"),
+      expired: this.#guarded(() => this.#expire()),
     });
+  }
+
+  /** For callbacks of timers and of the model: an exception ends this session and not the process. */
+  #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
+    return guarded(run, (error) => this.#break(error));
   }
 
   get answering(): string | undefined {
     return this.#answer === undefined ? undefined : this.#established?.hello.model;
   }
 
-  text(bytes: Uint8Array): void {
+  readonly text = this.#guarded((bytes: Uint8Array) => this.#text(bytes));
+  readonly binary = this.#guarded((frame: Uint8Array) => this.#binary(frame));
+  readonly drained = this.#guarded(() => this.#answer?.resume());
+  readonly left = this.#guarded(() => this.#end());
+  readonly stop = this.#guarded(() => this.#stop());
+
+  #text(bytes: Uint8Array): void {
     if (this.#hasEnded()) return;
     if (this.#state !== "hello") return this.#laterText(bytes);
     const hello = readHello(bytes);
@@ -105,7 +128,7 @@ class Session implements EnclaveSession {
     if (rid === this.#established?.channel.watch.rid()) this.#answer?.cancel();
   }
 
-  binary(frame: Uint8Array): void {
+  #binary(frame: Uint8Array): void {
     if (this.#hasEnded()) return;
     const opened =
       this.#established === undefined
@@ -117,15 +140,7 @@ class Session implements EnclaveSession {
     else this.#collect(opened);
   }
 
-  drained(): void {
-    this.#answer?.resume();
-  }
-
-  left(): void {
-    this.#end();
-  }
-
-  stop(): void {
+  #stop(): void {
     if (this.#state === "closed" || this.#isStopping) return;
     this.#isStopping = true;
     if (this.#state !== "open") return this.#close(plainCloseCodes.overloaded);
@@ -148,8 +163,24 @@ class Session implements EnclaveSession {
   // Requests.
 
   #collect({ header, data }: OpenedFrame): void {
-    this.#arriving.append(data);
-    if (header.isEnd) this.#run(header.rid, this.#arriving.take());
+    if (!this.#arriving.append(data)) {
+      return this.#breakOff(fault("RATE_LIMITED", "too much of unfinished requests is held"));
+    }
+    if (header.isEnd) return this.#run(header.rid, this.#takeRequest());
+    this.#time.requestGoesOn();
+    this.#rate ??= new ArrivalRate(
+      this.#parts.clock,
+      this.#guarded(() => this.#fail(fault("TIMEOUT", "the request arrives too slowly"))),
+    );
+    this.#rate.add(data.length);
+  }
+
+  /** Returns what has arrived, and waits for no more of it. */
+  #takeRequest(): Buffer {
+    this.#time.requestEnds();
+    this.#rate?.[Symbol.dispose]();
+    this.#rate = undefined;
+    return this.#arriving.take();
   }
 
   #run(rid: number, bytes: Uint8Array): void {
@@ -162,8 +193,8 @@ class Session implements EnclaveSession {
     if (!isServed(offer)) return this.#finish(rid, refused(notServed));
     this.#answer = new EnclaveAnswer(offer, request, {
       clock,
-      send: (data) => this.#send("chunk", rid, data),
-      ended: (outcome) => this.#finish(rid, outcome),
+      send: this.#guarded((data: Uint8Array) => this.#send("chunk", rid, data)),
+      ended: this.#guarded((outcome: Outcome) => this.#finish(rid, outcome)),
     });
   }
 
@@ -171,7 +202,7 @@ class Session implements EnclaveSession {
     if (this.#answer !== undefined) return this.#answer.cancel();
     // One that crossed the final on its way finds nothing open.
     if (this.#established?.channel.watch.isOpen() !== true) return;
-    this.#arriving.take();
+    this.#takeRequest();
     this.#finish(rid, cancelled());
   }
 
@@ -270,7 +301,7 @@ class Session implements EnclaveSession {
     this.#state = "closed";
     this.#time[Symbol.dispose]();
     this.#leaving.abort();
-    this.#arriving.take();
+    this.#takeRequest();
     this.#answer?.abandon();
     this.#answer = undefined;
   }

@@ -12,6 +12,8 @@ import { staple } from "./collateral.ts";
 import type { CollateralSource } from "./collateral.ts";
 import { carries } from "./provider.ts";
 import type { EvidenceProvider } from "./provider.ts";
+import { stapleRevocationList } from "./revocation-list.ts";
+import type { RevocationListSource } from "./revocation-list.ts";
 import { errorCode, kernelFiles } from "./tsm-files.ts";
 import type { TsmFiles } from "./tsm-files.ts";
 
@@ -25,6 +27,8 @@ export interface TsmOptions {
   readonly files?: TsmFiles;
   /** For TDX: what a verifier needs beside the quote. */
   readonly collateral?: CollateralSource;
+  /** For SEV-SNP: where AMD's revocation list comes from. */
+  readonly revocationLists?: RevocationListSource;
 }
 
 interface Tsm {
@@ -39,7 +43,7 @@ export async function openConfigfsTsm(
   wanted: TsmTee | "any",
   options: TsmOptions = {},
 ): Promise<EvidenceProvider | Fault> {
-  const { folder = reportFolder, files = kernelFiles, collateral } = options;
+  const { folder = reportFolder, files = kernelFiles, collateral, revocationLists } = options;
   const tsm: Tsm = { folder, files };
   const teeType = await inTurn(() => withItem(tsm, (item) => readDriver(tsm, item)));
   if (typeof teeType !== "string") return teeType;
@@ -47,7 +51,7 @@ export async function openConfigfsTsm(
   return {
     teeType,
     simulated: false,
-    staples: teeType === "tdx" && collateral !== undefined,
+    staples: (teeType === "tdx" ? collateral : revocationLists) !== undefined,
     async quote(reportData, signal) {
       const made = await inTurn(() => {
         if (signal.aborted) return unavailable("nobody waits for the quote");
@@ -56,7 +60,9 @@ export async function openConfigfsTsm(
       if (isFault(made)) return made;
       // The driver serves the whole machine: what it hands out is believed when it is what was asked for.
       if (!(await carries(made, reportData))) return unavailable("the quote is for something else");
-      return staple(made, collateral, signal);
+      return teeType === "tdx"
+        ? staple(made, collateral, signal)
+        : stapleRevocationList(made, revocationLists, signal);
     },
   };
 }

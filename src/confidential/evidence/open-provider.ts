@@ -10,6 +10,7 @@ import type { TsmOptions } from "./configfs-tsm.ts";
 import { hasDstack, openDstack } from "./dstack.ts";
 import type { DstackOptions } from "./dstack.ts";
 import type { EvidenceProvider } from "./provider.ts";
+import type { RevocationListSource } from "./revocation-list.ts";
 import { createSimulatedProvider } from "./simulated-provider.ts";
 
 export interface ProviderParts {
@@ -17,6 +18,7 @@ export interface ProviderParts {
   /** Evidence that no hardware vouches for may be made here. */
   readonly simulatedAllowed: boolean;
   readonly collateral?: CollateralSource | undefined;
+  readonly revocationLists?: RevocationListSource | undefined;
   /** Of the simulation, 32 bytes; new ones for each process unless given. */
   readonly seed?: Uint8Array;
   /** For tests. */
@@ -37,7 +39,8 @@ export async function openProvider(
   parts: ProviderParts,
   signal: AbortSignal,
 ): Promise<EvidenceProvider | Fault> {
-  const { clock, simulatedAllowed, collateral, seed = randomBytes(32), tsm, dstack } = parts;
+  const { clock, simulatedAllowed, collateral, revocationLists, tsm, dstack } = parts;
+  const { seed = randomBytes(32) } = parts;
   const stapled = collateral === undefined ? {} : { collateral };
   if (source === "simulated") {
     if (!simulatedAllowed) return fault("ATTESTATION_UNAVAILABLE", simulatedRefusal);
@@ -48,5 +51,6 @@ export async function openProvider(
   return openConfigfsTsm(source === "tdx" || source === "sev-snp" ? source : "any", {
     ...tsm,
     ...stapled,
+    ...(revocationLists !== undefined && { revocationLists }),
   });
 }

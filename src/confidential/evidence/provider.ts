@@ -18,7 +18,10 @@ export interface EvidenceProvider {
   readonly simulated: boolean;
   /** Of a simulation: the test root, DER in base64. */
   readonly root?: string;
-  /** What it makes is of use only with Intel's collateral, which is there unless it could not be had. */
+  /**
+   * Its evidence includes what verifiers need beside the quote: Intel's collateral or AMD's revocation list. Evidence
+   * without it means that it could not be fetched.
+   */
   readonly staples?: boolean;
   /**
    * Evidence that carries these 64 bytes, as it travels in the frame `attestation`. A fault is

@@ -7,6 +7,7 @@ import type { Receipt, StreamCharge, StreamCustomer } from "../../services/confi
 import { fault, type Fault } from "../fault.ts";
 import type { Hello } from "../hello.ts";
 import { toBase64Url } from "../layout.ts";
+import { maxUnseenTokens } from "../limits.ts";
 import { nodeSuite } from "../node-crypto.ts";
 import type { Outcome } from "../../plugin.ts";
 import type { FrameWatch, WatchedExchange } from "../frame-watch.ts";
@@ -14,7 +15,7 @@ import type { Finish, UsageReport } from "../report.ts";
 import { accountOf, judgeReport, type ReportVerdict } from "../report-verdict.ts";
 import type { SeenCounters } from "../seen-counters.ts";
 import { usageOf, type ReportFrame } from "../text-frames.ts";
-import type { Retries } from "./retries.ts";
+import { creditMilli, type Retries } from "./retries.ts";
 import type { KeptServing, StreamPrice } from "./serving.ts";
 
 export interface SessionFacts {
@@ -50,6 +51,7 @@ export class BilledRequest {
   /** Its final has gone to the client. */
   isAnswered = false;
   #frameBytes = 0;
+  readonly #answer = { sent: 0, all: 0 };
   #charge: StreamCharge | undefined;
 
   constructor(rid: number, facts: SessionFacts) {
@@ -60,6 +62,12 @@ export class BilledRequest {
   /** A frame of it that has come from the client. */
   add(frame: Uint8Array): void {
     this.#frameBytes += frame.length;
+  }
+
+  /** Counts a chunk of the answer. `isSent`: it was handed to the client's connection. */
+  addChunk(length: number, isSent: boolean): void {
+    this.#answer.all += length;
+    if (isSent) this.#answer.sent += length;
   }
 
   /** Takes the most that it can cost: every byte of ciphertext a token, and all that may be answered. */
@@ -85,7 +93,7 @@ export class BilledRequest {
     const attempt = { keyId: customer.keyId, hello, requestBytes: this.#frameBytes };
     const paidMilli = retries.paid(attempt, told);
     const costMilli = told - paidMilli;
-    if (!this.isAnswered) retries.lost(attempt, costMilli);
+    if (!this.isAnswered) retries.lost(attempt, creditMilli(costMilli, this.#answer));
     const { prompt, completion } = report.tokens;
     const isEmpty = prompt + completion === 0;
     if (isEmpty) this.release();
@@ -112,13 +120,11 @@ export class BilledRequest {
     });
   }
 
-  /** What does not hold is never charged beyond what was reserved. */
-  #cost({ verified, unverifiedReason, report }: ReportVerdict, price: StreamPrice): number {
+  /** Never more than was reserved, whatever the enclave counts (decisions.md section 3). */
+  #cost({ report }: ReportVerdict, price: StreamPrice): number {
     const { prompt = 0, completion = 0 } = report?.tokens ?? {};
     if (this.#charge === undefined) return 0;
-    const told = price.costMilli(prompt + completion);
-    if (verified || unverifiedReason === "simulated") return told;
-    return Math.min(told, this.#charge.reservedMilli);
+    return Math.min(price.costMilli(prompt + completion), this.#charge.reservedMilli);
   }
 
   async #settle(
@@ -130,12 +136,14 @@ export class BilledRequest {
     // Cancelled before it was whole.
     if (charge === undefined) return true;
     const { hello } = this.#facts;
+    const { prompt = 0, completion = 0 } = report?.tokens ?? {};
     return charge.settle({
       method: "confidential.stream",
       model: hello.model,
       costMilli,
-      inputTokens: report?.tokens.prompt ?? 0,
-      outputTokens: report?.tokens.completion ?? 0,
+      // A report that does not hold may claim any number; sums of the journal must stay exact.
+      inputTokens: Math.min(prompt, this.#frameBytes + maxUnseenTokens),
+      outputTokens: Math.min(completion, hello.maxOutputTokens),
       outcome: outcomeOf[report?.finish ?? "error"],
       pricing,
     });

@@ -10,6 +10,7 @@ import { createEnclaveIdentity, type EnclaveIdentity } from "../enclave/identity
 import type { EvidenceProvider } from "../evidence/provider.ts";
 import { fault, isFault, type Fault } from "../fault.ts";
 import type { Hello } from "../hello.ts";
+import type { HeldBytes } from "../../stream/unfinished-bytes.ts";
 import type { EvidenceVerifier } from "../verify/remembered.ts";
 import type { EvidenceMemory } from "./evidence-memory.ts";
 import { LocalLink } from "./local-link.ts";
@@ -73,14 +74,14 @@ export function openOwnEnclaves(
   const named = new Map(networks.map((network) => [network.name, network]));
   return {
     ready: start(),
-    async open(name, helloBytes, hello) {
+    async open(name, helloBytes, hello, hold) {
       const network = named.get(name);
       const identity = identities.get(name);
       if (network === undefined) return notHere;
       if (identity === undefined) {
         return fault("ATTESTATION_UNAVAILABLE", "nobody attests this gateway");
       }
-      return openAt(network, identity, helloBytes, hello, parts);
+      return openAt(network, identity, helloBytes, hello, { ...parts, hold });
     },
     close() {
       isClosed = true;
@@ -94,7 +95,7 @@ async function openAt(
   identity: EnclaveIdentity,
   helloBytes: Uint8Array,
   hello: Hello,
-  { clock, log, memory }: OwnParts,
+  { clock, log, memory, hold }: OwnParts & { readonly hold: () => HeldBytes },
 ): Promise<Serving | Fault> {
   // Which of its workers answers is not known yet: none costs more than this.
   const coefficient = network.models.get(hello.model)?.entry.coefficients?.priority ?? 1000;
@@ -104,7 +105,8 @@ async function openAt(
   // A client that knows it is sent its digest alone.
   const keyset = identity.current();
   if (!isFault(keyset) && hello.evidence === "known") await memory.keep(keyset.evidence, false);
-  const link = new LocalLink({ identity, find: (id) => network.models.get(id), clock, log });
+  const find = (id: string): Offer | undefined => network.models.get(id);
+  const link = new LocalLink({ identity, find, clock, log, hold });
   const opened = await openEnclave(link, helloBytes, hello, {
     clock,
     role: "gateway",

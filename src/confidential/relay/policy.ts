@@ -73,7 +73,7 @@ export async function readSignedPolicy(
 /** A list of images that holds any cannot be signed: then nothing is vouched for. */
 function describe({ kind, evidence }: NetworkConfig): NetworkPolicy {
   if (kind === "openai" || evidence === undefined) return { termination: "gateway" };
-  const { imageHashes, mrseam, advisories, minTcbEvaluation } = evidence;
+  const { imageHashes, mrseam, advisories, minTcbEvaluation, sevSnp } = evidence;
   return {
     termination: "worker",
     worker: {
@@ -81,6 +81,9 @@ function describe({ kind, evidence }: NetworkConfig): NetworkPolicy {
       mrseam,
       advisories,
       ...(minTcbEvaluation !== undefined && { min_tcb_evaluation: minTcbEvaluation }),
+      ...(sevSnp !== undefined && {
+        sev_snp: { min_tcb: sevSnp.minTcb, require_crl: sevSnp.requireCrl },
+      }),
     },
   };
 }

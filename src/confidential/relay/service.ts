@@ -7,6 +7,7 @@ import { fault, type Fault } from "../fault.ts";
 import type { Hello, Role } from "../hello.ts";
 import type { SeenCounters } from "../seen-counters.ts";
 import type { QuoteLimit } from "./quote-limit.ts";
+import type { HeldBytes, UnfinishedBytes } from "../../stream/unfinished-bytes.ts";
 import type { SessionNames } from "./session-names.ts";
 import type { Billed } from "./billed-request.ts";
 import type { EvidenceMemory } from "./evidence-memory.ts";
@@ -29,7 +30,13 @@ export interface StreamNetwork {
 /** The gateway's own enclaves, for networks whose workers have none. */
 export interface OwnEnclaves {
   readonly ready: Promise<void>;
-  open(network: string, helloBytes: Uint8Array, hello: Hello): Promise<Serving | Fault>;
+  /** `hold`: accounts for the memory of a request that has not arrived completely. */
+  open(
+    network: string,
+    helloBytes: Uint8Array,
+    hello: Hello,
+    hold: () => HeldBytes,
+  ): Promise<Serving | Fault>;
   /** Running sessions go on. */
   close(): void;
 }
@@ -46,6 +53,7 @@ export interface StreamRecords {
   readonly quotes: QuoteLimit;
   readonly names: SessionNames;
   readonly sessions: OpenSessions;
+  readonly unfinished: UnfinishedBytes;
 }
 
 export interface ConfidentialParts extends StreamRecords {
@@ -68,7 +76,7 @@ export function createConfidential(parts: ConfidentialParts): Confidential {
 function createStream(
   parts: ConfidentialParts,
   own: OwnEnclaves,
-  { sessionsPerKey }: StreamOptions,
+  { sessionsPerKey, unfinished: limits }: StreamOptions,
 ): Stream {
   const { clock, log, counters, receipts, retries, metrics, names, quotes, sessions } = parts;
   const networks = new Map(parts.networks.map((network) => [network.name, network]));
@@ -82,7 +90,7 @@ function createStream(
     counters,
     retries,
     names,
-    async open(bytes, hello, { workspaceId }) {
+    async open(bytes, hello, { workspaceId, keyId }) {
       const network = networks.get(hello.network);
       if (network === undefined) return fault("NETWORK_NOT_AVAILABLE", "there is no such network");
       if (network.termination !== hello.termination) {
@@ -94,7 +102,7 @@ function createStream(
       counters.forget(clock.now() / 1000);
       return network.termination === "worker"
         ? network.openStream(bytes, hello)
-        : own.open(network.name, bytes, hello);
+        : own.open(network.name, bytes, hello, () => parts.unfinished.hold(keyId, limits));
     },
     keep({ receipt, verdict, isEmpty, isImplausible }: Billed) {
       const { network } = receipt.pricing;

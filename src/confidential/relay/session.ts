@@ -16,6 +16,7 @@ import {
   type StreamCode,
 } from "../fault.ts";
 import { createFrameWatch } from "../frame-watch.ts";
+import { guarded } from "../guard.ts";
 import { nodeSuite } from "../node-crypto.ts";
 import type { SeenCounters } from "../seen-counters.ts";
 import { SessionTime } from "../session-time.ts";
@@ -64,6 +65,8 @@ export class StreamSession implements LinkListener {
   #closed = false;
   /** What ends the session once the running request is done. */
   #afterwards: (() => void) | undefined;
+  /** The handshake with the enclave. Until it ends the session counts, or a key could begin any number by leaving. */
+  #entering: Promise<void> = Promise.resolve();
   /** Bills on their way to the disk. */
   #billing: Promise<void> = Promise.resolve();
   #sound: boolean | undefined = true;
@@ -77,16 +80,23 @@ export class StreamSession implements LinkListener {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.over = promise;
     this.#end = resolve;
+    const times = (message: string): (() => void) =>
+      this.#guarded(() => this.#fail(fault("TIMEOUT", message)));
     this.#time = new SessionTime(parts.clock, {
-      late: () => this.#fail(fault("TIMEOUT", "the handshake took too long")),
-      idle: () => this.#fail(fault("TIMEOUT", "nothing was sent for too long")),
-      unfinished: () => this.#fail(fault("TIMEOUT", "the request did not come to its end")),
-      expired: () => this.#expire(),
+      late: times("the handshake took too long"),
+      idle: times("nothing was sent for too long"),
+      unfinished: times("the request did not come to its end"),
+      expired: this.#guarded(() => this.#expire()),
     });
-    connection.onMessage = (data, isText) => this.#fromClient(data, isText);
-    connection.onClose = () => this.#clientLeft();
-    connection.onGoAway = () => this.#goAway();
-    connection.onDrain = () => this.#facts?.serving.link.resume();
+    connection.onMessage = this.#guarded((data, isText) => this.#fromClient(data, isText));
+    connection.onClose = this.#guarded(() => this.#clientLeft());
+    connection.onGoAway = this.#guarded(() => this.#goAway());
+    connection.onDrain = this.#guarded(() => this.#facts?.serving.link.resume());
+  }
+
+  /** For callbacks of connections, links and timers: an exception ends this session and not the process. */
+  #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
+    return guarded(run, (error) => this.#broken(error));
   }
 
   // What the client sends.
@@ -107,7 +117,7 @@ export class StreamSession implements LinkListener {
     // There is nothing to send before the answer.
     this.#connection.pause();
     this.#held = [];
-    enter(bytes, this.#customer, this.#parts)
+    this.#entering = enter(bytes, this.#customer, this.#parts)
       .then((entry) => this.#entered(entry))
       .catch((error: unknown) => this.#broken(error));
   }
@@ -189,20 +199,28 @@ export class StreamSession implements LinkListener {
 
   // What the enclave sends.
 
-  binary(frame: Buffer): void {
+  readonly binary = this.#guarded((frame: Buffer) => this.#fromEnclave(frame));
+  readonly text = this.#guarded((frame: Buffer) => this.#textFromEnclave(frame));
+  readonly drained = this.#guarded(() => {
+    if (this.#held === undefined) this.#connection.resume();
+  });
+  readonly ended = this.#guarded(() => this.#enclaveFailed());
+
+  #fromEnclave(frame: Buffer): void {
     const facts = this.#facts;
     if (facts === undefined) return;
     this.#time.frame();
     const header = facts.watch.observe("s2c", frame);
     if (isFault(header)) return this.#enclaveFailed();
-    if (header.type === "final") {
+    if (header.type === "chunk") this.#request?.addChunk(frame.length, !this.#closed);
+    else {
       this.#expectReport();
       if (this.#request !== undefined) this.#request.isAnswered = !this.#closed;
     }
     if (!this.#closed && !this.#connection.send(frame)) facts.serving.link.pause();
   }
 
-  text(frame: Buffer): void {
+  #textFromEnclave(frame: Buffer): void {
     const read = readTextFrame(frame);
     if (isFault(read) || read.kind === "attestation" || read.kind === "done") {
       return this.#enclaveFailed();
@@ -218,14 +236,6 @@ export class StreamSession implements LinkListener {
       .catch((error: unknown) => this.#broken(error));
   }
 
-  drained(): void {
-    if (this.#held === undefined) this.#connection.resume();
-  }
-
-  ended(): void {
-    this.#enclaveFailed();
-  }
-
   async #bill(request: BilledRequest, report: ReportFrame): Promise<void> {
     const billed = await this.#settle(request, report);
     const isBusy = this.#request !== undefined;
@@ -237,7 +247,14 @@ export class StreamSession implements LinkListener {
 
   /** Resolves when charge and receipt are on disk. */
   async #settle(request: BilledRequest, report: ReportFrame): Promise<Billed | Fault> {
-    const billed = await request.bill(report);
+    let billed: Billed | Fault;
+    try {
+      billed = await request.bill(report);
+    } catch (error) {
+      // What was not charged must not stay reserved.
+      request.release();
+      throw error;
+    }
     if (!isFault(billed)) return (await this.#parts.keep(billed)) ? billed : unkept;
     request.release();
     if (billed === unreadable) this.#sound = false;
@@ -247,7 +264,8 @@ export class StreamSession implements LinkListener {
   /** A final without its report would be an answer without a bill. */
   #expectReport(): void {
     this.#report?.[Symbol.dispose]();
-    this.#report = this.#parts.clock.after(reportMs, () => this.#enclaveFailed());
+    const late = this.#guarded(() => this.#enclaveFailed());
+    this.#report = this.#parts.clock.after(reportMs, late);
   }
 
   // How it ends.
@@ -311,7 +329,7 @@ export class StreamSession implements LinkListener {
     this.#facts = undefined;
     facts?.serving.link.close();
     facts?.serving.ended(this.#sound);
-    void this.#billing.then(() => {
+    void Promise.all([this.#billing, this.#entering]).then(() => {
       if (facts !== undefined) this.#parts.names.release(facts.name);
       this.#end();
     });

@@ -22,18 +22,29 @@ export interface VerificationPolicy {
   readonly treatSimulatedAsVerified?: boolean;
 }
 
+/** The conditions for SEV-SNP evidence. Without `minTcb` and a current revocation list no such evidence passes. */
 export interface SnpPolicy {
-  /** The least that each part of the VCEK's TCB must be. */
-  readonly minTcb?: Partial<SnpTcb>;
+  /**
+   * Minimum TCB of the VCEK per product; evidence of a product that is not listed fails. `any` opts out of the check.
+   * AMD publishes no machine-readable verdict on a TCB, so there is no default: take the numbers from its bulletins.
+   */
+  readonly minTcb?: SnpMinimums | "any";
+  /** `false` accepts evidence without AMD's revocation list. A list that is included must be valid in either case. */
+  readonly requireCrl?: boolean;
   /** The highest privilege level (0 is the most privileged) a report may come from; 0 unless given. */
   readonly maxVmpl?: number;
 }
 
-/** Security patch levels, each 0 to 255. `fmc`: Turin only, 0 elsewhere. */
-export interface SnpTcb {
-  readonly fmc: number;
-  readonly bootloader: number;
-  readonly tee: number;
-  readonly snp: number;
-  readonly microcode: number;
-}
+/** The products whose firmware this verifier knows. */
+export const snpProducts = ["Milan", "Genoa", "Turin"] as const;
+
+export type SnpProduct = (typeof snpProducts)[number];
+
+/** Parts that a product does not name have no minimum. */
+export type SnpMinimums = Readonly<Partial<Record<SnpProduct, Partial<SnpTcb>>>>;
+
+/** The parts of a TCB. `fmc`: Turin only. */
+export const snpTcbParts = ["fmc", "bootloader", "tee", "snp", "microcode"] as const;
+
+/** Security patch levels, each 0 to 255. `fmc`: 0 for other products than Turin. */
+export type SnpTcb = Readonly<Record<(typeof snpTcbParts)[number], number>>;

@@ -7,8 +7,8 @@ import type { Bytes } from "./binary-text.ts";
 import { readCertificate } from "./certificate.ts";
 import type { Certificate } from "./certificate.ts";
 import { derSmallInteger, derTags, readDer } from "./der.ts";
-import type { SnpTcb } from "./policy.ts";
-import type { SnpProduct } from "./snp-report.ts";
+import { snpProducts } from "./policy.ts";
+import type { SnpProduct, SnpTcb } from "./policy.ts";
 
 /**
  * Entries of the table by GUID (GHCB specification, SNP extended guest request), in the order in which they are
@@ -24,7 +24,7 @@ export const certificateGuids = {
 export interface SnpCertificates {
   /** VCEK, ASK, ARK. */
   readonly chain: readonly Certificate[];
-  /** DER of AMD's revocation list, which hosts rarely add. */
+  /** DER of AMD's revocation list. Hosts rarely add it: the enclave's own provider of evidence can. */
   readonly crl: Bytes | undefined;
 }
 
@@ -109,5 +109,5 @@ function readProduct(value: Bytes | undefined): SnpProduct | undefined {
   const node = value && readDer(value);
   if (node?.tag !== derTags.ia5String) return undefined;
   const [name] = String.fromCharCode(...node.content.subarray(0, 32)).split("-");
-  return name === "Milan" || name === "Genoa" || name === "Turin" ? name : undefined;
+  return snpProducts.find((product) => product === name);
 }

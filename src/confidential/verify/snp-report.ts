@@ -1,10 +1,7 @@
 /** AMD SEV-SNP attestation reports (SEV-SNP Firmware ABI, ATTESTATION_REPORT). */
 import { isZero, joinBytes, sha256Hex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
-import type { SnpTcb } from "./policy.ts";
-
-/** The firmware's products that this verifier knows. */
-export type SnpProduct = "Milan" | "Genoa" | "Turin";
+import type { SnpProduct, SnpTcb } from "./policy.ts";
 
 export interface SnpReport {
   readonly version: number;

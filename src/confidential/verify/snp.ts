@@ -9,12 +9,13 @@ import type { Checklist } from "./checklist.ts";
 import { readRevocationList, revocationListFault } from "./crl.ts";
 import { checkLists } from "./inspection.ts";
 import type { Findings, Inspection } from "./inspection.ts";
-import type { SnpPolicy, SnpTcb, VerificationPolicy } from "./policy.ts";
+import { snpTcbParts } from "./policy.ts";
+import type { SnpPolicy, SnpProduct, SnpTcb, VerificationPolicy } from "./policy.ts";
 import { isEcdsa, keyKind } from "./signature.ts";
 import { readCertificateTable, readVcek } from "./snp-certificates.ts";
 import type { SnpCertificates, VcekFacts } from "./snp-certificates.ts";
 import { guestPolicyFault, readSnpReport, readTcb, snpImageHash } from "./snp-report.ts";
-import type { SnpProduct, SnpReport } from "./snp-report.ts";
+import type { SnpReport } from "./snp-report.ts";
 
 export const snpChecks = [
   "quote_format",
@@ -76,32 +77,40 @@ export async function inspectSnp(
   const [vcek] = certificates.chain;
   const facts = vcek && readVcek(vcek);
   checks.record("vcek_facts", facts === undefined ? "the VCEK names no chip" : undefined);
-  await checkChain(checks, certificates, facts?.product, roots, now);
+  const listUntil = await checkChain(checks, certificates, facts?.product, roots, policy, now);
   if (vcek === undefined || facts === undefined) return { checks, findings: seen, reportData };
   checks.record("report_signature", await signatureFault(report, vcek));
   checkFirmware(checks, report, facts, policy.sevSnp ?? {});
-  const tcb = { status: minimumStatus(facts.tcb, policy.sevSnp ?? {}), advisories: [] };
-  const validUntil = Math.min(...certificates.chain.map(({ notAfter }) => notAfter));
+  const tcb = { status: minimumStatus(facts, policy.sevSnp ?? {}), advisories: [] };
+  const ends = certificates.chain.map(({ notAfter }) => notAfter);
+  const validUntil = Math.min(...ends, listUntil ?? Infinity);
   return { checks, findings: { ...seen, tcb, validUntil }, reportData };
 }
 
+/** Returns when the revocation list lapses, milliseconds since 1970; undefined without one. */
 async function checkChain(
   checks: Checks,
   { chain, crl }: SnpCertificates,
   product: SnpProduct | undefined,
   roots: SnpRoots,
+  { sevSnp }: VerificationPolicy,
   now: number,
-): Promise<void> {
+): Promise<number | undefined> {
   const anchors = product === undefined ? new Set<string>() : roots[product];
   checks.record("vcek_chain", await chainFault(chain, chainLength, anchors, now));
   if (crl === undefined) {
-    checks.skip("revocation", "the evidence carries no revocation list of AMD's");
-    return;
+    // The prover composes the evidence: what it leaves out must not count as a check passed.
+    const without = "the evidence carries no revocation list of AMD's";
+    if (sevSnp?.requireCrl === false) {
+      checks.skip("revocation", `${without}, and the policy does not require one`);
+    } else checks.record("revocation", without);
+    return undefined;
   }
   const list = readRevocationList(crl);
   const broken = await revocationListFault(list, chain.at(-1), now);
   const isRevoked = chain.slice(1).some(({ serial }) => list?.revoked.has(serial));
   checks.record("revocation", broken ?? (isRevoked ? "a certificate has been revoked" : undefined));
+  return list?.nextUpdate;
 }
 
 async function signatureFault(report: SnpReport, vcek: Certificate): Promise<string | undefined> {
@@ -119,42 +128,48 @@ async function signatureFault(report: SnpReport, vcek: Certificate): Promise<str
 function checkFirmware(
   checks: Checks,
   report: SnpReport,
-  { product, tcb, hardwareId }: VcekFacts,
+  facts: VcekFacts,
   policy: SnpPolicy,
 ): void {
+  const { product, tcb, hardwareId } = facts;
   const chip = report.chipId.subarray(0, hardwareId.length);
   const isChip = sameBytes(chip, hardwareId) && isZero(report.chipId.subarray(chip.length));
   const isNamed = !report.isChipMasked && !isZero(hardwareId);
   checks.record("chip_id", isChip && isNamed ? undefined : "the VCEK is for another chip");
   const isReported = sameTcb(readTcb(product, report.reportedTcb), tcb);
   checks.record("tcb", isReported ? undefined : "the VCEK is for another TCB than the report's");
-  checkMinimum(checks, tcb, policy);
+  checkMinimum(checks, facts, policy);
   const isCommitted =
     sameBytes(report.currentTcb, report.committedTcb) &&
     sameBytes(report.currentFirmware, report.committedFirmware);
   checks.record("provisional_firmware", isCommitted ? undefined : "the firmware is not committed");
 }
 
-const tcbParts = ["fmc", "bootloader", "tee", "snp", "microcode"] as const;
-
 function sameTcb(left: SnpTcb, right: SnpTcb): boolean {
-  return tcbParts.every((part) => left[part] === right[part]);
+  return snpTcbParts.every((part) => left[part] === right[part]);
 }
 
 /** AMD publishes no verdict on a TCB: it is what the policy's minimum makes of it. */
-function minimumStatus(tcb: SnpTcb, { minTcb }: SnpPolicy): string {
-  if (minTcb === undefined) return "Unknown";
-  return partsBelow(tcb, minTcb).length === 0 ? "UpToDate" : "OutOfDate";
+function minimumStatus(facts: VcekFacts, { minTcb }: SnpPolicy): string {
+  const minimum = minTcb === "any" ? undefined : minTcb?.[facts.product];
+  if (minimum === undefined) return "Unknown";
+  return partsBelow(facts.tcb, minimum).length === 0 ? "UpToDate" : "OutOfDate";
 }
 
-function partsBelow(tcb: SnpTcb, minTcb: Partial<SnpTcb>): readonly string[] {
-  return tcbParts.filter((part) => tcb[part] < (minTcb[part] ?? 0));
+function partsBelow(tcb: SnpTcb, minimum: Partial<SnpTcb>): readonly (keyof SnpTcb)[] {
+  return snpTcbParts.filter((part) => tcb[part] < (minimum[part] ?? 0));
 }
 
-function checkMinimum(checks: Checks, tcb: SnpTcb, { minTcb }: SnpPolicy): void {
-  if (minTcb === undefined) return checks.skip("tcb_minimum", "the policy names no minimum");
-  const below = partsBelow(tcb, minTcb);
-  checks.record("tcb_minimum", below.length === 0 ? undefined : `below it: ${below.join(", ")}`);
+function checkMinimum(checks: Checks, { product, tcb }: VcekFacts, { minTcb }: SnpPolicy): void {
+  if (minTcb === "any") return checks.skip("tcb_minimum", "the policy accepts any TCB");
+  const minimum = minTcb?.[product];
+  if (minimum === undefined) {
+    checks.record("tcb_minimum", `the policy names no minimum TCB for ${product}`);
+    return;
+  }
+  const below = partsBelow(tcb, minimum);
+  const listed = below.map((part) => `${part} ${tcb[part]}`).join(", ");
+  checks.record("tcb_minimum", below.length === 0 ? undefined : `below the minimum: ${listed}`);
 }
 
 function checkGuest(checks: Checks, report: SnpReport, policy: SnpPolicy): void {

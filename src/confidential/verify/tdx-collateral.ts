@@ -1,6 +1,10 @@
 /** Intel's collateral for a TDX quote: TCB info, the quoting enclave's identity, who signed them, revocation lists. */
 import { fromHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
+import { utf8 } from "../layout.ts";
+import { maxTextBytes } from "../limits.ts";
+import { isJsonObject, readJsonObject } from "../strict-json.ts";
+import type { JsonObject } from "../strict-json.ts";
 import { readPem } from "./certificate.ts";
 import type { Certificate } from "./certificate.ts";
 import { readRevocationList } from "./crl.ts";
@@ -112,7 +116,7 @@ export function readTdxCollateral(value: unknown): ReadCollateral | string {
 }
 
 function collateralText(value: unknown): TdxCollateral | string {
-  if (!isObject(value)) return "there is no collateral";
+  if (!isJsonObject(value)) return "there is no collateral";
   const text: Record<string, string> = {};
   let length = 0;
   for (const field of collateralFields) {
@@ -144,11 +148,11 @@ function readTcbInfo(text: string): TcbInfo | undefined {
 
 function readModules(tcbInfo: JsonObject | undefined): readonly TdxModuleIdentity[] | undefined {
   const { tdxModule, tdxModuleIdentities: given = [] } = tcbInfo ?? {};
-  if (!isObject(tdxModule) || !Array.isArray(given)) return undefined;
+  if (!isJsonObject(tdxModule) || !Array.isArray(given)) return undefined;
   const versioned: readonly unknown[] = given;
   const modules = [readModule(tdxModule, undefined)];
   for (const identity of versioned) {
-    if (!isObject(identity) || typeof identity["id"] !== "string") return undefined;
+    if (!isJsonObject(identity) || typeof identity["id"] !== "string") return undefined;
     modules.push(readModule(identity, identity["id"]));
   }
   const whole = modules.filter((module) => module !== undefined);
@@ -169,7 +173,7 @@ function readModule(value: JsonObject, id: string | undefined): TdxModuleIdentit
 }
 
 function readLevel(value: unknown): TdxModuleLevel | undefined {
-  if (!isObject(value) || !isObject(value["tcb"])) return undefined;
+  if (!isJsonObject(value) || !isJsonObject(value["tcb"])) return undefined;
   const { isvsvn } = value["tcb"];
   const { tcbStatus: status, advisoryIDs = [] } = value;
   if (typeof isvsvn !== "number" || typeof status !== "string" || !Array.isArray(advisoryIDs)) {
@@ -189,19 +193,9 @@ function readIssued(value: JsonObject | undefined): Issued | undefined {
   return { issueDate, nextUpdate, tcbEvaluationDataNumber: tcbEvaluationDataNumber as number };
 }
 
-type JsonObject = Readonly<Record<string, unknown>>;
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
+/** Reads strictly: the sender of the collateral may have written anything. */
 function readObject(text: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  return readJsonObject(utf8(text), maxTextBytes);
 }
 
 function readHex(value: unknown, length: number): Bytes | undefined {

@@ -5,6 +5,7 @@
 import { clientKeys } from "../../confidential/handshake.ts";
 import { requestPieces, type Channel, type OpenedFrame } from "../../confidential/channel.ts";
 import { isFault, type Fault, type StreamCode } from "../../confidential/fault.ts";
+import { guarded } from "../../confidential/guard.ts";
 import { createNodeChannel } from "../../confidential/node-channel.ts";
 import { nodeSuite } from "../../confidential/node-crypto.ts";
 import { accountOf, judgeReport, type OwnAccount } from "../../confidential/report-verdict.ts";
@@ -14,6 +15,7 @@ import type { OpenEnclave, Unopened } from "../../confidential/relay/open.ts";
 import type { Ephemeral } from "../../confidential/suite.ts";
 import type { Hello } from "../../confidential/hello.ts";
 import { readTextFrame, type ReportFrame } from "../../confidential/text-frames.ts";
+import { parseJson } from "../../parse-json.ts";
 import type { TokenUsage, WholeMessage } from "../../services/networks.ts";
 import type { AttemptedCall, AttemptedWorker, AttemptFailure, RunningAttempt } from "../route.ts";
 import { isObject } from "../status.ts";
@@ -125,16 +127,33 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.drained();
   }
 
-  // What the worker says.
+  // What the worker says. An exception behind its socket ends this attempt and not the process.
 
-  drained(): void {
+  readonly drained = this.#guarded(() => this.#drained());
+  readonly binary = this.#guarded((frame: Buffer) => this.#binary(frame));
+  readonly text = this.#guarded((frame: Buffer) => this.#text(frame));
+  readonly ended = this.#guarded(() => this.#fail({ kind: "broken" }));
+
+  #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
+    return guarded(run, (error) => {
+      this.#sessions.parts.log.error({ err: error }, "an answer of a worker's enclave broke");
+      this.#fail({ kind: "broken" });
+    });
+  }
+
+  readonly #late = this.#guarded(() => {
+    if (this.#paused) this.#wait();
+    else this.#fail({ kind: "timedOut" });
+  });
+
+  #drained(): void {
     const link = this.#session?.link;
     for (let frame = this.#unsent.shift(); frame !== undefined; frame = this.#unsent.shift()) {
       if (link?.binary(frame) === false) return;
     }
   }
 
-  binary(frame: Buffer): void {
+  #binary(frame: Buffer): void {
     const opened = this.#channel?.open(frame);
     if (opened === undefined || this.#over) return;
     if (isFault(opened)) return this.#fail({ kind: "broken" });
@@ -145,7 +164,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     else this.#final(value);
   }
 
-  text(frame: Buffer): void {
+  #text(frame: Buffer): void {
     const read = readTextFrame(frame);
     if (isFault(read) || read.kind === "attestation" || read.kind === "done") {
       return this.#fail({ kind: "broken" });
@@ -157,10 +176,6 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
       this.#sessions.parts.log.error({ err: error }, "a usage report could not be judged");
       this.#fail({ kind: "broken" });
     });
-  }
-
-  ended(): void {
-    this.#fail({ kind: "broken" });
   }
 
   #delta({ data }: OpenedFrame, delta: Readonly<Record<string, unknown>>): void {
@@ -252,16 +267,13 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.#deadline?.[Symbol.dispose]();
     if (this.#over) return;
     const ms = request.streamed ? idleMs : answerMs;
-    this.#deadline = this.#sessions.parts.clock.after(ms, () => {
-      if (this.#paused) this.#wait();
-      else this.#fail({ kind: "timedOut" });
-    });
+    this.#deadline = this.#sessions.parts.clock.after(ms, this.#late);
   }
 }
 
 function parse(data: Uint8Array): unknown {
   try {
-    return JSON.parse(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
+    return parseJson(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
   } catch {
     return undefined;
   }

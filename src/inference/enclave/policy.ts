@@ -8,12 +8,14 @@ export type PolicyFor = (evidence: unknown) => VerificationPolicy;
 
 export function policyOf(config: EvidencePolicyConfig): PolicyFor {
   const { kind, roots, imageHashes, mrseam, advisories, minTcbEvaluation, platforms } = config;
+  const { sevSnp } = config;
   const policy: VerificationPolicy = {
     imageHashes,
     mrseam,
     advisories,
     ...(minTcbEvaluation !== undefined && { minTcbEvaluation }),
     ...(platforms !== undefined && { platforms }),
+    ...(sevSnp !== undefined && { sevSnp }),
   };
   if (kind === "hardware") return () => policy;
   const simulated = { ...policy, allowSimulated: true, simulatedRoots: roots };

@@ -148,9 +148,14 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
 
   /** Never rejects. */
   #check(): Promise<void> {
-    this.#checking ??= this.#shakeHands().finally(() => {
-      this.#checking = undefined;
-    });
+    this.#checking ??= this.#shakeHands()
+      .catch((error: unknown) => {
+        this.parts.log.error({ err: error, url: this.#url }, "a worker could not be checked");
+        this.#refuse(fault("UPSTREAM_FAILED", "the check failed"));
+      })
+      .finally(() => {
+        this.#checking = undefined;
+      });
     return this.#checking;
   }
 

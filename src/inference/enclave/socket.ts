@@ -19,23 +19,20 @@ export interface SocketOptions {
   readonly clock: Clock;
 }
 
-/** Undefined when no connection could be made, or the other end is no worker. */
+/** Undefined when no connection could be made, or the other end is not a worker. Never rejects. */
 export function connectWorker(options: SocketOptions): Promise<EnclaveLink | undefined> {
-  const { url, headers, connectMs } = options;
-  const webSocket = new WebSocket(url, [workerSubprotocol], {
-    headers,
-    handshakeTimeout: connectMs,
-    followRedirects: false,
-    // Compressed ciphertext is no shorter.
-    perMessageDeflate: false,
-    maxPayload: maxTextBytes,
-  });
+  const webSocket = openWebSocket(options);
+  if (webSocket === undefined) return Promise.resolve(undefined);
   const { promise, resolve } = Promise.withResolvers<EnclaveLink | undefined>();
   let socket: Socket | undefined;
   webSocket.on("upgrade", (response) => {
     ({ socket } = response);
   });
+  // `handshakeTimeout` begins again with every byte of the worker's answer, and this does not.
+  const deadline = options.clock.after(options.connectMs, () => webSocket.terminate());
   webSocket.on("error", () => resolve(undefined));
+  // Not every end is announced by an error.
+  webSocket.on("close", () => resolve(undefined));
   webSocket.on("open", () => {
     if (socket !== undefined && webSocket.protocol === workerSubprotocol) {
       return resolve(new WorkerSocket(webSocket, socket, options.clock));
@@ -43,7 +40,23 @@ export function connectWorker(options: SocketOptions): Promise<EnclaveLink | und
     webSocket.terminate();
     return resolve(undefined);
   });
-  return promise;
+  return promise.finally(() => deadline[Symbol.dispose]());
+}
+
+/** Undefined for an address that the library refuses, such as one with a fragment: a status document may name any. */
+function openWebSocket({ url, headers, connectMs }: SocketOptions): WebSocket | undefined {
+  try {
+    return new WebSocket(url, [workerSubprotocol], {
+      headers,
+      handshakeTimeout: connectMs,
+      followRedirects: false,
+      // Compressed ciphertext is not shorter.
+      perMessageDeflate: false,
+      maxPayload: maxTextBytes,
+    });
+  } catch {
+    return undefined;
+  }
 }
 
 class WorkerSocket implements EnclaveLink {

@@ -51,7 +51,10 @@ async function openAt(
   const { route } = worker;
   if (!(route instanceof EnclaveRoute)) return fault("TERMINATION_NOT_AVAILABLE", "no enclave");
   worker.inFlight++;
-  const opened = await route.open(helloBytes, hello);
+  const opened = await route.open(helloBytes, hello).catch((error: unknown) => {
+    worker.inFlight--;
+    throw error;
+  });
   if (isFault(opened)) {
     worker.inFlight--;
     if (!isRefusal(opened)) worker.failed(opened.code === "UPSTREAM_FAILED");

@@ -2,7 +2,6 @@
  * An enclave in the test's own process: a model that says what the test has it say, on a clock that only the test
  * moves.
  */
-import assert from "node:assert/strict";
 import {
   createEnclaveIdentity,
   type EnclaveIdentity,
@@ -186,18 +185,18 @@ export async function startEnclave(role: "worker" | "gateway" = "worker"): Promi
         { identity, find, clock, log, ...parts },
         {
           text(text) {
-            assert.ok(!isClosed, "nothing after the close");
+            mustBeOpen(isClosed);
             queue.put({ kind: "text", text });
           },
           binary(frame) {
-            assert.ok(!isClosed, "nothing after the close");
+            mustBeOpen(isClosed);
             sent++;
             // The frame is the receiver's own.
             queue.put({ kind: "binary", frame: Uint8Array.from(frame) });
             return wire.hasRoom;
           },
           close(code, error) {
-            assert.ok(!isClosed, "closed once");
+            mustBeOpen(isClosed);
             isClosed = true;
             queue.put({ kind: "closed", code, error: error?.code });
           },
@@ -222,4 +221,13 @@ export async function startEnclave(role: "worker" | "gateway" = "worker"): Promi
     },
   };
   return enclave;
+}
+
+/** Fails the test itself: a session contains what its peer throws. */
+function mustBeOpen(isClosed: boolean): void {
+  if (!isClosed) return;
+  const error = new Error("the session sent or closed after its close");
+  process.nextTick(() => {
+    throw error;
+  });
 }

@@ -66,10 +66,39 @@ describe("quotes by configfs", () => {
     const { provider, kernel } = await opened(sev);
     assert.equal(provider.teeType, "sev-snp");
     const evidence = sound(await provider.quote(reportData, signal));
-    const policy = { imageHashes: "any" } as const;
+    const sevSnp = { minTcb: "any", requireCrl: false } as const;
+    const policy = { imageHashes: "any", sevSnp } as const;
     const verdict = await verifyEvidence(evidence, { reportData }, policy, now, snp.roots);
     assert.deepEqual(failures(verdict), []);
     assert.deepEqual(kernel.writes, ["inblob 64"]);
+  });
+
+  test("AMD's revocation list is added to the certificates of a SEV-SNP report", async () => {
+    const list = snp.revocationList([], now - 1, now + 60_000);
+    const asked: string[] = [];
+    let given: typeof list | undefined = list;
+    const kernel = fakeKernel(sev);
+    const provider = sound(
+      await openConfigfsTsm("sev-snp", {
+        files: kernel,
+        revocationLists(product) {
+          asked.push(product);
+          return Promise.resolve(given);
+        },
+      }),
+    );
+    assert.equal(provider.staples, true);
+    const evidence = sound(await provider.quote(reportData, signal));
+    const policy = { imageHashes: "any", sevSnp: { minTcb: { Milan: { snp: 8 } } } } as const;
+    const verdict = await verifyEvidence(evidence, { reportData }, policy, now, snp.roots);
+    assert.deepEqual(failures(verdict), []);
+    assert.deepEqual(asked, ["Milan"]);
+    given = undefined;
+    const without = sound(await provider.quote(reportData, signal));
+    assert.deepEqual(
+      failures(await verifyEvidence(without, { reportData }, policy, now, snp.roots)),
+      ["revocation"],
+    );
   });
 
   test("under a paravisor the report comes from the level that the guest may ask for", async () => {

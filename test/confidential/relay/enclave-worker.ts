@@ -39,6 +39,8 @@ export interface Script {
   ) => Promise<Bytes>;
   /** Instead of the frame that is due; undefined: it is lost. */
   readonly frame?: (frame: Bytes, index: number) => Bytes | undefined;
+  /** Waits before it answers `hello`. */
+  readonly greets?: () => Promise<void>;
   /** Sent instead of an attestation. */
   readonly answer?: (hello: Hello) => string | undefined;
   /** 16 bytes; random ones unless given. */
@@ -116,6 +118,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     const [bytes] = (await once(socket, "message")) as [Buffer];
     const hello = sound(readHello(bytes));
     hellos.push(hello);
+    await worker.script.greets?.();
     const instead = worker.script.answer?.(hello);
     if (instead !== undefined) return socket.send(instead);
     const { keyset: altered = (one: Keyset) => one, core = same, sig = same } = worker.script;

@@ -5,8 +5,8 @@ import { describe, it } from "node:test";
 import { maxRequests } from "../../../src/confidential/limits.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 import type { OpenStream } from "./stream-client.ts";
-import { sound } from "./stream-client.ts";
-import { startStreamGateway, tokenMilli } from "./stream-gateway.ts";
+import { openStream, sound } from "./stream-client.ts";
+import { pipeline, startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { gate, until } from "./wait.ts";
 
 /** A whole request that no client of ours would make: nobody can read it. */
@@ -128,12 +128,14 @@ describe("a request that does not come to its end", () => {
     assert.equal((await session.answer()).final["finish_reason"], "error");
     await pass(50_000, clock, session);
     session.socket.send(piece(session, 2));
-    await pass(50_000, clock, session);
+    await pass(10_000, clock, session);
     session.socket.send(sound(session.channel.seal("cancel", 2, new Uint8Array())));
     assert.equal((await session.answer()).final["finish_reason"], "cancel");
     await pass(60_000, clock, session);
+    // Since a request must arrive at 64 KiB in 10 s, this one ends after 11 s.
     session.socket.send(piece(session, 3));
-    await pass(60_000, clock, session);
+    await pass(10_000, clock, session);
+    await pass(1_000, clock, session);
     assert.deepEqual(await refusal(session), ["TIMEOUT", 4408]);
   });
 });
@@ -183,5 +185,40 @@ describe("how long a session lasts", () => {
       await pass(10_000, clock, session);
     }
     assert.deepEqual(await refusal(session), ["LIMIT_EXCEEDED", 4413]);
+  });
+});
+
+describe("requests that this gateway decrypts itself", () => {
+  const own = { network: "classic", termination: "gateway" } as const;
+
+  async function heldBytes(stream: StreamGateway): Promise<number> {
+    const text = await (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
+    return Number(/^sluice_stream_unfinished_bytes (.+)$/m.exec(text)?.[1]);
+  }
+
+  it("hold no more of a key's unfinished requests than its limit, and give the memory back", async () => {
+    await using stream = await startStreamGateway({ own: true });
+    const limited = pipeline.replace("{ origins:", "{ maxUnfinishedBytesPerKey: 98304, origins:");
+    await stream.gateway.write(limited);
+    assert.deepEqual(await stream.gateway.gateway.reloader.reload("test"), []);
+    const begin = async (): Promise<OpenStream> => {
+      const session = await stream.open(own);
+      const piece = Buffer.alloc(32_768, 0x20);
+      session.socket.send(sound(session.channel.seal("request", 1, piece, false)));
+      return session;
+    };
+    const sessions = [await begin(), await begin(), await begin()];
+    await until(async () => (await heldBytes(stream)) === 98_304);
+    using fourth = await begin();
+    assert.deepEqual(await refusal(fourth), ["RATE_LIMITED", 4429]);
+    const other = stream.gateway.issue({ plan: "enterprise" });
+    using neighbour = await openStream(await stream.wire(other.key), own);
+    neighbour.ask();
+    assert.equal((await neighbour.answer()).final["finish_reason"], "stop");
+    for (const { socket } of sessions) socket.terminate();
+    await until(async () => (await heldBytes(stream)) === 0);
+    using fifth = await begin();
+    await until(async () => (await heldBytes(stream)) === 32_768);
+    assert.equal(fifth.socket.readyState, fifth.socket.OPEN);
   });
 });

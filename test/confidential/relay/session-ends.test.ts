@@ -350,6 +350,55 @@ describe("how a session ends", () => {
     ]);
   });
 
+  // Finding 7.
+  it("an answer that reached its client gives no credit for another prompt of the same length", async () => {
+    const attempt = { idempotencyKey: "two-answers", pad: 256 } as const;
+    const ask = (session: OpenStream, content: string): void =>
+      session.ask({ model, messages: [{ role: "user", content }] });
+    const held = gate();
+    let chunk = 0;
+    stream.worker.script = {
+      chunks: [{ content: "All" }, { content: " of" }, { content: " it" }, { content: "." }],
+      // The client reads three of the four chunks, then leaves.
+      pace: () => (++chunk < 4 ? Promise.resolve() : held.pass()),
+      tokens: { prompt: 5, completion: 4, cached: 0, reasoning: 0 },
+    };
+    const charged = (await stream.charges()).length;
+    const left = await stream.open(attempt);
+    ask(left, "What is the meaning of life?");
+    for (let read = 0; read < 3; read++) sound(left.channel.open(await left.nextBinary()));
+    const texts = stream.worker.texts.length;
+    left.socket.terminate();
+    await until(() => stream.worker.texts.length > texts);
+    held.open();
+    await until(async () => (await stream.charges()).length > charged);
+    stream.worker.script = {};
+    using session = await stream.open(attempt);
+    ask(session, "Who wrote the Magna Carta???");
+    const { usedCUMilli, paidBeforeCUMilli } = (await session.answer()).done;
+    // One of four chunks of equal length did not leave: a quarter of 9 tokens, rounded down to whole milli-CU.
+    const creditMilli = Math.floor((9 * tokenMilli) / 4);
+    assert.deepEqual([usedCUMilli, paidBeforeCUMilli], [7 * tokenMilli - creditMilli, creditMilli]);
+    const metrics = await (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
+    assert.match(metrics, /^sluice_stream_retry_credits_total [1-9]/m);
+  });
+
+  it("an answer that lacks its final frame alone gives no credit", async () => {
+    const attempt = { idempotencyKey: "no-final" };
+    stream.worker.script = { frame: (frame, index) => (index === 2 ? undefined : frame) };
+    using cut = await stream.open(attempt);
+    cut.ask();
+    await cut.nextBinary();
+    await cut.nextBinary();
+    const { usedCUMilli } = await cut.nextText();
+    assert.equal(usedCUMilli, 7 * tokenMilli);
+    stream.worker.script = {};
+    using session = await stream.open(attempt);
+    session.ask();
+    const { done } = await session.answer();
+    assert.deepEqual([done.usedCUMilli, done.paidBeforeCUMilli], [7 * tokenMilli, undefined]);
+  });
+
   it("a second request in the same session is billed on its own", async () => {
     using session = await stream.open();
     session.ask();

@@ -6,6 +6,7 @@ import { closeCodes, isStreamCode } from "../../../src/confidential/fault.ts";
 import { writeHello } from "../../../src/confidential/hello.ts";
 import { helloOf, openStream, type Wire } from "./stream-client.ts";
 import { startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
+import { until } from "./wait.ts";
 
 type Sent = string | Uint8Array;
 
@@ -21,6 +22,10 @@ describe("what strangers send", () => {
     using session = await stream.open();
     session.ask();
     await session.answer();
+    const metrics = async (): Promise<string> =>
+      (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
+    session.socket.close();
+    await until(async () => /^sluice_stream_sessions 0$/m.test(await metrics()));
     const broken = stream.gateway.lines.filter((line) => line.includes("broke"));
     await stream[Symbol.asyncDispose]();
     assert.deepEqual(broken, []);

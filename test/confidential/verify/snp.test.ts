@@ -27,7 +27,9 @@ const imageHash = createHash("sha256")
   .update(new Uint8Array(48).fill(0x3e))
   .update(new Uint8Array(32).fill(0x40))
   .digest("hex");
-const policy: VerificationPolicy = { imageHashes: [imageHash] };
+/** Opts out of the two checks that a policy must otherwise provide for. */
+const waived = { minTcb: "any", requireCrl: false } as const;
+const policy: VerificationPolicy = { imageHashes: [imageHash], sevSnp: waived };
 
 function verify(
   changes: SnpChanges = {},
@@ -44,6 +46,13 @@ function verifyGiven(
 ): Promise<VerificationReport> {
   const expected = { reportData: snpReportData };
   return verifyEvidence(evidence, expected, { ...policy, ...more }, at, platform.roots);
+}
+
+/** Verifies under a policy without the member `sevSnp`. */
+function verifyBare(changes: SnpChanges): Promise<VerificationReport> {
+  const expected = { reportData: snpReportData };
+  const bare = { imageHashes: [imageHash] };
+  return verifyEvidence(platform.evidence(changes), expected, bare, now, platform.roots);
 }
 
 function assertFails(report: VerificationReport, ...names: readonly string[]): void {
@@ -67,8 +76,8 @@ describe("a SEV-SNP report", () => {
   test("of Turin has its TCB elsewhere, and eight bytes of chip id", async () => {
     const turin = await createSnpPlatform("Turin");
     const expected = { reportData: snpReportData };
-    const minTcb = { fmc: 2, bootloader: 3, tee: 1, snp: 8, microcode: 115 };
-    const named = { ...policy, sevSnp: { minTcb } };
+    const minTcb = { Turin: { fmc: 2, bootloader: 3, tee: 1, snp: 8, microcode: 115 } };
+    const named = { ...policy, sevSnp: { ...waived, minTcb } };
     const report = await verifyEvidence(turin.evidence(), expected, named, now, turin.roots);
     assert.deepEqual(failures(report), []);
     assert.equal(report.verified, true);
@@ -118,8 +127,8 @@ describe("a SEV-SNP report", () => {
   test("from a lower privilege level fails unless the policy allows that level", async () => {
     const changes = { report: { 0x30: Uint8Array.of(2) } };
     assertFails(await verify(changes), "vmpl");
-    assertFails(await verify(changes, { sevSnp: { maxVmpl: 1 } }), "vmpl");
-    assert.equal((await verify(changes, { sevSnp: { maxVmpl: 2 } })).verified, true);
+    assertFails(await verify(changes, { sevSnp: { ...waived, maxVmpl: 1 } }), "vmpl");
+    assert.equal((await verify(changes, { sevSnp: { ...waived, maxVmpl: 2 } })).verified, true);
   });
 
   test("from provisional firmware fails, by TCB or by version", async () => {
@@ -134,10 +143,13 @@ describe("a SEV-SNP report", () => {
     assertFails(await verify(claims), "tcb");
     const tcb = { bootloader: 3, tee: 1, snp: 7, microcode: 115 };
     assertFails(await verify({ vcek: { tcb } }), "tcb");
-    const behind = await verify({}, { sevSnp: { minTcb: { microcode: 116, snp: 8 } } });
+    const floor = (microcode: number): Partial<VerificationPolicy> => ({
+      sevSnp: { ...waived, minTcb: { Milan: { microcode, snp: 8 } } },
+    });
+    const behind = await verify({}, floor(116));
     assertFails(behind, "tcb_minimum");
     assert.equal(behind.tcb?.status, "OutOfDate");
-    const enough = await verify({}, { sevSnp: { minTcb: { microcode: 115, snp: 8 } } });
+    const enough = await verify({}, floor(115));
     assert.equal(enough.verified, true);
     assert.equal(enough.tcb?.status, "UpToDate");
   });
@@ -173,6 +185,57 @@ describe("a SEV-SNP report", () => {
       assert.equal(resultOf(report, "quote_format"), "fail");
       assert.equal(report.assurance, "none");
     }
+  });
+});
+
+// Finding 6.
+describe("SEV-SNP evidence of old firmware, without a revocation list", () => {
+  const zero = new Uint8Array(8);
+  const old = {
+    report: { 0x38: zero, 0x180: zero, 0x1e0: zero, 0x1f0: zero },
+    vcek: { tcb: { bootloader: 0, tee: 0, snp: 0, microcode: 0 } },
+  };
+  const crl = platform.revocationList([], now - day, now + day);
+
+  test("is not verified under a policy that says nothing about SEV-SNP", async () => {
+    const report = await verify(old, { sevSnp: {} });
+    assertFails(report, "revocation", "tcb_minimum");
+    assert.equal(report.tcb?.status, "Unknown");
+    assertFails(await verifyBare(old), "revocation", "tcb_minimum");
+  });
+
+  test("is verified only when both checks are opted out of by name", async () => {
+    assertFails(await verify(old, { sevSnp: { minTcb: "any" } }), "revocation");
+    assertFails(await verify(old, { sevSnp: { requireCrl: false } }), "tcb_minimum");
+    const report = await verify(old, { sevSnp: waived });
+    assert.equal(report.verified, true);
+    assert.equal(resultOf(report, "revocation"), "skipped");
+    assert.equal(resultOf(report, "tcb_minimum"), "skipped");
+    assert.equal(report.tcb?.status, "Unknown");
+  });
+
+  test("is verified with a current list and a minimum that its product meets", async () => {
+    const sevSnp = { minTcb: { Milan: { snp: 8, microcode: 115 } } };
+    const report = await verify({ table: { crl } }, { sevSnp });
+    assert.deepEqual(failures(report), []);
+    assert.equal(report.verified, true);
+    assert.equal(report.tcb?.status, "UpToDate");
+    assertFails(await verify({ ...old, table: { crl } }, { sevSnp }), "tcb_minimum");
+    assertFails(await verify({}, { sevSnp }), "revocation");
+  });
+
+  test("is not verified when the policy names minimums of other products only", async () => {
+    const sevSnp = { ...waived, minTcb: { Genoa: { snp: 1 }, Turin: { snp: 1 } } };
+    const report = await verify({}, { sevSnp });
+    assertFails(report, "tcb_minimum");
+    assert.equal(report.tcb?.status, "Unknown");
+  });
+
+  test("is remembered no longer than its revocation list is current", async () => {
+    const sevSnp = { minTcb: { Milan: { snp: 8 } } };
+    const report = await verify({ table: { crl } }, { sevSnp });
+    assert.equal(report.validUntil, now + day);
+    assertFails(await verify({ table: { crl } }, { sevSnp }, now + day), "revocation");
   });
 });
 
@@ -241,7 +304,7 @@ describe("a real SEV-SNP report", { skip: skipWithoutShared }, () => {
   const reportData = (): Uint8Array => realBytes("snp_attestation.bin").slice(0x50, 0x90);
 
   test("has a chain and a signature that hold, and fails for its debug policy alone", async () => {
-    const any = { imageHashes: "any" } as const;
+    const any = { imageHashes: "any", sevSnp: waived } as const;
     const report = await verifyEvidence(real(), { reportData: reportData() }, any, now);
     assertFails(report, "guest_policy");
     for (const name of ["vcek_chain", "report_signature", "chip_id", "tcb"]) {

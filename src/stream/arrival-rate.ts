@@ -1,0 +1,37 @@
+/** The slowest rate at which a request may arrive: 64 KiB in any 10 s after the first second (decisions.md section 13). */
+import type { Clock } from "../services/clock.ts";
+
+const graceMs = 1_000;
+const windowMs = 10_000;
+const minWindowBytes = 65_536;
+
+/** Watches one request from its first bytes. Dispose when the request is complete or abandoned. */
+export class ArrivalRate implements Disposable {
+  readonly #clock: Clock;
+  readonly #tooSlow: () => void;
+  #bytes = 0;
+  #timer: Disposable;
+
+  /** `tooSlow`: called once when a window of 10 s has brought too little. */
+  constructor(clock: Clock, tooSlow: () => void) {
+    this.#clock = clock;
+    this.#tooSlow = tooSlow;
+    this.#timer = clock.after(graceMs, () => this.#watch());
+  }
+
+  add(bytes: number): void {
+    this.#bytes += bytes;
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer[Symbol.dispose]();
+  }
+
+  #watch(): void {
+    this.#bytes = 0;
+    this.#timer = this.#clock.after(windowMs, () => {
+      if (this.#bytes < minWindowBytes) this.#tooSlow();
+      else this.#watch();
+    });
+  }
+}

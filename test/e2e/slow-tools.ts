@@ -1,0 +1,45 @@
+/** Tools whose worker answers when the test opens its gate. */
+import { defineTools, type ToolResult } from "../../src/plugin.ts";
+
+/** What the tools tell the test that runs them in the same process. */
+export const worker = {
+  /** Number of calls that the worker has got. */
+  asked: 0,
+  gate: Promise.resolve(),
+  onAsked: (): void => {},
+};
+
+const inputSchema = { type: "object", properties: {}, additionalProperties: false };
+
+async function call(): Promise<ToolResult> {
+  worker.asked++;
+  worker.onAsked();
+  await worker.gate;
+  return { ok: true, value: { done: true } };
+}
+
+export default defineTools({
+  name: "slow-tools",
+  description: "Tools for tests.",
+  start: () => ({
+    tools: [
+      {
+        name: "slow_read",
+        description: "Asks the worker.",
+        inputSchema,
+        price: 300,
+        capability: undefined,
+        call,
+      },
+      {
+        name: "slow_write",
+        description: "Asks the worker to change something.",
+        inputSchema,
+        price: 1000,
+        capability: "ledger:write",
+        write: true,
+        call,
+      },
+    ],
+  }),
+});
