@@ -1,14 +1,15 @@
 /**
- * Builds the package that is published: JavaScript and types in dist/, with a package.json of its own. Development needs
- * none of it: Node runs the TypeScript as it is, but it strips no types below node_modules.
+ * Builds the package that is published: JavaScript and types, with a package.json of its own, in dist/ or in the folder
+ * that the command line names. Development does not need it: Node runs the TypeScript as it is, but not below
+ * node_modules, where it does not strip types.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join, resolve } from "node:path";
 import { assetsOf } from "./assets.ts";
 
 const root = join(import.meta.dirname, "..");
-const dist = join(root, "dist");
+const dist = resolve(process.argv[2] ?? join(root, "dist"));
 
 interface Manifest {
   exports: Record<string, string>;
@@ -47,9 +48,10 @@ function publishedManifest(): object {
 }
 
 rmSync(dist, { recursive: true, force: true });
-execFileSync("tsc", ["-p", join(import.meta.dirname, "tsconfig.build.json")], { stdio: "inherit" });
+const project = join(import.meta.dirname, "tsconfig.build.json");
+execFileSync("tsc", ["-p", project, "--outDir", dist], { stdio: "inherit" });
 for (const asset of assetsOf(root)) {
   cpSync(join(root, asset), join(dist, asset), { recursive: true });
 }
 writeFileSync(join(dist, "package.json"), `${JSON.stringify(publishedManifest(), undefined, 2)}\n`);
-console.log(`built ${dirname(join(dist, "package.json"))}: publish it with \`npm publish ./dist\``);
+console.log(`built ${dist}: publish it with \`npm publish ${dist}\``);

@@ -42,9 +42,28 @@ export const gatewayErrors = {
 
 export type GatewayCode = keyof typeof gatewayErrors;
 
-interface RefuseOptions {
+/**
+ * Value of `details.reason` for the statuses that share GATEWAY_INVALID_PARAMS, so that a program can tell them apart
+ * (decisions.md section 4 fixes their code). A reason never changes its meaning.
+ */
+export const statusReasons: Readonly<Partial<Record<number, string>>> = {
+  405: "method_not_allowed",
+  408: "request_timeout",
+  413: "body_too_large",
+  415: "unsupported_media_type",
+  417: "unsupported_expectation",
+  426: "upgrade_required",
+  431: "head_too_large",
+  501: "unsupported_transfer_coding",
+  505: "unsupported_http_version",
+};
+
+/** Values of `details.reason` where a JSON body exceeds a bound (decisions.md section 13); the status is 400. */
+export const excessReasons = { parts: "too_many_members", depth: "nested_too_deeply" } as const;
+
+export interface RefuseOptions {
   readonly message?: string;
-  /** Omitted from the body when empty. */
+  /** Omitted from the body when empty. `reason` is added for the statuses in `statusReasons`. */
   readonly details?: Readonly<Record<string, unknown>>;
   /** Another status for the same code: 413, 415 and 405 are all GATEWAY_INVALID_PARAMS. */
   readonly status?: number;
@@ -55,8 +74,10 @@ interface RefuseOptions {
 /** An error in the canonical envelope `{ error, error_code, details? }`, as a value to return from a hook. */
 export function refuse(code: GatewayCode, options: RefuseOptions = {}): Reply {
   const entry: GatewayError = gatewayErrors[code];
-  const { message = entry.message, details, status = entry.status } = options;
-  const hasDetails = details !== undefined && Object.keys(details).length > 0;
+  const { message = entry.message, status = entry.status } = options;
+  const reason = code === "GATEWAY_INVALID_PARAMS" ? statusReasons[status] : undefined;
+  const details = { ...(reason !== undefined && { reason }), ...options.details };
+  const hasDetails = Object.keys(details).length > 0;
   const headers = ["content-type", "application/json"];
   if (entry.retryAfter !== undefined) headers.push("retry-after", String(entry.retryAfter));
   if (options.headers !== undefined) headers.push(...options.headers);
@@ -73,7 +94,10 @@ export function refuse(code: GatewayCode, options: RefuseOptions = {}): Reply {
  * prints where the place itself says nothing more precise.
  */
 export const sluiceErrors = {
-  SLUICE_FILE_UNREADABLE: "Create the file, or name another with --config or SLUICE_CONFIG.",
+  SLUICE_FILE_MISSING:
+    "Run `sluice init` to write a pipeline.yaml, or name an existing one with --config or SLUICE_CONFIG.",
+  SLUICE_FILE_UNREADABLE:
+    "Allow this user to read the file, or name another with --config or SLUICE_CONFIG.",
   SLUICE_FILE_EMPTY: "Start the file with `version: 1` and `routes:`.",
 
   SLUICE_YAML_SYNTAX:
@@ -120,6 +144,9 @@ export const sluiceErrors = {
   SLUICE_PLUGIN_OPERATION: "Correct the `operation` of the surface or of one of the steps.",
   SLUICE_PLUGIN_START: "Correct what the plugin could not start with.",
 
+  SLUICE_SERVICE_UNKNOWN: "Declare the plugin that provides the service under `plugins:`.",
+  SLUICE_SERVICE_CYCLE: "Remove one of these names from `uses` in a plugin's manifest.",
+
   SLUICE_SLOT_MISSING: "Add a step that provides it, above.",
   SLUICE_SLOT_LATE: "Move the step that provides it up.",
   SLUICE_SLOT_UNSURE: "Move the step that provides it above the one that needs it.",
@@ -141,6 +168,8 @@ export const sluiceErrors = {
     "Write the http(s) address of the server, or `kind: enclave` for a worker's stream.",
   SLUICE_NETWORK_EVIDENCE:
     "Write `image_hashes` with the images that you trust, or outside prod `kind: simulated` (in prod with CONFIDENTIAL_ALLOW_SIMULATED=1).",
+  SLUICE_STORE_MISPLACED:
+    "Set store.data (DATA_DIR) to a folder outside node_modules: npm deletes what it finds there.",
   SLUICE_SECRET_MISSING:
     "Set GATEWAY_SECRET (`secret` in pipeline.yaml) to a long random text, the same on every replica.",
   SLUICE_LISTEN_FAILED:

@@ -1,15 +1,15 @@
 #!/usr/bin/env node
 /** The command line: finds the command, reads argv and the environment for it, and exits with what it returns. */
-import { existsSync } from "node:fs";
 import module from "node:module";
-import { resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { parseArgs, type ParseArgsConfig } from "node:util";
 import { UsageError, type Command, type OptionValues } from "./commands/command.ts";
+import { findConfigFile } from "./commands/config-file.ts";
 import { becomeServerProcess } from "./commands/server-process.ts";
+import { nearest } from "./config/nearest.ts";
 
 /** Loaded when asked for: `sluice keys list` should not pay for the server's modules. */
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  init: async () => (await import("./commands/init.ts")).init,
   start: async () => (await import("./commands/start.ts")).start,
   dev: async () => (await import("./commands/dev.ts")).dev,
   check: async () => (await import("./commands/check.ts")).check,
@@ -21,9 +21,10 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   verify: async () => (await import("./commands/verify.ts")).verify,
   policy: async () => (await import("./commands/policy.ts")).policy,
   worker: async () => (await import("./commands/worker.ts")).worker,
+  version: async () => (await import("./commands/version.ts")).version,
 };
 
-/** Those that run for long. */
+/** Commands that run until they are stopped. */
 const servers: ReadonlySet<string | undefined> = new Set(["start", "dev", "worker"]);
 
 /** An older one would stop at syntax or an import that it does not know: the commands are imported after the check. */
@@ -31,14 +32,13 @@ const oldestNode = 24;
 
 const commonOptions = {
   config: { type: "string" },
+  "env-file": { type: "string" },
   json: { type: "boolean" },
   help: { type: "boolean", short: "h" },
 } as const satisfies ParseArgsConfig["options"];
 
 /** What may still be under way once a command that a signal stopped has returned: output, a trace's last retry. */
 const leaveMs = 1_000;
-
-const shippedPipeline = fileURLToPath(new URL("../pipeline.yaml", import.meta.url));
 
 process.exitCode = await main(process.argv.slice(2));
 
@@ -48,7 +48,7 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     console.error(`sluice needs Node ${oldestNode} or later, and this is ${node}.`);
     return 1;
   }
-  const [name, ...rest] = argv;
+  const [name, ...rest] = withoutAliases(argv);
   if (servers.has(name)) becomeServerProcess();
   // Whoever reads our output may have seen enough (`sluice check | head`).
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
@@ -63,7 +63,9 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
   }
   const load = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (load === undefined) {
-    console.error(`sluice: unknown command "${name}"\n\n${await overview()}`);
+    const close = nearest(name, Object.keys(commands));
+    const hint = close === undefined ? "" : `; did you mean "${close}"?`;
+    console.error(`sluice: unknown command "${name}"${hint}\n\n${await overview()}`);
     return 2;
   }
   try {
@@ -73,6 +75,14 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     console.error(`sluice ${name}: ${error.message}\nsee: sluice ${name} --help`);
     return 2;
   }
+}
+
+/** `sluice --version`, `sluice help` and `sluice help keys` as the commands that they are short for. */
+function withoutAliases(argv: readonly string[]): readonly string[] {
+  const [first, second] = argv;
+  if (first === "--version" || first === "-v") return ["version", ...argv.slice(1)];
+  if (first === "help") return second === undefined ? ["--help"] : [second, "--help"];
+  return argv;
 }
 
 async function runCommand(command: Command, argv: readonly string[]): Promise<0 | 1> {
@@ -86,6 +96,9 @@ async function runCommand(command: Command, argv: readonly string[]): Promise<0 
     console.log(command.help);
     return 0;
   }
+  const envFile = textOf(options["env-file"]);
+  if (envFile !== undefined) loadEnvFile(envFile);
+  const config = textOf(options["config"]);
   const stopping = new AbortController();
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.once(signal, () => stopping.abort());
@@ -94,7 +107,15 @@ async function runCommand(command: Command, argv: readonly string[]): Promise<0 
     env: process.env,
     print: (line: string) => void process.stdout.write(`${line}\n`),
     complain: (line: string) => void process.stderr.write(`${line}\n`),
-    configFile: configFile(options["config"]),
+    configFile: findConfigFile(
+      config ?? process.env["SLUICE_CONFIG"],
+      command.mayUseShippedPipeline === true,
+    ),
+    commonArguments: [
+      ...(config === undefined ? [] : ["--config", config]),
+      ...(envFile === undefined ? [] : ["--env-file", envFile]),
+    ],
+    isTerminal: process.stderr.isTTY,
     signal: stopping.signal,
     json: options["json"] === true,
   };
@@ -104,12 +125,21 @@ async function runCommand(command: Command, argv: readonly string[]): Promise<0 
   return exitCode;
 }
 
-/** `--config`, else SLUICE_CONFIG, else ./pipeline.yaml, else the one that ships with Sluice. */
-function configFile(option: OptionValues[string]): string {
-  const named = typeof option === "string" ? option : process.env["SLUICE_CONFIG"];
-  if (named !== undefined && named !== "") return resolve(named);
-  const local = resolve("pipeline.yaml");
-  return existsSync(local) ? local : shippedPipeline;
+function textOf(value: OptionValues[string]): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+/**
+ * Variables that are set already keep their values. Node itself looks for the file of an option with this name, even
+ * after the script, and exits with 9 if the file is missing: https://github.com/nodejs/node/issues/54232.
+ */
+function loadEnvFile(file: string): void {
+  try {
+    process.loadEnvFile(file);
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error)) throw error;
+    throw new UsageError(`--env-file: cannot read "${file}" (${String(error.code)})`);
+  }
 }
 
 function isUsageError(error: unknown): error is Error {
@@ -133,7 +163,13 @@ async function overview(): Promise<string> {
     "",
     ...lines,
     "",
-    "Every command takes --config FILE, --json and --help.",
+    "Every command takes:",
+    "  --config FILE    the pipeline.yaml (default: SLUICE_CONFIG, else ./pipeline.yaml)",
+    "  --env-file FILE  read environment variables from FILE; variables that are set already win",
+    "  --json           print JSON instead of text",
+    "  --help           print the help of the command",
+    "",
+    "sluice --version prints the version.",
     "Exit codes: 0 done, 1 failed, 2 wrong usage.",
   ].join("\n");
 }

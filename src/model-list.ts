@@ -35,12 +35,12 @@ export const modelSchema: JsonSchema = {
   properties: {
     id: { type: "string" },
     object: { const: "model" },
-    created: { description: "Unix seconds.", type: "integer" },
+    created: { description: "Time in Unix seconds.", type: "integer" },
     owned_by: { type: "string" },
     network: { type: "string" },
     active_workers: { type: "integer", minimum: 0 },
     pricing: {
-      description: "Milli-CU a token, at the median coefficient of the active workers.",
+      description: "Milli-CU per token, at the median coefficient of the active workers.",
       type: "object",
       properties: {
         prompt_cu_milli: { type: "integer", minimum: 0 },
@@ -50,7 +50,7 @@ export const modelSchema: JsonSchema = {
       required: ["prompt_cu_milli", "completion_cu_milli", "cached_cu_milli"],
     },
     evidence: {
-      description: "What vouches for the place where its workers run.",
+      description: "Hardware that attests the workers.",
       enum: ["tdx", "sev-snp", "simulated", "none"],
     },
   },
@@ -59,6 +59,23 @@ export const modelSchema: JsonSchema = {
 
 /** The JSON Schema of what `modelList` makes. */
 export const modelListSchema: JsonSchema = {
+  examples: [
+    {
+      object: "list",
+      data: [
+        {
+          id: "Provider/Name-1",
+          object: "model",
+          created: 1795253400,
+          owned_by: "confidential-classic",
+          network: "confidential-classic",
+          active_workers: 2,
+          pricing: { prompt_cu_milli: 3, completion_cu_milli: 3, cached_cu_milli: 3 },
+          evidence: "tdx",
+        },
+      ],
+    },
+  ],
   type: "object",
   properties: {
     object: { const: "list" },

@@ -9,6 +9,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
+import type { CallReport, ReportedCalls } from "./called.ts";
 import type { Host } from "./services.ts";
 import type { JsonSchema } from "./services/json.ts";
 import type { Operation, OperationPlace } from "./operation.ts";
@@ -38,7 +39,8 @@ export type * from "./services/workspaces.ts";
 export type * from "./tool.ts";
 export type * from "./prompt.ts";
 export type * from "./operation.ts";
-export { toolFailure } from "./tool.ts";
+export type * from "./called.ts";
+export { toolFailure, toolReport } from "./tool.ts";
 export { addressKey } from "./address.ts";
 export { modelJson, modelList, modelListSchema, modelSchema } from "./model-list.ts";
 export { parseJson } from "./parse-json.ts";
@@ -77,6 +79,13 @@ export interface Slots {}
 export type SlotName = keyof Slots & string;
 /** Slot name to the phase in which it is set (`provides`) or first read (`needs`, `wants`). */
 export type SlotPhases = Partial<Record<SlotName, Phase>>;
+
+/**
+ * Services by name, for `host.use`. A plugin of kind `service` adds its own type by declaration merging:
+ * `declare module "sluice-gateway/plugin" { interface ServiceTypes { "acme-store": AcmeStore } }`.
+ */
+export interface ServiceTypes {}
+export type ServiceName = keyof ServiceTypes & string;
 
 /** How an exchange ended: `replied` is a step's own answer, `complete` the surface's, sent to its last byte. */
 export type Outcome = "complete" | "replied" | "clientLeft" | "upstreamFailed" | "timedOut";
@@ -229,7 +238,10 @@ export interface Exchange {
    * from here on there is none, on the way up too.
    */
   dropBody(): void;
-  /** The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON in UTF-8. */
+  /**
+   * The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON in UTF-8, or when it has more than
+   * 65,536 members and elements or more than 128 levels.
+   */
   json(): { readonly ok: true; readonly value: unknown } | { readonly ok: false };
   /** The body as a stream, for a surface that declared no `body`. Reading it sends `100 Continue` where asked for. */
   bodyStream(): Readable;
@@ -257,10 +269,20 @@ export interface Exchange {
    * the exchange, not sent. The last one counts, and a Reply's `reached` before it.
    */
   limitReached(reached: LimitReached): void;
+  /**
+   * Reports one call that the exchange carried (a node method, a tool, a model), when the call has ended. Call it once
+   * per call, also for calls that were refused or failed in an answer with HTTP status 200.
+   */
+  called(report: CallReport): void;
+  /** All calls reported so far; undefined if there were none. */
+  readonly calls: ReportedCalls | undefined;
   /** Sends a 1xx (103 Early Hints) before the answer. */
   informational(status: number, headers: readonly string[]): void;
 
-  /** What was sent so far: status 0 before the head. For `settled`. */
+  /**
+   * What was sent so far: status 0 before the head. For `settled`, where `code` is that of the last failed call if the
+   * answer itself was not a refusal.
+   */
   readonly sent: {
     readonly status: number;
     readonly bodyBytes: number;
@@ -284,6 +306,8 @@ interface Manifest<Options> {
   readonly wants?: SlotPhases;
   /** Slots that this plugin sets, each in the phase named. One provider a route. */
   readonly provides?: SlotPhases;
+  /** Services that this plugin asks `host.use` for. They are started before the plugin and stopped after it. */
+  readonly uses?: readonly ServiceName[];
   /**
    * Checks what a schema cannot say (a name that must exist, two options that exclude each other).
    * Each string is one fault; `pointer` is a JSON Pointer into the options for its position.
@@ -313,7 +337,10 @@ interface Documented<Options> {
   readonly operation?: (options: Options, place: OperationPlace, host: Host) => Operation;
 }
 
-/** The hooks of a step. A hook that is absent costs nothing. A synchronous hook costs no promise. */
+/**
+ * The hooks of a step. A hook that is absent costs nothing. A synchronous hook costs no promise. A promise that takes
+ * longer than `timeoutMs` of the step's entry in pipeline.yaml fails the exchange; what it brings later is ignored.
+ */
 export interface StepHooks {
   requestHeaders?(x: Exchange): Awaitable<Reply | void>;
   requestBody?(x: Exchange, body: Buffer): Awaitable<Reply | void>;
@@ -321,6 +348,8 @@ export interface StepHooks {
   readonly bodyBytes?: number;
   /** The status of a body above the route's cap, where it is not 413. */
   readonly tooLargeStatus?: number;
+  /** `requestBody` reads the body as JSON: see `SurfaceHooks.body.json`. */
+  readonly json?: boolean;
   /**
    * Stands around the surface, for what must begin and end with its answer (a transaction): nothing else of the
    * exchange runs meanwhile. It asks the surface and returns what that returned; any other Reply is its own.
@@ -347,8 +376,16 @@ export interface Step<Options = Record<string, never>>
 
 /** The hooks of a surface. */
 export interface SurfaceHooks {
-  /** Present: the core reads the whole body first. `types` are the accepted media types; any other is 415. */
-  readonly body?: { readonly bytes: number; readonly types?: readonly string[] };
+  /**
+   * Present: the core reads the whole body first. `types` are the accepted media types; any other is 415. `json`: the body
+   * is JSON, and one with more than 65,536 members and elements or more than 128 levels is 400 before any hook gets it;
+   * the default is true if `types` names a JSON type.
+   */
+  readonly body?: {
+    readonly bytes: number;
+    readonly types?: readonly string[];
+    readonly json?: boolean;
+  };
   /**
    * It answers with a Reply and no promise, and all that it changes lies in the accounts (`host.workspaces`,
    * `host.networks.override`): both can be kept in one transaction.
@@ -382,7 +419,39 @@ export interface ToolsPlugin<Options = Record<string, never>> extends Manifest<O
   start(options: Options, host: Host): Awaitable<ToolsHooks>;
 }
 
-export type Plugin = Step<never> | Surface<never> | ToolsPlugin<never>;
+/** The hooks of a service. */
+export interface ServiceHooks<Provided> {
+  /** The object that `host.use` returns to other plugins. */
+  readonly service: Provided;
+  /**
+   * Resolves when the service knows whether it can serve, for example after its first probe. A start or a reload waits
+   * for it, for at most 2 s.
+   */
+  readonly initialized?: Promise<void>;
+  /** Returns true if the service can serve, else the reason why it cannot. The answer of `/readyz` depends on it. */
+  ready?(): true | string;
+  stop?(): Awaitable<void>;
+}
+
+/**
+ * Owns something long-lived that other plugins use, such as a backend, a store or a pool. Its options are a section of
+ * their own at the top level of pipeline.yaml, under the name of the plugin. One instance runs per distinct section. A
+ * reload keeps it if the section, the plugin's code and the services that it uses are unchanged.
+ */
+export interface Service<
+  Options = Record<string, never>,
+  Provided = unknown,
+> extends Manifest<Options> {
+  readonly kind: "service";
+  /**
+   * Returns a stand-in for the service that touches nothing outside the process: no file, no socket. `sluice check`
+   * starts the other plugins with it. Without it, `sluice check` starts the service itself and stops it again.
+   */
+  readonly dryRun?: (options: Options, host: Host) => Provided;
+  start(options: Options, host: Host): Awaitable<ServiceHooks<Provided>>;
+}
+
+export type Plugin = Step<never> | Surface<never> | ToolsPlugin<never> | Service<never>;
 
 /** Declares a step: it looks at, changes or refuses an exchange on its way. */
 export function defineStep<Options>(step: Omit<Step<Options>, "kind">): Step<Options> {
@@ -399,4 +468,11 @@ export function defineTools<Options>(
   tools: Omit<ToolsPlugin<Options>, "kind" | "needs" | "wants" | "provides">,
 ): ToolsPlugin<Options> {
   return { kind: "tools", ...tools };
+}
+
+/** Declares a service, which other plugins reach by `host.use`. */
+export function defineService<Options, Provided>(
+  service: Omit<Service<Options, Provided>, "kind" | "needs" | "wants" | "provides">,
+): Service<Options, Provided> {
+  return { kind: "service", ...service };
 }

@@ -19,6 +19,7 @@ import type { Claims, Seal } from "./services/store.ts";
 import type { Tickets } from "./services/tickets.ts";
 import type { ForwardOptions, Forwarder, Upstream } from "./services/upstream.ts";
 import type { Workspaces } from "./services/workspaces.ts";
+import type { ServiceName, ServiceTypes } from "./plugin.ts";
 import type { Tools } from "./tool.ts";
 
 /** What a plugin instance gets beside its options. One instance per distinct options; it may serve many routes. */
@@ -50,6 +51,11 @@ export interface Host {
    * asked.
    */
   evidence(source: EvidenceSource): Evidence;
+  /**
+   * Returns the service of that name, which must be listed under `uses` in the plugin's manifest. Throws an Error if it
+   * is not listed there.
+   */
+  use<Name extends ServiceName>(name: Name): ServiceTypes[Name];
   /** Sluice's own version, as in its package.json. */
   readonly version: string;
   /** Reads a JSON-RPC 2.0 body strictly, a call or a batch of at most `maxItems`, and makes values of nothing in it. */

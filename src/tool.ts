@@ -2,6 +2,7 @@
  * The contract of tools: what a `tools` plugin adds to the catalogue, and the catalogue that every tool surface shares
  * (`/mcp`, `/rpc`, discovery, `gateway_batch`). Exported through `sluice-gateway/plugin`.
  */
+import type { CallReport, CallReporter } from "./called.ts";
 import type { GatewayCode } from "./errors.ts";
 import type { Content, Dialogue, Prompt, Questions, ResourceTemplate } from "./prompt.ts";
 import type { Capability, KeyPrincipal } from "./services/accounts.ts";
@@ -177,6 +178,8 @@ export interface ToolCaller {
   readonly dialogue?: Dialogue | undefined;
   /** Where the call's own span goes, while its exchange is traced. */
   readonly trace?: TraceSpan | undefined;
+  /** Receives a report of each call that the tool itself makes, as `gateway_batch` does. */
+  readonly calls?: CallReporter | undefined;
 }
 
 /** How one call ended. */
@@ -194,6 +197,12 @@ export type ToolOutcome =
       readonly content?: readonly Content[] | undefined;
     }
   | (ToolFailure & { readonly tool: string; readonly latencyMs: number });
+
+/** The report of a call that has ended. */
+export function toolReport(outcome: ToolOutcome): CallReport {
+  const code = outcome.ok ? undefined : outcome.code;
+  return { kind: "tool", name: outcome.tool, isListed: code !== "GATEWAY_TOOL_NOT_FOUND", code };
+}
 
 /** A catalogue entry as discovery and lists show it. */
 export interface CatalogueEntry {

@@ -18,6 +18,7 @@ export function violationsSchema(most: number): JsonSchema {
       },
     },
     required: ["violations"],
+    examples: [{ violations: [{ path: "/body", reason: "must be object" }] }],
     additionalProperties: false,
   };
 }

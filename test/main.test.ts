@@ -1,14 +1,30 @@
 /** The command line as a process: which command, what is printed where, and the exit code. */
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { test } from "node:test";
+import { version } from "../src/version.ts";
+import { temporaryFolder } from "./store/folder.ts";
 
 const main = join(import.meta.dirname, "../src/main.ts");
 
-function sluice(args: readonly string[], nodeArgs: readonly string[] = []) {
+/** The environment without what would change the outcome. */
+const { SLUICE_CONFIG: _, DATA_DIR: __, GATEWAY_ENV: ___, ...inherited } = process.env;
+
+interface Place {
+  readonly nodeArgs?: readonly string[];
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+function sluice(args: readonly string[], { nodeArgs = [], cwd, env }: Place = {}) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [...nodeArgs, main, ...args], {
     encoding: "utf8",
+    cwd,
+    env: { ...inherited, ...env },
   });
   return { status, stdout, stderr };
 }
@@ -42,7 +58,171 @@ test("a wrong option points at the command's own help, exit 2", () => {
 
 test("a Node that is too old is told which one is wanted, exit 1", () => {
   const old = `Object.defineProperty(process, "versions", { value: { node: "20.20.2" } })`;
-  const { status, stderr } = sluice(["--help"], ["--import", `data:text/javascript,${old}`]);
+  const { status, stderr } = sluice(["--help"], {
+    nodeArgs: ["--import", `data:text/javascript,${old}`],
+  });
   assert.equal(status, 1);
   assert.equal(stderr, "sluice needs Node 24 or later, and this is 20.20.2.\n");
+});
+
+test("an unknown command suggests the nearest one", () => {
+  assert.match(
+    sluice(["strat"]).stderr,
+    /^sluice: unknown command "strat"; did you mean "start"\?/,
+  );
+});
+
+test("the version is printed by --version, -v and version", () => {
+  for (const argument of ["--version", "-v", "version"]) {
+    assert.deepEqual(sluice([argument]), { status: 0, stdout: `${version}\n`, stderr: "" });
+  }
+  const { node } = process.versions;
+  assert.deepEqual(JSON.parse(sluice(["--version", "--json"]).stdout), { version, node });
+});
+
+test("help and help COMMAND print what --help prints", () => {
+  assert.deepEqual(sluice(["help"]), sluice(["--help"]));
+  assert.deepEqual(sluice(["help", "keys"]), sluice(["keys", "--help"]));
+});
+
+// D1: these commands took the file that ships with Sluice, and kept accounts beside it, in node_modules.
+test("commands that keep data need a pipeline.yaml of the user's own, and say how to get one", (t) => {
+  const cwd = temporaryFolder(t);
+  for (const args of [
+    ["start"],
+    ["keys", "list"],
+    ["workspaces", "create", "--name", "acme", "--plan", "free"],
+    ["usage", "export"],
+    ["audit"],
+    ["explain", "some-id"],
+  ]) {
+    const { status, stdout, stderr } = sluice(args, { cwd });
+    assert.deepEqual([status, stdout], [1, ""], args.join(" "));
+    assert.match(
+      stderr,
+      /^pipeline\.yaml:1:1 {2}SLUICE_FILE_MISSING .*\n.*sluice init/,
+      args.join(" "),
+    );
+  }
+  assert.deepEqual(readdirSync(cwd), []);
+});
+
+test("check falls back on the file that ships with Sluice", (t) => {
+  const { status, stdout } = sluice(["check"], { cwd: temporaryFolder(t) });
+  assert.equal(status, 0);
+  assert.match(stdout, /pipeline\.yaml is in order/);
+});
+
+test("--config, then SLUICE_CONFIG, then ./pipeline.yaml", (t) => {
+  const cwd = temporaryFolder(t);
+  const named = (config?: string, env: Record<string, string> = {}): string => {
+    const args = config === undefined ? ["keys", "list"] : ["keys", "list", "--config", config];
+    return sluice(args, { cwd, env }).stderr;
+  };
+  assert.match(named("a.yaml", { SLUICE_CONFIG: "b.yaml" }), /^a\.yaml:/);
+  assert.match(named(undefined, { SLUICE_CONFIG: "b.yaml" }), /^b\.yaml:/);
+  assert.match(named(undefined, { SLUICE_CONFIG: "" }), /^pipeline\.yaml:/);
+});
+
+test("dev with the file that ships with Sluice keeps its data in the working folder", async (t) => {
+  for (const [env, data] of [
+    [{}, "data"],
+    [{ DATA_DIR: "kept" }, "kept"],
+  ] as const) {
+    const cwd = temporaryFolder(t);
+    // Both streams in one, in the order in which they were written.
+    const child = spawn("sh", ["-c", 'exec "$@" 2>&1', "sh", process.execPath, main, "dev"], {
+      cwd,
+      env: { ...inherited, PORT: "0", ADMIN_PORT: "0", ...env },
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const exited = once(child, "exit");
+    const lines: string[] = [];
+    for await (const line of createInterface({ input: child.stdout })) {
+      lines.push(line);
+      if (line === "Ctrl-C stops it.") child.kill("SIGTERM");
+    }
+    await exited;
+    assert.equal(lines[0], `Sluice ${version} is running.`);
+    assert.match(lines.join("\n"), /config +the file that ships with Sluice/);
+    assert.ok(existsSync(join(cwd, data, "accounts.db")), "accounts");
+  }
+});
+
+const pipeline = `version: 1
+environment: \${GATEWAY_ENV:-dev}
+server: { port: 0, drainDelaySeconds: 0 }
+admin: { port: 0 }
+store: { data: "\${DATA_DIR:-./data}" }
+upstreams: { web: { urls: "http://127.0.0.1:1" } }
+unmatched: []
+routes:
+  - { path: /web, run: [], to: { forward: { upstream: web } } }
+`;
+
+// D18 and D22
+test("start prints JSON lines only, among them its addresses and that there is no workspace yet", async (t) => {
+  const cwd = temporaryFolder(t);
+  writeFileSync(join(cwd, "pipeline.yaml"), pipeline);
+  for (const isFirst of [true, false]) {
+    const child = spawn(process.execPath, [main, "start"], {
+      cwd,
+      env: inherited,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let complaints = "";
+    child.stderr.on("data", (chunk) => (complaints += String(chunk)));
+    const exited = once(child, "exit");
+    const lines: Record<string, unknown>[] = [];
+    for await (const line of createInterface({ input: child.stdout })) {
+      // Throws where a line is not JSON.
+      lines.push(JSON.parse(line) as Record<string, unknown>);
+      if (lines.length === (isFirst ? 2 : 1)) child.kill("SIGTERM");
+    }
+    assert.deepEqual(await exited, [0, null], complaints);
+    const [listening, hint] = lines;
+    assert.equal(listening?.["msg"], "the gateway is listening");
+    assert.match(String(listening?.["url"]), /^http:\/\/127\.0\.0\.1:\d+$/);
+    assert.equal(listening?.["version"], version);
+    if (isFirst) assert.match(String(hint?.["msg"]), /no workspace yet/);
+    assert.equal(complaints, "");
+    sluice(["workspaces", "create", "--name", "acme", "--plan", "free"], { cwd });
+  }
+});
+
+test("--env-file sets the variables that are not set already", (t) => {
+  const cwd = temporaryFolder(t);
+  writeFileSync(join(cwd, "pipeline.yaml"), pipeline);
+  writeFileSync(join(cwd, "my.env"), "DATA_DIR=./from-file\nGATEWAY_ENV=stage\n");
+  const create = [
+    "workspaces",
+    "create",
+    "--name",
+    "acme",
+    "--plan",
+    "free",
+    "--env-file",
+    "my.env",
+  ];
+  assert.equal(sluice(create, { cwd }).status, 0);
+  assert.ok(existsSync(join(cwd, "from-file", "accounts.db")));
+  assert.equal(sluice(create, { cwd, env: { DATA_DIR: "./from-shell" } }).status, 0);
+  assert.ok(existsSync(join(cwd, "from-shell", "accounts.db")));
+});
+
+test("an --env-file that is missing is named, and nothing is done", (t) => {
+  const cwd = temporaryFolder(t);
+  writeFileSync(join(cwd, "pipeline.yaml"), pipeline);
+  const { status, stderr } = sluice(["keys", "list", "--env-file", "nope.env"], { cwd });
+  assert.notEqual(status, 0);
+  assert.match(stderr, /nope\.env/);
+  assert.deepEqual(readdirSync(cwd), ["pipeline.yaml"]);
+});
+
+test("an --env-file that is a folder is wrong usage", (t) => {
+  const cwd = temporaryFolder(t);
+  mkdirSync(join(cwd, "folder"));
+  const { status, stderr } = sluice(["keys", "list", "--env-file", "folder"], { cwd });
+  assert.notEqual(status, 0);
+  assert.match(stderr, /folder/);
 });

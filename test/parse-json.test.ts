@@ -43,11 +43,16 @@ describe("JSON from a stranger", () => {
     });
   });
 
-  test("is refused where it is none, and read however deep", () => {
+  test("is refused when it is not JSON or exceeds a bound", () => {
     for (const text of ["", "{", String.raw`{"\\":\u0031}`, String.raw`{"\\":1}\/`]) {
       assert.throws(() => parseJson(text), SyntaxError);
     }
-    const deep = `${"[".repeat(200_000)}"\\n"${"]".repeat(200_000)}`;
-    assert.ok(Array.isArray(parseJson(deep)));
+    const nested = (levels: number): string => `${"[".repeat(levels)}"\\n"${"]".repeat(levels)}`;
+    assert.ok(Array.isArray(parseJson(nested(128))));
+    assert.throws(() => parseJson(nested(129)), SyntaxError);
+    assert.throws(() => parseJson(nested(200_000)), SyntaxError);
+    const elements = (count: number): string => `[${"0,".repeat(count - 1)}0]`;
+    assert.ok(Array.isArray(parseJson(elements(65_536))));
+    assert.throws(() => parseJson(elements(65_537)), SyntaxError);
   });
 });

@@ -4,12 +4,14 @@
  * least. The peer has core 0, the mock node and the load share core 1.
  *
  *   npm run bench -- [--seconds 5] [--rounds 3] [--connections 32] [--only sluice]
+ *   npm run bench -- --plot    (measures nothing, and draws the plots of bench/README.md)
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { writePlots } from "../plot.ts";
 import { builtSluice } from "./built.ts";
 import { load, type LoadResult } from "./client.ts";
 import { issueKey } from "./key.ts";
@@ -24,6 +26,7 @@ const { values } = parseArgs({
     rate: { type: "string", default: "3000" },
     connections: { type: "string", default: "32" },
     only: { type: "string", multiple: true },
+    plot: { type: "boolean", default: false },
     // Set by this script for the process that makes the load.
     drive: { type: "string" },
   },
@@ -177,6 +180,7 @@ const targets: Target[] = [
 ];
 
 if (values.drive !== undefined) await drive(values.drive);
+else if (values.plot) writePlots();
 else await main();
 
 async function main(): Promise<void> {

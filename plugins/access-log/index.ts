@@ -10,6 +10,8 @@ import {
   type Log,
   type Outcome,
   type Principal,
+  type ReportedCalls,
+  type TraceSpan,
 } from "sluice-gateway/plugin";
 import { openLines, type Trouble } from "./line-writer.ts";
 
@@ -19,6 +21,7 @@ declare module "sluice-gateway/plugin" {
     principal: Principal;
     charge: Charge;
     agent: Agent;
+    trace: TraceSpan;
   }
 }
 
@@ -54,7 +57,7 @@ export default defineStep<Options>({
       },
       level: {
         description:
-          "The least level written: info (all lines), warn (4xx, clients that left) or error (5xx, upstreams); absent: as `log.level`.",
+          "Lowest level that is written: info (all lines), warn (4xx, failed calls, clients that left) or error (5xx, upstreams). Default: `log.level`.",
         enum: Object.keys(levels),
       },
       sampling: {
@@ -67,7 +70,13 @@ export default defineStep<Options>({
     },
     additionalProperties: false,
   },
-  wants: { requestId: "settled", principal: "settled", charge: "settled", agent: "settled" },
+  wants: {
+    requestId: "settled",
+    principal: "settled",
+    charge: "settled",
+    agent: "settled",
+    trace: "settled",
+  },
   check({ file }, { folder }) {
     return file === undefined ? [] : folderFaults(resolve(folder, file));
   },
@@ -93,7 +102,7 @@ export default defineStep<Options>({
         void x.request.address;
       },
       settled(x, outcome) {
-        const severity = severityOf(x.sent.status, outcome);
+        const severity = severityOf(x, outcome);
         if (severity < least || (severity === levels.info && !sample())) return;
         const line = JSON.stringify(describe(x, outcome, severity, clock.monotonic()));
         // Path and request id are the client's words; a key pasted there must not stay.
@@ -118,6 +127,7 @@ function levelOf({ level = "info" }: Log): keyof typeof levels {
 function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): object {
   const principal = x.peek("principal");
   const caller = principal?.kind === "key" ? principal.key : undefined;
+  const trace = x.peek("trace");
   return {
     level,
     time: x.arrivedAt,
@@ -128,6 +138,7 @@ function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): 
     status: x.sent.status,
     outcome,
     code: x.sent.code,
+    calls: x.calls && summaryOf(x.calls),
     durationMs: Math.round((nowMs - x.arrivedMonotonic) * 1000) / 1000,
     bodyBytes: x.sent.bodyBytes,
     keyId: caller?.id,
@@ -135,12 +146,21 @@ function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): 
     costMilli: x.peek("charge")?.usedMilli,
     address: x.request.address,
     agent: x.peek("agent"),
+    // OpenTelemetry's names for log records, which log pipelines join with traces.
+    trace_id: trace?.traceId,
+    span_id: trace?.spanId,
   };
 }
 
-function severityOf(status: number, outcome: Outcome): number {
+/** The code of the last failed call is the line's own `code`. */
+function summaryOf({ names, items, failed }: ReportedCalls): object {
+  return { names, items, failed };
+}
+
+function severityOf({ sent: { status }, calls }: Exchange, outcome: Outcome): number {
   if (status >= 500 || outcome === "upstreamFailed" || outcome === "timedOut") return levels.error;
-  return status >= 400 || outcome === "clientLeft" ? levels.warn : levels.info;
+  const isRefused = status >= 400 || (calls !== undefined && calls.failed > 0);
+  return isRefused || outcome === "clientLeft" ? levels.warn : levels.info;
 }
 
 /** True for this share of the calls, evenly spread, the first one included unless the share is 0. */

@@ -22,11 +22,31 @@ export default defineStep({
     headers: {
       type: "object",
       properties: {
-        "x-agent-name": { description: "The agent's name.", type: "string" },
-        "x-agent-version": { description: "The agent's version.", type: "string" },
-        "x-agent-session-id": { description: "Names the agent's session.", type: "string" },
-        "x-agent-provider": { description: "Who runs the agent.", type: "string" },
-        "x-agent-capabilities": { description: "A comma-separated list.", type: "string" },
+        "x-agent-name": {
+          description: "Name of the agent.",
+          type: "string",
+          examples: ["planner"],
+        },
+        "x-agent-version": {
+          description: "Version of the agent.",
+          type: "string",
+          examples: ["1.2.0"],
+        },
+        "x-agent-session-id": {
+          description: "Id of the agent session.",
+          type: "string",
+          examples: ["s-1"],
+        },
+        "x-agent-provider": {
+          description: "Provider of the agent.",
+          type: "string",
+          examples: ["Acme"],
+        },
+        "x-agent-capabilities": {
+          description: "Comma-separated list of capabilities.",
+          type: "string",
+          examples: ["tools,batch"],
+        },
       },
     },
   }),

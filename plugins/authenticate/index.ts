@@ -58,7 +58,10 @@ export default defineStep<Options>({
   operation: ({ failures = 100 }) => ({
     ...(failures > 0 && {
       refusals: [
-        { code: "GATEWAY_RATE_LIMITED", description: "Too many unknown keys from this address" },
+        {
+          code: "GATEWAY_RATE_LIMITED",
+          description: "Too many unknown keys came from this address.",
+        },
       ],
     }),
   }),

@@ -39,11 +39,11 @@ export default defineStep<Options>({
     refusals: [
       {
         code: "GATEWAY_UNAUTHORIZED",
-        description: "No valid API key",
+        description: "The API key is missing or not valid.",
         headers: {
           "WWW-Authenticate": {
             description: "How to present a key.",
-            schema: { type: "string" },
+            schema: { type: "string", examples: ['Bearer realm="gateway"'] },
           },
         },
       },
@@ -51,8 +51,8 @@ export default defineStep<Options>({
         code: "GATEWAY_PERMISSION_DENIED",
         description:
           require === "key"
-            ? "The key may not be used from this address"
-            : "The key lacks the capability, or may not be used from this address",
+            ? "The key may not be used from this address."
+            : "The key lacks the capability, or it may not be used from this address.",
       },
     ],
   }),

@@ -15,6 +15,8 @@ export interface Completion {
   readonly id: string;
   /** Unix seconds of the request. */
   readonly created: number;
+  /** Why a stream broke after its head was sent. */
+  brokenBy: string | undefined;
 }
 
 export function createCompletion(x: Exchange, request: Asked, charge: Charge): Completion {
@@ -24,6 +26,7 @@ export function createCompletion(x: Exchange, request: Asked, charge: Charge): C
     charge,
     id: `chatcmpl-${randomUUID()}`,
     created: Math.floor(x.arrivedAt / 1000),
+    brokenBy: undefined,
   };
 }
 

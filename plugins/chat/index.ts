@@ -13,7 +13,7 @@ import {
   type TraceSpan,
 } from "sluice-gateway/plugin";
 import { createCompletion } from "./completion.ts";
-import { chatError } from "./errors.ts";
+import { chatError, type ChatErrorCode } from "./errors.ts";
 import { ignoredCounter, withIgnored } from "./ignored.ts";
 import { operation } from "./operation.ts";
 import { readChatRequest, type ChatRequest } from "./request.ts";
@@ -82,27 +82,38 @@ function complete(
   const { network } = x.request.params;
   const charge = x.get("charge");
   const offer = networks.find(request.model, network);
+  const report = { kind: "model", name: request.model, isListed: offer !== undefined } as const;
+  const refused = (code: ChatErrorCode, message?: string): Reply => {
+    x.called({ ...report, code });
+    return chatError(code, message === undefined ? {} : { message });
+  };
   if (offer === undefined && !networks.unread(network)) {
-    return chatError("MODEL_NOT_FOUND", { message: notFoundMessage(request.model, network) });
+    return refused("MODEL_NOT_FOUND", notFoundMessage(request.model, network));
   }
-  if (offer === undefined || offer.activeWorkers === 0) return chatError("MODEL_NOT_AVAILABLE");
+  if (offer === undefined || offer.activeWorkers === 0) return refused("MODEL_NOT_AVAILABLE");
   const tokens = request.promptTokensMost + (request.maxTokens ?? offer.maxOutputTokens);
   const refusal = charge.reserve(offer.mostMilli(tokens), { streamed: request.stream });
-  if (refusal !== undefined) return refusal;
+  if (refusal !== undefined) {
+    x.called({ ...report, code: refusal.code });
+    return refusal;
+  }
   const completion = createCompletion(x, request, charge);
   const trace = x.peek("trace");
   const used = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
   const send = request.stream ? streamCompletion : wholeCompletion;
-  return send(completion, body, used);
+  return send(completion, body, used).then((reply) => {
+    x.called({ ...report, code: reply?.code ?? completion.brokenBy });
+    return reply;
+  });
 }
 
-/** Names the model and the way to those that exist. */
+/** Names the model and the route that lists the existing ones. */
 function notFoundMessage(model: string, network: string | undefined): string {
   const path = network === undefined ? "/v1/models" : `/${network}/v1/models`;
   return `the model "${printable(model)}" does not exist; GET ${path} lists the models`;
 }
 
-/** What a client sent, short and without characters that a terminal or a log would obey. */
+/** Text from a client, shortened and without characters that a terminal or a log would interpret. */
 function printable(text: string): string {
   const shown = text.slice(0, mostShownChars).replaceAll(/[^ -~]|["\\]/g, "?");
   return text.length > mostShownChars ? `${shown}…` : shown;

@@ -10,7 +10,7 @@ const count = { type: "integer", minimum: 0 };
 const tokens = { type: ["integer", "null"], minimum: 1, maximum: mostMaxTokens };
 
 const part = {
-  description: "Parts of type `text` are for the model; others are dropped.",
+  description: "Only parts of type `text` reach the model; other parts are dropped.",
   type: "object",
   properties: { type: text },
   required: ["type"],
@@ -31,22 +31,22 @@ const message = {
 };
 
 const members: Readonly<Record<string, JsonSchema>> = {
-  model: { description: "A model's id, as GET /v1/models lists it.", ...text, minLength: 1 },
+  model: { description: "Id of a model, as `GET /v1/models` lists it.", ...text, minLength: 1 },
   messages: { type: "array", minItems: 1, items: message },
-  max_tokens: { description: "The most tokens of the answer.", ...tokens },
-  max_completion_tokens: { description: "The same, where max_tokens is absent.", ...tokens },
+  max_tokens: { description: "Maximum number of tokens in the answer.", ...tokens },
+  max_completion_tokens: { description: "Used as `max_tokens` if that is missing.", ...tokens },
   stream: { description: "Answer as server-sent events.", type: ["boolean", "null"] },
   stream_options: {
     type: ["object", "null"],
     properties: {
       include_usage: {
-        description: "A last chunk with the usage before `[DONE]`.",
+        description: "Send a last chunk with the usage before `[DONE]`.",
         type: ["boolean", "null"],
       },
     },
   },
   chat_template_kwargs: {
-    description: `For the model's chat template, at most ${mostLevels} levels deep; \`enable_thinking\` is false unless set here.`,
+    description: `Variables for the chat template of the model, at most ${mostLevels} levels deep. \`enable_thinking\` is false unless set here.`,
     type: ["object", "null"],
   },
 };
@@ -71,11 +71,19 @@ export const requestSchema = {
   properties: {
     ...members,
     extra_body: {
-      description: "Its members count like the body's own where those are absent.",
+      description: "Members that count as members of the body, unless the body has them itself.",
       type: ["object", "null"],
     },
   },
   allOf: inExtraBody,
+  examples: [
+    {
+      model: "Provider/Name-1",
+      messages: [{ role: "user", content: "Hello" }],
+      max_tokens: 256,
+      stream: false,
+    },
+  ],
 };
 
 const usage = {
@@ -86,17 +94,34 @@ const usage = {
     total_tokens: count,
     prompt_tokens_details: { type: "object", properties: { cached_tokens: count } },
     completion_tokens_details: { type: "object", properties: { reasoning_tokens: count } },
-    usedCUMilli: { description: "What the answer cost, milli-CU.", ...count },
+    usedCUMilli: { description: "Cost of the answer in milli-CU.", ...count },
   },
   required: ["prompt_tokens", "completion_tokens", "total_tokens", "usedCUMilli"],
 };
 
+const completionExample = {
+  id: "chatcmpl-7c9e6679-7425-40de-944b-e07fc1f90ae7",
+  object: "chat.completion",
+  created: 1795253400,
+  model: "Provider/Name-1",
+  choices: [{ index: 0, message: { role: "assistant", content: "Hello!" }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7, usedCUMilli: 21 },
+};
+
+const stream = {
+  type: "string",
+  examples: [
+    'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795253400,"model":"Provider/Name-1","choices":[{"index":0,"delta":{"content":"Hello!"},"finish_reason":null}]}\n\ndata: [DONE]\n\n',
+  ],
+};
+
 const completion = {
+  examples: [completionExample],
   type: "object",
   properties: {
     id: { ...text, pattern: "^chatcmpl-" },
     object: { const: "chat.completion" },
-    created: { description: "Unix seconds.", ...count },
+    created: { description: "Time in Unix seconds.", ...count },
     model: text,
     choices: {
       type: "array",
@@ -121,13 +146,17 @@ const completion = {
   required: ["id", "object", "created", "model", "choices", "usage"],
 };
 
-function failure(type: string, codes: readonly string[]): JsonSchema {
+function failure(type: string, codes: readonly string[], sample: string): JsonSchema {
   return {
     type: "object",
     properties: {
       error: {
         type: "object",
-        properties: { message: text, type: { const: type }, code: { enum: codes } },
+        properties: {
+          message: { ...text, examples: [sample] },
+          type: { const: type },
+          code: { enum: codes },
+        },
         required: ["message", "type", "code"],
       },
     },
@@ -138,39 +167,60 @@ function failure(type: string, codes: readonly string[]): JsonSchema {
 export const operation: Operation = {
   summary: "Complete a chat",
   description:
-    "OpenAI's chat completions. Unknown fields are taken and dropped. Charged by the tokens that the worker counts.",
+    "Chat completions in OpenAI's wire format. Unknown fields are accepted and dropped. The charge is based on the tokens that the worker counts.",
   path: {
     type: "object",
-    properties: { network: { description: "The network whose workers may answer.", ...text } },
+    properties: { network: { description: "Network whose workers may answer.", ...text } },
   },
   body: { content: { "application/json": requestSchema }, required: true },
   answers: {
     200: {
-      description: "The completion; with `stream` its chunks, ended by `data: [DONE]`",
-      content: { "application/json": completion, "text/event-stream": text },
+      description: "The completion, or with `stream` its chunks, which end with `data: [DONE]`.",
+      content: { "application/json": completion, "text/event-stream": stream },
       headers: {
         "X-Sluice-Ignored": {
           description:
-            "Fields of the request that no worker got, such as `tools, response_format`.",
-          schema: text,
+            "Names of request fields that were not forwarded, such as `tools, response_format`.",
+          schema: { type: "string", examples: ["tools, response_format"] },
         },
       },
     },
     400: {
-      description: "The request is not valid",
-      content: { "application/json": failure("invalid_request_error", ["INVALID_REQUEST"]) },
+      description: "The request is not valid.",
+      content: {
+        "application/json": failure(
+          "invalid_request_error",
+          ["INVALID_REQUEST"],
+          "the request is not valid",
+        ),
+      },
     },
     404: {
-      description: "No network lists the model; the message names it",
-      content: { "application/json": failure("invalid_request_error", ["MODEL_NOT_FOUND"]) },
+      description: "No network lists the model. The message names it.",
+      content: {
+        "application/json": failure(
+          "invalid_request_error",
+          ["MODEL_NOT_FOUND"],
+          'the model "Acme/None-1" does not exist; GET /v1/models lists the models',
+        ),
+      },
     },
     503: {
-      description: "No worker can answer",
+      description: "No worker can answer now.",
       content: {
-        "application/json": failure("internal_error", ["MODEL_NOT_AVAILABLE", "UPSTREAM_ERROR"]),
+        "application/json": failure(
+          "internal_error",
+          ["MODEL_NOT_AVAILABLE", "UPSTREAM_ERROR"],
+          "the model is not available at the moment",
+        ),
       },
-      headers: { "Retry-After": { description: "Seconds.", schema: { type: "integer" } } },
+      headers: {
+        "Retry-After": {
+          description: "Least number of seconds to wait before a retry.",
+          schema: { type: "integer" },
+        },
+      },
     },
   },
-  refusals: [{ code: "GATEWAY_NOT_FOUND", description: "There is no such network" }],
+  refusals: [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }],
 };

@@ -123,6 +123,7 @@ class StreamedCompletion implements AnswerReader, Writer {
       return this.#resolve(chatError(codeOf[failure], rejected ? {} : { outcome }));
     }
     settle(this.#completion, result, outcome);
+    this.#completion.brokenBy = codeOf[failure];
     // Without `[DONE]`: nobody can take the answer for whole.
     const event = Buffer.from(`data: ${errorJson(codeOf[failure])}\n\n`);
     this.#finishWith((sink) => sink.end(undefined, event, outcome));

@@ -1,6 +1,7 @@
 /** Who a session is served to: what its requests cost goes to the exchange's account, also after the client has left. */
 import type {
   Accounts,
+  CallReporter,
   ApiKey,
   Charge,
   ChargePart,
@@ -13,13 +14,15 @@ interface CustomerParts {
   readonly principal: KeyPrincipal;
   readonly accounts: Accounts;
   readonly charge: Charge;
+  /** Receives a report of each request of the session. */
+  readonly calls: CallReporter;
   readonly address: string;
   /** Bound by a ticket. */
   readonly model: string | undefined;
 }
 
 export function createCustomer(parts: CustomerParts): StreamCustomer {
-  const { accounts, charge, address, model } = parts;
+  const { accounts, charge, calls, address, model } = parts;
   const { id: keyId, workspaceId } = parts.principal.key;
   /** As of its last request: a session outlives plans, limits and what was bought. */
   let { principal } = parts;
@@ -35,7 +38,16 @@ export function createCustomer(parts: CustomerParts): StreamCustomer {
     },
     reserve(costMilli) {
       const part = charge.open(costMilli, { streamed: true, detached: true, principal });
-      return "kind" in part ? part.kind : streamCharge(part);
+      if (!("kind" in part)) return streamCharge(part, calls);
+      // The model of a session without a ticket is not known here.
+      const isListed = model !== undefined;
+      calls.called({
+        kind: "model",
+        name: model ?? "other",
+        isListed,
+        code: refusalCodes[part.kind],
+      });
+      return part.kind;
     },
   };
 }
@@ -45,11 +57,18 @@ function hasLostRights(now: ApiKey, before: ApiKey): boolean {
   return !before.capabilities.isSubsetOf(now.capabilities);
 }
 
-function streamCharge(part: ChargePart): StreamCharge {
+const refusalCodes = {
+  refused: "GATEWAY_CU_LIMIT_EXCEEDED",
+  unavailable: "GATEWAY_SERVICE_UNAVAILABLE",
+} as const;
+
+function streamCharge(part: ChargePart, calls: CallReporter): StreamCharge {
   return {
     reservedMilli: part.reservedMilli,
     async settle(line) {
       part.settle([line]);
+      const code = line.outcome === "upstreamFailed" ? "UPSTREAM_ERROR" : undefined;
+      calls.called({ kind: "model", name: line.model ?? "other", isListed: true, code });
       return (await part.written()) === undefined;
     },
     release: () => part.release(),

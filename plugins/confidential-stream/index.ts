@@ -82,22 +82,23 @@ export default defineSurface<Options>({
   wants: { ticket: "answer" },
   operation: () => ({
     summary: "Open the encrypted inference stream",
-    description: `WebSocket with the subprotocol ${subprotocol}. Frames are encrypted between the client and an enclave; each request is charged on its own.`,
+    description: `WebSocket with the subprotocol ${subprotocol}. Frames are encrypted between the client and an enclave. Each request is charged on its own.`,
     headers: {
       type: "object",
       properties: {
         "sec-websocket-protocol": {
-          description: `${subprotocol}, and for pages, which send no key, a ticket.`,
+          description: `${subprotocol}, and a ticket if the client is a page, which cannot send a key.`,
           type: "string",
+          examples: [subprotocol],
           pattern: `(^|,)\\s*${subprotocol.replace(".", "\\.")}\\s*(,|$)`,
         },
       },
       required: ["sec-websocket-protocol"],
     },
     refusals: [
-      { code: "GATEWAY_INVALID_PARAMS", description: "The subprotocol is missing" },
-      { code: "GATEWAY_PERMISSION_DENIED", description: "The page's Origin may not connect" },
-      { code: "GATEWAY_RATE_LIMITED", description: "The key has too many sessions open" },
+      { code: "GATEWAY_INVALID_PARAMS", description: "The subprotocol is missing." },
+      { code: "GATEWAY_PERMISSION_DENIED", description: "Pages of this Origin may not connect." },
+      { code: "GATEWAY_RATE_LIMITED", description: "The key has too many open sessions." },
     ],
   }),
   async start(options, { confidential, accounts }) {
@@ -148,6 +149,7 @@ function customerOf(
     principal,
     accounts,
     charge: x.get("charge"),
+    calls: x,
     address: x.request.address,
     model: x.peek("ticket")?.model,
   });

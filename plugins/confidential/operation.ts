@@ -9,13 +9,17 @@ const text = { type: "string" };
 const base64url = { type: "string", pattern: "^[A-Za-z0-9_-]*$" };
 
 const pricing = {
-  description: "What the charge was reckoned with.",
+  description: "Prices that the charge was computed from.",
   type: "object",
   properties: {
     network: text,
-    coefficient: { description: "Thousandths.", type: "integer" },
-    pricePerTokenNano: { description: "A decimal.", ...text },
-    tokenUsdRate: { description: "A decimal; absent: not known.", ...text },
+    coefficient: { description: "Price coefficient in thousandths.", type: "integer" },
+    pricePerTokenNano: { description: "Decimal number.", ...text, examples: ["12"] },
+    tokenUsdRate: {
+      description: "Decimal number; missing if it is not known.",
+      ...text,
+      examples: ["0.25"],
+    },
     asOf: text,
   },
   required: ["network", "coefficient", "pricePerTokenNano", "asOf"],
@@ -32,12 +36,13 @@ const receipt = {
     pricing,
     usedCUMilli: { type: "integer", minimum: 0 },
     paidBeforeCUMilli: {
-      description: "What earlier attempts with the same idempotency key have paid of its cost.",
+      description:
+        "Part of the cost that earlier attempts with the same idempotency key have paid.",
       type: "integer",
       minimum: 1,
     },
     verified: { type: "boolean" },
-    unverified_reason: { description: "The first check that failed.", ...text },
+    unverified_reason: { description: "First check that failed.", ...text },
   },
   required: ["session", "rid", "report", "sig", "evidence_digest", "usedCUMilli", "verified"],
 };
@@ -45,9 +50,9 @@ const receipt = {
 const signedPolicy = {
   type: "object",
   properties: {
-    policy: { description: "The document, as it is signed.", ...base64url },
+    policy: { description: "The document as it is signed.", ...base64url },
     sig: base64url,
-    key: { description: "Ed25519; what a client pins.", ...base64url },
+    key: { description: "Ed25519 public key, which clients pin.", ...base64url },
   },
   required: ["policy", "sig", "key"],
 };
@@ -58,6 +63,12 @@ const ticket = {
   required: ["ticket", "expires_at"],
 };
 
+/** What is in it depends on the hardware. */
+const evidence = {
+  type: "object",
+  examples: [{ v: 1, tee_type: "tdx", quote: "BAACAIEAAAAAAAAA" }],
+};
+
 const notFound = (description: string): readonly DocumentedRefusal[] => [
   { code: "GATEWAY_NOT_FOUND", description },
 ];
@@ -66,13 +77,15 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
   ticket: {
     summary: "Make a ticket for a page",
     description:
-      "A page shows it in place of an API key when it opens the encrypted stream: once, within 60 seconds.",
+      "A page shows the ticket instead of an API key when it opens the encrypted stream, once and within 60 seconds.",
     body: { content: { "application/json": wishSchema }, required: true },
-    answers: { 201: { description: "The ticket", content: { "application/json": ticket } } },
+    answers: {
+      201: { description: "The ticket was made.", content: { "application/json": ticket } },
+    },
     refusals: [
       {
         code: "GATEWAY_INVALID_PARAMS",
-        description: "The body is not JSON, or does not match its schema",
+        description: "The body is not JSON, or it does not match its schema.",
         details: violationsSchema(1),
       },
     ],
@@ -83,7 +96,7 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
       type: "object",
       properties: {
         digest: {
-          description: "SHA-256 in hex, with or without `sha256:`.",
+          description: "SHA-256 in hexadecimal, with or without `sha256:`.",
           type: "string",
           pattern: digestForm.source,
         },
@@ -91,11 +104,11 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
     },
     answers: {
       200: {
-        description: "The evidence, as its enclave made it",
-        content: { "application/json": { type: "object" } },
+        description: "The evidence as its enclave made it.",
+        content: { "application/json": evidence },
       },
     },
-    refusals: notFound("It has not been seen, or too long ago"),
+    refusals: notFound("No session has shown this evidence, or it was shown too long ago."),
   },
   receipt: {
     summary: "Show what an enclave signed for one request",
@@ -103,25 +116,30 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
       type: "object",
       properties: {
         session: {
-          description: "base64url of 16 bytes.",
+          description: "Id of the session: 16 bytes in base64url.",
           type: "string",
           pattern: sessionForm.source,
         },
         rid: {
-          description: "The request's number in its session.",
+          description: "Number of the request in its session.",
           type: "integer",
           minimum: 1,
           maximum: mostRid,
         },
       },
     },
-    answers: { 200: { description: "The receipt", content: { "application/json": receipt } } },
-    refusals: notFound("There is no such receipt, or it is another's"),
+    answers: {
+      200: { description: "The receipt of the request.", content: { "application/json": receipt } },
+    },
+    refusals: notFound("The receipt does not exist, or it belongs to another key."),
   },
   policy: {
     summary: "Show what may run where, signed",
     answers: {
-      200: { description: "The policy", content: { "application/json": signedPolicy } },
+      200: {
+        description: "The policy with its signature.",
+        content: { "application/json": signedPolicy },
+      },
     },
   },
 };

@@ -3,12 +3,14 @@ import type { Operation } from "sluice-gateway/plugin";
 
 const text = { type: "string" };
 
+const etag = { ...text, examples: ['"Pz8_Pz8_Pz8_Pz8_Pz8_Pw"'] };
+
 const tool = {
   type: "object",
   properties: {
     name: text,
     description: text,
-    estimatedCUMilli: { description: "Estimated cost, milli-CU.", type: "integer", minimum: 0 },
+    estimatedCUMilli: { description: "Estimated cost in milli-CU.", type: "integer", minimum: 0 },
     estimatedCUVaries: {
       description: "Whether the real cost differs from the estimate.",
       type: "boolean",
@@ -18,6 +20,26 @@ const tool = {
 };
 
 const document = {
+  examples: [
+    {
+      name: "Sluice",
+      version: "0.1.0",
+      description: "Tools of a Substrate node and a confidential inference network.",
+      mcpEndpoint: "/mcp",
+      rpcEndpoint: "/rpc",
+      auth: { type: "bearer", header: "Authorization" },
+      tools: [
+        {
+          name: "ledger_getHealth",
+          description: "Health of the node.",
+          estimatedCUMilli: 100,
+          estimatedCUVaries: false,
+        },
+      ],
+      capabilities: ["tools", "batch", "agent-tracking"],
+      protocolVersions: ["2026-07-28", "2025-11-25"],
+    },
+  ],
   type: "object",
   properties: {
     name: text,
@@ -42,19 +64,19 @@ const document = {
 };
 
 export const operation: Operation = {
-  summary: "What this deployment offers to agents",
+  summary: "Show what this deployment offers to agents",
   headers: {
     type: "object",
     properties: {
-      "if-none-match": { description: "The ETag of a document that is already there.", ...text },
+      "if-none-match": { description: "ETag of the document that the client has.", ...etag },
     },
   },
   answers: {
     200: {
-      description: "Endpoints, tools and protocol versions",
+      description: "Endpoints, tools and protocol versions of the deployment.",
       content: { "application/json": document },
-      headers: { ETag: { description: "Names this version of the document.", schema: text } },
+      headers: { ETag: { description: "Identifies this version of the document.", schema: etag } },
     },
-    304: { description: "It is still the one of If-None-Match" },
+    304: { description: "The document has not changed since the ETag in If-None-Match." },
   },
 };

@@ -56,6 +56,7 @@ export default defineSurface<Options>({
       upstream: {
         description: "A name from `upstreams`, with http or https urls.",
         type: "string",
+        format: "upstream-name",
       },
       stripPrefix: { description: "Taken off the path; other paths are 404.", ...path },
       prefix: { description: "Put before the path, after `stripPrefix`.", ...path },
@@ -77,20 +78,20 @@ export default defineSurface<Options>({
 
   wants: { requestId: "answer", trace: "answer" },
   operation: ({ bodyBytes = defaultBodyBytes }, { method }) => ({
-    summary: "Sent on to an upstream",
+    summary: "Forward the request to an upstream",
     ...(method !== "GET" &&
       method !== "HEAD" && { body: { content: { "*/*": {} }, required: false } }),
     refusals: [
-      { code: "GATEWAY_INVALID_PARAMS", description: "The path has dot segments" },
-      { code: "GATEWAY_NOT_FOUND", description: "The path is not below the prefix" },
-      { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The upstream cannot be reached" },
+      { code: "GATEWAY_INVALID_PARAMS", description: "The path has dot segments." },
+      { code: "GATEWAY_NOT_FOUND", description: "The path is not below the prefix." },
+      { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The upstream cannot be reached." },
       ...(bodyBytes === 0
         ? []
         : [
             {
               code: "GATEWAY_INVALID_PARAMS",
               status: 413,
-              description: `The body is larger than ${bodyBytes} bytes`,
+              description: `The body is larger than ${bodyBytes} bytes.`,
             } as const,
           ]),
     ],
@@ -98,11 +99,7 @@ export default defineSurface<Options>({
 
   check(options, host) {
     const upstream = host.upstream(options.upstream);
-    if (upstream === undefined) {
-      const message = `there is no upstream named "${options.upstream}"`;
-      return [{ pointer: "/upstream", message }];
-    }
-    const urls = upstream.urls.map(urlFault).filter((fault) => fault !== undefined);
+    const urls = (upstream?.urls ?? []).map(urlFault).filter((fault) => fault !== undefined);
     return [
       ...urls.map((fault) => ({ pointer: "/upstream", message: fault })),
       ...fieldFaults("/request", options.request),

@@ -29,13 +29,15 @@ function isBelow(path: string, prefix: string): boolean {
 }
 
 /**
- * Whether an upstream might find `.` or `..` in the path, however written. Routes match paths as they are sent, so
- * `/open/..%2Fclosed` would otherwise reach `/closed` of an upstream that decodes before it resolves.
+ * Whether an upstream might find `.` or `..` in the path, however it is written. Routes match paths as they are sent, so
+ * `/open/..%2Fclosed` would otherwise reach `/closed` of an upstream that decodes before it resolves. Tomcat and Jetty
+ * drop a segment's parameters before they resolve it: `..;x=1` is `..` for them.
  */
 function climbs(path: string): boolean {
   if (!path.includes("/.") && !path.includes("%") && !path.includes("\\")) return false;
   return path
     .replaceAll(/%2e/gi, ".")
     .split(/\/|\\|%2f|%5c/i)
-    .some((segment) => segment === "." || segment === "..");
+    .map((segment) => segment.split(/;|%3b/i, 1)[0])
+    .some((name) => name === "." || name === "..");
 }

@@ -97,21 +97,28 @@ function documented(prefix: string): Operation {
       type: "object",
       properties: {
         "idempotency-key": {
-          description: `Starts with \`${prefix}\`. The request runs once for it; sent again within 24 hours it is answered with the stored response.`,
+          description: `Key that starts with \`${prefix}\`. The request runs once; if it is sent again within 24 hours, the stored response is returned.`,
           type: "string",
           pattern: keyPattern(prefix),
+          examples: [`${prefix}2f6c1b7e`],
         },
       },
     },
     refusals: [
-      { code: "GATEWAY_INVALID_IDEMPOTENCY_KEY" },
-      { code: "GATEWAY_CONFLICT", description: "A request with this Idempotency-Key is running" },
-      { code: "GATEWAY_IDEMPOTENCY_KEY_MISMATCH" },
+      {
+        code: "GATEWAY_INVALID_IDEMPOTENCY_KEY",
+        description: "The Idempotency-Key is not valid, or it was sent without a valid API key.",
+      },
+      { code: "GATEWAY_CONFLICT", description: "A request with this Idempotency-Key is running." },
+      {
+        code: "GATEWAY_IDEMPOTENCY_KEY_MISMATCH",
+        description: "The Idempotency-Key was used with another request.",
+      },
     ],
     answerHeaders: {
       "Idempotent-Replayed": {
-        description: "`true`: the stored response of an earlier request.",
-        schema: { type: "string" },
+        description: "`true` if the response is the stored one of an earlier request.",
+        schema: { type: "string", examples: ["true"] },
       },
     },
   };

@@ -4,6 +4,7 @@
  */
 import {
   defineSurface,
+  type CallReporter,
   type Charge,
   type Ledger,
   type LedgerRpc,
@@ -36,15 +37,15 @@ export default defineSurface<Options>({
     additionalProperties: false,
     required: ["upstream"],
     properties: {
-      upstream: { description: "A name from `upstreams`: the nodes to ask.", type: "string" },
+      upstream: {
+        description: "A name from `upstreams`: the nodes to ask.",
+        type: "string",
+        format: "upstream-name",
+      },
     },
   },
   needs: { charge: "answer" },
   operation: () => operation,
-  check({ upstream }, host) {
-    if (host.upstream(upstream) !== undefined) return [];
-    return [{ pointer: "/upstream", message: `there is no upstream named ${upstream}` }];
-  },
   start({ upstream }, host) {
     const ledger = host.ledger(upstream);
     if (ledger === undefined) throw new Error(`there is no upstream named ${upstream}`);
@@ -60,21 +61,30 @@ function answer(
   ledger: Ledger,
   body: Buffer,
   charge: Charge,
-  caller: { readonly clientLeft: boolean },
+  caller: CallReporter & { readonly clientLeft: boolean },
 ): Reply | Promise<Reply> {
   const rpc = ledger.rpc(body);
   if (rpc.costMilli > 0) {
     const refusal = charge.reserve(rpc.costMilli);
-    if (refusal !== undefined) return refusal;
+    if (refusal !== undefined) {
+      rpc.report(caller, refusal.code);
+      return refusal;
+    }
   }
   const answered = rpc.run(caller);
   return answered instanceof Promise
-    ? answered.then((late) => replyWith(late, rpc, charge))
-    : replyWith(answered, rpc, charge);
+    ? answered.then((late) => replyWith(late, rpc, charge, caller))
+    : replyWith(answered, rpc, charge, caller);
 }
 
 /** Settles also when the client has gone meanwhile: the node has done its work. */
-function replyWith(body: string | Uint8Array | undefined, rpc: LedgerRpc, charge: Charge): Reply {
+function replyWith(
+  body: string | Uint8Array | undefined,
+  rpc: LedgerRpc,
+  charge: Charge,
+  caller: CallReporter,
+): Reply {
+  rpc.report(caller);
   if (rpc.costMilli > 0) charge.settle(rpc.lines);
   if (body === undefined) return noContent;
   if (rpc.failure === undefined) return { status: 200, headers, body };

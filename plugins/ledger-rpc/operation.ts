@@ -7,8 +7,11 @@ const request = {
   type: "object",
   properties: {
     jsonrpc: { const: "2.0" },
-    id: { description: "Comes back as sent; without it nothing is forwarded or answered.", ...id },
-    method: { description: "A whitelisted method of the node.", type: "string" },
+    id: {
+      description: "Returned as sent. A request without it is neither forwarded nor answered.",
+      ...id,
+    },
+    method: { description: "Whitelisted method of the node.", type: "string" },
     params: { type: ["array", "object", "null"] },
   },
   required: ["jsonrpc", "method"],
@@ -19,7 +22,7 @@ const result = {
   properties: {
     jsonrpc: { const: "2.0" },
     id,
-    result: { description: "The node's own, byte for byte." },
+    result: { description: "Result of the node, byte for byte." },
   },
   required: ["jsonrpc", "id", "result"],
 };
@@ -29,7 +32,8 @@ const failure = {
     jsonrpc: { const: "2.0" },
     id,
     error: {
-      description: "The gateway's (-32700, -32600, -32601, -32603), or the node's own as it came.",
+      description:
+        "Error of the gateway (-32700, -32600, -32601, -32603), or of the node, unchanged.",
     },
   },
   required: ["jsonrpc", "id", "error"],
@@ -39,10 +43,11 @@ const response = { oneOf: [result, failure] };
 export const operation: Operation = {
   summary: "Call the node",
   description:
-    "JSON-RPC 2.0, one call or up to 50 at once, answered in the same order. Each call with an answer of the node's is charged.",
+    "JSON-RPC 2.0: one call, or up to 50 that are answered in the same order. Each call that the node answers is charged.",
   body: {
     content: {
       "application/json": {
+        examples: [{ jsonrpc: "2.0", id: 1, method: "system_health", params: [] }],
         oneOf: [request, { type: "array", items: request, minItems: 1, maxItems: 50 }],
       },
     },
@@ -50,11 +55,20 @@ export const operation: Operation = {
   },
   answers: {
     200: {
-      description: "Answers, JSON-RPC errors among them",
+      description: "The answers, which may be JSON-RPC errors.",
       content: {
-        "application/json": { oneOf: [result, failure, { type: "array", items: response }] },
+        "application/json": {
+          oneOf: [result, failure, { type: "array", items: response }],
+          examples: [
+            {
+              jsonrpc: "2.0",
+              id: 1,
+              result: { peers: 3, isSyncing: false, shouldHavePeers: true },
+            },
+          ],
+        },
       },
     },
-    204: { description: "The body held notifications only" },
+    204: { description: "The body had only notifications." },
   },
 };

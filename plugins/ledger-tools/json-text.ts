@@ -1,4 +1,5 @@
 /** Parts of a JSON text as texts: what a node said travels into a result without being parsed or written anew. */
+import { parseJson } from "sluice-gateway/plugin";
 
 /**
  * The members of a JSON object, each value as its text; undefined when `text` is no object. Of a text that is not JSON
@@ -29,7 +30,7 @@ export function membersOf(text: string): ReadonlyMap<string, string> | undefined
 export function parsed(text: string | undefined): unknown {
   if (text === undefined) return undefined;
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return undefined;
   }

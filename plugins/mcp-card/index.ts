@@ -78,25 +78,29 @@ export default defineSurface<Options>({
     additionalProperties: false,
   },
   operation: () => ({
-    summary: "The server card of the agent protocol",
+    summary: "Show the server card of the agent protocol",
     headers: {
       type: "object",
       properties: {
         "if-none-match": {
-          description: "The ETag of a card that is already there.",
+          description: "ETag of the card that the client has.",
           type: "string",
+          examples: ['"Pz8_Pz8_Pz8_Pz8_Pz8_Pw"'],
         },
       },
     },
     answers: {
       200: {
-        description: "The card (SEP-2127)",
+        description: "The server card (SEP-2127).",
         content: { "application/mcp-server-card+json": card },
         headers: {
-          ETag: { description: "Names this version of the card.", schema: { type: "string" } },
+          ETag: {
+            description: "Identifies this version of the card.",
+            schema: { type: "string", examples: ['"Pz8_Pz8_Pz8_Pz8_Pz8_Pw"'] },
+          },
         },
       },
-      304: { description: "It is still the one of If-None-Match" },
+      304: { description: "The card has not changed since the ETag in If-None-Match." },
     },
   }),
   start(options, host) {

@@ -77,6 +77,7 @@ export function runTool(call: Call, wanted: ToolCall): ToolOutcome | Promise<Too
     confirmationToken: wanted.confirmationToken,
     dialogue: wanted.dialogue,
     trace: traceOf(x, wanted.meta),
+    calls: x,
     ...(events !== undefined && {
       progress: (done: number, total?: number, message?: string) =>
         events.progress(done, total, message),
@@ -84,6 +85,24 @@ export function runTool(call: Call, wanted: ToolCall): ToolOutcome | Promise<Too
     }),
   };
   return server.tools.call(wanted.tool, wanted.input, caller);
+}
+
+/** Methods that are not lists; a method that the deployment lacks has no other effect than its error. */
+const methods: ReadonlySet<string> = new Set([
+  "initialize",
+  "ping",
+  "logging/setLevel",
+  "server/discover",
+  "tools/call",
+  "resources/read",
+  "prompts/get",
+  "completion/complete",
+]);
+
+/** Reports a request that called no tool. `code`: why it was refused; undefined if it was answered. */
+export function reportMethod({ server, x }: Call, method: string, code?: string): void {
+  const isListed = methods.has(method) || server.lists.byMethod.has(method);
+  x.called({ kind: "protocol", name: method, isListed, code });
 }
 
 function traceOf(x: Exchange, meta: unknown): TraceSpan | undefined {

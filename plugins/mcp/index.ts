@@ -12,10 +12,10 @@ import {
   type Reply,
   type TraceSpan,
 } from "sluice-gateway/plugin";
-import type { Call, Server } from "./call.ts";
+import { reportMethod, type Call, type Server } from "./call.ts";
 import { createDialogues } from "./dialogue.ts";
 import { createGuard } from "./guard.ts";
-import { codes, failed, invalidRequest, isObject } from "./json-rpc.ts";
+import { codes, failed, failureCode, invalidRequest, isObject } from "./json-rpc.ts";
 import { createLists } from "./lists.ts";
 import { createOpenQuestions } from "./open-questions.ts";
 import { operationAt } from "./operation.ts";
@@ -93,7 +93,7 @@ export default defineSurface<Options>({
     const server = createServer(options, host);
     const guard = createGuard(options);
     return {
-      body: { bytes: bodyBytes },
+      body: { bytes: bodyBytes, json: true },
       answer: (x) => guard.refusal(x.request) ?? answer(server, x),
     };
   },
@@ -114,12 +114,25 @@ function createServer({ name, title, instructions }: Options, host: Host): Serve
   };
 }
 
-function answer(server: Server, x: Exchange): Reply | Promise<Reply | undefined> {
+function answer(server: Server, x: Exchange): Reply | undefined | Promise<Reply | undefined> {
   const principal = x.get("principal");
   // Only where `authorize` is missing or in shadow mode.
   if (principal.kind !== "key") return unauthorized;
   const call: Call = { server, x, principal, charge: x.get("charge") };
-  if (x.request.method === "DELETE") return endSession(call);
+  const reply = x.request.method === "DELETE" ? endSession(call) : answerBody(call, x);
+  return reply instanceof Promise
+    ? reply.then((late) => reported(call, late))
+    : reported(call, reply);
+}
+
+/** Reports a request that was refused before it was known what it calls. */
+function reported(call: Call, reply: Reply | undefined): Reply | undefined {
+  const code = failureCode(reply);
+  if (code !== undefined && call.x.calls === undefined) reportMethod(call, "", code);
+  return reply;
+}
+
+function answerBody(call: Call, x: Exchange): Reply | Promise<Reply | undefined> {
   const body = x.json();
   if (!body.ok) return failed(400, "null", { code: codes.parse, message: "Parse error" });
   const { value } = body;

@@ -1,5 +1,5 @@
 /** JSON-RPC 2.0 as this protocol uses it: what a message is, and answers spliced from JSON text. */
-import type { Host, Reply } from "sluice-gateway/plugin";
+import type { CallFailureCode, Host, Reply } from "sluice-gateway/plugin";
 
 export type Params = Readonly<Record<string, unknown>>;
 
@@ -95,9 +95,34 @@ export function errorText(id: string, failure: RpcFailure): string {
   return `{"jsonrpc":"2.0","id":${id},"error":${error}}`;
 }
 
+/** A reply that is a JSON-RPC error. The core sends what a Reply has; the failure is for the report of the request. */
+interface FailedReply extends Reply {
+  readonly failure: RpcFailure;
+}
+
 /** A JSON-RPC error with this HTTP status. */
-export function failed(status: number, id: string, failure: RpcFailure): Reply {
-  return { status, headers: jsonHeaders, body: errorText(id, failure) };
+export function failed(status: number, id: string, failure: RpcFailure): FailedReply {
+  return { status, headers: jsonHeaders, body: errorText(id, failure), failure };
+}
+
+/** The code of a reply made by `failed`, for reports; undefined for any other reply. */
+export function failureCode(reply: Reply | undefined): string | undefined {
+  const isFailed = reply !== undefined && "failure" in reply;
+  // Only `failed` adds this member.
+  return isFailed ? codeOf((reply as FailedReply).failure) : undefined;
+}
+
+const reportedCodes: Readonly<Record<number, CallFailureCode>> = {
+  [codes.parse]: "PARSE_ERROR",
+  [codes.methodNotFound]: "METHOD_NOT_FOUND",
+  [codes.invalidParams]: "INVALID_PARAMS",
+  [codes.internal]: "UPSTREAM_ERROR",
+};
+
+/** The code by which logs and metrics know an error. */
+export function codeOf({ code, data }: RpcFailure): string {
+  const named: unknown = data !== undefined && "errorCode" in data ? data.errorCode : undefined;
+  return typeof named === "string" ? named : (reportedCodes[code] ?? "INVALID_REQUEST");
 }
 
 export const invalidRequest: RpcFailure = {

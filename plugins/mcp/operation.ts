@@ -7,14 +7,14 @@ const jsonrpc = { const: "2.0" };
 
 const request = {
   description:
-    "A JSON-RPC 2.0 request of the Model Context Protocol; without `id`, a notification.",
+    "JSON-RPC 2.0 request of the Model Context Protocol, or a notification if it has no `id`.",
   type: "object",
   properties: { jsonrpc, id: { type: ["string", "number"] }, method: { type: "string" } },
   required: ["jsonrpc", "method"],
 };
 
 const response = {
-  description: "A JSON-RPC 2.0 response of the Model Context Protocol.",
+  description: "JSON-RPC 2.0 response of the Model Context Protocol.",
   type: "object",
   properties: { jsonrpc },
   required: ["jsonrpc"],
@@ -61,7 +61,7 @@ function plainCall({ name, description, inputSchema }: CatalogueEntry): JsonSche
 }
 
 const result = {
-  description: "The result of a bare call.",
+  description: "Result of a bare call.",
   type: "object",
   properties: {
     content: { type: "array", items: { type: "object" } },
@@ -69,6 +69,13 @@ const result = {
     _meta: { type: "object" },
   },
   required: ["content", "_meta"],
+  examples: [
+    {
+      content: [{ type: "text", text: "the confirmation token has expired" }],
+      isError: true,
+      _meta: { errorCode: "GATEWAY_CONFIRMATION_EXPIRED" },
+    },
+  ],
 };
 
 const failure = {
@@ -83,15 +90,16 @@ const failure = {
     },
   },
   required: ["jsonrpc", "id", "error"],
+  examples: [{ jsonrpc: "2.0", id: null, error: { code: -32600, message: "Invalid Request" } }],
 };
 const failures = { "application/json": failure };
 
 const session = {
-  "mcp-session-id": { description: "The session that `initialize` began.", type: "string" },
+  "mcp-session-id": { description: "Session that `initialize` began.", type: "string" },
 };
 
 const call = (tools: readonly CatalogueEntry[]): Operation => ({
-  summary: "Talk to tools as an agent",
+  summary: "Call tools as an agent",
   description:
     "The Model Context Protocol over streamable HTTP, revisions 2026-07-28 to 2025-03-26, and bare `{ tool, input }` calls.",
   headers: {
@@ -99,60 +107,69 @@ const call = (tools: readonly CatalogueEntry[]): Operation => ({
     properties: {
       ...session,
       "mcp-protocol-version": {
-        description: "The revision that the client speaks; one that is not known is refused.",
+        description: "Revision that the client speaks; an unknown one is refused.",
         type: "string",
       },
       "mcp-method": {
-        description: "Of revision 2026-07-28: the request's `method`.",
+        description: "`method` of the request, required in revision 2026-07-28.",
         type: "string",
       },
       "mcp-name": {
-        description: "Of revision 2026-07-28: the `name` or `uri` of the request's `params`.",
+        description: "`name` or `uri` in `params` of the request, required in revision 2026-07-28.",
         type: "string",
       },
     },
   },
   body: {
     content: {
-      "application/json": { anyOf: [request, response, batch, ...tools.map(plainCall)] },
+      "application/json": {
+        anyOf: [request, response, batch, ...tools.map(plainCall)],
+        examples: [{ jsonrpc: "2.0", id: 1, method: "tools/list", params: {} }],
+      },
     },
     required: true,
   },
   answers: {
     200: {
       description:
-        "The answer, as a stream where the client accepts nothing else or asked for progress",
+        "The answer, as a stream if the client accepts nothing else or asked for progress.",
       content: {
-        "application/json": { anyOf: [response, result, { type: "array", items: response }] },
-        "text/event-stream": { type: "string" },
+        "application/json": {
+          anyOf: [response, result, { type: "array", items: response }],
+          examples: [{ jsonrpc: "2.0", id: 1, result: { tools: [] } }],
+        },
+        "text/event-stream": {
+          type: "string",
+          examples: ['event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}\n\n'],
+        },
       },
       headers: {
         "Mcp-Session-Id": {
-          description: "The session that `initialize` began.",
+          description: "Session that `initialize` began.",
           schema: { type: "string" },
         },
       },
     },
     202: {
-      description: "Notifications are taken and not answered; a write tool asks for confirmation",
+      description: "The notifications were accepted, or a write tool asks for confirmation.",
       content: { "application/json": result },
     },
-    400: { description: "The message cannot be served", content: failures },
-    404: { description: "The session has ended, or there is no such method", content: failures },
+    400: { description: "The message is not valid.", content: failures },
+    404: { description: "The session has ended, or the method does not exist.", content: failures },
     410: {
-      description: "The confirmation token of a bare call has expired",
+      description: "The confirmation token of a bare call has expired.",
       content: { "application/json": result },
     },
   },
   refusals: [
     {
       code: "GATEWAY_PERMISSION_DENIED",
-      description: "The page's Origin may not call this endpoint",
+      description: "Pages of this Origin may not call this endpoint.",
     },
     {
       code: "GATEWAY_INVALID_PARAMS",
       status: 415,
-      description: "The content type is not application/json",
+      description: "The content type is not application/json.",
     },
   ],
 });
@@ -161,9 +178,9 @@ const end: Operation = {
   summary: "End a session",
   headers: { type: "object", properties: session, required: ["mcp-session-id"] },
   answers: {
-    204: { description: "It has ended" },
-    400: { description: "No session is named", content: failures },
-    404: { description: "There is no such session", content: failures },
+    204: { description: "The session has ended." },
+    400: { description: "The header Mcp-Session-Id is missing.", content: failures },
+    404: { description: "The session does not exist or has ended.", content: failures },
   },
 };
 

@@ -1,6 +1,6 @@
 /** The plain lane: `{ tool, input, confirmation_token? }`, answered with the bare result. */
-import type { GatewayCode, Reply, ToolOutcome } from "sluice-gateway/plugin";
-import { creditRefusal, runTool, timestamp, type Call } from "./call.ts";
+import { toolReport, type GatewayCode, type Reply, type ToolOutcome } from "sluice-gateway/plugin";
+import { creditRefusal, reportMethod, runTool, timestamp, type Call } from "./call.ts";
 import { jsonHeaders, type Params } from "./json-rpc.ts";
 import { failedResult, plainFrame, toolResult } from "./tool-result.ts";
 
@@ -12,9 +12,9 @@ const confirmationStatus: Partial<Record<GatewayCode, number>> = {
 
 export function plain(call: Call, body: Params): Reply | Promise<Reply> {
   const { tool, input = {}, confirmation_token: token } = body;
-  if (typeof tool !== "string") return malformed("tool must be a string");
+  if (typeof tool !== "string") return malformed(call, "tool must be a string");
   if (token !== undefined && typeof token !== "string") {
-    return malformed("confirmation_token must be a string");
+    return malformed(call, "confirmation_token must be a string");
   }
   const outcome = runTool(call, { tool, input, confirmationToken: token });
   return outcome instanceof Promise
@@ -23,6 +23,7 @@ export function plain(call: Call, body: Params): Reply | Promise<Reply> {
 }
 
 function reply(call: Call, outcome: ToolOutcome): Reply {
+  call.x.called(toolReport(outcome));
   const refusal = creditRefusal(outcome);
   if (refusal !== undefined) return refusal;
   const body = toolResult(outcome, plainFrame, timestamp(call.server));
@@ -31,7 +32,8 @@ function reply(call: Call, outcome: ToolOutcome): Reply {
   return { status, headers: jsonHeaders, body, code: outcome.code };
 }
 
-function malformed(message: string): Reply {
+function malformed(call: Call, message: string): Reply {
+  reportMethod(call, "tools/call", "GATEWAY_INVALID_PARAMS");
   const body = failedResult("GATEWAY_INVALID_PARAMS", message, plainFrame);
   return { status: 200, headers: jsonHeaders, body };
 }

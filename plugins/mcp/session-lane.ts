@@ -1,9 +1,10 @@
 /** The revisions with `initialize` (2024-11-05 to 2025-11-25): single messages, and the arrays of 2025-03-26. */
-import type { Reply } from "sluice-gateway/plugin";
-import { answered, creditRefusal, finish, type Call } from "./call.ts";
+import { toolReport, type Reply } from "sluice-gateway/plugin";
+import { answered, creditRefusal, finish, reportMethod, type Call } from "./call.ts";
 import { takesForms } from "./confirmation.ts";
 import {
   accepted,
+  codeOf,
   errorText,
   failed,
   idAsSent,
@@ -28,7 +29,7 @@ import {
   sessionRevisions,
 } from "./revisions.ts";
 import { opening } from "./session-opening.ts";
-import { callInSession, type ToolAnswer } from "./session-tool.ts";
+import { callInSession, refused, type ToolAnswer } from "./session-tool.ts";
 import type { Session } from "./sessions.ts";
 import { richFrame, plainFrame, type ResultFrame } from "./tool-result.ts";
 
@@ -48,7 +49,17 @@ export function sessionLane(call: Call, body: Params): Reply | Promise<Reply | u
   if (!isRequest) return accepted;
   const frame = frameOf(opened.revision);
   const answer = answerTo(call, message, frame, opened);
-  return answer instanceof Promise ? answer.then((late) => reply(call, late)) : reply(call, answer);
+  return answer instanceof Promise
+    ? answer.then((late) => reply(call, reported(call, message, late)))
+    : reply(call, reported(call, message, answer));
+}
+
+/** Reports what a request called, now that it has ended. */
+function reported(call: Call, { method }: Request, answer: ToolAnswer): ToolAnswer {
+  const { outcome, failure } = answer;
+  if (outcome !== undefined) call.x.called(toolReport(outcome));
+  else reportMethod(call, method, failure && codeOf(failure));
+  return answer;
 }
 
 function reply(call: Call, { text, outcome, events }: ToolAnswer): Reply | Promise<undefined> {
@@ -74,13 +85,16 @@ export async function arrayLane(call: Call, items: readonly unknown[]): Promise<
   for (const [index, item] of items.entries()) {
     const message = messageOf(item, () => idAsSent(call.server.host, call.x.body, index));
     take(call, message, opened.session);
-    if (message.kind === "invalid") answers.push(errorText("null", invalidRequest));
+    if (message.kind === "invalid") {
+      reportMethod(call, "", codeOf(invalidRequest));
+      answers.push(errorText("null", invalidRequest));
+    }
     if (message.kind !== "request") continue;
-    const { text } =
+    const answer =
       message.method === "initialize"
-        ? { text: errorText(message.id, invalidRequest) }
+        ? refused(message.id, invalidRequest)
         : await answerTo(call, message, plainFrame, undefined);
-    answers.push(text);
+    answers.push(reported(call, message, answer).text);
   }
   if (answers.length === 0) return accepted;
   const body = `[${answers.join(",")}]`;
@@ -105,6 +119,7 @@ function initialize(call: Call, { id, params }: Request): Reply {
     typeof asked === "string" && sessionRevisions.includes(asked) ? asked : newestSessionRevision;
   const { sessions, lists } = call.server;
   const result = `{"protocolVersion":"${revision}",${lists.initialize}}`;
+  reportMethod(call, "initialize");
   const session = sessions.begin(call.principal.key.id, revision, answerable(params));
   return answered(call, resultText(id, result), ["mcp-session-id", session]);
 }
@@ -127,19 +142,19 @@ function answerTo(
 ): ToolAnswer | Promise<ToolAnswer> {
   const params = given ?? {};
   if (!isObject(params)) {
-    return { text: errorText(id, invalidParams("params must be an object")) };
+    return refused(id, invalidParams("params must be an object"));
   }
   if (method === "tools/call") return callInSession(call, id, params, frame, single);
   const { byMethod } = call.server.lists;
   const list = byMethod.get(method);
   if (list !== undefined) {
     const isPaged = params["cursor"] !== undefined;
-    return isPaged ? { text: errorText(id, noCursor) } : { text: resultText(id, `{${list}}`) };
+    return isPaged ? refused(id, noCursor) : { text: resultText(id, `{${list}}`) };
   }
   if (method === "ping") return { text: resultText(id, "{}") };
   if (method === "logging/setLevel") {
     const { level } = params;
-    if (!isLogLevel(level)) return { text: errorText(id, invalidParams("level is no log level")) };
+    if (!isLogLevel(level)) return refused(id, invalidParams("level is no log level"));
     // Without a session there is nowhere to keep it: the protocol leaves to the server what is told then.
     if (single?.session !== undefined) setLogLevel(single.session, level);
     return { text: resultText(id, "{}") };
@@ -157,21 +172,20 @@ async function offered(
   const { byMethod } = call.server.lists;
   if (method === "resources/read" && byMethod.has("resources/list")) {
     const read = await readResource(call, params, resourceNotFound);
-    return { text: read.ok ? resultText(id, `{${read.members}}`) : errorText(id, read.failure) };
+    return read.ok ? { text: resultText(id, `{${read.members}}`) } : refused(id, read.failure);
   }
   if (method === "prompts/get" && byMethod.has("prompts/list")) {
     const got = await getPrompt(call, params, undefined);
-    const text = got.ok
-      ? resultText(id, `{${promptMembers(got)}}`)
-      : errorText(id, promptFailure(got));
-    return { text };
+    return got.ok
+      ? { text: resultText(id, `{${promptMembers(got)}}`) }
+      : refused(id, promptFailure(got));
   }
   if (method === "completion/complete" && byMethod.has("prompts/list")) {
     const done = completion(call, params);
-    return { text: typeof done === "string" ? resultText(id, `{${done}}`) : errorText(id, done) };
+    return typeof done === "string" ? { text: resultText(id, `{${done}}`) } : refused(id, done);
   }
   // These clients take 404 for a lost session.
-  return { text: errorText(id, methodNotFound) };
+  return refused(id, methodNotFound);
 }
 
 function frameOf(revision: string): ResultFrame {

@@ -7,7 +7,7 @@ import { reportStream, runTool, takesEvents, timestamp, type Call } from "./call
 import { confirmationQuestion, saidIn } from "./confirmation.ts";
 import { missingCapabilities } from "./dialogue.ts";
 import { EventStream } from "./event-stream.ts";
-import { errorText, invalidParams, resultText, type Params } from "./json-rpc.ts";
+import { errorText, invalidParams, resultText, type Params, type RpcFailure } from "./json-rpc.ts";
 import { logLevelOf } from "./log-levels.ts";
 import type { Session } from "./sessions.ts";
 import { toolResult, type ResultFrame } from "./tool-result.ts";
@@ -16,7 +16,13 @@ import { toolResult, type ResultFrame } from "./tool-result.ts";
 export interface ToolAnswer {
   readonly text: string;
   readonly outcome?: ToolOutcome;
+  /** The protocol's own error, where no tool was called. */
+  readonly failure?: RpcFailure;
   readonly events?: EventStream | undefined;
+}
+
+export function refused(id: string, failure: RpcFailure): ToolAnswer {
+  return { text: errorText(id, failure), failure };
 }
 
 /** Rounds of questions in one call: a tool that asks for ever ends here. */
@@ -50,7 +56,7 @@ export function callInSession(
   const { tool: called, input: given = {}, name: tool = called, arguments: input = given } = params;
   const { _meta: meta } = params;
   if (typeof tool !== "string") {
-    return { text: errorText(id, invalidParams("name must be a string")) };
+    return refused(id, invalidParams("name must be a string"));
   }
   const capabilities = takesEvents(call) ? single?.session?.capabilities : undefined;
   const session = single?.session;

@@ -2,11 +2,12 @@
  * Revision 2026-07-28: every request says who asks and in which revision, its headers repeat it, nothing is remembered.
  */
 import type { Reply } from "sluice-gateway/plugin";
-import { answered, type Call } from "./call.ts";
+import { answered, reportMethod, type Call } from "./call.ts";
 import {
   accepted,
   codes,
   failed,
+  failureCode,
   idAsSent,
   invalidParams,
   invalidRequest,
@@ -41,9 +42,27 @@ export function statelessLane(call: Call, body: Params): Reply | Promise<Reply |
   if (message.kind === "invalid") return failed(400, "null", invalidRequest);
   if (message.kind !== "request" || !isObject(message.params)) return accepted;
   const { id, method, params } = message;
+  if (method === "tools/call") {
+    const fault = statelessFault(call.x.request.headers, method, params);
+    return fault === undefined
+      ? callTool(call, id, params)
+      : noted(call, method, failed(400, id, fault));
+  }
+  const answer = answerTo(call, id, method, params);
+  return answer instanceof Promise
+    ? answer.then((late) => noted(call, method, late))
+    : noted(call, method, answer);
+}
+
+/** Reports a request that called no tool. */
+function noted(call: Call, method: string, reply: Reply): Reply {
+  reportMethod(call, method, failureCode(reply));
+  return reply;
+}
+
+function answerTo(call: Call, id: string, method: string, params: Params): Reply | Promise<Reply> {
   const fault = statelessFault(call.x.request.headers, method, params);
   if (fault !== undefined) return failed(400, id, fault);
-  if (method === "tools/call") return callTool(call, id, params);
   const { lists } = call.server;
   const list = method === "server/discover" ? lists.discover : lists.byMethod.get(method);
   if (list === undefined) return otherMethod(call, id, method, params);

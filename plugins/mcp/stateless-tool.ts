@@ -1,9 +1,10 @@
 /** `tools/call` of revision 2026-07-28: with confirmation by the client's user, and questions of the tool's own. */
-import type { Dialogue, Reply, ToolOutcome } from "sluice-gateway/plugin";
+import { toolReport, type Dialogue, type Reply, type ToolOutcome } from "sluice-gateway/plugin";
 import {
   answered,
   creditRefusal,
   finish,
+  reportMethod,
   reportStream,
   runTool,
   timestamp,
@@ -13,6 +14,7 @@ import { askedAgain, confirmationQuestion, takesForms, type Said } from "./confi
 import { clientCapabilities } from "./dialogue.ts";
 import type { EventStream } from "./event-stream.ts";
 import {
+  codeOf,
   errorText,
   failed,
   invalidParams,
@@ -39,17 +41,24 @@ export function callTool(
   params: Params,
 ): Reply | Promise<Reply | undefined> {
   const { name: tool, arguments: input = {} } = params;
-  if (typeof tool !== "string") return failed(400, id, invalidParams("name must be a string"));
+  if (typeof tool !== "string") return refused(call, id, invalidParams("name must be a string"));
+  const { writes } = call.server;
   const { paramHeaders, statelessFrame: frame } = call.server.lists;
   const repeated = paramHeaders.get(tool);
   const wrong = repeated && paramMismatch(repeated, call.x.request.headers, input);
-  if (wrong !== undefined) return failed(400, id, mismatch(wrong));
+  if (wrong !== undefined) return refused(call, id, mismatch(wrong));
   const asker = { keyId: call.principal.key.id, method: "tools/call", name: tool };
   const brought = bring(call, params, asker);
-  if ("code" in brought) return failed(400, id, brought);
+  if ("code" in brought) return refused(call, id, brought);
   const { said, dialogue } = brought;
   if (said?.kind === "declined") {
     const declined = failedResult("GATEWAY_PERMISSION_DENIED", "the user declined", frame);
+    call.x.called({
+      kind: "tool",
+      name: tool,
+      isListed: writes.has(tool),
+      code: "GATEWAY_PERMISSION_DENIED",
+    });
     return answered(call, resultText(id, declined));
   }
   const events = reportStream(call, params, logLevelIn(params));
@@ -68,6 +77,11 @@ export function callTool(
     : reply(one, outcome);
 }
 
+function refused(call: Call, id: string, failure: RpcFailure): Reply {
+  reportMethod(call, "tools/call", codeOf(failure));
+  return failed(400, id, failure);
+}
+
 interface ToolRequest {
   readonly call: Call;
   readonly id: string;
@@ -79,10 +93,13 @@ interface ToolRequest {
 
 function reply(one: ToolRequest, outcome: ToolOutcome): Reply | Promise<undefined> {
   const { call, id, events } = one;
+  const asked = question(one, outcome);
+  const report = toolReport(outcome);
+  // A call that asks its client a question has not failed: it continues with the answer.
+  call.x.called(typeof asked === "string" ? { ...report, code: undefined } : report);
   const isOpen = events?.opened === true;
   const refusal = isOpen ? undefined : creditRefusal(outcome);
   if (refusal !== undefined) return refusal;
-  const asked = question(one, outcome);
   if (typeof asked === "object") {
     return isOpen ? finish(call, events, errorText(id, asked)) : failed(400, id, asked);
   }

@@ -29,11 +29,14 @@ const limitDetails = {
   type: "object",
   properties: {
     window: {
-      description:
-        "The rolling window of the key that is full; absent: the plan's amount is used up.",
+      description: "Full rolling window of the key; missing if the amount of the plan is used up.",
       enum: ["24h", "30d"],
     },
-    used_cu_milli: { description: "Charged and reserved.", type: "integer", minimum: 0 },
+    used_cu_milli: {
+      description: "Charged and reserved credit in milli-CU.",
+      type: "integer",
+      minimum: 0,
+    },
     limit_cu_milli: { type: "integer", minimum: 0 },
   },
   required: ["used_cu_milli", "limit_cu_milli"],
@@ -63,14 +66,14 @@ export default defineStep<Options>({
     refusals: [
       {
         code: "GATEWAY_CU_LIMIT_EXCEEDED",
-        description: "A credit limit is reached",
+        description: "A credit limit has been reached.",
         details: limitDetails,
       },
-      { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "Charges cannot be written" },
+      { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "Charges cannot be written now." },
     ],
     answerHeaders: {
       "X-Used-CU-Milli": {
-        description: "What the request was charged, milli-CU; absent on streams and refusals.",
+        description: "Charge of the request in milli-CU; missing on streams and refusals.",
         schema: { type: "integer", minimum: 0 },
       },
     },

@@ -46,18 +46,20 @@ const notFound: Reply = {
 
 const networkInPath = {
   type: "object",
-  properties: { network: { description: "Only this network's models.", type: "string" } },
+  properties: { network: { description: "List only models of this network.", type: "string" } },
 };
 function failure({ body }: Reply): JsonSchema {
   // The two replies above.
-  const { error } = JSON.parse(String(body)) as { error: { type: string; code: string } };
+  const { error } = JSON.parse(String(body)) as {
+    error: { message: string; type: string; code: string };
+  };
   return {
     type: "object",
     properties: {
       error: {
         type: "object",
         properties: {
-          message: { type: "string" },
+          message: { type: "string", examples: [error.message] },
           type: { const: error.type },
           code: { const: error.code },
         },
@@ -69,20 +71,28 @@ function failure({ body }: Reply): JsonSchema {
 }
 
 const notKnown = {
-  description: "The networks have said nothing yet",
+  description: "The status of the networks is not known yet.",
   content: { "application/json": failure(unavailable) },
-  headers: { "Retry-After": { description: "Seconds.", schema: { type: "integer" } } },
+  headers: {
+    "Retry-After": {
+      description: "Least number of seconds to wait before a retry.",
+      schema: { type: "integer" },
+    },
+  },
 };
 
 const listAnswers = {
-  200: { description: "The models", content: { "application/json": modelListSchema } },
+  200: {
+    description: "The models of the networks.",
+    content: { "application/json": modelListSchema },
+  },
   503: notKnown,
 };
 
 const oneAnswers = {
-  200: { description: "The model", content: { "application/json": modelSchema } },
+  200: { description: "The model with this id.", content: { "application/json": modelSchema } },
   404: {
-    description: "No network lists the model",
+    description: "No network lists the model.",
     content: { "application/json": failure(notFound) },
   },
   503: notKnown,
@@ -101,7 +111,7 @@ export default defineSurface({
     path: networkInPath,
     answers: isOfOne(path) ? oneAnswers : listAnswers,
     refusals: path.includes("{network}")
-      ? [{ code: "GATEWAY_NOT_FOUND", description: "There is no such network" }]
+      ? [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }]
       : [],
   }),
   start: (_, { networks }) => ({ answer: (x) => answer(x, networks) }),

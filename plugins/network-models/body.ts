@@ -21,17 +21,22 @@ export const bodySchema = {
   type: "object",
   properties: {
     models: {
-      description: "All overrides: those of an earlier request are gone. No id stands twice.",
+      description:
+        "All overrides of the network; they replace earlier ones. Each id may occur once.",
       type: "array",
       maxItems: 10_000,
       items: {
         type: "object",
         properties: {
-          id: { description: "The model's id.", ...name },
-          enabled: { description: "false: it is not listed and not served.", type: "boolean" },
+          id: { description: "Id of the model.", ...name },
+          enabled: {
+            description: "If false, the model is neither listed nor served.",
+            type: "boolean",
+          },
           owned_by: name,
           price_coefficient: {
-            description: "Thousandths of the network's price, in place of each worker's own.",
+            description:
+              "Coefficient in thousandths of the price of the network, instead of that of each worker.",
             type: "integer",
             minimum: 0,
             // A thousand times the network's price.
@@ -44,6 +49,7 @@ export const bodySchema = {
     },
   },
   required: ["models"],
+  examples: [{ models: [{ id: "Provider/Name-1", enabled: true, price_coefficient: 900 }] }],
 };
 
 // The first violation is enough: a large body would have as many as it has models.

@@ -8,22 +8,22 @@ export const operation: Operation = {
   summary: "Replace the overrides of a network's models",
   path: {
     type: "object",
-    properties: { network: { description: "A configured network.", ...text } },
+    properties: { network: { description: "Name of a configured network.", ...text } },
   },
   body: { content: { "application/json": bodySchema }, required: true },
   answers: {
     200: {
-      description: "The network's models from now on",
+      description: "The new list of models of the network.",
       content: { "application/json": modelListSchema },
     },
   },
   refusals: [
     {
       code: "GATEWAY_INVALID_PARAMS",
-      description: "The body is not JSON, or does not match its schema",
+      description: "The body is not JSON, or it does not match its schema.",
       details: violationsSchema(1),
     },
-    { code: "GATEWAY_NOT_FOUND", description: "There is no such network" },
-    { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The change could not be stored" },
+    { code: "GATEWAY_NOT_FOUND", description: "The network does not exist." },
+    { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The change could not be stored." },
   ],
 };

@@ -1,20 +1,26 @@
 /** What many operations share, each written once under `components`. */
 import type { DocumentedBodies, JsonSchema } from "sluice-gateway/plugin";
-import type { HeaderObject, Ref, ResponseObject } from "./objects.ts";
+import { exampleOf } from "./examples.ts";
+import type { HeaderObject, MediaType, Ref, ResponseObject } from "./objects.ts";
 
 /** gateway.md, "Canonical envelope". */
 const errorSchema = {
-  description: "Every refusal of the gateway's own.",
+  description: "Error envelope of every refusal by the gateway itself.",
   type: "object",
   properties: {
-    error: { description: "For people, not for parsing.", type: "string" },
-    error_code: { description: "For programs; a code never changes its meaning.", type: "string" },
+    error: { description: "Message for people; do not parse it.", type: "string" },
+    error_code: {
+      description: "Code for programs; a code never changes its meaning.",
+      type: "string",
+    },
     details: {
-      description: "What else there is to say; absent when it is nothing.",
+      description:
+        "Further facts; missing if there are none. `reason` distinguishes statuses that share a code.",
       type: "object",
     },
   },
   required: ["error", "error_code"],
+  examples: [{ error: "too many requests", error_code: "GATEWAY_RATE_LIMITED" }],
 };
 
 const keyScheme = {
@@ -43,8 +49,12 @@ export class Components {
     };
   }
 
-  content(bodies: DocumentedBodies): Record<string, { schema: JsonSchema }> {
-    return Object.fromEntries(Object.entries(bodies).map(([type, schema]) => [type, { schema }]));
+  /** `isWhole`: whether the examples show members that are not required. */
+  content(bodies: DocumentedBodies, isWhole: boolean): Record<string, MediaType> {
+    const entries = Object.entries(bodies).map(
+      ([type, schema]) => [type, exemplified(schema, { isWhole })] as const,
+    );
+    return Object.fromEntries(entries);
   }
 
   /** A reference to the one of that name, unless that name has come to mean something else. */
@@ -55,6 +65,20 @@ export class Components {
   header(name: string, header: HeaderObject): Ref<HeaderObject> {
     return shared(this.#headers, "headers", name, header);
   }
+}
+
+/** A schema with its example beside it, where OpenAPI has a place for one. */
+export function exemplified(
+  schema: JsonSchema,
+  wanted: Parameters<typeof exampleOf>[1],
+): MediaType {
+  const { examples: _, ...rest } = schema;
+  return { schema: rest, ...withExample(exampleOf(schema, wanted)) };
+}
+
+/** No example at all if none could be made. */
+export function withExample(example: unknown): { readonly example?: unknown } {
+  return example === undefined ? {} : { example };
 }
 
 function shared<T>(known: Map<string, T>, kind: string, name: string, value: T): Ref<T> {

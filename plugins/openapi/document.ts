@@ -1,7 +1,7 @@
 /** Puts together the OpenAPI 3.1 document of all routes from what their plugins say of them. */
-import type { Capability, DocumentedRoute, JsonSchema, Operation } from "sluice-gateway/plugin";
+import type { Capability, DocumentedRoute, Operation } from "sluice-gateway/plugin";
 import { Components } from "./components.ts";
-import type { Ref, ResponseObject } from "./objects.ts";
+import type { MediaType, Ref, ResponseObject } from "./objects.ts";
 import { parametersOf, type Parameter } from "./parameters.ts";
 import { answersOf } from "./responses.ts";
 
@@ -14,7 +14,7 @@ export interface OperationObject {
   readonly parameters?: readonly Parameter[];
   readonly requestBody?: {
     readonly required: boolean;
-    readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>>;
+    readonly content: Readonly<Record<string, MediaType>>;
   };
   readonly responses: Readonly<Record<string, Ref<ResponseObject>>>;
 }
@@ -89,7 +89,7 @@ function operationOf(
     security: securityOf(parts),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== undefined && {
-      requestBody: { required: body.required, content: components.content(body.content) },
+      requestBody: { required: body.required, content: components.content(body.content, false) },
     }),
     responses: answersOf(parts, websocket, components),
   };

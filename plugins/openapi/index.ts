@@ -116,10 +116,10 @@ function names(ifNoneMatch: string | undefined, etag: string): boolean {
 }
 
 const documentOperation: Operation = {
-  summary: "This document",
+  summary: "Show this document",
   answers: {
     200: {
-      description: "OpenAPI 3.1",
+      description: "This document, in OpenAPI 3.1.",
       content: {
         "application/json": {
           type: "object",
@@ -129,17 +129,23 @@ const documentOperation: Operation = {
             paths: { type: "object" },
           },
           required: ["openapi", "info", "paths"],
+          examples: [{ openapi: "3.1.1", info: { title: "Sluice", version: "0.1.0" }, paths: {} }],
         },
       },
     },
-    304: { description: "It is still the one of If-None-Match" },
+    304: { description: "The document has not changed since the ETag in If-None-Match." },
   },
 };
 
 const pageOperation: Operation = {
-  summary: "This document as a page",
+  summary: "Show this document as a page",
   answers: {
-    200: { description: "HTML", content: { "text/html": { type: "string" } } },
-    304: { description: "It is still the one of If-None-Match" },
+    200: {
+      description: "The document as an HTML page.",
+      content: {
+        "text/html": { type: "string", examples: ["<!doctype html><title>Sluice</title>"] },
+      },
+    },
+    304: { description: "The document has not changed since the ETag in If-None-Match." },
   },
 };

@@ -1,7 +1,7 @@
 /** One operation on the page: who may ask, what it takes, what it answers. */
 import type { OperationObject } from "./document.ts";
 import { html, prose, type Markup } from "./markup.ts";
-import type { Ref, ResponseObject } from "./objects.ts";
+import type { MediaType, Ref, ResponseObject } from "./objects.ts";
 import type { Parameter } from "./parameters.ts";
 import { schemaView, typeOf } from "./schema-view.ts";
 
@@ -68,12 +68,13 @@ function fieldsView(parameters: readonly Parameter[] = []): Markup | undefined {
 
 function listView(parameters: readonly Parameter[]): Markup {
   const rows = parameters.map(
-    ({ name, in: place, required, schema, description = "" }) =>
+    ({ name, in: place, required, schema, example, description = "" }) =>
       html`<li>
         <code class="name">${name}</code>
         <span class="type">${place}, ${typeOf(schema)}</span>
         ${required ? html`<span class="required">required</span>` : undefined}
         <p>${prose(description)}</p>
+        ${example === undefined ? undefined : html`<p>Example: <code>${inline(example)}</code></p>`}
       </li>`,
   );
   return html`<ul class="members">
@@ -81,23 +82,33 @@ function listView(parameters: readonly Parameter[]): Markup {
   </ul>`;
 }
 
+function mediaView([type, { schema, example }]: readonly [string, MediaType]): Markup {
+  return html`<p class="type">${type}</p>
+    ${schemaView(schema)}${example === undefined ? undefined : exampleView(example)}`;
+}
+
+function exampleView(example: unknown): Markup {
+  const text = typeof example === "string" ? example : JSON.stringify(example, undefined, 2);
+  return html`<details>
+    <summary>Example</summary>
+    <pre><code>${text}</code></pre>
+  </details>`;
+}
+
+/** As it is sent: a text without quotes. */
+function inline(example: unknown): string {
+  return typeof example === "string" ? example : JSON.stringify(example);
+}
+
 function bodyView({ required, content }: NonNullable<OperationObject["requestBody"]>): Markup {
-  const bodies = Object.entries(content).map(
-    ([type, { schema }]) =>
-      html`<p class="type">${type}</p>
-        ${schemaView(schema)}`,
-  );
+  const bodies = Object.entries(content).map(mediaView);
   return html`<h4>Body${required ? undefined : " (may be left out)"}</h4>
     ${bodies}`;
 }
 
 function responseView(status: string, { description, headers, content }: ResponseObject): Markup {
   const names = Object.keys(headers ?? {});
-  const bodies = Object.entries(content ?? {}).map(
-    ([type, { schema }]) =>
-      html`<p class="type">${type}</p>
-        ${schemaView(schema)}`,
-  );
+  const bodies = Object.entries(content ?? {}).map(mediaView);
   const fields =
     names.length === 0
       ? undefined

@@ -1,5 +1,6 @@
 /** Parameters of an operation, from the object schemas of its parts. */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
+import { exemplified } from "./components.ts";
 
 export interface Parameter {
   readonly name: string;
@@ -7,6 +8,8 @@ export interface Parameter {
   readonly required: boolean;
   readonly description?: string;
   readonly schema: JsonSchema;
+  /** Fits the schema; missing if none could be made. */
+  readonly example?: unknown;
 }
 
 /** OpenAPI 3.1, "Parameter Object": these header names mean nothing there; other parts of the document say them. */
@@ -20,7 +23,7 @@ export function parametersOf(path: string, parts: readonly Operation[]): readonl
   };
   for (const name of namesIn(path)) add(pathParameter(name, { type: "string" }));
   if (path.endsWith("/*")) {
-    const description = "The rest of the path; it may hold slashes.";
+    const description = "Rest of the path, which may hold slashes.";
     add(pathParameter("rest", { description, type: "string" }));
   }
   for (const part of parts) {
@@ -30,13 +33,13 @@ export function parametersOf(path: string, parts: readonly Operation[]): readonl
   }
   for (const { query } of parts) {
     for (const [name, schema] of propertiesOf(query)) {
-      add({ name, in: "query", required: isRequired(query, name), ...described(schema) });
+      add({ name, in: "query", required: isRequired(query, name), ...described(name, schema) });
     }
   }
   for (const { headers } of parts) {
     for (const [name, schema] of propertiesOf(headers)) {
       if (reserved.has(name)) continue;
-      add({ name, in: "header", required: isRequired(headers, name), ...described(schema) });
+      add({ name, in: "header", required: isRequired(headers, name), ...described(name, schema) });
     }
   }
   return [...found.values()];
@@ -47,13 +50,19 @@ function namesIn(path: string): string[] {
 }
 
 function pathParameter(name: string, schema: JsonSchema): Parameter {
-  return { name, in: "path", required: true, ...described(schema) };
+  return { name, in: "path", required: true, ...described(name, schema) };
 }
 
-/** The description of a parameter stands beside its schema. */
-function described(schema: JsonSchema): Pick<Parameter, "description" | "schema"> {
+/** A parameter has its description and its example beside its schema. */
+function described(
+  name: string,
+  schema: JsonSchema,
+): Pick<Parameter, "description" | "schema" | "example"> {
   const { description, ...rest } = schema;
-  return { ...(typeof description === "string" && { description }), schema: rest };
+  return {
+    ...(typeof description === "string" && { description }),
+    ...exemplified(rest, { name, isWhole: true }),
+  };
 }
 
 function propertiesOf(schema: JsonSchema | undefined): [string, JsonSchema][] {

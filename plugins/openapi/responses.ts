@@ -7,12 +7,13 @@ import {
   type JsonSchema,
   type Operation,
 } from "sluice-gateway/plugin";
-import { errorRef, type Components } from "./components.ts";
-import type { Ref, ResponseObject } from "./objects.ts";
+import { errorRef, exemplified, withExample, type Components } from "./components.ts";
+import { exampleOf } from "./examples.ts";
+import type { MediaType, Ref, ResponseObject } from "./objects.ts";
 
 const retryAfter: DocumentedHeaders = {
   "Retry-After": {
-    description: "Seconds: a floor, to which clients add jittered backoff.",
+    description: "Least number of seconds to wait; add jittered backoff.",
     schema: { type: "integer", minimum: 0 },
   },
 };
@@ -31,7 +32,7 @@ export function answersOf(
       answers.set(Number(status), answer);
     }
   }
-  if (websocket) answers.set(101, { description: "The connection is a WebSocket from here on" });
+  if (websocket) answers.set(101, { description: "The connection is now a WebSocket." });
   const refusals = Map.groupBy(
     parts.flatMap((part) => part.refusals ?? []),
     statusOf,
@@ -58,29 +59,53 @@ function responseOf(
   const descriptions = [answer?.description ?? [], refusals.map(descriptionOf)].flat();
   const headers = { ...common, ...answer?.headers };
   for (const refusal of refusals) Object.assign(headers, refusal.headers, retryOf(refusal));
-  const json = answer?.content?.["application/json"];
+  const answered = components.content(answer?.content ?? {}, true);
+  const json = answered["application/json"]?.schema;
   const error = refusals.length === 0 ? [] : [errorOf(refusals)];
   const schemas = [...(json === undefined ? [] : [json]), ...error];
-  const content = {
-    ...answer?.content,
-    ...(schemas.length === 1 && { "application/json": schemas[0] ?? {} }),
-    ...(schemas.length > 1 && { "application/json": { anyOf: schemas } }),
-  };
+  const content = { ...answered, ...jsonOf(schemas, answered["application/json"], refusals) };
   const response = {
-    description: [...new Set(descriptions)].join("; "),
+    description: [...new Set(descriptions.map(sentence))].join(" "),
     ...withHeaders(headers, components),
-    ...(Object.keys(content).length > 0 && { content: components.content(content) }),
+    ...(Object.keys(content).length > 0 && { content }),
   };
   if (answer !== undefined || refusals.length === 0) return response;
   return components.response(nameOf(refusals), response);
 }
 
+/** The JSON body of a status that an answer, refusals or both may have. The example is the answer's if there is one. */
+function jsonOf(
+  schemas: readonly JsonSchema[],
+  answered: MediaType | undefined,
+  refusals: readonly DocumentedRefusal[],
+): Record<string, MediaType> {
+  const [only] = schemas;
+  if (only === undefined) return {};
+  const schema = schemas.length === 1 ? only : { anyOf: schemas };
+  const [refusal] = refusals;
+  const refused = refusal === undefined ? undefined : errorExample(refusal);
+  const example = answered === undefined ? refused : answered.example;
+  return { "application/json": { schema, ...withExample(example) } };
+}
+
+function errorExample({ code, details }: DocumentedRefusal): unknown {
+  const told = details === undefined ? undefined : exampleOf(details, { isWhole: true });
+  // Details are an object by their schema.
+  const given = typeof told === "object" && told !== null ? { details: { ...told } } : {};
+  return JSON.parse(String(refuse(code, given).body));
+}
+
+/** Descriptions of plugins may lack the full stop. */
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
 /** A surface that says nothing of itself. */
 function anything(common: DocumentedHeaders, components: Components): ResponseObject {
   return {
-    description: "Whatever the surface answers",
+    description: "The surface does not describe its answers.",
     ...withHeaders(common, components),
-    content: { "*/*": { schema: {} } },
+    content: components.content({ "*/*": {} }, true),
   };
 }
 
@@ -90,18 +115,21 @@ function withHeaders(
 ): Pick<ResponseObject, "headers"> {
   const entries = Object.entries(headers);
   if (entries.length === 0) return {};
-  const shared = entries.map(([name, header]) => [name, components.header(name, header)] as const);
+  const shared = entries.map(([name, { description, schema }]) => {
+    const header = exemplified(schema, { name: name.toLowerCase(), isWhole: true });
+    return [name, components.header(name, { description, ...header })] as const;
+  });
   return { headers: Object.fromEntries(shared) };
 }
 
 function descriptionOf({ code, description }: DocumentedRefusal): string {
-  return description ?? messageOf(code);
+  return description ?? `The request was refused: ${messageOf(code)}.`;
 }
 
 /** The catalogue's message. */
 function messageOf(code: DocumentedRefusal["code"]): string {
   const { error } = JSON.parse(String(refuse(code).body)) as { readonly error: string };
-  return error.slice(0, 1).toUpperCase() + error.slice(1);
+  return error;
 }
 
 function retryOf({ code }: DocumentedRefusal): DocumentedHeaders {

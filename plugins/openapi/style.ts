@@ -25,6 +25,7 @@ a { color: var(--link); } a:focus-visible, summary:focus-visible { outline: 2px 
 article { margin: 1rem 0; padding: 0 1rem 1rem; border: 1px solid var(--line); border-radius: 0.5rem; }
 article:target { border-color: var(--link); }
 p { margin: 0.4rem 0; } code { font: 0.875em ui-monospace, monospace; overflow-wrap: anywhere; }
+pre { margin: 0.25rem 0; padding: 0.6rem 0.75rem; overflow-x: auto; background: var(--raised); border-radius: 0.35rem; } pre code { overflow-wrap: normal; }
 .method { display: inline-block; min-width: 3.6em; font: 700 0.75rem ui-monospace, monospace; color: var(--soft); }
 .get { color: var(--get); } .post { color: var(--post); } .put, .patch { color: var(--put); } .delete { color: var(--delete); }
 .status { font-weight: 700; } .s2 { color: var(--get); } .s4 { color: var(--put); } .s5 { color: var(--delete); }

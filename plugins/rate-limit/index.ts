@@ -70,16 +70,15 @@ export default defineStep<Options>({
   },
   wants: { principal: "requestHeaders" },
   operation: () => ({
-    refusals: [{ code: "GATEWAY_RATE_LIMITED", description: "Too many requests" }],
+    refusals: [{ code: "GATEWAY_RATE_LIMITED", description: "Too many requests were sent." }],
     answerHeaders: {
       RateLimit: {
-        description:
-          "What is left of each limit: `r` requests, and when there is more, `t` in seconds.",
-        schema: { type: "string" },
+        description: "Rest of each limit: `r` requests, and `t` seconds until there are more.",
+        schema: { type: "string", examples: ['"key";r=19;t=1'] },
       },
       "RateLimit-Policy": {
         description: "Each limit: `q` requests in a window of `w` seconds.",
-        schema: { type: "string" },
+        schema: { type: "string", examples: ['"key";q=20;w=2'] },
       },
     },
   }),

@@ -19,7 +19,7 @@ export default defineStep({
       properties: {
         "x-request-id": {
           description:
-            "Names the request in the answer, in logs and in usage records; any other text is replaced.",
+            "Id of the request in the answer, in logs and in usage records. A text of any other form is replaced.",
           type: "string",
           pattern: "^[!-~]{1,128}$",
         },
@@ -27,7 +27,7 @@ export default defineStep({
     },
     answerHeaders: {
       "X-Request-Id": {
-        description: "The request's own, or one that was made for it.",
+        description: "Id that the request had, or a new one.",
         schema: { type: "string" },
       },
     },

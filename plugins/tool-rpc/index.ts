@@ -17,7 +17,7 @@ import {
 } from "sluice-gateway/plugin";
 import { codes } from "./codes.ts";
 import { operationOf } from "./operation.ts";
-import { createRequests, type Answer, type Requests } from "./requests.ts";
+import { createRequests, protocolReport, type Answer, type Requests } from "./requests.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
@@ -73,13 +73,17 @@ function answer(host: Host, requests: Requests, x: Exchange): Reply | Promise<Re
     charge: x.get("charge"),
     signal: x.signal,
     trace: x.peek("trace"),
+    calls: x,
   };
   const body = host.readJsonRpc(x.body ?? noBody, mostItems);
   if (body.kind === "single") return single(requests, body.item, caller);
   if (body.kind === "batch") return batch(requests, body.items, caller);
-  return body.kind === "malformed"
-    ? ok(requests.error("null", codes.parseError, "Parse error"))
-    : ok(requests.error("null", codes.invalidRequest, "Invalid Request"));
+  if (body.kind === "malformed") {
+    x.called(protocolReport("", "PARSE_ERROR"));
+    return ok(requests.error("null", codes.parseError, "Parse error"));
+  }
+  x.called(protocolReport("", "INVALID_REQUEST"));
+  return ok(requests.error("null", codes.invalidRequest, "Invalid Request"));
 }
 
 function single(requests: Requests, item: JsonRpcItem, caller: ToolCaller): Reply | Promise<Reply> {
@@ -112,7 +116,9 @@ async function batch(
       const item = items[at];
       if (item === undefined) continue;
       const { text }: Answer =
-        chars < mostAnswerChars ? await requests.answer(item, caller) : requests.crowdedOut(item);
+        chars < mostAnswerChars
+          ? await requests.answer(item, caller)
+          : requests.crowdedOut(item, caller);
       texts[at] = text;
       chars += text.length;
     }

@@ -21,7 +21,7 @@ const failure = {
         data: {
           type: "object",
           properties: {
-            errorCode: { description: "The GATEWAY_ code.", type: "string" },
+            errorCode: { description: "GATEWAY_ code of the error.", type: "string" },
             details: { type: "object" },
           },
         },
@@ -30,6 +30,17 @@ const failure = {
     },
   },
   required: ["jsonrpc", "id", "error"],
+  examples: [
+    {
+      jsonrpc: "2.0",
+      id: 1,
+      error: {
+        code: -32003,
+        message: "the confirmation token has expired",
+        data: { errorCode: "GATEWAY_CONFIRMATION_EXPIRED" },
+      },
+    },
+  ],
 };
 const response = { oneOf: [result, failure] };
 
@@ -39,22 +50,33 @@ export function operationOf(tools: readonly CatalogueEntry[], mostItems: number)
   const batch = { type: "array", items: request, minItems: 1, maxItems: mostItems };
   return {
     summary: "List and call tools",
-    description: `JSON-RPC 2.0: tools.list and tools.call, one request or up to ${mostItems} at once.`,
-    body: { content: { "application/json": { anyOf: [request, batch] } }, required: true },
+    description: `JSON-RPC 2.0 with the methods tools.list and tools.call: one request, or up to ${mostItems} at once.`,
+    body: {
+      content: {
+        "application/json": {
+          anyOf: [request, batch],
+          examples: [{ jsonrpc: "2.0", id: 1, method: "tools.list" }],
+        },
+      },
+      required: true,
+    },
     answers: {
       200: {
-        description: "Answers, JSON-RPC errors among them",
+        description: "The answers, which may be JSON-RPC errors.",
         content: {
-          "application/json": { oneOf: [result, failure, { type: "array", items: response }] },
+          "application/json": {
+            oneOf: [result, failure, { type: "array", items: response }],
+            examples: [{ jsonrpc: "2.0", id: 1, result: { tools: [] } }],
+          },
         },
       },
       202: {
-        description: "A write tool asks for confirmation",
+        description: "A write tool asks for confirmation.",
         content: { "application/json": failure },
       },
-      204: { description: "The body held notifications only" },
+      204: { description: "The body had only notifications." },
       410: {
-        description: "The confirmation token has expired",
+        description: "The confirmation token has expired.",
         content: { "application/json": failure },
       },
     },
@@ -72,7 +94,7 @@ function callOf({ name, description, inputSchema }: CatalogueEntry): JsonSchema 
       tool: { const: name },
       params: inputSchema,
       confirmation_token: {
-        description: "Of a write tool, here or in its params.",
+        description: "Confirmation token of a write tool, here or in its params.",
         type: "string",
       },
     },

@@ -2,6 +2,9 @@
 import {
   parseJson,
   toolFailure,
+  toolReport,
+  type CallFailureCode,
+  type CallReport,
   type JsonRpcItem,
   type ToolCaller,
   type ToolFailure,
@@ -23,9 +26,16 @@ export interface Requests {
    */
   answer(item: JsonRpcItem, caller: ToolCaller): Answer | Promise<Answer>;
   /** The answer of a request that is not run because the answers before it are too large. */
-  crowdedOut(item: JsonRpcItem): Answer;
+  crowdedOut(item: JsonRpcItem, caller: ToolCaller): Answer;
   /** An error response. `id`: JSON text. */
   error(id: string, code: number, message: string, data?: object): string;
+}
+
+const methods = ["tools.list", "tools.call"];
+
+/** The report of a request that called no tool. `code`: why it was refused. */
+export function protocolReport(method: string, code?: CallFailureCode): CallReport {
+  return { kind: "protocol", name: method, isListed: methods.includes(method), code };
 }
 
 const silent: Answer = { text: "" };
@@ -47,12 +57,17 @@ export function createRequests(tools: Tools): Requests {
 
   function answer(item: JsonRpcItem, caller: ToolCaller): Answer | Promise<Answer> {
     if (item.kind === "invalid") {
+      caller.calls?.called(protocolReport("", "INVALID_REQUEST"));
       return { text: error(item.id, codes.invalidRequest, "Invalid Request") };
     }
     const id = item.kind === "call" ? item.id : undefined;
     if (item.method === "tools.call") return call(id, item.params, caller);
     if (id === undefined) return silent;
-    if (item.method === "tools.list") return { text: result(id, listing) };
+    if (item.method === "tools.list") {
+      caller.calls?.called(protocolReport(item.method));
+      return { text: result(id, listing) };
+    }
+    caller.calls?.called(protocolReport(item.method, "METHOD_NOT_FOUND"));
     const message = names.has(item.method)
       ? "Method not found: a tool is called through tools.call"
       : "Method not found";
@@ -65,26 +80,32 @@ export function createRequests(tools: Tools): Requests {
     caller: ToolCaller,
   ): Answer | Promise<Answer> {
     const params = readParams(text);
-    if ("ok" in params) return failed(id, params);
+    if ("ok" in params) {
+      caller.calls?.called(protocolReport("tools.call", "INVALID_PARAMS"));
+      return failed(id, params);
+    }
     const { tool, input, token } = params;
     const asking = token === undefined ? caller : { ...caller, confirmationToken: token };
     const outcome = tools.call(tool, input, asking);
     return outcome instanceof Promise
-      ? outcome.then((late) => answerOf(id, late))
-      : answerOf(id, outcome);
+      ? outcome.then((late) => answerOf(id, late, caller))
+      : answerOf(id, outcome, caller);
   }
 
   return {
     answer,
-    crowdedOut: (item) =>
-      item.kind === "invalid"
+    crowdedOut(item, { calls }) {
+      calls?.called(protocolReport("tools.call", "UPSTREAM_ERROR"));
+      return item.kind === "invalid"
         ? { text: error(item.id, codes.invalidRequest, "Invalid Request") }
-        : failed(item.kind === "call" ? item.id : undefined, crowded),
+        : failed(item.kind === "call" ? item.id : undefined, crowded);
+    },
     error,
   };
 }
 
-function answerOf(id: string | undefined, outcome: ToolOutcome): Answer {
+function answerOf(id: string | undefined, outcome: ToolOutcome, { calls }: ToolCaller): Answer {
+  calls?.called(toolReport(outcome));
   if (!outcome.ok) return failed(id, outcome);
   if (id === undefined) return silent;
   const { json, usedCUMilli } = outcome;

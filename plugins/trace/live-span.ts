@@ -40,6 +40,14 @@ export class LiveSpan implements ChildSpan {
     return this.#span.isRecording();
   }
 
+  get traceId(): string {
+    return this.#span.spanContext().traceId;
+  }
+
+  get spanId(): string {
+    return this.#span.spanContext().spanId;
+  }
+
   get headers(): readonly string[] {
     this.#headers ??= fieldsOf(this.#span.spanContext());
     return this.#headers;

@@ -69,12 +69,12 @@ export default defineStep<Options>({
     refusals: [
       {
         code: "GATEWAY_SCHEMA_VIOLATION",
-        description: "The request does not match its schema",
+        description: "The request does not match its schema.",
         details: violationsSchema(maxViolations),
       },
       ...(body === undefined
         ? []
-        : [{ code: "GATEWAY_INVALID_PARAMS", description: "The body is not JSON" } as const]),
+        : [{ code: "GATEWAY_INVALID_PARAMS", description: "The body is not JSON." } as const]),
     ],
   }),
   start(options): StepHooks {
@@ -100,6 +100,7 @@ export default defineStep<Options>({
 function bodyHooks(check: Check, bodyBytes = 1 << 20): StepHooks {
   return {
     bodyBytes,
+    json: true,
     requestBody(x, bytes) {
       const json = x.json();
       if (!json.ok) {

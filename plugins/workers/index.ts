@@ -10,7 +10,7 @@ import {
 
 const headers: readonly string[] = ["content-type", "application/json"];
 
-const coefficient = { type: ["integer", "null"], minimum: 0 };
+const coefficient = { type: ["integer", "null"], minimum: 0, examples: [1000] };
 const listing = {
   type: "object",
   properties: {
@@ -25,7 +25,7 @@ const listing = {
           active_workers: { type: "integer", minimum: 0 },
           price_coefficient: {
             description:
-              "Lowest, median and highest of the active workers, thousandths of the network's price; null: none is active.",
+              "Lowest, median and highest coefficient of the active workers, in thousandths of the price of the network; null if no worker is active.",
             type: "object",
             properties: { base: coefficient, standard: coefficient, priority: coefficient },
             required: ["base", "standard", "priority"],
@@ -45,14 +45,19 @@ export default defineSurface({
     summary: "List the workers of each model",
     path: {
       type: "object",
-      properties: { network: { description: "Only this network's models.", type: "string" } },
+      properties: { network: { description: "List only models of this network.", type: "string" } },
     },
-    answers: { 200: { description: "The workers", content: { "application/json": listing } } },
+    answers: {
+      200: { description: "The workers of each model.", content: { "application/json": listing } },
+    },
     refusals: [
       ...(path.includes("{network}")
-        ? [{ code: "GATEWAY_NOT_FOUND", description: "There is no such network" } as const]
+        ? [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." } as const]
         : []),
-      { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The networks have said nothing yet" },
+      {
+        code: "GATEWAY_SERVICE_UNAVAILABLE",
+        description: "The status of the networks is not known yet.",
+      },
     ],
   }),
   start: (_, { networks }) => ({ answer: (x) => answer(x, networks) }),

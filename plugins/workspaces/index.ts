@@ -69,7 +69,11 @@ function showing(wanted: ViewName, { workspaces }: Host): SurfaceHooks {
 function changing(wanted: ChangeName, { workspaces }: Host): SurfaceHooks {
   const change = changes[wanted];
   return {
-    body: { bytes: bodyBytes, ...(!change.takesNothing && { types: ["application/json"] }) },
+    body: {
+      bytes: bodyBytes,
+      json: true,
+      ...(!change.takesNothing && { types: ["application/json"] }),
+    },
     atomic: true,
     answer(x: Exchange): Reply {
       const { id = "" } = x.request.params;

@@ -10,6 +10,7 @@ import { defaultChanges, groupMembers, isView, mostChanges, type ViewName } from
 
 const text = { type: "string" };
 const time = { type: "string", format: "date-time" };
+const workspaceId = "ws_3f3f3f3f3f3f3f3f";
 const milli = { type: "integer", minimum: 0 };
 const plan = { enum: ["free", "developer", "startup", "enterprise"] };
 
@@ -19,9 +20,9 @@ const workspace = {
     id: { ...text, pattern: "^ws_" },
     name: text,
     plan,
-    pending_plan: { description: "The plan from `pending_plan_at` on.", ...plan },
+    pending_plan: { description: "Plan from `pending_plan_at` on.", ...plan },
     pending_plan_at: time,
-    purchased_cu_milli: { description: "What is left of all purchases.", ...milli },
+    purchased_cu_milli: { description: "Remaining credit of all purchases in milli-CU.", ...milli },
     overage_limit_cu_milli: milli,
     created_at: time,
   },
@@ -30,11 +31,32 @@ const workspace = {
 
 const purchase = {
   type: "object",
-  properties: { purchase_id: text, amount_cu_milli: milli, workspace },
+  properties: {
+    purchase_id: { ...text, examples: ["pur_3f3f3f3f3f3f3f3f"] },
+    amount_cu_milli: milli,
+    workspace,
+  },
   required: ["purchase_id", "amount_cu_milli", "workspace"],
 };
 
 const usage = {
+  examples: [
+    {
+      workspace_id: workspaceId,
+      from: "2026-11-01T00:00:00Z",
+      to: "2026-12-01T00:00:00Z",
+      used_cu_milli: 1500,
+      groups: [
+        {
+          method: "chain_getBlock",
+          calls: 3,
+          used_cu_milli: 1500,
+          input_tokens: 0,
+          output_tokens: 0,
+        },
+      ],
+    },
+  ],
   type: "object",
   properties: {
     workspace_id: text,
@@ -64,6 +86,22 @@ const usage = {
 };
 
 const audit = {
+  examples: [
+    {
+      workspace_id: workspaceId,
+      changes: [
+        {
+          id: 7,
+          time: "2026-11-21T09:30:00Z",
+          actor: "key_3f3f3f3f3f3f3f3f",
+          request_id: "7c9e6679-7425-40de-944b-e07fc1f90ae7",
+          workspace_id: workspaceId,
+          action: "workspace.upgrade",
+          details: { plan: "startup" },
+        },
+      ],
+    },
+  ],
   type: "object",
   properties: {
     workspace_id: text,
@@ -74,23 +112,26 @@ const audit = {
         properties: {
           id: { type: "integer" },
           time,
-          actor: { description: "A key's id, or `cli:` and a user.", ...text },
+          actor: { description: "Id of a key, or `cli:` and a user.", ...text },
           request_id: text,
           workspace_id: text,
           key_id: text,
           action: text,
-          details: { description: "What was set, never a secret." },
+          details: { description: "New settings, without secrets." },
         },
         required: ["id", "time", "actor", "action", "details"],
       },
     },
-    next_after: { description: "There may be more: the next page's `after`.", type: "integer" },
+    next_after: {
+      description: "`after` of the next page, if there may be more changes.",
+      type: "integer",
+    },
   },
   required: ["workspace_id", "changes"],
 };
 
 const instant = {
-  description: "Such as 2026-01-31T12:00:00Z, or 2026-01-31.",
+  description: "Write it as 2026-01-31T12:00:00Z, or as 2026-01-31.",
   type: "string",
   anyOf: [{ format: "date-time" }, { format: "date" }],
 };
@@ -98,6 +139,7 @@ const member = groupMembers.join("|");
 /** A comma-separated list in which nothing stands twice. */
 const members = {
   type: "string",
+  examples: ["key,day"],
   pattern: `^(?!.*\\b(\\w+),(.*,)?\\1\\b)((${member})(,(${member}))*)?$`,
 };
 const wholeNumber = (minimum: number, maximum: number, fallback: number): JsonSchema => {
@@ -108,10 +150,13 @@ const queries: Partial<Record<ViewName, JsonSchema>> = {
   usage: {
     type: "object",
     properties: {
-      from: { ...instant, description: `The first instant that counts. ${instant.description}` },
-      to: { ...instant, description: `The first that no longer does. ${instant.description}` },
+      from: { ...instant, description: `First instant that counts. ${instant.description}` },
+      to: {
+        ...instant,
+        description: `First instant that no longer counts. ${instant.description}`,
+      },
       group_by: {
-        description: `A comma-separated list of ${groupMembers.join(", ")}, each once.`,
+        description: `Comma-separated list of ${groupMembers.join(", ")}, each at most once.`,
         ...members,
       },
     },
@@ -120,48 +165,72 @@ const queries: Partial<Record<ViewName, JsonSchema>> = {
     type: "object",
     properties: {
       after: {
-        description: "Only changes with a higher id.",
+        description: "List only changes with a higher id.",
         ...wholeNumber(0, Number.MAX_SAFE_INTEGER, 0),
       },
-      limit: { description: "The most to list.", ...wholeNumber(1, mostChanges, defaultChanges) },
+      limit: {
+        description: "Maximum number of changes to list.",
+        ...wholeNumber(1, mostChanges, defaultChanges),
+      },
     },
   },
 };
 
-const about: Readonly<Record<ViewName | ChangeName, { summary: string; answer: JsonSchema }>> = {
-  show: { summary: "Show a workspace", answer: workspace },
-  usage: { summary: "Report what was charged", answer: usage },
-  audit: { summary: "List what was changed", answer: audit },
-  upgrade: { summary: "Change to a higher plan, at once", answer: workspace },
-  downgrade: { summary: "Change to a lower plan, with the next billing period", answer: workspace },
-  "cancel-downgrade": { summary: "Call a pending downgrade off", answer: workspace },
-  purchase: { summary: "Buy credit", answer: purchase },
+const about: Readonly<
+  Record<ViewName | ChangeName, { summary: string; done: string; answer: JsonSchema }>
+> = {
+  show: { summary: "Show a workspace", done: "The workspace as it is now.", answer: workspace },
+  usage: { summary: "Report what was charged", done: "The charges of the period.", answer: usage },
+  audit: {
+    summary: "List what was changed",
+    done: "The changes, in order of their ids.",
+    answer: audit,
+  },
+  upgrade: {
+    summary: "Change to a higher plan, at once",
+    done: "The workspace has the new plan.",
+    answer: workspace,
+  },
+  downgrade: {
+    summary: "Change to a lower plan, with the next billing period",
+    done: "The downgrade is pending.",
+    answer: workspace,
+  },
+  "cancel-downgrade": {
+    summary: "Cancel a pending downgrade",
+    done: "No downgrade is pending.",
+    answer: workspace,
+  },
+  purchase: { summary: "Buy credit", done: "The credit was added.", answer: purchase },
 };
 
 const notFound: DocumentedRefusal = {
   code: "GATEWAY_NOT_FOUND",
-  description: "There is no such workspace, or it is another's",
+  description: "The workspace does not exist, or it belongs to another key.",
 };
 const unavailable: DocumentedRefusal = {
   code: "GATEWAY_SERVICE_UNAVAILABLE",
-  description: "The store cannot serve now",
+  description: "The store cannot be used now.",
 };
 const wrongBody: DocumentedRefusal = {
   code: "GATEWAY_INVALID_PARAMS",
-  description: "The body is not JSON, or does not match its schema",
+  description: "The body is not JSON, or it does not match its schema.",
   details: violationsSchema(mostViolations),
 };
 
 export function operationOf(wanted: ViewName | ChangeName): Operation {
-  const { summary, answer } = about[wanted];
+  const { summary, done, answer } = about[wanted];
   const common = {
     summary,
-    path: { type: "object", properties: { id: { description: "The workspace's id.", ...text } } },
-    answers: { 200: { description: "Done", content: { "application/json": answer } } },
+    path: { type: "object", properties: { id: { description: "Id of the workspace.", ...text } } },
+    answers: { 200: { description: done, content: { "application/json": answer } } },
   };
   if (isView(wanted)) {
     const query = queries[wanted];
-    const wrong = { code: "GATEWAY_INVALID_PARAMS", description: "The query is wrong" } as const;
+    const wrong = {
+      code: "GATEWAY_INVALID_PARAMS",
+      description: "The query is not valid.",
+    } as const;
     return {
       ...common,
       ...(query && { query }),
@@ -176,7 +245,7 @@ export function operationOf(wanted: ViewName | ChangeName): Operation {
       notFound,
       unavailable,
       wrongBody,
-      { code: "GATEWAY_CONFLICT", description: "The workspace is not in a state for it" },
+      { code: "GATEWAY_CONFLICT", description: "The state of the workspace does not allow it." },
     ],
   };
 }

@@ -11,6 +11,7 @@ import { systemClock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
 import { printFault, type Fault } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
+import { storeFault } from "../config/store-fault.ts";
 import { explain } from "../store/store-error.ts";
 import type { CommandContext } from "./command.ts";
 
@@ -32,12 +33,14 @@ const sectionsRead: ReadonlySet<string | undefined> = new Set([
   "plans",
 ]);
 
-/** Of a file that is no whole YAML, or whose variables are not set, nobody knows what is missing. */
-const beforeSections = /^SLUICE_(FILE|YAML|ENV)_/;
+/**
+ * Faults that matter wherever they are reported: the file could not be read as a whole, or a shared store is wanted.
+ */
+const alwaysConcern = /^SLUICE_((FILE|YAML|ENV)_|NOT_SUPPORTED$)/;
 
 /** Whether a fault leaves open which accounts are meant, or for whom. */
 function concerns(config: Config, { code, at }: Fault): boolean {
-  return at === undefined || beforeSections.test(code) || sectionsRead.has(config.sectionOf(at));
+  return at === undefined || alwaysConcern.test(code) || sectionsRead.has(config.sectionOf(at));
 }
 
 /**
@@ -59,8 +62,8 @@ export async function withAccounts(
     if (failed !== undefined) context.complain(failed.message);
     return failed === undefined ? 0 : 1;
   } catch (error) {
-    const { code, message, remedy } = explain(error, `accounts.db in ${config.store.data}`);
-    context.complain(`${code}  ${message}\n    ${remedy}`);
+    const failed = explain(error, `accounts.db in ${config.store.data}`);
+    context.complain(printFault(storeFault(failed, config), process.cwd()));
     return 1;
   } finally {
     db?.close();

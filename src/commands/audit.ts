@@ -27,7 +27,7 @@ it is ever changed or removed.
     after: { type: "string" },
   },
   async run(context, values, [extra]) {
-    if (extra !== undefined) throw new UsageError(`audit: "${extra}" is one argument too many`);
+    if (extra !== undefined) throw new UsageError(`audit: unexpected argument "${extra}"`);
     const workspaceId = text(values, "workspace");
     const from = text(values, "after") ?? "0";
     if (!/^\d{1,15}$/.test(from)) {

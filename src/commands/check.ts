@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { routeTitle } from "../config/check.ts";
-import type { Config, StepUse } from "../config/config.ts";
+import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts";
 import { printFault, shownPath, type Fault } from "../config/fault.ts";
 import { publishedSchema } from "../config/publish.ts";
 import { loadShipped } from "../pipeline/load.ts";
@@ -22,9 +22,11 @@ fault with its position, its code and the remedy; when there is none, the order 
   --json                print { ok, file, faults, routes } as one JSON document
 
 Exit code 0 when nothing is wrong, 1 otherwise.`,
+  mayUseShippedPipeline: true,
   options: { "write-schema": { type: "string" } },
   async run(context, values, positionals) {
-    if (positionals.length > 0) throw new UsageError(`unexpected "${positionals.join(" ")}"`);
+    if (positionals.length > 0)
+      throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
     const { checked, faults } = await tryOut(await checkFile(context.configFile, context.env));
     const target = values["write-schema"];
     if (typeof target === "string" && checked !== undefined) {
@@ -95,8 +97,13 @@ function orderOf(config: Config): { route: string; run: string[]; to: string }[]
   ];
 }
 
-function stepTitle({ name, mode, when }: StepUse): string {
-  const notes = [mode === "shadow" ? "shadow" : "", when === undefined ? "" : "when"];
+function stepTitle({ name, mode, when, timeoutMs }: StepUse): string {
+  const limit = timeoutMs === 0 ? "no time limit" : `at most ${timeoutMs} ms`;
+  const notes = [
+    mode === "shadow" ? "shadow" : "",
+    when === undefined ? "" : "when",
+    timeoutMs === defaultTimeoutMs ? "" : limit,
+  ];
   const shown = notes.filter((note) => note !== "").join(", ");
   return shown === "" ? name : `${name} (${shown})`;
 }

@@ -8,8 +8,12 @@ export interface CommandContext {
   readonly print: (line: string) => void;
   /** Prints a line to standard error: everything else. */
   readonly complain: (line: string) => void;
-  /** pipeline.yaml: `--config`, else SLUICE_CONFIG, else ./pipeline.yaml, else the shipped one. Absolute. */
+  /** Absolute path of pipeline.yaml, which may be missing; see `findConfigFile`. */
   readonly configFile: string;
+  /** `--config` and `--env-file` as they were given, for commands that are proposed to the user. */
+  readonly commonArguments?: readonly string[];
+  /** Whether standard error is a terminal, that is, somebody reads along. */
+  readonly isTerminal?: boolean;
   /** Aborts on SIGTERM and SIGINT. */
   readonly signal: AbortSignal;
   /** `--json` was given: print one JSON document (or one a line) instead of prose. */
@@ -26,7 +30,9 @@ export interface Command {
   readonly summary: string;
   /** The full `--help` text, starting with `usage: sluice …`. */
   readonly help: string;
-  /** Beside `--config`, `--json` and `--help`, which every command has. */
+  /** Falls back on the shipped pipeline.yaml where there is none in the working folder. */
+  readonly mayUseShippedPipeline?: boolean;
+  /** In addition to `--config`, `--env-file`, `--json` and `--help`, which every command has. */
   readonly options: NonNullable<ParseArgsConfig["options"]>;
   /** Resolves to the exit code: 0 done, 1 failed. Throws `UsageError` for 2. */
   run(

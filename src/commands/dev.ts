@@ -1,52 +1,63 @@
-/**
- * `sluice dev`: the gateway with a demo node and a demo model behind it, a key and requests to try. This is `npm
- * start`.
- */
+/** `sluice dev`: the gateway with a demo node and a demo model, a key, and requests to try. `npm start` runs it. */
+import { resolve } from "node:path";
 import type { Config } from "../config/config.ts";
+import { shownPath } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
 import { openDemoAccount, type DemoAccount } from "../demo/account.ts";
 import { startDemo, type Demo } from "../demo/demo.ts";
 import { headOf, proposeChat, proposeRequests, type ProposedRequest } from "../demo/requests.ts";
 import { isFault } from "../confidential/fault.ts";
 import { createLog } from "../log.ts";
+import { pluginModules } from "../pipeline/load.ts";
 import type { Gateway } from "../server/gateway.ts";
+import { version } from "../version.ts";
 import type { Command, CommandContext } from "./command.ts";
-import { runUntilStopped, startOrComplain } from "./start.ts";
+import { shippedPipeline } from "./config-file.ts";
+import { catchFatalErrors } from "./fatal-errors.ts";
+import { drainOf, runUntilStopped, startOrComplain } from "./start.ts";
 
 export const dev: Command = {
   summary: "run the gateway with a demo node, a demo model, a key and requests to try",
-  help: `usage: sluice dev [--config FILE] [--json]
+  help: `usage: sluice dev [--config FILE] [--env-file FILE] [--json]
 
-Starts the gateway, makes a workspace named demo and a key of it, and prints requests that work. Behind the gateway
-stand a demo node that replays recorded answers of a real runtime, unless LEDGER_RPC_URL names another node, and a
-demo model that says what it is told, unless CONFIDENTIAL_CLASSIC_URL names another server.
-For GATEWAY_ENV=dev only. SIGINT or SIGTERM drains and ends it.
+Starts the gateway, creates a workspace named demo and a key of it, and prints requests that work. Unless LEDGER_RPC_URL
+names your own node, a demo node replays recorded answers of a real runtime. Unless CONFIDENTIAL_CLASSIC_URL names your
+own model server, a demo model echoes the last user message.
+It runs with GATEWAY_ENV=dev only. SIGINT or SIGTERM drains and ends it.
 
 Saving pipeline.yaml, or the code of a plugin that it names by a path, reloads it. Plugins are held to their manifests:
 one that reads or sets a slot that it has not declared, or writes to the request's head, fails with an error in the log.
 
-The encrypted stream ends in this process, whose evidence is simulated: it proves nothing, and clients have to ask for it.
+Without --config, SLUICE_CONFIG and ./pipeline.yaml it runs the pipeline.yaml that ships with Sluice, and keeps its data
+in the working folder. sluice init writes a pipeline.yaml of your own.
+
+The encrypted stream ends in this process. Its evidence is simulated, so it proves nothing, and clients must opt in.
 
 LEDGER_RPC_URL   your own node: http, https, ws or wss
 CONFIDENTIAL_CLASSIC_URL
                  your own models: any server that speaks OpenAI's chat completions, such as http://127.0.0.1:8000
 TOKEN_USD_RATE, PRICE_PER_TOKEN_NANO
-                 what its tokens cost: USD of one native token, and nano native tokens of one token
+                 the price of its tokens: USD per native token, and nano native tokens per token
 CONFIDENTIAL_EVIDENCE
                  who attests this process instead: auto, tdx, sev-snp or dstack
-PORT             where clients connect (8080); ADMIN_PORT: metrics and /pipelines (9090)
-DATA_DIR         where accounts and charges are kept (./data beside pipeline.yaml)
-LOG_LEVEL        warn unless set; info logs every request
+PORT             where clients connect (8080); ADMIN_PORT: dashboard, metrics and health (9090)
+DATA_DIR         where accounts and charges are kept (./data)
+LOG_LEVEL        of the log on standard error (warn); info logs every request
 
   --json   print what was started as one JSON document`,
+  mayUseShippedPipeline: true,
   options: {},
   async run(context) {
+    using fatal = catchFatalErrors({ destination: process.stderr, modules: pluginModules });
     await using started = new AsyncDisposableStack();
     const demo = await startDemo(context.env, started);
     const LOG_LEVEL = context.env["LOG_LEVEL"] || "warn";
-    const env = { ...context.env, ...demo.env, LOG_LEVEL };
-    const gateway = await startInDevelopment({ ...context, env });
+    const env = { ...context.env, ...demo.env, LOG_LEVEL, ...dataFolder(context) };
+    // The log goes to standard error, because standard output is for what to try. The banner comes first.
+    using log = new HeldLog();
+    const gateway = await startInDevelopment({ ...context, env }, log);
     if (gateway === undefined) return 1;
+    fatal.drain = drainOf(gateway);
     try {
       const setUp = await prepare(gateway, demo);
       context.print(context.json ? JSON.stringify(asJson(setUp)) : asText(setUp));
@@ -54,17 +65,46 @@ LOG_LEVEL        warn unless set; info logs every request
       await gateway.stop();
       throw error;
     }
+    log.release();
     await runUntilStopped(gateway, context.signal);
     return 0;
   },
 };
 
+/** The shipped file is part of the package, so data must not be kept beside it: it is kept in the working folder. */
+function dataFolder({ configFile, env }: CommandContext): { readonly DATA_DIR?: string } {
+  return configFile === shippedPipeline ? { DATA_DIR: resolve(env["DATA_DIR"] || "data") } : {};
+}
+
+/** Keeps the lines of a log until it is released, then passes them to standard error. */
+class HeldLog {
+  #held: string[] | undefined = [];
+
+  write(line: string): void {
+    if (this.#held === undefined) process.stderr.write(line);
+    else this.#held.push(line);
+  }
+
+  release(): void {
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const line of held) process.stderr.write(line);
+  }
+
+  [Symbol.dispose](): void {
+    this.release();
+  }
+}
+
 /**
- * Starts the gateway unless it is meant for others: a key that is printed on a terminal has no place in a deployment.
- * Its log goes to standard error, because standard output is for what to try.
+ * Starts the gateway in the environment dev only: a key that is printed on a terminal must not be valid in a
+ * deployment.
  */
-async function startInDevelopment(context: CommandContext): Promise<Gateway | undefined> {
-  // Faults of the file are the start's to print.
+async function startInDevelopment(
+  context: CommandContext,
+  destination: HeldLog,
+): Promise<Gateway | undefined> {
+  // startOrComplain prints the faults of the file.
   const { config, faults } = await readConfig(context.configFile, context.env);
   if (config === undefined || faults.length > 0) return startOrComplain(context);
   if (config.environment !== "dev") {
@@ -73,7 +113,7 @@ async function startInDevelopment(context: CommandContext): Promise<Gateway | un
     );
     return undefined;
   }
-  const log = createLog({ level: config.log.level, destination: process.stderr });
+  const log = createLog({ level: config.log.level, destination });
   return startOrComplain(context, { log, strict: true });
 }
 
@@ -185,6 +225,7 @@ function sameHost(one: string, other: string): boolean {
 function asJson(setUp: SetUp): object {
   const { gateway, account, nodes, rpcUrl, models, chatUrl, stream, requests } = setUp;
   return {
+    version,
     url: gateway.url,
     rpc_url: rpcUrl,
     chat_url: chatUrl,
@@ -209,7 +250,7 @@ function asText(setUp: SetUp): string {
     nodes?.join(", ") ?? "demo node with recorded answers (LEDGER_RPC_URL names another)";
   const model = models?.join(", ") ?? "demo model (CONFIDENTIAL_CLASSIC_URL names another server)";
   return [
-    "Sluice is running.",
+    `Sluice ${version} is running.`,
     "",
     `  node RPC    ${rpcUrl ?? "no route of pipeline.yaml leads to the node"}`,
     `  node        ${node}`,
@@ -219,11 +260,20 @@ function asText(setUp: SetUp): string {
     `  key         ${account.key} (until ${until})`,
     `  pipeline    ${gateway.adminUrl}/pipelines`,
     `  metrics     ${gateway.adminUrl}/metrics`,
-    `  dashboard   ${gateway.adminUrl}/dashboard, with the key`,
+    `  dashboard   ${gateway.adminUrl}/dashboard, sign in with the key`,
+    `  config      ${configLine(gateway.config)}`,
+    `  data        ${shownPath(gateway.config.store.data, process.cwd())}`,
     "",
     ...(requests.length === 0 ? [] : ["Try it:", ""]),
     ...requests.flatMap(({ curl }) => [curl, ""]),
     ...(stream?.verify === undefined ? [] : [stream.verify, ""]),
     "Ctrl-C stops it.",
   ].join("\n");
+}
+
+function configLine({ file }: Config): string {
+  const shown = shownPath(file, process.cwd());
+  return file === shippedPipeline && shown === file
+    ? "the file that ships with Sluice (npx sluice init writes your own)"
+    : shown;
 }

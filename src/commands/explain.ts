@@ -23,7 +23,7 @@ Under load it takes the time of one exchange in eight.
   options: { admin: { type: "string" } },
   async run(context, values, [requestId, extra]) {
     if (requestId === undefined) throw new UsageError("explain: the request's id is missing");
-    if (extra !== undefined) throw new UsageError(`explain: "${extra}" is one argument too many`);
+    if (extra !== undefined) throw new UsageError(`explain: unexpected argument "${extra}"`);
     const url = await adminUrl(context, values);
     if (url === undefined) return 1;
     const found = await ask(url, requestId, context.signal);
@@ -90,11 +90,19 @@ function lines(told: Told): string[] {
   return [
     `${id}  ${at}  ${method} ${route}`,
     `  ${status === 0 ? "no answer" : status}${code === undefined ? "" : ` ${code}`}, ${outcome}, ${ms} ms, ${who}`,
+    ...(told.calls === undefined ? [] : [`  ${callsLine(told.calls)}`]),
     ...(limit === undefined ? [] : [`  ${limitLine(limit)}`]),
-    ...told.steps.map(({ step, did, ms: took }) =>
-      `    ${step.padEnd(width)}  ${did.padEnd(12)}${took === undefined ? "" : `  ${took} ms`}`.trimEnd(),
-    ),
+    ...told.steps.map(({ step, did, reason, ms: took }) => {
+      const what = (reason === undefined ? did : `${did}: ${reason}`).padEnd(12);
+      return `    ${step.padEnd(width)}  ${what}${took === undefined ? "" : `  ${took} ms`}`.trimEnd();
+    }),
   ];
+}
+
+function callsLine({ names, items, failed }: NonNullable<Told["calls"]>): string {
+  const called = `called ${names.join(", ")}`;
+  if (items === 1) return failed === 0 ? called : `${called} (failed)`;
+  return `${called} (${items} calls, ${failed} failed)`;
 }
 
 function limitLine({

@@ -1,7 +1,7 @@
 /**
  * The process that a server runs in. V8 and malloc are told how they shall keep memory when a process starts, and not
  * later. So a command that serves begins by replacing its process with one that was told: with the same id, the same
- * standard streams and the same arguments. What each saves under load was measured (bench/README.md).
+ * standard streams and the same arguments. What each saves under load was measured (bench/notes/2026-11-node-proxy.md).
  */
 
 const flags = [

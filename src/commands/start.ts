@@ -1,32 +1,38 @@
 /** `sluice start`: runs the gateway until SIGTERM or SIGINT, then drains. */
 import { printFault } from "../config/fault.ts";
+import { pluginModules } from "../pipeline/load.ts";
 import { startGateway, type Gateway, type StartOptions } from "../server/gateway.ts";
 import { StartError } from "../server/start-error.ts";
+import { announce } from "./announce.ts";
 import type { Command, CommandContext } from "./command.ts";
+import { catchFatalErrors, type FatalErrors } from "./fatal-errors.ts";
 
 export const start: Command = {
   summary: "run the gateway",
-  help: `usage: sluice start [--config FILE] [--json]
+  help: `usage: sluice start [--config FILE] [--env-file FILE] [--json]
 
-Runs the gateway that pipeline.yaml describes until SIGTERM or SIGINT, then drains: running requests and streams
-finish, charges are settled, exit 0. SIGHUP or a change of the file reloads it.
+Runs the gateway that pipeline.yaml describes until SIGTERM or SIGINT. Then it drains: running requests and streams
+finish, charges are settled, and the exit code is 0. SIGHUP or a change of pipeline.yaml reloads the file.
 
-  --json   print the addresses as one JSON document when listening`,
+Standard output has the log, one JSON document per line. The addresses are part of it ("the gateway is listening").
+If standard error is a terminal, they are also printed there as text.
+
+  --config FILE     the pipeline.yaml (default: SLUICE_CONFIG, else ./pipeline.yaml); sluice init writes one
+  --env-file FILE   read environment variables from FILE, such as .env; variables that are set already win
+  --json            also print { url, admin_url } as a line of its own when the gateway listens`,
   options: {},
   async run(context) {
+    using fatal = catchFatalErrors({ modules: pluginModules });
     const gateway = await startOrComplain(context);
     if (gateway === undefined) return 1;
-    if (context.json) {
-      context.print(JSON.stringify({ url: gateway.url, admin_url: gateway.adminUrl }));
-    } else {
-      context.print(`sluice listens on ${gateway.url}, admin on ${gateway.adminUrl}`);
-    }
+    fatal.drain = drainOf(gateway);
+    announce(context, gateway);
     await runUntilStopped(gateway, context.signal);
     return 0;
   },
 };
 
-/** Starts the gateway and has SIGHUP reload it, or prints every fault and returns undefined. */
+/** Starts the gateway and reloads it on SIGHUP. Prints every fault and returns undefined if it does not start. */
 export async function startOrComplain(
   context: CommandContext,
   more: Pick<StartOptions, "log" | "strict"> = {},
@@ -34,7 +40,7 @@ export async function startOrComplain(
   const { configFile, env } = context;
   try {
     const gateway = await startGateway({ configFile, env, ...more });
-    // Before anybody is told that it runs: without a listener the signal would end the process.
+    // Set up before the gateway is announced: without a listener the signal would end the process.
     process.on("SIGHUP", () => void gateway.reloader.reload("SIGHUP"));
     return gateway;
   } catch (error) {
@@ -42,6 +48,12 @@ export async function startOrComplain(
     for (const fault of error.faults) context.complain(printFault(fault, process.cwd()));
     return undefined;
   }
+}
+
+/** How a gateway ends after a fatal error: as after SIGTERM. */
+export function drainOf(gateway: Gateway): FatalErrors["drain"] {
+  const { drainDelaySeconds, drainSeconds } = gateway.config.server;
+  return { stop: () => gateway.stop(), limitMs: (drainDelaySeconds + drainSeconds) * 1000 };
 }
 
 /** Drains and returns when `signal` aborts. */

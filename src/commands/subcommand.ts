@@ -3,14 +3,14 @@ import { nearest } from "../config/nearest.ts";
 import { UsageError, type CommandContext, type OptionValues } from "./command.ts";
 
 export interface Subcommand {
-  /** Options of the command that mean something here. */
+  /** Options of the command that are valid for this subcommand. */
   readonly options: readonly string[];
-  /** Names of the positionals that must follow, for messages. */
+  /** Names of the arguments that must follow, for messages. */
   readonly arguments: readonly string[];
   run(context: CommandContext, values: OptionValues, ...args: string[]): Promise<0 | 1>;
 }
 
-const everywhere: readonly string[] = ["config", "json", "help"];
+const everywhere: readonly string[] = ["config", "env-file", "json", "help"];
 
 /** Runs the one of `subcommands` that the command line names. Throws UsageError for anything left over or missing. */
 export function runSubcommand(
@@ -22,21 +22,23 @@ export function runSubcommand(
 ): Promise<0 | 1> {
   const [name, ...args] = positionals;
   const names = Object.keys(subcommands);
-  if (name === undefined) throw new UsageError(`${command}: say which: ${names.join(", ")}`);
+  if (name === undefined) {
+    throw new UsageError(`${command}: missing subcommand, expected one of ${names.join(", ")}`);
+  }
   const chosen = Object.hasOwn(subcommands, name) ? subcommands[name] : undefined;
   if (chosen === undefined) throw new UsageError(`${command}: ${unknown(name, names)}`);
 
   for (const [option, value] of Object.entries(values)) {
     const fits = chosen.options.includes(option) || everywhere.includes(option);
     if (value !== undefined && !fits) {
-      throw new UsageError(`${command} ${name}: --${option} means nothing here`);
+      throw new UsageError(`--${option} is not valid for ${command} ${name}`);
     }
   }
   const missing = chosen.arguments[args.length];
   if (missing !== undefined) throw new UsageError(`${command} ${name}: ${missing} is missing`);
   const extra = args[chosen.arguments.length];
   if (extra !== undefined)
-    throw new UsageError(`${command} ${name}: "${extra}" is one argument too many`);
+    throw new UsageError(`${command} ${name}: unexpected argument "${extra}"`);
   return chosen.run(context, values, ...args);
 }
 

@@ -2,6 +2,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { printFault } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
+import { storeFault } from "../config/store-fault.ts";
 import { readUsage, type UsageRow } from "../metering/read-usage.ts";
 import { usageJson, type UsageJson } from "../metering/usage-json.ts";
 import { parseTime } from "../rfc3339.ts";
@@ -34,8 +35,8 @@ const exportRows: Subcommand = {
     try {
       return await print(context, readUsage(config.store.data, range), format);
     } catch (error) {
-      const { code, message, remedy } = explain(error, `journal.db in ${config.store.data}`);
-      context.complain(`${code}  ${message}\n    ${remedy}`);
+      const failed = explain(error, `journal.db in ${config.store.data}`);
+      context.complain(printFault(storeFault(failed, config), process.cwd()));
       return 1;
     }
   },
@@ -83,13 +84,19 @@ function jsonLine(row: UsageJson): string {
 }
 
 function csvLine(row: UsageJson): string {
-  const shown = { ...row, request_id: noFormula(row.request_id) };
-  return `${columns.map((column) => csvField(String(shown[column] ?? ""))).join(",")}\r`;
+  const fields = columns.map((column) => {
+    const value = row[column] ?? "";
+    return csvField(typeof value === "string" ? noFormula(value) : String(value));
+  });
+  return `${fields.join(",")}\r`;
 }
 
-/** The client's own words: a spreadsheet would run what starts like this as a formula (CWE-1236). */
+/**
+ * Puts an apostrophe before a text that a spreadsheet would run as a formula (CWE-1236): the characters are OWASP's list
+ * for "CSV Injection", with their full-width forms. Numbers are not texts and stay numbers.
+ */
 function noFormula(field: string): string {
-  return /^[=+\-@]/.test(field) ? `'${field}` : field;
+  return /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(field) ? `'${field}` : field;
 }
 
 /** RFC 4180 section 2: a field with a comma, a quote or a line break is quoted, its quotes are doubled. */
@@ -120,7 +127,8 @@ meanwhile are not part of it.
 --from TIME        the first instant that counts
 --to TIME          the first instant that no longer counts
 --after ID         only what comes after the charge with this id: the last one of an earlier export
---format FORMAT    jsonl (default): a JSON document a line; csv: RFC 4180 with a header line
+--format FORMAT    jsonl (default): one JSON document per line; csv: RFC 4180 with a header line, and an
+                   apostrophe before each text that a spreadsheet would run as a formula
 --json             as --format jsonl
 --config FILE      the pipeline.yaml that names the data folder
 

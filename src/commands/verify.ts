@@ -14,7 +14,8 @@ export const verify: Command = {
   help: `usage: sluice verify URL [--key KEY] [--network NAME] [--model ID] [--policy-key KEY | --image-hash HEX]…
 
 Opens a session of the encrypted stream at the gateway URL as far as its attestation, sends no prompt, and prints every
-check: passed, failed or skipped, and why. Exit code 0: a client with these options would accept the session.
+check: passed, failed, skipped or, where the options accept the failure, a warning. Exit code 0: a client with these
+options would accept the session.
 
 --key KEY               an API key with the capability inference; else SLUICE_API_KEY
 --network NAME          unless given, the first of GET /v1/models that has evidence
@@ -42,7 +43,7 @@ check: passed, failed or skipped, and why. Exit code 0: a client with these opti
   },
   async run(context, values, [url, extra]) {
     if (url === undefined) throw new UsageError("verify: URL is missing");
-    if (extra !== undefined) throw new UsageError(`verify: "${extra}" is one argument too many`);
+    if (extra !== undefined) throw new UsageError(`verify: unexpected argument "${extra}"`);
     const options = await readOptions(context, values, url);
     if (typeof options === "string") {
       context.complain(options);
@@ -74,8 +75,11 @@ interface Outcome {
   readonly message?: string;
   readonly image_hash?: string;
   readonly tcb?: VerificationReport["tcb"];
-  readonly checks: readonly Check[];
+  readonly checks: readonly ShownCheck[];
 }
+
+/** `warn`: the check failed, and the caller accepts that. No accepted outcome has a check that failed. */
+type ShownCheck = Omit<Check, "result"> & { readonly result: Check["result"] | "warn" };
 
 type Options = ConnectOptions & { readonly url: string };
 
@@ -102,7 +106,14 @@ async function openAndClose(options: Options): Promise<Outcome | undefined> {
 function accepted(session: Session): Omit<Outcome, "url" | "network" | "model"> {
   const { evidence, assurance, termination, keyset, checks } = session;
   const verdict = { accepted: true, verified: evidence.verified, assurance };
-  return { ...verdict, termination, keyset, ...facts(evidence), checks };
+  return { ...verdict, termination, keyset, ...facts(evidence), checks: checks.map(tolerated) };
+}
+
+/** A session that was opened has one check at most that failed: the one that --allow-simulated tolerates. */
+function tolerated(check: Check): ShownCheck {
+  if (check.result !== "fail") return check;
+  const why = `${check.why ?? "failed"}; accepted because --allow-simulated is set`;
+  return { ...check, result: "warn", why };
 }
 
 function facts(evidence: VerificationReport | undefined): Pick<Outcome, "image_hash" | "tcb"> {
@@ -208,7 +219,7 @@ async function findModel(
   return undefined;
 }
 
-const shown = { pass: "pass   ", fail: "FAIL   ", skipped: "skipped" } as const;
+const shown = { pass: "pass   ", fail: "FAIL   ", warn: "WARN   ", skipped: "skipped" } as const;
 
 function describe(outcome: Outcome): string {
   const { checks, network, model, assurance, message, image_hash: image } = outcome;

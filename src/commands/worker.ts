@@ -9,6 +9,7 @@ import { createLog } from "../log.ts";
 import type { Environment } from "../services/accounts.ts";
 import type { EvidenceSource } from "../services/evidence.ts";
 import { startWorker, type RunningWorker, type WorkerOptions } from "../worker/worker.ts";
+import { catchFatalErrors } from "./fatal-errors.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { checkName, checkWord, required, text, texts } from "./option.ts";
 
@@ -59,10 +60,13 @@ LOG_LEVEL             of the log on standard error (info); no prompt and no answ
     kds: { type: "string" },
   },
   async run(context, values, positionals) {
-    if (positionals.length > 0) throw new UsageError(`unexpected "${positionals.join(" ")}"`);
+    if (positionals.length > 0)
+      throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
     const options = readOptions(context, values);
+    using fatal = catchFatalErrors({ destination: process.stderr, hidesMessages: true });
     const started = await startOrComplain(context, options);
     if (started === undefined) return 1;
+    fatal.drain = { stop: () => started.stop(drainMs), limitMs: drainMs };
     announce(context, started);
     for (const line of warnings(options, started)) context.complain(line);
     if (!context.signal.aborted) {

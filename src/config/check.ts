@@ -4,8 +4,10 @@ import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { locate } from "./located.ts";
 import { nearest } from "./nearest.ts";
-import { proveOrder, type Line } from "./order.ts";
+import type { Line } from "./order.ts";
+import { proveLines } from "./prove-lines.ts";
 import { routeFaults } from "./routes.ts";
+import { declaredServices, serviceFaults, startOrder } from "./services.ts";
 import { isReadable, soundPart } from "./sound.ts";
 import { validate } from "./validate.ts";
 
@@ -50,11 +52,18 @@ export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin
   });
   for (const use of config.unmatchedOff ?? []) complete(use, "step");
   const tools = config.tools.map((use) => complete(use, "tools"));
-  const whole: Config = { ...config, routes, tools, unmatched: steps(config.unmatched) };
-  for (const line of linesOf(whole)) faults.push(...proveOrder(line, plugins));
+  const services = startOrder(
+    declaredServices(config, plugins).map((use) => complete(use, "service")),
+    plugins,
+  );
+  const whole: Config = { ...config, routes, tools, services, unmatched: steps(config.unmatched) };
+  faults.push(...proveLines(linesOf(whole), plugins));
   faults.push(...routeFaults(whole), ...webSocketFaults(whole, plugins));
   faults.push(...unknownUpstreams(whole, plugins));
-  if (whole.routes.length > 0) faults.push(...unusedPlugins(whole), ...unusedUpstreams(whole));
+  faults.push(...serviceFaults([...allUses(whole), ...services], services, plugins));
+  if (whole.routes.length > 0) {
+    faults.push(...unusedPlugins(whole, plugins), ...unusedUpstreams(whole));
+  }
   return { config: whole, sound: soundPart(whole, (use) => !unsound.has(use)), faults };
 }
 
@@ -99,6 +108,11 @@ const places = {
   step: { is: "a step", in: "in a list of steps", remedy: "Name it in `run:` or in a list" },
   surface: { is: "a surface", in: 'at "to:"', remedy: "Name it at the route's `to:`" },
   tools: { is: "a tools plugin", in: "under `tools:`", remedy: "Name it under `tools:`" },
+  service: {
+    is: "a service",
+    in: "at the top level, as a section of its own",
+    remedy: "Give it a section of its own, at the top level of the file,",
+  },
 } as const;
 
 function wrongKind(use: PluginUse, plugin: Plugin, wanted: Plugin["kind"]): Fault {
@@ -151,8 +165,10 @@ export function allUses(config: Config): PluginUse[] {
   ];
 }
 
-function unusedPlugins(config: Config): Fault[] {
-  const names = new Set(allUses(config).map((use) => use.name));
+function unusedPlugins(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
+  const uses = [...allUses(config), ...config.services];
+  const names = new Set<string>(uses.flatMap(({ name }) => plugins.get(name)?.uses ?? []));
+  for (const { name } of allUses(config)) names.add(name);
   const meant = [...names].map((name) => nearest(name, config.plugins.keys()));
   return [...config.plugins].flatMap(([name, { at }]) =>
     names.has(name) || meant.includes(name)

@@ -43,7 +43,12 @@ export interface StepUse extends PluginUse {
   /** Steps with `mode: off` do not get this far. */
   readonly mode: "enforce" | "shadow";
   readonly when: Condition | undefined;
+  /** How long one asynchronous hook may take; 0: no limit. */
+  readonly timeoutMs: number;
 }
+
+/** The limit of a step whose entry has no `timeoutMs`. */
+export const defaultTimeoutMs = 30_000;
 
 export interface RouteConfig {
   /** Literal segments, `{name}` segments, and `*` as the last segment for the rest. */
@@ -71,6 +76,10 @@ export interface ServerConfig {
   readonly headersMs: number;
   /** A body may pause this long. */
   readonly bodyIdleMs: number;
+  /** Maximum number of bytes that unfinished request bodies may hold together. */
+  readonly unfinishedBodyBytes: number;
+  /** Maximum number of open connections. */
+  readonly connections: number;
   readonly keepAliveMs: number;
 }
 
@@ -85,6 +94,8 @@ export interface UpstreamConfig {
   readonly name: string;
   readonly at: Position;
   readonly urls: readonly string[];
+  /** The urls are the default of a variable that is not set: nobody named this upstream. */
+  readonly isDefault?: boolean;
   readonly connectMs: number;
   /** Until the head of the answer. */
   readonly headersMs: number;
@@ -165,6 +176,8 @@ export interface NetworkConfig {
   readonly url: string;
   /** Further origins, beside that of `url`, at which its workers may be asked. */
   readonly origins: readonly string[];
+  /** The url is the default of a variable that is not set: nobody named this network. */
+  readonly isDefault?: boolean;
   /** Of an enclave network. */
   readonly evidence: EvidencePolicyConfig | undefined;
   /** The document that tells workers and prices; undefined: every model that the network lists is a worker. */
@@ -188,8 +201,11 @@ export interface NetworkConfig {
 
 export interface Config {
   readonly file: string;
-  /** Where a section (`server`) is written; the top of the file for one that is not. */
-  sectionAt(name: string): Position;
+  /**
+   * Where the key at a JSON Pointer (`/store/data`) is written. For a key that is missing: the nearest key around it,
+   * or the top of the file.
+   */
+  keyAt(pointer: string): Position;
   /** The section in which something is written; undefined: before the first one. */
   sectionOf(at: Position): string | undefined;
   readonly environment: Environment;
@@ -226,6 +242,11 @@ export interface Config {
   readonly secret: string | undefined;
   /** What adds tools to the catalogue, in order. */
   readonly tools: readonly PluginUse[];
+  /**
+   * The services, each after those that it uses. Until the plugins are loaded this holds the sections of the file that
+   * are named like a plugin under `plugins:`.
+   */
+  readonly services: readonly PluginUse[];
   /** Third-party plugins: name to package or path. */
   readonly plugins: ReadonlyMap<string, { readonly source: string; readonly at: Position }>;
   /** Fastify plugins that wrap the whole listener. */

@@ -2,12 +2,20 @@
  * Reads where a plugin is named: an entry of a list of steps, with its options, mode and condition, or a surface at
  * `to:`.
  */
-import type { Condition, PluginUse, StepUse } from "./config.ts";
+import { defaultTimeoutMs, type Condition, type PluginUse, type StepUse } from "./config.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
-import { find, plainValue, positionOf, type Located, type LocatedMap } from "./located.ts";
+import type { SluiceCode } from "../errors.ts";
+import {
+  find,
+  plainValue,
+  positionOf,
+  type Located,
+  type LocatedEntry,
+  type LocatedMap,
+} from "./located.ts";
 import { methodFaults } from "./methods.ts";
 import { nearest } from "./nearest.ts";
-import { modeSchema, whenSchema } from "./schema.ts";
+import { modeSchema, timeoutSchema, whenSchema } from "./schema.ts";
 import { validate } from "./validate.ts";
 
 /** An entry of a list of steps; `unreadable`: its fault is reported. */
@@ -22,7 +30,7 @@ export function readEntry(item: Located, faults: Fault[]): Entry {
   if (item.kind === "scalar" && typeof item.value === "string" && item.value !== "") {
     return {
       kind: "step",
-      step: { ...pluginUse(item.value, item.at), mode: "enforce", when: undefined },
+      step: { ...pluginUse(item.value, item.at), ...unqualified },
     };
   }
   if (item.kind !== "map" || item.entries.size === 0) {
@@ -49,14 +57,17 @@ function readUse(item: LocatedMap, faults: Fault[]): Entry {
   return { kind: "use", list: list.value, at: list.at };
 }
 
-const qualifiers = ["mode", "when"];
+const qualifiers = ["mode", "when", "timeoutMs"];
+const unqualified = { mode: "enforce", when: undefined, timeoutMs: defaultTimeoutMs } as const;
 
 function readStep(item: LocatedMap, faults: Fault[]): Entry {
   const use = readPlugin(item, qualifiers, faults);
   const mode = readMode(item, faults);
   const when = readWhen(item, faults);
+  const timeoutMs = readTimeout(item, faults);
   if (use === undefined) return { kind: "unreadable" };
-  return mode === "off" ? { kind: "off", use } : { kind: "step", step: { ...use, mode, when } };
+  if (mode === "off") return { kind: "off", use };
+  return { kind: "step", step: { ...use, mode, when, timeoutMs } };
 }
 
 /** The one key of a mapping that is no qualifier, with its options. */
@@ -76,7 +87,16 @@ function readPlugin(
     const message = `"${key}" beside "${first[0]}": one entry names one plugin`;
     faults.push(fault(form, message, { at: keyAt, didYouMean: nearest(key, beside) }));
   }
-  const [name, { keyAt, value }] = first;
+  return readNamed(first[0], first[1], form, faults);
+}
+
+/** A plugin's name with its options: the mapping after the name, or nothing. */
+function readNamed(
+  name: string,
+  { keyAt, value }: LocatedEntry,
+  form: SluiceCode,
+  faults: Fault[],
+): PluginUse {
   if (value.kind === "map") return pluginUse(name, keyAt, value);
   const isEmpty = value.kind === "scalar" && (value.value === null || value.broken);
   if (!isEmpty) {
@@ -85,6 +105,11 @@ function readPlugin(
   }
   const isAbsent = value.kind === "scalar" && value.value === null && !value.broken;
   return isAbsent ? pluginUse(name, keyAt) : { ...pluginUse(name, keyAt), incomplete: true };
+}
+
+/** Reads a section at the top of the file that holds the options of a service. */
+export function readSection(name: string, section: LocatedEntry, faults: Fault[]): PluginUse {
+  return readNamed(name, section, "SLUICE_VALUE_TYPE", faults);
 }
 
 /** A plugin as used at one place; `source` is the mapping of its options. */
@@ -116,6 +141,14 @@ function readMode(item: LocatedMap, faults: Fault[]): "enforce" | "shadow" | "of
   faults.push(...validate(node, modeSchema, { label: "mode" }).faults);
   const mode = node.kind === "scalar" ? node.value : undefined;
   return mode === "shadow" || mode === "off" ? mode : "enforce";
+}
+
+function readTimeout(item: LocatedMap, faults: Fault[]): number {
+  const node = item.entries.get("timeoutMs")?.value;
+  if (node === undefined) return defaultTimeoutMs;
+  const { faults: found, value } = validate(node, timeoutSchema, { label: "timeoutMs" });
+  faults.push(...found);
+  return typeof value === "number" ? value : defaultTimeoutMs;
 }
 
 function readWhen(item: LocatedMap, faults: Fault[]): Condition | undefined {

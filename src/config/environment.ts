@@ -8,6 +8,8 @@ export interface Expansion {
   readonly text: string;
   /** The text held at least one `${…}`. */
   readonly expanded: boolean;
+  /** The text held at least one `${…}`, and every one of them was filled from its default. */
+  readonly defaulted: boolean;
   readonly faults: readonly Fault[];
 }
 
@@ -18,10 +20,11 @@ const namePattern = /^[A-Za-z_][A-Za-z0-9_]*$/;
  * variable holds is not expanded again, and never repeated in a fault.
  */
 export function expandText(text: string, env: Environment, at: Position): Expansion {
-  if (!text.includes("${")) return { text, expanded: false, faults: [] };
+  if (!text.includes("${")) return { text, expanded: false, defaulted: false, faults: [] };
   const faults: Fault[] = [];
   let result = "";
   let expanded = false;
+  let given = false;
   let from = 0;
   for (;;) {
     const open = text.indexOf("${", from);
@@ -39,26 +42,34 @@ export function expandText(text: string, env: Environment, at: Position): Expans
       from = text.length;
       break;
     }
-    result += readVariable(text.slice(open + 2, close), env, at, faults);
+    const variable = readVariable(text.slice(open + 2, close), env, at, faults);
+    result += variable.value;
+    given ||= variable.given;
     from = close + 1;
   }
-  return { text: result + text.slice(from), expanded, faults };
+  return { text: result + text.slice(from), expanded, defaulted: expanded && !given, faults };
 }
 
-function readVariable(inner: string, env: Environment, at: Position, faults: Fault[]): string {
+/** `given`: the value is the variable's own, not its default. */
+function readVariable(
+  inner: string,
+  env: Environment,
+  at: Position,
+  faults: Fault[],
+): { readonly value: string; readonly given: boolean } {
   const split = inner.indexOf(":-");
   const name = split === -1 ? inner : inner.slice(0, split);
   const standIn = split === -1 ? undefined : inner.slice(split + 2);
   if (!namePattern.test(name) || standIn?.includes("${") === true) {
     faults.push(fault("SLUICE_ENV_SYNTAX", `"\${${inner}}" names no environment variable`, { at }));
-    return "";
+    return { value: "", given: false };
   }
   const value = env[name];
-  if (value !== undefined && (value !== "" || standIn === undefined)) return value;
-  if (standIn !== undefined) return standIn;
+  if (value !== undefined && (value !== "" || standIn === undefined)) return { value, given: true };
+  if (standIn !== undefined) return { value: standIn, given: false };
   const didYouMean = nearest(name, Object.keys(env));
   faults.push(
     fault("SLUICE_ENV_UNSET", `environment variable ${name} is not set`, { at, didYouMean }),
   );
-  return "";
+  return { value: "", given: false };
 }

@@ -13,6 +13,8 @@ export interface LocatedScalar {
   readonly source: string;
   /** The environment took part in it: never shown in a message (it may be a secret), and re-typed on demand. */
   readonly expanded: boolean;
+  /** The environment took part in it by defaults alone: `${NAME:-default}` with NAME unset. */
+  readonly defaulted?: boolean;
   /** A fault about it is reported already; no other is to follow. */
   readonly broken: boolean;
 }
@@ -132,4 +134,11 @@ function walk(
     part = next;
   }
   return part.node === node ? own : chosen(part);
+}
+
+/** Whether every scalar in it comes from the default of a variable that is not set. */
+export function isDefaulted(node: Located): boolean {
+  if (node.kind === "scalar") return node.defaulted === true;
+  const parts = node.kind === "list" ? node.items : [...node.entries.values()].map((e) => e.value);
+  return parts.length > 0 && parts.every(isDefaulted);
 }

@@ -4,7 +4,7 @@
  */
 import type { JsonSchema, Plugin } from "../plugin.ts";
 import { formats, isFormat, type Format } from "./formats.ts";
-import { fileSchema, modeSchema, whenSchema } from "./schema.ts";
+import { fileSchema, modeSchema, timeoutSchema, whenSchema } from "./schema.ts";
 
 /** `${NAME}` or `${NAME:-default}`. Not behind a `$ref`: a plugin's schema may have an `$id` of its own. */
 const placeholder: JsonSchema = { type: "string", pattern: "\\$\\{" };
@@ -21,10 +21,15 @@ export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
     tools: { $ref: "#/$defs/tools" },
     fastify: { $ref: "#/$defs/plugin" },
   });
+  const services = sorted.filter((plugin) => plugin.kind === "service");
+  const sections = services.map((plugin): [string, JsonSchema] => [plugin.name, optionsOf(plugin)]);
+  const written = writable(file);
+  const properties = isSchema(written["properties"]) ? written["properties"] : {};
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "pipeline.yaml of Sluice",
-    ...writable(file),
+    ...written,
+    properties: { ...properties, ...Object.fromEntries(sections) },
     $defs: {
       plugin: entry([], {}),
       surface: entry(surfaces, {}),
@@ -33,6 +38,7 @@ export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
         use: { type: "string", description: "Every step of that list, in its place." },
         mode: writable(modeSchema),
         when: writable(whenSchema),
+        timeoutMs: writable(timeoutSchema),
       }),
     },
   };

@@ -23,10 +23,11 @@ export async function readConfig(file: string, env: Environment): Promise<Readin
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
     const at = { file, line: 1, col: 1 };
-    return {
-      config: undefined,
-      faults: [fault("SLUICE_FILE_UNREADABLE", `the file cannot be read (${code})`, { at })],
-    };
+    const found =
+      code === "ENOENT"
+        ? fault("SLUICE_FILE_MISSING", "this file does not exist", { at })
+        : fault("SLUICE_FILE_UNREADABLE", `the file cannot be read (${code})`, { at });
+    return { config: undefined, faults: [found] };
   }
   return parseConfig(text, file, env);
 }

@@ -2,6 +2,7 @@
  * The shape of pipeline.yaml as one JSON Schema (draft 2020-12): what `read.ts` validates with, where the defaults
  * stand, and what pipeline.schema.json is generated from.
  */
+import { defaultTimeoutMs } from "./config.ts";
 import type { JsonSchema } from "../plugin.ts";
 import { collateralSchema, networkSchema, rateSchema, upstreamSchema } from "./schema-backends.ts";
 
@@ -50,7 +51,26 @@ const server = closed(
         "How long new connections are still taken after SIGTERM, while /readyz says 503.",
     },
     headersMs: milliseconds(10_000, "The whole request head must arrive within this."),
-    bodyIdleMs: milliseconds(30_000, "A request body may pause this long."),
+    bodyIdleMs: milliseconds(
+      30_000,
+      "Maximum pause of a request body, and of a client that reads its answer. A body must also gain 64 KiB in 10 seconds.",
+    ),
+    unfinishedBodyBytes: {
+      type: "integer",
+      minimum: 1024 * 1024,
+      maximum: 1024 ** 4,
+      default: 512 * 1024 * 1024,
+      description:
+        "Maximum number of bytes of request bodies that are still arriving, and of WebSocket messages. Beyond it the newest ones are refused; one caller may hold half of it.",
+    },
+    connections: {
+      type: "integer",
+      minimum: 1,
+      maximum: 1_000_000,
+      default: 10_000,
+      description:
+        "Maximum number of open connections, WebSockets included. Further ones are closed at once.",
+    },
     keepAliveMs: milliseconds(65_000, "An idle connection is kept this long."),
   },
   { default: {} },
@@ -66,7 +86,7 @@ const admin = closed(
       items: { type: "string", pattern: "^[A-Za-z0-9._-]+$" },
       default: [],
       description:
-        "Names under which the dashboard, /pipelines and /explain answer, beside addresses and localhost.",
+        "Host names that the dashboard, /metrics, /pipelines and /explain accept, beside IP addresses and localhost. List the names that scrapers use.",
     },
   },
   { default: {} },
@@ -304,10 +324,22 @@ export function fileSchema(entries: EntrySchemas): JsonSchema {
   );
 }
 
+/** Sections that belong to the gateway itself, so that a service cannot have one of these names. */
+export const gatewaySections: ReadonlySet<string> = new Set(
+  Object.keys(fileSchema({ step: {}, surface: {}, tools: {}, fastify: {} })["properties"] ?? {}),
+);
+
 /** How an entry of a list may be qualified, beside its plugin. */
 export const modeSchema: JsonSchema = {
   enum: ["enforce", "shadow", "off"],
   description: "shadow: runs and counts what it would refuse, refuses nothing; off: does not run.",
+};
+
+export const timeoutSchema: JsonSchema = {
+  type: "integer",
+  minimum: 0,
+  maximum: 3_600_000,
+  description: `Milliseconds that one asynchronous hook of the step may take (${defaultTimeoutMs}); after that the request is answered with 500. 0: no limit.`,
 };
 
 export const whenSchema: JsonSchema = closed(

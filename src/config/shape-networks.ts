@@ -8,7 +8,7 @@ import type {
 } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { durationMs, fragmentPointer } from "./formats.ts";
-import { keyPositionOf, type LocatedMap } from "./located.ts";
+import { find, isDefaulted, keyPositionOf, type LocatedMap } from "./located.ts";
 
 /** A rate as it may be written: `0.25`, `https://host/doc#/price`, or its parts. */
 export type RateShape =
@@ -46,10 +46,11 @@ interface EvidenceShape {
 
 const everyMinute = 60_000;
 
-/** Those that have a url, in the order written. `rate`: the file's own. */
+/** The networks that have a url, in the order of the file. `rate`: the one at the top level of the file. */
 export function shapeNetworks(
   networks: Readonly<Record<string, NetworkShape | null>>,
   rate: RateShape | undefined,
+  root: LocatedMap,
 ): NetworkConfig[] {
   const configured: NetworkConfig[] = [];
   for (const [name, network] of Object.entries(networks)) {
@@ -57,11 +58,14 @@ export function shapeNetworks(
     const { url, origins, status, price_per_token_nano: pricePerTokenNano, headers } = network;
     const { connectMs, idleMs, answerMs, maxOutputTokens } = network;
     const kind = network.kind ?? "openai";
+    const urlNode = find(root, `/networks/${pointerKey(name)}/url`);
+    const isDefault = urlNode !== undefined && isDefaulted(urlNode);
     configured.push({
       name,
       kind,
       url,
       origins,
+      ...(isDefault && { isDefault }),
       evidence: kind === "enclave" ? shapeEvidence(network.evidence) : undefined,
       statusUrl: status.url,
       statusMs: durationMs(status.every) ?? everyMinute,

@@ -2,14 +2,14 @@
 import type { UpstreamConfig } from "./config.ts";
 import type { Position } from "./fault.ts";
 import { durationMs, splitUrls } from "./formats.ts";
-import { find, type Located } from "./located.ts";
+import { find, isDefaulted, type Located } from "./located.ts";
 import { upstreamSchema } from "./schema-backends.ts";
 import { validate } from "./validate.ts";
 
 /** One of them after validation, with defaults. */
 export type UpstreamShape = Omit<
   UpstreamConfig,
-  "name" | "at" | "urls" | "methods" | "maxHeadAgeMs"
+  "name" | "at" | "urls" | "isDefault" | "methods" | "maxHeadAgeMs"
 > & {
   readonly urls?: string | readonly (string | null)[];
   readonly methods: Readonly<Record<string, boolean | UpstreamMethod>>;
@@ -24,14 +24,17 @@ export function shapeUpstreams(
   const result = new Map<string, UpstreamConfig>();
   const nodes = find(root, "/upstreams");
   if (nodes?.kind !== "map") return result;
-  for (const [name, { keyAt: at }] of nodes.entries) {
+  for (const [name, { keyAt: at, value: node }] of nodes.entries) {
     // One that could not be read is there all the same: whoever names it makes no mistake.
     const { urls = [], methods, maxHeadAge, ...rest } = upstreams[name] ?? blankUpstream(at);
+    const urlsNode = find(node, "/urls");
+    const isDefault = urlsNode !== undefined && isDefaulted(urlsNode);
     const list = typeof urls === "string" ? [urls] : urls;
     result.set(name, {
       ...rest,
       name,
       at,
+      ...(isDefault && { isDefault }),
       urls: list.flatMap((text) => (text === null ? [] : splitUrls(text))),
       methods: Object.fromEntries(
         Object.entries(methods).map(([method, rule]) => [method, rule === true ? {} : rule]),

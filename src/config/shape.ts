@@ -10,15 +10,22 @@ import type {
   UsageExportConfig,
 } from "./config.ts";
 import type { Environment } from "./environment.ts";
-import { pluginUse, readSurface } from "./entry.ts";
+import { pluginUse, readSection, readSurface } from "./entry.ts";
 import { createExpander, type Expander } from "./expand.ts";
 import { fault, type Fault } from "./fault.ts";
 import { fillNulls } from "./fill-nulls.ts";
 import { durationMs } from "./formats.ts";
-import { find, type Located, type LocatedMap } from "./located.ts";
+import {
+  find,
+  keyPositionOf,
+  type Located,
+  type LocatedEntry,
+  type LocatedMap,
+} from "./located.ts";
 import { methodFaults } from "./methods.ts";
+import { isInNodeModules } from "./misplaced.ts";
 import { pathProblem } from "./paths.ts";
-import { fileSchema } from "./schema.ts";
+import { fileSchema, gatewaySections } from "./schema.ts";
 import {
   networkFaults,
   shapeNetworks,
@@ -82,19 +89,23 @@ export function shapeConfig(
   env: Environment,
 ): { config: Config; faults: Fault[] } {
   fillNulls(root);
+  const serviceSections = takeServiceSections(root);
   const { faults: found, value } = validate(root, readingSchema);
   const faults = [...found];
+  const sections = new Map([...root.entries, ...serviceSections]);
   // `validate` returns what the schema describes, without the parts it reported.
   const shape = value as FileShape;
   const expander = createExpander(find(root, "/lists"));
   const config: Config = {
     file,
     sectionOf: ({ line, col }) =>
-      // In the order of the file.
-      [...root.entries].findLast(
-        ([, { keyAt }]) => keyAt.line < line || (keyAt.line === line && keyAt.col <= col),
-      )?.[0],
-    sectionAt: (name) => root.entries.get(name)?.keyAt ?? { file, line: 1, col: 1 },
+      [...sections]
+        .toSorted(([, a], [, b]) => a.keyAt.line - b.keyAt.line || a.keyAt.col - b.keyAt.col)
+        .findLast(
+          ([, { keyAt }]) => keyAt.line < line || (keyAt.line === line && keyAt.col <= col),
+        )?.[0],
+    keyAt: (pointer) => keyPositionOf(root, pointer, { file, line: 1, col: 1 }),
+    services: Array.from(serviceSections, ([name, section]) => readSection(name, section, faults)),
     environment: shape.environment,
     simulatedAllowed: shape.environment !== "prod" || env["CONFIDENTIAL_ALLOW_SIMULATED"] === "1",
     server: shape.server,
@@ -107,7 +118,7 @@ export function shapeConfig(
     metering: shapeMetering(shape.metering),
     plans: shapePlans(shape.plans),
     upstreams: shapeUpstreams(shape.upstreams, root),
-    networks: shapeNetworks(shape.networks, shape.rate),
+    networks: shapeNetworks(shape.networks, shape.rate, root),
     collateral: {
       pccs: shape.collateral.pccs,
       file: shape.collateral.file && resolve(dirname(file), shape.collateral.file),
@@ -130,9 +141,30 @@ export function shapeConfig(
     const at = find(root, "/environment")?.at ?? root.at;
     faults.push(fault("SLUICE_SECRET_MISSING", "the environment prod needs a secret", { at }));
   }
-  faults.push(...unsupportedFaults(shape, root, found));
+  if (isInNodeModules(config.store.data)) {
+    const message = `the data folder ${config.store.data} is located in a node_modules folder`;
+    faults.push(fault("SLUICE_STORE_MISPLACED", message, { at: config.keyAt("/store/data") }));
+  }
+  faults.push(...unsupportedFaults(shape, root, env, found));
   faults.push(...networkFaults(config, root, found));
   return { config, faults: [...faults, ...expander.finish(config.routes.length > 0)] };
+}
+
+/**
+ * Takes the sections out of the tree that are named like a plugin under `plugins:`: they hold the options of a service,
+ * whose schema is known once the plugin is loaded.
+ */
+function takeServiceSections(root: LocatedMap): Map<string, LocatedEntry> {
+  const taken = new Map<string, LocatedEntry>();
+  const plugins = root.entries.get("plugins")?.value;
+  if (plugins?.kind !== "map") return taken;
+  for (const name of plugins.entries.keys()) {
+    const section = root.entries.get(name);
+    if (section === undefined || gatewaySections.has(name)) continue;
+    root.entries.delete(name);
+    taken.set(name, section);
+  }
+  return taken;
 }
 
 /** An export without a url is not there: its variable may be empty. */

@@ -19,6 +19,7 @@ export function soundPart(config: Config, isSound: (use: PluginUse) => boolean):
     ...config,
     routes: config.routes.map(soundRoute),
     tools: config.tools.filter(isSound),
+    services: config.services.filter(isSound),
     unmatched: config.unmatched.filter(isSound),
   };
 }

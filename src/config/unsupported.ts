@@ -1,7 +1,8 @@
 /**
- * What pipeline.yaml has a place for but this release does not do yet. It is refused instead of passed over: two
- * replicas that believe to share a counter would each grant the whole budget.
+ * Settings that this release does not support yet. They are refused instead of ignored: two replicas that believe they
+ * share a counter would each grant the whole budget.
  */
+import type { Environment } from "./environment.ts";
 import { fault, type Fault } from "./fault.ts";
 import { keyPositionOf, type LocatedMap } from "./located.ts";
 
@@ -10,23 +11,33 @@ export interface UnsupportedShape {
   readonly store: { readonly redis?: string; readonly postgres?: string };
 }
 
-const oneReplica = "Remove it, and run one replica: its store is its own.";
+/** Each setting with the environment variable that is documented for it. */
+const shared = [
+  { member: "redis", variable: "REDIS_URL" },
+  { member: "postgres", variable: "DATABASE_URL" },
+] as const;
 
-/** A fault for each that is set; what the environment leaves empty is not. `found`: the faults of the shape. */
+/**
+ * A fault for each setting that is written in the file, or whose variable is set although the file does not read it.
+ * An empty variable is not set. `found`: the faults of the shape, of which one per place is enough.
+ */
 export function unsupportedFaults(
-  shape: UnsupportedShape,
+  { store }: UnsupportedShape,
   root: LocatedMap,
+  env: Environment,
   found: readonly Fault[],
 ): Fault[] {
-  const { store } = shape;
-  const faults: Fault[] = [];
-  const refuse = (pointer: string, what: string, remedy?: string): void => {
-    const at = keyPositionOf(root, pointer);
-    // Its shape is wrong already: one fault is enough.
-    if (found.some((one) => one.at?.line === at.line && one.at.col === at.col)) return;
-    faults.push(fault("SLUICE_NOT_SUPPORTED", `${what} is not in this release`, { at, remedy }));
-  };
-  if (store.redis !== undefined) refuse("/store/redis", "store.redis", oneReplica);
-  if (store.postgres !== undefined) refuse("/store/postgres", "store.postgres", oneReplica);
-  return faults;
+  const top = { ...root.at, line: 1, col: 1 };
+  return shared.flatMap(({ member, variable }) => {
+    const isWritten = store[member] !== undefined;
+    const isSet = (env[variable] ?? "") !== "";
+    const at = keyPositionOf(root, `/store/${member}`, top);
+    if (!isWritten && !isSet) return [];
+    if (found.some((one) => one.at?.line === at.line && one.at.col === at.col)) return [];
+    const what = isWritten ? `store.${member}` : `store.${member} (${variable} is set)`;
+    const remedy = isSet
+      ? `Unset ${variable}, and run one replica: every gateway keeps a store of its own.`
+      : "Remove it, and run one replica: every gateway keeps a store of its own.";
+    return [fault("SLUICE_NOT_SUPPORTED", `this release does not support ${what}`, { at, remedy })];
+  });
 }

@@ -173,9 +173,10 @@ function locateScalar(
   reading: Reading,
 ): LocatedScalar {
   if (typeof value === "string") {
-    const { text, expanded, faults } = expandText(value, reading.env, at);
+    const { text, expanded, defaulted, faults } = expandText(value, reading.env, at);
     reading.faults.push(...faults);
-    return { kind: "scalar", at, value: text, source: text, expanded, broken: faults.length > 0 };
+    const broken = faults.length > 0;
+    return { kind: "scalar", at, value: text, source: text, expanded, defaulted, broken };
   }
   if (typeof value === "number" || typeof value === "boolean") {
     return { ...scalar(at, value), source: source ?? String(value) };

@@ -32,12 +32,12 @@ export function proposeRequests(
   ].map((body) => proposeRequest(url, key, JSON.stringify(body)));
 }
 
-/** A chat that is streamed. `curl -N` shows each token as it comes. */
+/** A chat that is streamed. `curl -N` shows each token as it comes, and `-s` hides the progress meter. */
 export function proposeChat(url: string, key: string, model: string): ProposedRequest {
   const content = "One word at a time.";
   const messages = [{ role: "user", content }];
   const options = { stream: true, stream_options: { include_usage: true } };
-  return proposeRequest(url, key, JSON.stringify({ model, messages, ...options }), "curl -N");
+  return proposeRequest(url, key, JSON.stringify({ model, messages, ...options }), "curl -sN");
 }
 
 function proposeRequest(

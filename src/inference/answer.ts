@@ -2,6 +2,7 @@
  * A worker's answer as it is understood while it arrives: server-sent events, or one JSON document. What is no answer
  * (garbage, an error, an end before the end) is told as `broken`.
  */
+import { parseJson } from "../parse-json.ts";
 import type { TokenUsage, WholeMessage } from "../services/networks.ts";
 import { skipValue } from "../stream/json/scan.ts";
 import { EventStream, type EventReader } from "../stream/sse.ts";
@@ -191,7 +192,7 @@ function readMessage(value: unknown): WholeMessage | undefined {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return undefined;
   }

@@ -1,6 +1,7 @@
 /**
  * A JSON document that is read again and again: prices, workers, rates. What was read last holds until better comes.
  */
+import { parseJson } from "../parse-json.ts";
 import type { Clock } from "../services/clock.ts";
 import type { Log } from "../services/log.ts";
 import type { Counter, Gauge, Metrics } from "../services/metrics.ts";
@@ -140,7 +141,7 @@ export class PolledDocument<T> {
     try {
       const bytes = await this.#bytes(reading.signal);
       if (typeof bytes === "string") return { ok: false, reason: bytes };
-      return { ok: true, value: JSON.parse(bytes.toString("utf8")) };
+      return { ok: true, value: parseJson(bytes.toString("utf8")) };
     } catch (error) {
       return { ok: false, reason: reasonOf(error, timedOut) };
     }

@@ -1,4 +1,5 @@
 /** A JSON-RPC batch: its calls run side by side, a few at a time, and their answers come back in request order. */
+import type { CallReport, CallReporter } from "../called.ts";
 import type { LedgerRpc } from "../services/ledger.ts";
 import { arrayOf, type Body } from "./body.ts";
 import type { Calls } from "./calls.ts";
@@ -9,7 +10,7 @@ import type { NodeFailure } from "./node.ts";
 
 export type BatchItem =
   /** The gateway's own response. */
-  | { readonly kind: "fixed"; readonly response: string }
+  | { readonly kind: "fixed"; readonly response: string; readonly refusal: CallReport }
   | {
       readonly kind: "call";
       /** JSON text. */
@@ -28,6 +29,8 @@ export class Batch implements LedgerRpc {
   readonly #calls: Calls;
   readonly #parallel: number;
   readonly #responses: Body[];
+  /** How each item has ended. */
+  readonly #reports: CallReport[] = [];
   #caller: { readonly clientLeft: boolean } | undefined;
   #next = 0;
   #running = 0;
@@ -57,11 +60,20 @@ export class Batch implements LedgerRpc {
     });
   }
 
+  report(to: CallReporter, refusedWith?: string): void {
+    if (refusedWith === undefined) return this.#reports.forEach((report) => to.called(report));
+    for (const item of this.#items) {
+      const report = item.kind === "call" ? item.lane.reports.result : item.refusal;
+      to.called({ ...report, code: refusedWith });
+    }
+  }
+
   /** A call that was waited for has ended. `body` is the batch's own. */
-  ended(index: number, response: Body, line: readonly Line[] | undefined): void {
+  ended(index: number, response: Body, lane: Lane, ending: keyof Lane["reports"]): void {
     this.#running--;
     this.#responses[index] = response;
-    if (line !== undefined) this.lines.push(...line);
+    this.#reports.push(lane.reports[ending]);
+    if (ending !== "failed") this.lines.push(...lane.lines);
     if (this.#advance()) this.#resolve?.(arrayOf(this.#responses));
   }
 
@@ -75,7 +87,10 @@ export class Batch implements LedgerRpc {
       const index = this.#next++;
       const item = this.#items[index];
       if (item?.kind === "call") this.#begin(index, item);
-      else if (item !== undefined) this.#responses[index] = item.response;
+      else if (item !== undefined) {
+        this.#responses[index] = item.response;
+        this.#reports.push(item.refusal);
+      }
     }
     return this.#running === 0 && this.#next === this.#items.length;
   }
@@ -84,6 +99,7 @@ export class Batch implements LedgerRpc {
     if (this.#caller?.clientLeft === true) {
       this.#lastFailure = "aborted";
       this.#responses[index] = errorResponse(call.id, "internal");
+      this.#reports.push(call.lane.reports.failed);
       return;
     }
     const body = this.#calls.ask(call.lane, call.params, new Place(this, index, call));
@@ -93,6 +109,7 @@ export class Batch implements LedgerRpc {
     }
     this.#responses[index] = nodeResponse(call.id, "result", body);
     this.lines.push(...call.lane.lines);
+    this.#reports.push(call.lane.reports.result);
   }
 }
 
@@ -110,11 +127,12 @@ class Place implements Waiter {
 
   answered(kind: "result" | "error", body: Body): void {
     const { id, lane } = this.#call;
-    this.#batch.ended(this.#index, nodeResponse(id, kind, body), lane.lines);
+    this.#batch.ended(this.#index, nodeResponse(id, kind, body), lane, kind);
   }
 
   failed(reason: NodeFailure): void {
     this.#batch.noteFailure(reason);
-    this.#batch.ended(this.#index, errorResponse(this.#call.id, "internal"), undefined);
+    const { id, lane } = this.#call;
+    this.#batch.ended(this.#index, errorResponse(id, "internal"), lane, "failed");
   }
 }

@@ -1,4 +1,5 @@
 /** A whitelisted method with what the ledger keeps for it: its kept answers, its calls in flight, its counters. */
+import type { CallFailureCode, CallReport } from "../called.ts";
 import type { ChargeLine } from "../services/meter.ts";
 import type { Counter, Metrics } from "../services/metrics.ts";
 import type { AnswerCache, Room } from "./cache.ts";
@@ -9,6 +10,12 @@ export interface Lane {
   readonly method: Method;
   /** What one answered call owes; always this same array. */
   readonly lines: readonly Pick<ChargeLine, "method" | "costMilli">[];
+  /** Reports of one call by how it ended; always these same objects. */
+  readonly reports: {
+    readonly result: CallReport;
+    readonly error: CallReport;
+    readonly failed: CallReport;
+  };
   readonly room: Room;
   /** Calls in flight that others may join, by key. */
   readonly flights: Map<string, Flight>;
@@ -19,6 +26,9 @@ export interface Lane {
   /** Answers that were kept. */
   readonly kept: Counter;
 }
+
+const nodeError: CallFailureCode = "NODE_ERROR";
+const upstreamError: CallFailureCode = "UPSTREAM_ERROR";
 
 /** Lanes by the client's name of the method. Names of the whitelist are the only label values: never a client's. */
 export function createLanes(
@@ -46,6 +56,11 @@ export function createLanes(
     lanes.set(name, {
       method,
       lines: [{ method: name, costMilli: method.cuMilli }],
+      reports: {
+        result: { kind: "node", name, isListed: true },
+        error: { kind: "node", name, isListed: true, code: nodeError },
+        failed: { kind: "node", name, isListed: true, code: upstreamError },
+      },
       room: cache.room(nodeName),
       flights: shared,
       fromCache: calls.with({ upstream, method: name, source: "cache" }),

@@ -1,4 +1,5 @@
 /** A JSON-RPC body for the node, read and priced before anything is sent: `Ledger.rpc`. */
+import type { CallFailureCode, CallReport, CallReporter } from "../called.ts";
 import type { LedgerRpc } from "../services/ledger.ts";
 import { readRequest } from "../stream/json/request.ts";
 import type { RpcItem } from "../stream/json/envelope.ts";
@@ -16,16 +17,25 @@ const maxBatchItems = 50;
 type Line = LedgerRpc["lines"][number];
 const noLines: readonly Line[] = [];
 
-const fixed = (answer: string | undefined): LedgerRpc => ({
+const fixed = (answer: string | undefined, refusal: CallReport | undefined): LedgerRpc => ({
   costMilli: 0,
   lines: noLines,
   failure: undefined,
   run: () => answer,
+  report(to) {
+    if (refusal !== undefined) to.called(refusal);
+  },
 });
 
-const parseError = fixed(errorResponse("null", "parse"));
-const invalidRequest = fixed(errorResponse("null", "invalid"));
-const nothingToSay = fixed(undefined);
+/** `name`: the client's own text. */
+function refusalOf(name: string, code: CallFailureCode): CallReport {
+  return { kind: "node", name, isListed: false, code };
+}
+
+const parseError = fixed(errorResponse("null", "parse"), refusalOf("", "PARSE_ERROR"));
+const malformed = refusalOf("", "INVALID_REQUEST");
+const invalidRequest = fixed(errorResponse("null", "invalid"), malformed);
+const nothingToSay = fixed(undefined, undefined);
 
 /** Reads a body. `batchParallel`: items of one batch that are with the nodes at once. */
 export function readRpc(body: Buffer, calls: Calls, batchParallel: number): LedgerRpc {
@@ -37,9 +47,12 @@ export function readRpc(body: Buffer, calls: Calls, batchParallel: number): Ledg
 
 function readSingle(item: RpcItem, calls: Calls): LedgerRpc {
   if (item.kind === "notification") return nothingToSay;
-  if (item.kind === "invalid") return fixed(errorResponse(item.id, "invalid"));
+  if (item.kind === "invalid") return fixed(errorResponse(item.id, "invalid"), malformed);
   const lane = calls.lanes.get(item.method);
-  if (lane === undefined) return fixed(errorResponse(item.id, "notAllowed"));
+  if (lane === undefined) {
+    const refusal = refusalOf(item.method, "METHOD_NOT_ALLOWED");
+    return fixed(errorResponse(item.id, "notAllowed"), refusal);
+  }
   return new SingleCall(item.id, lane, item.params, calls);
 }
 
@@ -48,12 +61,14 @@ function readBatch(items: readonly RpcItem[], calls: Calls, batchParallel: numbe
   for (const item of items) {
     if (item.kind === "notification") continue;
     if (item.kind === "invalid") {
-      answered.push({ kind: "fixed", response: errorResponse(item.id, "invalid") });
+      const response = errorResponse(item.id, "invalid");
+      answered.push({ kind: "fixed", response, refusal: malformed });
       continue;
     }
     const lane = calls.lanes.get(item.method);
     if (lane === undefined) {
-      answered.push({ kind: "fixed", response: errorResponse(item.id, "notAllowed") });
+      const refusal = refusalOf(item.method, "METHOD_NOT_ALLOWED");
+      answered.push({ kind: "fixed", response: errorResponse(item.id, "notAllowed"), refusal });
     } else {
       answered.push({ kind: "call", id: item.id, lane, params: item.params });
     }
@@ -66,6 +81,7 @@ class SingleCall implements LedgerRpc, Waiter {
   readonly costMilli: number;
   lines: readonly Line[] = noLines;
   failure: NodeFailure | undefined;
+  #ending: keyof Lane["reports"] = "failed";
   readonly #id: string;
   readonly #lane: Lane;
   readonly #params: string;
@@ -88,12 +104,20 @@ class SingleCall implements LedgerRpc, Waiter {
       });
     }
     this.lines = this.#lane.lines;
+    this.#ending = "result";
     return nodeResponse(this.#id, "result", body);
   }
 
   answered(kind: "result" | "error", body: Body): void {
     this.lines = this.#lane.lines;
+    this.#ending = kind;
     this.#resolve?.(nodeResponse(this.#id, kind, body));
+  }
+
+  report(to: CallReporter, refusedWith?: string): void {
+    const { reports } = this.#lane;
+    if (refusedWith === undefined) to.called(reports[this.#ending]);
+    else to.called({ ...reports.result, code: refusedWith });
   }
 
   failed(reason: NodeFailure): void {

@@ -40,6 +40,7 @@ export class CreditMeter implements Meter {
   readonly #clock: Clock;
   readonly #isAsync: boolean;
   readonly #sweeper: Disposable;
+  readonly #sampler: Disposable;
   /** The latest time seen: for metering, time never goes back. */
   #newest: number;
   #period = { start: 0, end: 0 };
@@ -54,6 +55,8 @@ export class CreditMeter implements Meter {
     this.#isAsync = parts.durability === "async";
     this.#newest = parts.newest;
     this.#sweeper = parts.clock.every(10_000, () => this.book.sweep(this.#now()));
+    const { openReservations } = parts.metrics;
+    this.#sampler = parts.clock.every(1_000, () => openReservations.set(this.book.holders));
   }
 
   reserve(
@@ -212,6 +215,7 @@ export class CreditMeter implements Meter {
 
   async close(): Promise<void> {
     this.#sweeper[Symbol.dispose]();
+    this.#sampler[Symbol.dispose]();
     await this.#journal.close();
   }
 

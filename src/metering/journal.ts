@@ -31,7 +31,7 @@ const ringBytes = 4 * 1024 * 1024;
  * How long the first record of a group waits for company (milliseconds), unless `enoughBytes` wait or nobody else is
  * about to charge. On one core an fsync takes from the event loop what it costs, whatever it carries: with 32 clients
  * 6.5 µs of CPU a charge instead of 13. Where the journal's thread has another core, waiting only makes answers later
- * (bench/README.md: 14 % more calls a second without it).
+ * (bench/notes/2026-11-node-proxy.md: 14 % more calls a second without it).
  */
 const pauseMs = availableParallelism() > 1 ? 0 : 0.5;
 /** About 24 charges. */
@@ -110,9 +110,12 @@ export class Journal {
     const source = import.meta.url.endsWith(".ts") ? "./journal-worker.ts" : "./journal-worker.js";
     const worker = new Worker(new URL(source, import.meta.url), { workerData });
     await new Promise<void>((resolve, reject) => {
+      const exited = (): void => reject(new Error("the journal thread ended while it started"));
       worker.once("error", reject);
+      worker.once("exit", exited);
       worker.once("message", (message: JournalMessage) => {
         worker.off("error", reject);
+        worker.off("exit", exited);
         if (message.kind !== "failed") return resolve();
         const { code, remedy } = message;
         reject(new StoreError(code, message.message, remedy));

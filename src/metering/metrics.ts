@@ -18,6 +18,7 @@ export interface MeterMetrics extends JournalMetrics {
   /** Milli-CU taken back because the journal could not write them. */
   readonly lost: Counter;
   readonly expired: Counter;
+  readonly openReservations: Gauge;
 }
 
 const rowBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 512, 2048];
@@ -49,6 +50,10 @@ export function meterMetrics(metrics: Metrics): MeterMetrics {
     lost: counter(
       "sluice_lost_cu_milli_total",
       "Milli-CU charged and taken back because the journal could not write them.",
+    ),
+    openReservations: gauge(
+      "sluice_reservations_open",
+      "Reservations that are neither settled nor released, each second.",
     ),
     expired: counter(
       "sluice_expired_intents_total",

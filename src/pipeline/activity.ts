@@ -3,6 +3,7 @@
  * of five seconds, refusals by reason, the latest durations, and single exchanges while somebody looks. Counting one
  * costs 35 ns.
  */
+import type { ReportedCalls } from "../called.ts";
 import type { KeyPrincipal, Principal } from "../plugin.ts";
 
 export const stepMs = 5_000;
@@ -31,6 +32,8 @@ export interface EndedExchange {
   readonly workspaceId: string | undefined;
   readonly requestId: string | undefined;
   readonly usedCuMilli: number | undefined;
+  /** Undefined if it carried no call of a method, tool or model. */
+  readonly calls: ReportedCalls | undefined;
 }
 
 /**
@@ -42,6 +45,7 @@ interface Ended {
   readonly request: { readonly method: string };
   readonly route: { readonly path: string };
   readonly sent: { readonly status: number; readonly code: string | undefined };
+  readonly calls: ReportedCalls | undefined;
   peek(slot: "principal"): Principal | undefined;
   peek(slot: "requestId"): string | undefined;
   peek(slot: "charge"): { readonly usedMilli: number | undefined } | undefined;
@@ -139,6 +143,7 @@ export class Tally {
       workspaceId: caller?.workspace.id,
       requestId: x.peek("requestId"),
       usedCuMilli: x.peek("charge")?.usedMilli,
+      calls: x.calls,
     });
   }
 }

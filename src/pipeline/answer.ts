@@ -5,6 +5,7 @@ import type { PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { LiveResponseHead } from "./response-head.ts";
 import { forgiven, shadowed } from "./shadow.ts";
+import { inTime, StepTimeout } from "./step-limit.ts";
 import { startTime, stopTime } from "./step-stats.ts";
 import { addTrace } from "./trace-header.ts";
 
@@ -12,9 +13,16 @@ type Body = string | Uint8Array | undefined;
 
 /** Sends a reply of known size through the hooks of every step that was entered. Never throws. */
 export function answer(x: LiveExchange, reply: Reply, from: "step" | "surface"): void {
-  if (reply.outcome !== undefined) x.forcedOutcome = reply.outcome;
-  if (reply.reached !== undefined) x.reached = reply.reached;
-  ascend(x, new LiveResponseHead(reply, from, false), reply.body, 0);
+  let head: LiveResponseHead;
+  try {
+    if (reply.outcome !== undefined) x.forcedOutcome = reply.outcome;
+    if (reply.reached !== undefined) x.reached = reply.reached;
+    head = new LiveResponseHead(reply, from, false);
+  } catch (error) {
+    // A plugin written in JavaScript can return anything, `null` for example.
+    return crash(x, error);
+  }
+  ascend(x, head, reply.body, 0);
 }
 
 /** Runs the response hooks over a head, then those of the end from index `end`, then sends. */
@@ -32,9 +40,41 @@ function ascend(x: LiveExchange, head: LiveResponseHead, body: Body, end: number
   }
 }
 
-/** Whatever goes wrong behind a promise is the exchange's failure, never the process's. */
+/** A rejected promise is the failure of its exchange, never of the process. */
 export function guard(x: LiveExchange, work: Promise<unknown>): void {
   work.catch((error: unknown) => crash(x, error));
+}
+
+/**
+ * Calls a function that a plugin has left for an event: a message, room to write, the client's leaving. Nothing above it
+ * on the stack could handle an exception, so what it throws (or rejects with) fails its exchange alone. Use it for every
+ * call of plugin code from a socket, a timer or a signal.
+ */
+export function runCallback<A extends readonly unknown[]>(
+  x: LiveExchange,
+  callback: ((...args: A) => unknown) | undefined,
+  ...args: A
+): void {
+  if (callback === undefined) return;
+  try {
+    const result = callback(...args);
+    if (result instanceof Promise) result.catch((error: unknown) => callbackFailed(x, error));
+  } catch (error) {
+    callbackFailed(x, error);
+  }
+}
+
+/** A surface whose callback has failed may never return, and `settled` must not wait for it. */
+export function callbackFailed(x: LiveExchange, error: unknown): void {
+  x.at = undefined;
+  surfaceReturned(x);
+  crash(x, error);
+}
+
+/** The surface has returned, or is not waited for any more. */
+export function surfaceReturned(x: LiveExchange): void {
+  x.surfaceBusy = false;
+  if (x.closed) x.runtime.surfaceWatch.remove(x);
 }
 
 /**
@@ -59,7 +99,7 @@ export function responseHeaders(
       continue;
     }
     if (waiting === undefined) continue;
-    return waiting.then(
+    return inTime(x, step, "responseHeaders", waiting).then(
       () => responseHeaders(x, head, i + 1),
       (error: unknown) => {
         x.at = step;
@@ -94,7 +134,7 @@ function endOfReply(x: LiveExchange, head: LiveResponseHead, body: Body, from: n
       if (result === undefined || shadowed(x, step, result)) continue;
       return replaced(x, step, result, i + 1);
     }
-    result.then(
+    inTime(x, step, "responseEnd", result).then(
       (reply) => {
         stopTime(x, step.depth, since);
         goOn(x, head, body, step, i + 1, reply);
@@ -204,15 +244,11 @@ export function closeIfUnread(x: LiveExchange, head: LiveResponseHead): void {
  */
 export function crash(x: LiveExchange, error: unknown): void {
   const { at, runtime, route, arrival } = x;
-  runtime.log.error(
-    {
-      err: error,
-      plugin: at?.name ?? route.surface,
-      route: route.path,
-      requestId: x.peek("requestId"),
-    },
-    "a plugin failed",
-  );
+  if (!(error instanceof StepTimeout)) {
+    const plugin = at?.name ?? route.surface;
+    const requestId = x.peek("requestId");
+    runtime.log.error({ err: error, plugin, route: route.path, requestId }, "a plugin failed");
+  }
   if (x.closed) return settle(x);
   if (arrival.res.headersSent || x.streaming) return x.cutOff("upstreamFailed");
   x.repliedByStep = true;
@@ -237,6 +273,8 @@ export function settle(x: LiveExchange): void {
   if (x.settledRan || !x.closed || x.surfaceBusy) return;
   x.settledRan = true;
   const outcome = outcomeOf(x);
+  // An answer with HTTP status 200 can carry calls that were refused: observers see their code as any other.
+  x.sent.code ??= x.calls?.code;
   for (const step of x.compiled.settled) {
     if (step.depth >= x.entered || x.conditionSkips(step.depth)) continue;
     try {
@@ -248,13 +286,23 @@ export function settle(x: LiveExchange): void {
       );
     }
   }
+  try {
+    account(x, outcome);
+  } catch (error) {
+    x.runtime.log.error({ err: error, route: x.route.path }, "an exchange could not be counted");
+  } finally {
+    x.finished();
+  }
+}
+
+/** Metrics, the dashboard's numbers and what `sluice explain` shows. */
+function account(x: LiveExchange, outcome: Outcome): void {
   const seconds = (x.runtime.clock.monotonic() - x.arrivedMonotonic) / 1000;
   x.compiled.stats.settled(x.sent.status, x.sent.code, outcome, seconds);
   if (x.sent.code !== undefined) x.compiled.stepStats.refused(x.repliedDepth, x.sent.code);
   if (x.times !== undefined) x.compiled.stepStats.ended(x.times);
   x.runtime.activity?.settled(x, seconds * 1000);
   x.runtime.stories?.settled(x, outcome, seconds * 1000);
-  x.finished();
 }
 
 function outcomeOf(x: LiveExchange): Outcome {

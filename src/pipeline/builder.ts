@@ -2,17 +2,20 @@
 import type { Config, PluginUse, RouteConfig, StepUse } from "../config/config.ts";
 import { fault, type Fault, type Position } from "../config/fault.ts";
 import type { SluiceCode } from "../errors.ts";
-import type { Host, Plugin, StepHooks, SurfaceHooks, ToolsHooks } from "../plugin.ts";
+import type { Host, Plugin, ServiceHooks, StepHooks, SurfaceHooks, ToolsHooks } from "../plugin.ts";
 import { createCatalogue, type Catalogue } from "../tools/catalogue.ts";
 import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts";
 import { documentRoute } from "./document.ts";
-import type { HandOver, Needs } from "./hand-over.ts";
+import type { HandOver, Needs, Started } from "./hand-over.ts";
+import { instanceId } from "./instance-id.ts";
 import type { Services } from "./services.ts";
 import { heldToManifest } from "./strict.ts";
 import { stableJson } from "./stable-json.ts";
 import { RouteStats, type CoreMetrics } from "./stats.ts";
 import { Supply } from "./supply.ts";
 import { unmatchedSurface } from "./unmatched.ts";
+
+type AnyHooks = StepHooks | SurfaceHooks | ToolsHooks | ServiceHooks<unknown>;
 
 export class Builder {
   readonly faults: Fault[] = [];
@@ -22,6 +25,7 @@ export class Builder {
   readonly #plugins: ReadonlyMap<string, Plugin>;
   readonly #core: CoreMetrics;
   readonly #parts: HandOver;
+  readonly #dryRun: boolean;
   readonly #strict: boolean;
 
   constructor(
@@ -36,6 +40,7 @@ export class Builder {
     this.#plugins = plugins;
     this.#core = core;
     this.#parts = parts;
+    this.#dryRun = services.dryRun === true;
     this.#strict = strict;
     this.#catalogue = createCatalogue(services);
     this.#supply = new Supply(config, services, parts, this.#catalogue);
@@ -51,6 +56,20 @@ export class Builder {
 
   get networks(): Supply["networksInUse"] {
     return this.#supply.networksInUse;
+  }
+
+  get services(): Supply["services"] {
+    return this.#supply.services;
+  }
+
+  /** Starts the services, each after those that it uses, and before every plugin that may use one. */
+  async startServices(): Promise<void> {
+    for (const use of this.#config.services) {
+      const plugin = this.#plugins.get(use.name);
+      if (plugin?.kind !== "service") continue;
+      const hooks = await this.#start<ServiceHooks<unknown>>(plugin, use, "enforce");
+      if (hooks !== undefined) this.#supply.services.set(use.name, hooks);
+    }
   }
 
   /** Starts the `tools` plugins: before any surface, so that those find the catalogue complete. */
@@ -89,8 +108,8 @@ export class Builder {
   }
 
   #document(compiled: CompiledRoute): void {
-    const hostOf = (plugin: string, mode: Host["mode"]): Host =>
-      this.#supply.hostFor(plugin, mode).host;
+    const hostOf = (name: string, mode: Host["mode"]): Host =>
+      this.#supply.hostFor(this.#plugins.get(name) ?? { name }, mode).host;
     try {
       this.#supply.documented.push(documentRoute(compiled, this.#plugins, hostOf));
     } catch (error) {
@@ -135,6 +154,7 @@ export class Builder {
         hooks: this.#strict ? heldToManifest(plugin, hooks) : hooks,
         shadow: use.mode === "shadow",
         when: use.when,
+        timeoutMs: use.timeoutMs,
         shadowRefusals: this.#core.shadowRefusals.with({ route, step: use.name }),
       });
     }
@@ -142,12 +162,14 @@ export class Builder {
   }
 
   /** One instance per plugin, options and mode, whichever routes use it: buckets and caches are shared by them. */
-  async #start<Hooks extends StepHooks | SurfaceHooks | ToolsHooks>(
+  async #start<Hooks extends AnyHooks>(
     plugin: Plugin,
     use: PluginUse,
     mode: Host["mode"],
   ): Promise<Hooks | undefined> {
-    const { host, needs } = this.#supply.hostFor(plugin.name, mode);
+    // A service that did not start has been reported. The plugins that use it cannot start either.
+    if (plugin.uses?.some((name) => !this.#supply.services.has(name)) === true) return undefined;
+    const { host, needs } = this.#supply.hostFor(plugin, mode);
     try {
       // Options were checked against the plugin's schema, which is what its `Options` type describes.
       const options = use.options as never;
@@ -157,9 +179,10 @@ export class Builder {
       }
       if (wrong.length > 0) return undefined;
       const key = `plugin ${mode} ${plugin.name} ${stableJson(use.options)}`;
-      const start = async (): Promise<{ value: unknown; stop: () => unknown; needs: Needs }> => {
-        const hooks = await plugin.start(options, host);
-        return { value: hooks, stop: () => hooks.stop?.(), needs };
+      const stopsLast = plugin.kind === "service";
+      const start = async (): Promise<Started<unknown>> => {
+        const hooks = await this.#hooks(plugin, options, host);
+        return { value: hooks, stop: () => hooks.stop?.(), needs, stopsLast };
       };
       const holds = (earlier: Needs): boolean => this.#supply.renew(earlier);
       // The plugin's kind says which hooks `start` returns.
@@ -171,19 +194,14 @@ export class Builder {
     }
   }
 
+  async #hooks(plugin: Plugin, options: never, host: Host): Promise<AnyHooks> {
+    if (this.#dryRun && plugin.kind === "service" && plugin.dryRun !== undefined) {
+      return { service: plugin.dryRun(options, host) };
+    }
+    return plugin.start(options, host);
+  }
+
   #fault(code: SluiceCode, message: string, at: Position): void {
     this.faults.push(fault(code, message, { at }));
   }
-}
-
-const instanceIds = new WeakMap<object, number>();
-let lastInstanceId = 0;
-
-/** A number for an instance, the same as long as it lives. */
-function instanceId(instance: object): number {
-  const known = instanceIds.get(instance);
-  if (known !== undefined) return known;
-  lastInstanceId++;
-  instanceIds.set(instance, lastInstanceId);
-  return lastInstanceId;
 }

@@ -15,6 +15,8 @@ export interface PlacedStep {
   readonly hooks: StepHooks;
   readonly shadow: boolean;
   readonly when: Condition | undefined;
+  /** How long one asynchronous hook may take; 0: no limit. */
+  readonly timeoutMs: number;
   /** Refusals that a shadow step would have made. */
   readonly shadowRefusals: Counter;
 }
@@ -48,6 +50,8 @@ export interface CompiledRoute {
   /** The status of the refusal of a larger one. */
   readonly tooLargeStatus: number;
   readonly mediaTypes: readonly string[] | undefined;
+  /** The buffered body is JSON: its bounds are checked before any hook gets it. */
+  readonly readsJson: boolean;
   readonly requestHeaders: readonly With<"requestHeaders">[];
   readonly requestBody: readonly With<"requestBody">[];
   readonly around: readonly SurroundingStep[];
@@ -79,6 +83,8 @@ export function compileRoute(
     bodyBytes: smallestCap(steps, surface),
     tooLargeStatus: firstTooLargeStatus(steps) ?? 413,
     mediaTypes: surface.body?.types,
+    readsJson:
+      readsJson(surface.body) || steps.some(({ hooks, shadow }) => !shadow && hooks.json === true),
     requestHeaders: using(steps, "requestHeaders"),
     requestBody: using(steps, "requestBody"),
     around: using(steps, "around"),
@@ -99,6 +105,10 @@ function smallestCap(steps: readonly PlacedStep[], surface: SurfaceHooks): numbe
     .map((step) => step.hooks.bodyBytes ?? defaultBodyBytes);
   if (surface.body !== undefined) caps.push(surface.body.bytes);
   return caps.length === 0 ? undefined : Math.min(...caps);
+}
+
+function readsJson(body: SurfaceHooks["body"]): boolean {
+  return body?.json ?? body?.types?.some((type) => /[/+]json$/i.test(type)) ?? false;
 }
 
 function firstTooLargeStatus(steps: readonly PlacedStep[]): number | undefined {

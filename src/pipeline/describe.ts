@@ -1,4 +1,5 @@
 /** The order as loaded, for /pipelines and `sluice check --json`. Options are left out: they may hold secrets. */
+import { defaultTimeoutMs } from "../config/config.ts";
 import type { Position } from "../config/fault.ts";
 import type { CompiledRoute } from "./compile.ts";
 import type { Generation } from "./generation.ts";
@@ -7,6 +8,8 @@ interface StepDescription {
   readonly step: string;
   readonly mode: "enforce" | "shadow";
   readonly when?: object;
+  /** Absent: the default. */
+  readonly timeoutMs?: number;
 }
 
 interface RouteDescription {
@@ -41,10 +44,11 @@ export function describeRoute(route: CompiledRoute): RouteDescription {
   return {
     path: config.path,
     methods: config.methods,
-    run: steps.map(({ name, shadow, when }) => ({
+    run: steps.map(({ name, shadow, when, timeoutMs }) => ({
       step: name,
       mode: shadow ? "shadow" : "enforce",
       ...(when !== undefined && { when }),
+      ...(timeoutMs !== defaultTimeoutMs && { timeoutMs }),
     })),
     to: config.to.name,
     at: config.at,

@@ -10,6 +10,9 @@ import type {
   Step,
   Surface,
 } from "../plugin.ts";
+import { excessReasons, statusReasons } from "../errors.ts";
+import { maxJsonDepth, maxJsonParts } from "../json-bounds.ts";
+import type { JsonSchema } from "../services/json.ts";
 import type { CompiledRoute } from "./compile.ts";
 
 /** What `methods: ["*"]` is shown as: what OpenAPI can describe and clients commonly send. */
@@ -78,18 +81,38 @@ function unsure({ access: _, ...part }: Operation): Operation {
 }
 
 /** What the core itself refuses between the steps and the surface (src/pipeline/run.ts). */
-function corePart({ config, bodyBytes, tooLargeStatus, mediaTypes }: CompiledRoute): Operation {
-  const refusals: DocumentedRefusal[] = [{ code: "GATEWAY_INTERNAL_ERROR" }];
-  const invalid = (status: number, description: string): void => {
-    refusals.push({ code: "GATEWAY_INVALID_PARAMS", status, description });
+function corePart(compiled: CompiledRoute): Operation {
+  const { config, bodyBytes, tooLargeStatus, mediaTypes, readsJson } = compiled;
+  const refusals: DocumentedRefusal[] = [
+    { code: "GATEWAY_INTERNAL_ERROR", description: "The gateway failed to handle the request." },
+  ];
+  const invalid = (status: number, description: string, ...reasons: readonly string[]): void => {
+    const details = reasonSchema(reasons.length > 0 ? reasons : [statusReasons[status] ?? ""]);
+    refusals.push({ code: "GATEWAY_INVALID_PARAMS", status, description, details });
   };
   if (bodyBytes !== undefined) {
-    invalid(tooLargeStatus, `The body is larger than ${bodyBytes} bytes`);
-    invalid(408, "The body stopped arriving");
+    invalid(tooLargeStatus, `The body is larger than ${bodyBytes} bytes.`, bodyTooLarge);
+    invalid(408, "The body stopped arriving.");
+    if (readsJson) {
+      const { parts, depth } = excessReasons;
+      const bounds = `${maxJsonParts} members and elements or ${maxJsonDepth} levels`;
+      invalid(400, `The body has more than ${bounds}.`, parts, depth);
+    }
   }
-  if (mediaTypes !== undefined) invalid(415, `The content type is not ${mediaTypes.join(" or ")}`);
-  if (config.websocket) invalid(426, "The request asks for no WebSocket");
+  if (mediaTypes !== undefined) invalid(415, `The content type is not ${mediaTypes.join(" or ")}.`);
+  if (config.websocket) invalid(426, "The request does not ask for a WebSocket.");
   return { refusals };
+}
+
+const bodyTooLarge = statusReasons[413] ?? "";
+
+/** Schema of `details` that hold one of these reasons. */
+function reasonSchema(reasons: readonly string[]): JsonSchema {
+  return {
+    type: "object",
+    properties: { reason: { enum: reasons } },
+    required: ["reason"],
+  };
 }
 
 const healthBody = {
@@ -97,19 +120,20 @@ const healthBody = {
   properties: {
     status: { enum: ["ok", "unavailable"] },
     checks: {
-      description: "What was looked at: `ok`, or what is the matter.",
+      description: "State of each check: `ok`, or what is wrong.",
       type: "object",
       additionalProperties: { type: "string" },
     },
   },
   required: ["status", "checks"],
   additionalProperties: false,
+  examples: [{ status: "ok", checks: { accounts: "ok", journal: "ok", "upstream ledger": "ok" } }],
 };
 const healthContent = { "application/json": healthBody };
 
 const malformed: DocumentedRefusal = {
   code: "GATEWAY_INVALID_PARAMS",
-  description: "The request is not valid HTTP",
+  description: "The request is not valid HTTP.",
 };
 
 function health(
@@ -120,18 +144,24 @@ function health(
   return {
     path,
     websocket: false,
-    surface: { name: "health", description: "Whether the gateway is up, and ready to serve." },
+    surface: {
+      name: "health",
+      description: "Reports whether the gateway is up and ready to serve.",
+    },
     operations: [{ method: "GET", parts: [{ summary, answers, refusals: [malformed] }] }],
   };
 }
 
 /** What the listener answers without a route (src/server/dispatch.ts). */
 export const healthRoutes: readonly DocumentedRoute[] = [
-  health("/healthz", "Whether the process is up", {
-    200: { description: "It is", content: healthContent },
+  health("/healthz", "Check whether the process is up", {
+    200: { description: "The process is up.", content: healthContent },
   }),
-  health("/readyz", "Whether it can serve", {
-    200: { description: "It can", content: healthContent },
-    503: { description: "A store or every upstream is down, or it drains", content: healthContent },
+  health("/readyz", "Check whether the gateway can serve", {
+    200: { description: "The gateway can serve.", content: healthContent },
+    503: {
+      description: "A store or every upstream is down, or the gateway is draining.",
+      content: healthContent,
+    },
   }),
 ];

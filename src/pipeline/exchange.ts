@@ -8,17 +8,23 @@ import type {
   Exchange,
   LimitReached,
   Log,
+  Reply,
   RequestHead,
   Sink,
   SlotName,
   Slots,
 } from "../plugin.ts";
-import { parseJson } from "../parse-json.ts";
+import { jsonBytesExcess, jsonExcess, type JsonExcess } from "../json-bounds.ts";
+import { parseBoundedJson } from "../parse-json.ts";
+import type { CallReport } from "../called.ts";
 import type { Linked } from "../stream/linked-list.ts";
 import type { Activity } from "./activity.ts";
+import { runCallback } from "./answer.ts";
 import { LiveRequestHead, type Addresses, type Arrival } from "./arrival.ts";
 import type { CompiledRoute, PlacedStep } from "./compile.ts";
+import { CallRecord } from "./call-record.ts";
 import { earlyHints } from "./early-hints.ts";
+import { guardListeners } from "./guard-listeners.ts";
 import type { Stories } from "./stories.ts";
 import { asksForTrace } from "./trace-header.ts";
 
@@ -30,6 +36,8 @@ export interface Runtime extends Addresses {
   openSink(x: LiveExchange, status: number, headers: readonly string[]): Promise<Sink>;
   /** Cuts uploads that pause for too long while their body is read. */
   readonly bodyWatch: BodyWatch;
+  /** Settles exchanges whose response is over and whose surface does not return. */
+  readonly surfaceWatch: ExchangeWatch;
   /** Told every exchange that has ended. */
   readonly activity?: Activity | undefined;
   /** Whom `sluice explain` asks. */
@@ -38,10 +46,29 @@ export interface Runtime extends Addresses {
   readonly stallMs: number;
 }
 
-/** Whose body is being read just now. */
-export interface BodyWatch {
+/** A list of exchanges that wait for something, with a limit. */
+export interface ExchangeWatch {
   add(x: LiveExchange): void;
   remove(x: LiveExchange): void;
+}
+
+/** The bodies that are arriving (src/server/body-watch.ts). */
+export interface BodyWatch {
+  /** Returns a refusal if the caller already has as many unfinished bodies as it may have; else watches this one. */
+  admit(x: LiveExchange): Reply | undefined;
+  /** Watches a body that is not kept: only its pace counts. */
+  addStreamed(x: LiveExchange): void;
+  /** Counts bytes that are kept. It may end this exchange or another one. */
+  received(x: LiveExchange, bytes: number): void;
+  /** Does nothing for an exchange that is not watched. */
+  remove(x: LiveExchange): void;
+}
+
+/** What the unfinished bodies of one caller hold together. */
+export interface BodyCaller {
+  readonly id: string;
+  bodies: number;
+  bytes: number;
 }
 
 type Json = { readonly ok: true; readonly value: unknown } | { readonly ok: false };
@@ -87,6 +114,8 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   repliedDepth = Infinity;
   /** The last limit that left no room. */
   reached: LimitReached | undefined = undefined;
+  /** The calls that were reported. */
+  calls: CallRecord | undefined = undefined;
   /** `100 Continue` was sent. */
   continued = false;
   /** True once `stream` was called: the answer can no longer be a Reply. */
@@ -107,6 +136,12 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   /** What the connection had received when the body watch last looked, bytes, and when that last grew, monotonic. */
   bodySeenBytes = 0;
   bodyActiveAt = 0;
+  /** What the connection had received when the body last proved to be fast enough, bytes, and when, monotonic. */
+  bodyPaceBytes = 0;
+  bodyPaceAt = 0;
+  /** Bytes of the unfinished body that are kept, and the caller whom they count for. */
+  bodyHeldBytes = 0;
+  bodyCaller: BodyCaller | undefined = undefined;
   /** Neighbours on the body watch's list. */
   before: LiveExchange | undefined = undefined;
   behind: LiveExchange | undefined = undefined;
@@ -118,6 +153,8 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   readonly #slots: Partial<Slots> = {};
   readonly #onSettled: (x: LiveExchange) => void;
   #json: Json | undefined;
+  /** The body in which `exceeds` has found nothing. */
+  #bounded: Buffer | undefined;
   #abort: AbortController | undefined;
 
   constructor(
@@ -164,11 +201,19 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
 
   dropBody(): void {
     this.body = undefined;
+    this.#bounded = undefined;
     this.#json = undefined;
   }
 
+  /** Checks the bounds of a body that is JSON. Returns the one that it exceeds. */
+  exceeds(body: Buffer): JsonExcess | undefined {
+    const excess = jsonBytesExcess(body);
+    if (excess === undefined) this.#bounded = body;
+    return excess;
+  }
+
   json(): Json {
-    this.#json ??= readJson(this.body);
+    this.#json ??= readJson(this.body, this.body === this.#bounded);
     return this.#json;
   }
 
@@ -176,7 +221,7 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
     const { body } = this.arrival;
     if (Buffer.isBuffer(body)) return Readable.from([body], { objectMode: false });
     this.sendContinue();
-    this.runtime.bodyWatch.add(this);
+    this.runtime.bodyWatch.addStreamed(this);
     body.once("close", () => this.runtime.bodyWatch.remove(this));
     return body;
   }
@@ -194,6 +239,7 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
       if (this.clientLeft) this.#abort.abort();
+      guardListeners(this.#abort.signal, (listener) => runCallback(this, listener));
     }
     return this.#abort.signal;
   }
@@ -207,15 +253,10 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
     this.connection?.terminate();
   }
 
-  /** Tells whoever asked for `signal` or set `onAbort` that the client has gone. */
+  /** Reports to those who asked for `signal` or set `onAbort` that the client has left. */
   abort(): void {
-    try {
-      this.onAbort?.aborted();
-    } catch (error) {
-      // Behind the client's socket nobody catches, and the exchange must still be settled.
-      const { path, surface } = this.route;
-      this.runtime.log.error({ err: error, plugin: surface, route: path }, "a plugin failed");
-    }
+    const { onAbort } = this;
+    if (onAbort !== undefined) runCallback(this, () => onAbort.aborted());
     this.#abort?.abort();
   }
 
@@ -234,6 +275,12 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
 
   limitReached(reached: LimitReached): void {
     this.reached = reached;
+  }
+
+  called(report: CallReport): void {
+    this.compiled.stats.called(report);
+    this.calls ??= new CallRecord();
+    this.calls.add(report);
   }
 
   informational(status: number, headers: readonly string[]): void {
@@ -278,11 +325,14 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   }
 }
 
-function readJson(body: Buffer | undefined): Json {
+/** `isBounded`: `jsonExcess` has found nothing in the body. */
+function readJson(body: Buffer | undefined, isBounded: boolean): Json {
   // Reading what is no UTF-8 would put other characters in its place, and nobody would know.
   if (body === undefined || !isUtf8(body)) return { ok: false };
   try {
-    return { ok: true, value: parseJson(body.toString("utf8")) };
+    const text = body.toString("utf8");
+    if (!isBounded && jsonExcess(text) !== undefined) return { ok: false };
+    return { ok: true, value: parseBoundedJson(text) };
   } catch {
     return { ok: false };
   }

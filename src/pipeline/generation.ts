@@ -7,10 +7,11 @@ import type { Config } from "../config/config.ts";
 import { orderFaults, type Fault } from "../config/fault.ts";
 import type { OpenNetwork } from "../inference/networks.ts";
 import type { NodeStatus } from "../ledger/node.ts";
-import type { Ledger } from "../plugin.ts";
+import type { Ledger, ServiceHooks } from "../plugin.ts";
 import { awaitBackends } from "./await-backends.ts";
 import { Builder } from "./builder.ts";
 import type { Checked } from "./check-file.ts";
+import { Closer } from "./closer.ts";
 import type { CompiledRoute } from "./compile.ts";
 import { HandOver } from "./hand-over.ts";
 import { createRouter, type Router } from "./router.ts";
@@ -38,14 +39,19 @@ export interface Generation {
   >;
   /** Plain upstreams in use, by name. */
   readonly upstreams: ReadonlyMap<string, OpenUpstream>;
+  /** Services that run, by name. */
+  readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
   /** Inference networks in use. */
   readonly networks: readonly OpenNetwork[];
   readonly parts: HandOver;
   /** One exchange more or less; the last one to leave a retired generation stops what it alone used. */
   enter(): void;
   leave(): void;
-  /** No new exchange will enter. Resolves when everything that it alone used has stopped. */
-  retire(): Promise<void>;
+  /**
+   * No new exchange will enter. When the last one has left, everything that this generation alone used is stopped.
+   * With a `closer` (the gateway itself stops) exchanges have had their time: it does not wait for them.
+   */
+  retire(closer?: Closer): Promise<void>;
 }
 
 export interface Provisioned {
@@ -67,6 +73,7 @@ export async function provision(
   const parts = new HandOver(previous?.parts);
   const builder = new Builder(config, plugins, services, core, parts, strict);
   const routes: CompiledRoute[] = [];
+  await builder.startServices();
   await builder.tools();
   for (const route of config.routes) {
     const compiled = await builder.route(route);
@@ -74,16 +81,20 @@ export async function provision(
   }
   const unmatched = await builder.unmatched();
   if (builder.faults.length > 0 || unmatched === undefined) {
-    await parts.release().catch((error: unknown) => {
+    await parts.release(new Closer(services)).catch((error: unknown) => {
       services.log.error({ err: error }, "what had started did not stop cleanly");
     });
     return { generation: undefined, faults: orderFaults(builder.faults) };
   }
   parts.complete();
-  await awaitBackends([...builder.ledgers.values(), ...builder.networks], services.clock);
+  const initialized = Array.from(builder.services.values(), ({ initialized: settled }) => ({
+    ...(settled !== undefined && { settled }),
+  }));
+  const backends = [...builder.ledgers.values(), ...builder.networks, ...initialized];
+  await awaitBackends(backends, services.clock);
   const number = (previous?.number ?? 0) + 1;
   return {
-    generation: createGeneration(number, config, routes, unmatched, builder, parts),
+    generation: createGeneration(number, config, routes, unmatched, builder, parts, services),
     faults: [],
   };
 }
@@ -93,9 +104,11 @@ function createGeneration(
   config: Config,
   routes: readonly CompiledRoute[],
   unmatched: CompiledRoute,
-  { ledgers, upstreams, networks }: Pick<Generation, "ledgers" | "upstreams" | "networks">,
+  backends: Pick<Generation, "ledgers" | "upstreams" | "services" | "networks">,
   parts: HandOver,
+  { clock, log }: Services,
 ): Generation {
+  const { ledgers, upstreams, services, networks } = backends;
   let running = 0;
   let retired = false;
   const empty = Promise.withResolvers<void>();
@@ -107,6 +120,7 @@ function createGeneration(
     routes,
     ledgers,
     upstreams,
+    services,
     networks,
     parts,
     enter() {
@@ -116,11 +130,11 @@ function createGeneration(
       running--;
       if (retired && running === 0) empty.resolve();
     },
-    async retire() {
+    async retire(closer) {
       retired = true;
-      if (running === 0) empty.resolve();
+      if (running === 0 || closer !== undefined) empty.resolve();
       await empty.promise;
-      await parts.release();
+      await parts.release(closer ?? new Closer({ clock, log }));
     },
   };
 }

@@ -1,5 +1,7 @@
 /** Parts that live as long as some generation uses them: started once, handed from one generation to the next. */
 
+import type { Closer } from "./closer.ts";
+
 /** What a part asked for while it started, and what that was then. */
 export type Needs = ReadonlyMap<string, string>;
 
@@ -11,13 +13,16 @@ interface Part {
   readonly maker: unknown;
   readonly stop: () => unknown;
   readonly needs: Needs;
+  readonly stopsLast: boolean;
   users: number;
 }
 
-interface Started<T> {
+export interface Started<T> {
   readonly value: T;
   readonly stop: () => unknown;
   readonly needs?: Needs;
+  /** Stopped after all parts that lack this, in reverse order: those may use it until they have stopped. */
+  readonly stopsLast?: boolean;
 }
 
 export class HandOver {
@@ -54,18 +59,23 @@ export class HandOver {
   }
 
   /**
-   * Lets go of everything held; stops what nobody else holds. When all of that has ended, rejects with an
-   * `AggregateError` of what parts threw instead of stopping.
+   * Releases everything held and stops what no other generation holds. When all of that has ended, or `closer` waits no
+   * longer, rejects with an `AggregateError` of what parts threw instead of stopping.
    */
-  async release(): Promise<void> {
-    const parts = [...this.#held.values()];
+  async release(closer: Pick<Closer, "close">): Promise<void> {
+    const parts = [...this.#held];
     this.#held.clear();
-    for (const part of parts) part.users--;
-    const unused = parts.filter((part) => part.users === 0);
-    // Async, so that a part that throws at once keeps no other from being stopped.
-    const ends = await Promise.allSettled(unused.map(async (part) => part.stop()));
-    const errors: unknown[] = [];
-    for (const end of ends) if (end.status === "rejected") errors.push(end.reason);
+    for (const [, part] of parts) part.users--;
+    const unused = parts.filter(([, part]) => part.users === 0);
+    const stopAll = async (some: typeof unused): Promise<unknown[]> => {
+      const ends = await Promise.allSettled(
+        some.map(([key, part]) => closer.close(nameOf(key), part.stop)),
+      );
+      return ends.flatMap((end): unknown[] => (end.status === "rejected" ? [end.reason] : []));
+    };
+    const errors = await stopAll(unused.filter(([, part]) => !part.stopsLast));
+    const last = unused.filter(([, part]) => part.stopsLast);
+    for (const one of last.toReversed()) errors.push(...(await stopAll([one])));
     if (errors.length === 0) return;
     throw new AggregateError(errors, `did not stop: ${errors.map(String).join("; ")}`);
   }
@@ -81,8 +91,13 @@ export class HandOver {
   }
 
   #hold(key: string, maker: unknown, started: Started<unknown>): Part {
-    const part: Part = { needs: noNeeds, ...started, maker, users: 1 };
+    const part: Part = { needs: noNeeds, stopsLast: false, ...started, maker, users: 1 };
     this.#held.set(key, part);
     return part;
   }
+}
+
+/** A key without its options, which can hold secrets. */
+function nameOf(key: string): string {
+  return key.split("{", 1).join("").trim();
 }

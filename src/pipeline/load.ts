@@ -187,7 +187,12 @@ function installedPackages(folder: string): string[] {
   );
 }
 
+const importedModules = new Map<string, string>();
+/** The file of every plugin module that this process has imported, to the plugin's name. */
+export const pluginModules: ReadonlyMap<string, string> = importedModules;
+
 async function importPlugin(name: string, url: string, at: Position): Promise<Plugin | Fault[]> {
+  importedModules.set(fileURLToPath(url), name);
   let module: unknown;
   try {
     module = await import(currentUrl(url));

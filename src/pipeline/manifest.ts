@@ -13,6 +13,7 @@ const phasesOf: Readonly<Record<Plugin["kind"], readonly Phase[]>> = {
   step: stepPhases,
   surface: ["answer"],
   tools: [],
+  service: [],
 };
 const members = [
   "kind",
@@ -22,6 +23,7 @@ const members = [
   "needs",
   "wants",
   "provides",
+  "uses",
   "check",
   "start",
 ];
@@ -29,16 +31,19 @@ const membersOf: Readonly<Record<Plugin["kind"], readonly string[]>> = {
   step: [...members, "operation"],
   surface: [...members, "operation", "websocket"],
   tools: members,
+  service: [...members, "dryRun"],
 };
+const kinds = Object.keys(membersOf);
 
 /** What keeps `value` from being a plugin, one sentence each; empty when it is one. */
 export function pluginProblems(value: unknown): string[] {
   if (!isRecord(value)) return ["its default export is no object"];
   const { kind, name, description, start, check, operation, options, websocket } = value;
+  const { uses, dryRun } = value;
   const problems: string[] = [];
-  if (kind !== "step" && kind !== "surface" && kind !== "tools") {
+  if (!isKind(kind)) {
     return [
-      'its `kind` is not "step", "surface" or "tools" (defineStep, defineSurface and defineTools set it)',
+      `its \`kind\` is not one of ${kinds.join(", ")} (defineStep, defineSurface, defineTools and defineService set it)`,
     ];
   }
   if (typeof name !== "string" || !/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
@@ -53,6 +58,10 @@ export function pluginProblems(value: unknown): string[] {
     problems.push("its `operation` is no function");
   if (websocket !== undefined && typeof websocket !== "boolean")
     problems.push("its `websocket` is no boolean");
+  if (dryRun !== undefined && typeof dryRun !== "function")
+    problems.push("its `dryRun` is not a function");
+  const isNames = Array.isArray(uses) && uses.every((each) => typeof each === "string");
+  if (uses !== undefined && !isNames) problems.push("its `uses` is not a list of service names");
   problems.push(...optionsProblems(options));
   for (const member of ["needs", "wants", "provides"]) {
     problems.push(...slotProblems(member, value[member], phasesOf[kind]));
@@ -60,6 +69,10 @@ export function pluginProblems(value: unknown): string[] {
   const unknown = Object.keys(value).filter((key) => !membersOf[kind].includes(key));
   if (unknown.length > 0) problems.push(`its manifest has unknown members: ${unknown.join(", ")}`);
   return problems;
+}
+
+function isKind(kind: unknown): kind is Plugin["kind"] {
+  return typeof kind === "string" && kinds.includes(kind);
 }
 
 function optionsProblems(options: unknown): string[] {

@@ -19,6 +19,8 @@ type Shared =
 
 export interface Services extends Pick<Host, Shared> {
   readonly evidence: EvidenceService;
+  /** True for `sluice check`: service plugins are asked for their `dryRun` instead of being started. */
+  readonly dryRun?: boolean;
   openLedger(upstream: UpstreamConfig): Ledger & {
     readonly ready: boolean;
     /** Resolves when it is known which nodes are usable. Absent: there is nothing to wait for. */

@@ -1,9 +1,10 @@
 /** The streamed answer: chunks go to the client's socket as they come, the last byte waits for `responseEnd`. */
 import type { Sink } from "../plugin.ts";
-import { closeIfUnread, crash, filterChunk, responseHeaders } from "./answer.ts";
+import { closeIfUnread, crash, filterChunk, responseHeaders, runCallback } from "./answer.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { LiveResponseHead } from "./response-head.ts";
 import { forgiven, shadowed } from "./shadow.ts";
+import { inTime, StepTimeout } from "./step-limit.ts";
 import { startTime, stopTime } from "./step-stats.ts";
 import { addTrace } from "./trace-header.ts";
 
@@ -93,12 +94,7 @@ class ResponseSink implements Sink {
   #drained(): void {
     if (this.#ended) return;
     this.#x.unwatchReader();
-    try {
-      this.onDrain?.();
-    } catch (error) {
-      // The client's socket calls this.
-      crash(this.#x, error);
-    }
+    runCallback(this.#x, this.onDrain);
   }
 
   /** Passes the hooks and waits for the end. */
@@ -157,15 +153,18 @@ class ResponseSink implements Sink {
       if (step.depth >= x.entered || x.skips(step.depth)) continue;
       const since = startTime(x);
       try {
-        const reply = await step.hooks.responseEnd(x, x.forcedOutcome);
+        const result = step.hooks.responseEnd(x, x.forcedOutcome);
+        const reply =
+          result instanceof Promise ? await inTime(x, step, "responseEnd", result) : result;
         stopTime(x, step.depth, since);
         if (reply !== undefined && !shadowed(x, step, reply)) return false;
       } catch (error) {
         if (forgiven(x, step, error)) continue;
-        x.runtime.log.error(
-          { err: error, step: step.name, requestId: x.peek("requestId") },
-          "a responseEnd hook failed",
-        );
+        if (!(error instanceof StepTimeout)) {
+          const requestId = x.peek("requestId");
+          const fields = { err: error, step: step.name, requestId };
+          x.runtime.log.error(fields, "a responseEnd hook failed");
+        }
         return false;
       }
     }

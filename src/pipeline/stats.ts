@@ -1,5 +1,7 @@
-/** What the core counts for every route: requests, latency, refusals by reason, outcomes. */
-import type { Counter, Family, Histogram, Metrics, Outcome } from "../plugin.ts";
+/** What the core counts for every route: requests, latency, refusals by reason, outcomes, calls. */
+import type { CallKind, CallReport } from "../called.ts";
+import { otherName } from "./call-record.ts";
+import type { Counter, Family, Gauge, Histogram, Metrics, Outcome } from "../plugin.ts";
 
 /** Seconds. From a cache hit to a long stream. */
 const latencyBuckets = [
@@ -14,10 +16,24 @@ export interface CoreMetrics {
   readonly refusals: Family<"route" | "code", Counter>;
   readonly outcomes: Family<"route" | "outcome", Counter>;
   readonly shadowRefusals: Family<"route" | "step", Counter>;
+  readonly calls: Family<"route" | "kind" | "name" | "code", Counter>;
+  readonly stepTimeouts: Family<"route" | "step" | "phase", Counter>;
+  /** Exchanges under way on a route, by whichever generation. */
+  open(route: string): OpenExchanges;
+}
+
+interface OpenExchanges {
+  count: number;
+  readonly gauge: Gauge;
 }
 
 export function coreMetrics(metrics: Metrics): CoreMetrics {
+  const gauges = metrics.gauge("sluice_exchanges_open", "Exchanges under way, by route.", [
+    "route",
+  ]);
+  const open = new Map<string, OpenExchanges>();
   return {
+    open: (route) => open.getOrInsertComputed(route, () => newOpen(gauges.with({ route }))),
     requests: metrics.counter("sluice_requests_total", "Exchanges by route and status class.", [
       "route",
       "status",
@@ -28,20 +44,36 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
       latencyBuckets,
       ["route"],
     ),
-    refusals: metrics.counter("sluice_refusals_total", "Refusals by route and GATEWAY code.", [
-      "route",
-      "code",
-    ]),
+    refusals: metrics.counter(
+      "sluice_refusals_total",
+      "Refused requests and requests with a failed call, by route and code.",
+      ["route", "code"],
+    ),
     outcomes: metrics.counter("sluice_outcomes_total", "How exchanges ended.", [
       "route",
       "outcome",
     ]),
+    stepTimeouts: metrics.counter(
+      "sluice_step_timeouts_total",
+      "Hooks of steps that did not end within their timeoutMs.",
+      ["route", "step", "phase"],
+    ),
     shadowRefusals: metrics.counter(
       "sluice_shadow_refusals_total",
       "What steps in shadow mode would have refused.",
       ["route", "step"],
     ),
+    calls: metrics.counter(
+      "sluice_calls_total",
+      "Calls of node methods, tools and models by how they ended; `other`: a name that is not listed.",
+      ["route", "kind", "name", "code"],
+    ),
   };
+}
+
+function newOpen(gauge: Gauge): OpenExchanges {
+  gauge.set(0);
+  return { count: 0, gauge };
 }
 
 /** The series of one route, bound once so that an exchange only adds numbers. */
@@ -49,13 +81,22 @@ export class RouteStats {
   readonly #core: CoreMetrics;
   readonly #path: string;
   readonly #latency: Histogram;
+  readonly #open: OpenExchanges;
   readonly #requests: Readonly<Record<StatusClass, Counter>>;
   readonly #outcomes = new Map<Outcome, Counter>();
   readonly #refusals = new Map<string, Counter>();
+  /** By kind, name and code: nested maps, because joining the three to one key would cost a string per call. */
+  readonly #calls: Readonly<Record<CallKind, Map<string, Map<string, Counter>>>> = {
+    node: new Map(),
+    tool: new Map(),
+    protocol: new Map(),
+    model: new Map(),
+  };
 
   constructor(core: CoreMetrics, path: string) {
     this.#core = core;
     this.#path = path;
+    this.#open = core.open(path);
     this.#latency = core.latency.with({ route: path });
     const requests = (status: StatusClass): Counter => core.requests.with({ route: path, status });
     this.#requests = {
@@ -66,6 +107,22 @@ export class RouteStats {
       "5xx": requests("5xx"),
       none: requests("none"),
     };
+  }
+
+  get running(): number {
+    return this.#open.count;
+  }
+
+  entered(): void {
+    this.#open.gauge.set(++this.#open.count);
+  }
+
+  left(): void {
+    this.#open.gauge.set(--this.#open.count);
+  }
+
+  stepTimedOut(step: string, phase: string): void {
+    this.#core.stepTimeouts.with({ route: this.#path, step, phase }).add(1);
   }
 
   /** Counts one ended exchange; `status` 0 when no head was sent. */
@@ -79,6 +136,22 @@ export class RouteStats {
     }
     ended.add(1);
     if (code !== undefined) this.#refused(code);
+  }
+
+  /** Counts one call. Names that are not listed share a series, so that clients cannot add any. */
+  called({ kind, name, isListed, code = "ok" }: CallReport): void {
+    const label = isListed ? name : otherName;
+    let byCode = this.#calls[kind].get(label);
+    if (byCode === undefined) {
+      byCode = new Map();
+      this.#calls[kind].set(label, byCode);
+    }
+    let calls = byCode.get(code);
+    if (calls === undefined) {
+      calls = this.#core.calls.with({ route: this.#path, kind, name: label, code });
+      byCode.set(code, calls);
+    }
+    calls.add(1);
   }
 
   #refused(code: string): void {

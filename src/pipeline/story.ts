@@ -1,17 +1,22 @@
 /**
  * What became of one exchange, step by step: who let it pass, who refused it and at which limit, how long each took.
- * Names, numbers and codes only: nothing that a client sent in a header, a query or a body, but for its request id.
+ * Names, numbers and codes only. Of what a client sent in a header, a query or a body it shows the request id and the
+ * names of methods, tools and models that it called; a name that looks like anything else is shown as `other`.
  */
+import { isFailure, reasonOf } from "../called.ts";
 import type { ApiKey, LimitReached, Outcome } from "../plugin.ts";
+import { CallRecord } from "./call-record.ts";
 import type { RouteShape } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 
-/** `replied`: a step's own answer that is no refusal. `failed`: the step threw. */
+/** `replied`: a step's own answer that is not a refusal. `failed`: the step threw, or the surface could not get an answer. */
 type Did = "passed" | "refused" | "would refuse" | "replied" | "failed" | "skipped" | "not reached";
 
 interface StepTold {
   readonly step: string;
   readonly did: Did;
+  /** Why the surface refused or failed, in words. */
+  readonly reason?: string;
   /** Of its hooks, waiting included; absent: this exchange was not timed, or the step has taken none. */
   readonly ms?: number;
 }
@@ -38,6 +43,13 @@ export interface Told {
     readonly limit: number;
     /** It may have passed. Absent: it has cleared, or it is not known. */
     readonly clears_at?: string;
+  };
+  /** The node methods, tools and models that it called; absent if there were none. */
+  readonly calls?: {
+    /** At most 8 distinct names. */
+    readonly names: readonly string[];
+    readonly items: number;
+    readonly failed: number;
   };
   /** From the top of the list to the surface. */
   readonly steps: readonly StepTold[];
@@ -73,6 +85,7 @@ export class Story {
   #times: Float64Array | undefined = undefined;
   #reached: LimitReached | undefined = undefined;
   #key: ApiKey | undefined = undefined;
+  readonly #calls = new CallRecord();
 
   /** `status` and `code` of what is being sent or was; `outcome` undefined while it is. */
   write(
@@ -88,7 +101,8 @@ export class Story {
     this.#method = x.request.method;
     this.#shape = x.compiled.shape;
     this.#status = status;
-    this.#code = code;
+    // The head of an answer is sent before its calls are summed up into the code of the exchange.
+    this.#code = code ?? x.calls?.code;
     this.#outcome = outcome;
     this.#entered = x.entered;
     this.#repliedDepth = x.repliedByStep ? x.repliedDepth : -1;
@@ -99,6 +113,7 @@ export class Story {
     this.#times = x.times;
     this.#reached = x.reached;
     this.#key = principal?.kind === "key" ? principal.key : undefined;
+    this.#calls.copy(x.calls);
     return this;
   }
 
@@ -116,8 +131,14 @@ export class Story {
       ms: rounded(this.#ms),
       ...(key !== undefined && { key_id: key.id, workspace_id: key.workspaceId }),
       ...(this.#reached !== undefined && { limit: this.#limit(this.#reached, clearsAt) }),
+      ...(this.#calls.items > 0 && { calls: this.#callsTold() }),
       steps: this.#steps(),
     };
+  }
+
+  #callsTold(): NonNullable<Told["calls"]> {
+    const { names, items, failed } = this.#calls;
+    return { names, items, failed };
   }
 
   #limit(reached: LimitReached, clearsAt: ClearsAt): NonNullable<Told["limit"]> {
@@ -138,7 +159,14 @@ export class Story {
 
   #step(step: string, did: Did, depth: number): StepTold {
     const ms = this.#times?.[depth] ?? -1;
-    return { step, did, ...(ms >= 0 && { ms: rounded(ms) }) };
+    return { step, did, ...this.#reason(did, depth), ...(ms >= 0 && { ms: rounded(ms) }) };
+  }
+
+  /** Steps refuse for one reason each; a surface may refuse for many. */
+  #reason(did: Did, depth: number): Pick<StepTold, "reason"> {
+    const isSurface = depth === this.#shape?.steps.length;
+    const explains = isSurface && (did === "refused" || did === "failed");
+    return explains && this.#code !== undefined ? { reason: reasonOf(this.#code) } : {};
   }
 
   #did(depth: number): Did {
@@ -152,7 +180,11 @@ export class Story {
   #surfaceDid(): Did {
     if (!this.#surfaceAsked) return "not reached";
     if (this.#repliedDepth === Infinity && this.#brokenDepth === undefined) return "failed";
-    return this.#repliedDepth === -1 && this.#code !== undefined ? "refused" : "replied";
+    if (this.#repliedDepth !== -1 || this.#code === undefined) return "replied";
+    // Some calls of a batch may have failed: the surface has answered the others.
+    const { items, failed } = this.#calls;
+    if (failed < items) return "replied";
+    return items > 0 && isFailure(this.#code) ? "failed" : "refused";
   }
 }
 

@@ -14,6 +14,10 @@ import type {
   Host,
   Ledger,
   Networks,
+  Plugin,
+  ServiceHooks,
+  ServiceName,
+  ServiceTypes,
   Tools,
 } from "../plugin.ts";
 import { simulatedRefusal } from "../confidential/evidence/open-provider.ts";
@@ -24,6 +28,7 @@ import { UpstreamPools } from "../stream/upstream.ts";
 import { version } from "../version.ts";
 import { healthRoutes } from "./document.ts";
 import type { HandOver, Needs } from "./hand-over.ts";
+import { instanceId } from "./instance-id.ts";
 import type { Services } from "./services.ts";
 import { stableJson } from "./stable-json.ts";
 
@@ -34,6 +39,8 @@ export class Supply {
   readonly ledgers = new Map<string, OpenLedger>();
   /** Plain upstreams in use, by name. */
   readonly upstreams = new Map<string, UpstreamPools>();
+  /** Services that have started, by name, each after those that it uses. */
+  readonly services = new Map<string, ServiceHooks<unknown>>();
   /** Networks in use. */
   networksInUse: readonly OpenNetwork[] = [];
   /** What the routes say of themselves, filled as they are compiled. */
@@ -62,7 +69,7 @@ export class Supply {
   }
 
   /** A host for one plugin instance; `needs` fills as the plugin asks. */
-  hostFor(plugin: string, mode: Host["mode"]): { host: Host; needs: Needs } {
+  hostFor(plugin: Pick<Plugin, "name" | "uses">, mode: Host["mode"]): { host: Host; needs: Needs } {
     const { log, clock, metrics, accounts, workspaces, idempotency, meter } = this.#services;
     const { seal, claims, tickets, evidence } = this.#services;
     const { environment, upstreams, file } = this.#config;
@@ -78,7 +85,7 @@ export class Supply {
     const host: Host = {
       environment,
       mode,
-      log: log.child({ plugin }),
+      log: log.child({ plugin: plugin.name }),
       clock,
       metrics,
       accounts,
@@ -104,6 +111,7 @@ export class Supply {
         this.#refuseSimulated(source);
         return evidence.evidence(source);
       },
+      use: (name) => asked(`service ${name}`, () => this.#service(name, plugin)),
       version,
       folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
       readJsonRpc: readRequest,
@@ -133,7 +141,25 @@ export class Supply {
     if (need === "tools") return this.#catalogue;
     if (need === "routes") return this.#loading;
     if (need === "networks") return this.#networkSettings();
+    if (need.startsWith("service ")) return this.#serviceId(need.slice("service ".length));
     return this.#settings(need.slice(need.indexOf(" ") + 1));
+  }
+
+  #service<Name extends ServiceName>(
+    name: Name,
+    plugin: Pick<Plugin, "name" | "uses">,
+  ): ServiceTypes[Name] {
+    const running = this.services.get(name);
+    if (plugin.uses?.includes(name) !== true || running === undefined) {
+      throw new Error(`plugin "${plugin.name}" must list the service "${name}" under \`uses\``);
+    }
+    // The plugin that declares the type of a service under a name is the one that provides it.
+    return running.service as ServiceTypes[Name];
+  }
+
+  #serviceId(name: string): string {
+    const running = this.services.get(name);
+    return running === undefined ? "none" : instanceId(running);
   }
 
   #networkSettings(): string {
@@ -177,7 +203,7 @@ export class Supply {
   #settings(upstream: string): string {
     const found = this.#config.upstreams.get(upstream);
     if (found === undefined) return "";
-    const { at: _, ...settings } = found;
+    const { at: _, isDefault: __, ...settings } = found;
     return stableJson(settings);
   }
 

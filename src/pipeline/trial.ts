@@ -75,6 +75,7 @@ const inertEvidence: EvidenceService = {
 function inertServices(): Services {
   const metrics = createMetrics();
   return {
+    dryRun: true,
     log: createLog({ level: "silent" }),
     clock: systemClock,
     metrics,
@@ -89,7 +90,13 @@ function inertServices(): Services {
       methods: createWhitelist(upstream),
       internal: (name) => ({ name, params: [], cuMilli: 0 }),
       call: () => ({ kind: "failed", reason: "unreachable" }),
-      rpc: () => ({ costMilli: 0, lines: [], failure: "unreachable", run: () => undefined }),
+      rpc: () => ({
+        costMilli: 0,
+        lines: [],
+        failure: "unreachable",
+        run: () => undefined,
+        report() {},
+      }),
       ready: false,
       close: () => Promise.resolve(),
     }),

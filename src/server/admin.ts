@@ -12,12 +12,13 @@ import { sendJson, sendRefusal } from "./admin-answer.ts";
 import { dashboard, prefix } from "./dashboard/dashboard.ts";
 import { onlyNamed } from "./dashboard/guard.ts";
 import type { DashboardParts } from "./dashboard/parts.ts";
+import { ListenError } from "./listen-error.ts";
 
 export interface AdminOptions {
   readonly host: string;
   /** 0: any free one. */
   readonly port: number;
-  /** Names under which /pipelines and /explain answer, beside addresses and localhost. */
+  /** Names in the Host header that /metrics, /pipelines and /explain accept, beside addresses and localhost. */
   readonly hosts: readonly string[];
   readonly metrics: Pick<RenderedMetrics, "render" | "contentType">;
   /** What /pipelines answers with, as JSON. */
@@ -41,7 +42,7 @@ export interface Admin {
   close(): Promise<void>;
 }
 
-/** Opens the listener. Rejects with the system's error when it cannot (EADDRINUSE). */
+/** Opens the listener. Rejects with a `ListenError` if the system refuses the address. */
 export async function startAdmin(options: AdminOptions): Promise<Admin> {
   const app = fastify({
     logger: false,
@@ -57,7 +58,8 @@ export async function startAdmin(options: AdminOptions): Promise<Admin> {
   if (options.dashboard !== undefined) {
     await app.register(dashboard(options.dashboard), { prefix });
   }
-  await app.listen({ host: options.host, port: options.port });
+  await app.ready();
+  await listenOn(app, options);
   const { port, family, address } = boundTo(app);
   return {
     url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
@@ -65,13 +67,21 @@ export async function startAdmin(options: AdminOptions): Promise<Admin> {
   };
 }
 
+async function listenOn(app: FastifyInstance, { host, port }: AdminOptions): Promise<void> {
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    throw new ListenError({ section: "admin", host, port }, error);
+  }
+}
+
 const paths = ["/metrics", "/pipelines", "/explain", "/healthz", "/readyz"];
 
 function routes(app: FastifyInstance, { hosts, ...told }: AdminOptions): void {
   const { metrics, pipelines, explain, ready } = told;
-  // Scrapers and probes use names that nobody lists; what is JSON of routes and requests, no rebound page may read.
+  // No page of a rebound name may read routes, load or charges. Health stays open: probes use any name.
   const guarded = { onRequest: onlyNamed(hosts) };
-  app.get("/metrics", async (_, reply) => {
+  app.get("/metrics", guarded, async (_, reply) => {
     const text = await metrics.render();
     return reply.type(metrics.contentType).send(text);
   });

@@ -1,7 +1,7 @@
-/** What is answered to bytes that are not an HTTP request: there is no exchange yet, only a socket. */
+/** Answers bytes that are not an HTTP request: there is no exchange yet, only a socket. */
 import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
-import { STATUS_CODES } from "node:http";
+import { ServerResponse, STATUS_CODES } from "node:http";
 import { refuse } from "../errors.ts";
 
 const statusOf: Readonly<Record<string, number>> = {
@@ -17,14 +17,18 @@ const messageOf: Readonly<Record<number, string>> = {
   431: "the request head is too large",
 };
 
-/** Answers with the canonical envelope and closes, whatever else the client sent behind. */
+/** Sockets that close as soon as their answers have left. */
+const closing = new WeakSet<Socket>();
+
+/** Answers with the canonical envelope and closes, whatever else the client has sent after it. */
 export function answerBadRequest(error: NodeJS.ErrnoException, socket: Socket): void {
-  const answering = "_httpMessage" in socket && socket._httpMessage !== null;
-  // An answer under way must not be mixed with this one; a reset peer hears nothing.
-  if (!socket.writable || answering || error.code === "ECONNRESET") {
+  if (!socket.writable || error.code === "ECONNRESET") {
     socket.destroy();
     return;
   }
+  if (closing.has(socket)) return;
+  const response = responseOn(socket);
+  if (response !== undefined) return closeAfter(response, socket);
   const status = statusOf[error.code ?? ""] ?? 400;
   const { body } = refuse("GATEWAY_INVALID_PARAMS", { status, message: messageOf[status] });
   const text = String(body);
@@ -33,4 +37,27 @@ export function answerBadRequest(error: NodeJS.ErrnoException, socket: Socket): 
       `x-request-id: ${randomUUID()}\r\ncontent-type: application/json\r\nconnection: close\r\n` +
       `content-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
   );
+}
+
+/** Returns the response that is being made or written on a socket of node:http; the next one follows it. */
+function responseOn(socket: Socket): ServerResponse | undefined {
+  const current = "_httpMessage" in socket ? socket._httpMessage : undefined;
+  return current instanceof ServerResponse ? current : undefined;
+}
+
+/**
+ * Delivers the answers to the requests that came before the malformed bytes: they may have been charged. A request whose
+ * own body is malformed gets no answer, because an answer that is under way must not be mixed with this refusal.
+ */
+function closeAfter(response: ServerResponse, socket: Socket): void {
+  if (!response.req.complete) {
+    socket.destroy();
+    return;
+  }
+  closing.add(socket);
+  response.once("finish", () => {
+    const next = responseOn(socket);
+    if (next === undefined) socket.destroySoon();
+    else closeAfter(next, socket);
+  });
 }

@@ -2,6 +2,7 @@
 import type { Socket } from "node:net";
 import type { RawData, WebSocket } from "ws";
 import type { LiveExchange } from "../pipeline/exchange.ts";
+import { runCallback } from "../pipeline/answer.ts";
 import { ended } from "../pipeline/run.ts";
 import type { Connection } from "../plugin.ts";
 
@@ -57,7 +58,9 @@ export class LiveConnection implements Connection {
   set onMessage(listener: Connection["onMessage"]) {
     this.#onMessage = listener;
     if (listener === undefined) return;
-    for (const { data, isText } of this.#early.splice(0)) listener(data, isText);
+    for (const { data, isText } of this.#early.splice(0)) {
+      runCallback(this.#x, listener, data, isText);
+    }
   }
 
   get onGoAway(): (() => void) | undefined {
@@ -66,7 +69,7 @@ export class LiveConnection implements Connection {
 
   set onGoAway(listener: (() => void) | undefined) {
     this.#onGoAway = listener;
-    if (this.#goingAway) listener?.();
+    if (this.#goingAway) runCallback(this.#x, listener);
   }
 
   send(message: string | Uint8Array): boolean {
@@ -113,7 +116,7 @@ export class LiveConnection implements Connection {
   goAway(): void {
     if (this.#goingAway) return;
     this.#goingAway = true;
-    this.#onGoAway?.();
+    runCallback(this.#x, this.#onGoAway);
   }
 
   /** Ends it without a handshake. */
@@ -135,19 +138,19 @@ export class LiveConnection implements Connection {
     // The default `binaryType` gives Buffers.
     const bytes = data as Buffer;
     if (this.#onMessage === undefined) this.#early.push({ data: bytes, isText });
-    else this.#onMessage(bytes, isText);
+    else runCallback(this.#x, this.#onMessage, bytes, isText);
   }
 
   #drained(): void {
     this.#stalled?.[Symbol.dispose]();
     this.#stalled = undefined;
-    this.onDrain?.();
+    runCallback(this.#x, this.onDrain);
   }
 
   #ended(code: number): void {
     this.#closing?.[Symbol.dispose]();
     this.#stalled?.[Symbol.dispose]();
-    this.onClose?.(code);
+    runCallback(this.#x, this.onClose, code);
     // A closing handshake is the end of a conversation, whoever began it; without one the client has left.
     ended(this.#x, this.#closedByUs || code !== 1006);
   }

@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { ServerConfig } from "../config/config.ts";
 import { refuse } from "../errors.ts";
 import type { Arrival, ClientRequest, Upgrade } from "../pipeline/arrival.ts";
 import { LiveExchange, type Runtime } from "../pipeline/exchange.ts";
@@ -19,6 +20,7 @@ import { asksForWebSocket, WebSockets } from "./websocket.ts";
 export type Handler = (req: IncomingMessage, res: ServerResponse) => void;
 
 export interface DispatchOptions {
+  readonly server: Pick<ServerConfig, "unfinishedBodyBytes">;
   readonly generation: Generation;
   readonly clock: Clock;
   readonly readiness: () => Readiness;
@@ -39,10 +41,20 @@ export class Dispatch {
 
   constructor(options: DispatchOptions, runtime: Runtime) {
     this.#runtime = runtime;
-    this.webSockets = new WebSockets(options.clock);
+    this.webSockets = new WebSockets(options.clock, options.server.unfinishedBodyBytes);
     this.#readiness = options.readiness;
     this.#generation = options.generation;
     this.#leave = this.#leaver(options.generation);
+  }
+
+  /** Exchanges under way by route. Those of an old generation count only where the current one has the route, too. */
+  get runningByRoute(): Readonly<Record<string, number>> {
+    const { routes, unmatched } = this.#generation;
+    const counts: Record<string, number> = {};
+    for (const { route, stats } of [...routes, unmatched]) {
+      if (stats.running !== 0) counts[route.path] = stats.running;
+    }
+    return counts;
   }
 
   swap(generation: Generation): void {
@@ -57,13 +69,18 @@ export class Dispatch {
     this.serve(req, res as ExchangeResponse, req);
   };
 
-  /** Serves a request of whose end there is no doubt. */
+  /** Serves a request of whose end there is no doubt. Called by sockets, so it never throws. */
   readonly serve = (req: ClientRequest, res: ClientResponse, body: Arrival["body"]): void => {
     if (this.draining) res.shouldKeepAlive = false;
-    const place = locate(req);
-    const { path } = place;
-    if (path === "/healthz" || path === "/readyz") return this.#health(req, res, path);
-    this.#run({ req, res, body }, place, undefined);
+    try {
+      const place = locate(req);
+      const { path } = place;
+      if (path === "/healthz" || path === "/readyz") return this.#health(req, res, path);
+      this.#run({ req, res, body }, place, undefined);
+    } catch (error) {
+      this.#runtime.log.error({ err: error }, "a request could not be served");
+      res.destroy();
+    }
   };
 
   /** Whether this request becomes a WebSocket, if its route lets it. */
@@ -105,15 +122,18 @@ export class Dispatch {
       upgrade,
     };
     const compiled = match.kind === "route" ? match.route : this.#generation.unmatched;
+    const x = new LiveExchange(arrival, compiled, this.#runtime, this.#leave);
     this.#generation.enter();
     this.running++;
-    run(new LiveExchange(arrival, compiled, this.#runtime, this.#leave));
+    compiled.stats.entered();
+    run(x);
   }
 
   #leaver(generation: Generation): (x: LiveExchange) => void {
-    return () => {
+    return (x) => {
       generation.leave();
       this.running--;
+      x.compiled.stats.left();
       if (this.running === 0) this.onIdle?.();
     };
   }

@@ -7,12 +7,14 @@ import { createLog } from "../log.ts";
 import { creditClearsAt } from "../metering/clears-at.ts";
 import { Activity } from "../pipeline/activity.ts";
 import { checkFile, type Checked } from "../pipeline/check-file.ts";
+import { Closer, ClosingStack } from "../pipeline/closer.ts";
 import { describePipelines } from "../pipeline/describe.ts";
 import { provision, type Generation } from "../pipeline/generation.ts";
 import { coreMetrics } from "../pipeline/stats.ts";
 import { Stories } from "../pipeline/stories.ts";
 import type { Clock, Log } from "../plugin.ts";
 import { startAdmin, type Admin } from "./admin.ts";
+import { countBuild } from "./build-info.ts";
 import { listen, type Listener } from "./listen.ts";
 import { openServices, type OpenServices } from "./open-services.ts";
 import { readiness, type Readiness } from "./readiness.ts";
@@ -40,6 +42,7 @@ export interface StartOptions {
 
 export interface Gateway {
   readonly config: Config;
+  readonly log: Log;
   readonly url: string;
   readonly adminUrl: string;
   readonly reloader: Reloader;
@@ -48,7 +51,8 @@ export interface Gateway {
   readonly evidence: EvidenceService;
   /**
    * Drains (decisions.md section 12), once however often it is called. Resolves when every charge is settled and every
-   * port is closed.
+   * port is closed. A surface, a plugin or a service that does not end holds it up for a few seconds at most: it is
+   * named in the log and left behind.
    */
   stop(): Promise<void>;
 }
@@ -57,10 +61,12 @@ export interface Gateway {
 export async function startGateway(options: StartOptions): Promise<Gateway> {
   const { checked, faults } = await checkFile(options.configFile, options.env);
   if (checked === undefined) throw new StartError(faults);
-  // Undone in reverse order, when the start fails half-way and when the gateway stops.
-  const stack = new AsyncDisposableStack();
+  const clock = options.clock ?? systemClock;
+  const log = options.log ?? createLog({ level: checked.config.log.level });
+  // Closed in reverse order, when the start fails half-way and when the gateway stops.
+  const stack = new ClosingStack(new Closer({ clock, log }));
   try {
-    return await assemble(checked, options, stack);
+    return await assemble(checked, { ...options, clock, log }, stack);
   } catch (error) {
     await stack.disposeAsync();
     throw StartError.from(error, checked.config);
@@ -69,35 +75,34 @@ export async function startGateway(options: StartOptions): Promise<Gateway> {
 
 async function assemble(
   checked: Checked,
-  options: StartOptions,
-  stack: AsyncDisposableStack,
+  options: StartOptions & { readonly clock: Clock; readonly log: Log },
+  stack: ClosingStack,
 ): Promise<Gateway> {
   const { config } = checked;
-  const clock = options.clock ?? systemClock;
-  const log = options.log ?? createLog({ level: config.log.level });
-  const { strict = false } = options;
+  const { clock, log, strict = false } = options;
   const late: { admin?: Admin } = {};
   // First in, last out: metrics and health stay readable until everything else has stopped.
-  stack.defer(() => late.admin?.close());
+  stack.add("admin listener", () => late.admin?.close());
   const services = await openServices(config, { clock, log }, stack);
   const { metrics, accounts, meter } = services;
+  countBuild(metrics);
   const core = coreMetrics(metrics);
   const { generation, faults } = await provision(checked, services, core, undefined, strict);
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
-  stack.defer(() => state.generation.retire());
+  stack.defer(() => state.generation.retire(stack.closer));
   const ready = (): Readiness => readiness({ ...state, accounts, meter });
   const activity = new Activity();
   const stories = new Stories(creditClearsAt(meter));
   const told = { activity, stories };
   const { server } = config;
-  const listener = await listen({ server, generation, clock, log, readiness: ready, ...told });
+  const { closer } = stack;
+  const parts = { server, generation, clock, log, metrics, closer };
+  const listener = await listen({ ...parts, readiness: ready, ...told });
   stack.defer(() => listener.close(0));
   const reloader = createReloader({
     ...options,
-    log,
     metrics,
-    clock,
     current: generation,
     plugins: checked.plugins,
     build: (next, previous) => provision(next, services, core, previous, strict),
@@ -112,7 +117,7 @@ async function assemble(
   const stop = drainer({ options, config, clock, state, reloader, listener, stack });
   const { evidence } = services;
   const url = `http://${authority(listener.host, listener.port)}`;
-  return { config, url, adminUrl: late.admin.url, reloader, listener, evidence, stop };
+  return { config, log, url, adminUrl: late.admin.url, reloader, listener, evidence, stop };
 }
 
 /** Which generation serves, and whether the gateway is on its way out. */
@@ -130,14 +135,14 @@ function openAdmin(parts: {
   readonly reloader: Reloader;
   readonly ready: () => Readiness;
   readonly told: { readonly activity: Activity; readonly stories: Stories };
-  readonly stack: AsyncDisposableStack;
+  readonly stack: ClosingStack;
 }): Promise<Admin> {
   const { config, services, state, listener, reloader, ready, told, stack } = parts;
   const { clock, log, metrics } = services;
   const explain = (requestId: string): readonly object[] => told.stories.find(requestId);
   // Of its own: an operator who looks at a month must not hold up the report that a client has asked for.
   const reports = openComputePool({ clock, metrics, threads: 1, queue: 4, timeoutMs: 30_000 });
-  stack.defer(() => reports.close());
+  stack.add("threads of the dashboard's reports", () => reports.close());
   return startAdmin({
     ...config.admin,
     metrics,
@@ -174,6 +179,12 @@ function drainer(parts: {
   const { drainSeconds } = config.server;
   const { drainDelaySeconds = config.server.drainDelaySeconds } = options;
   const drain = async (): Promise<void> => {
+    // Timers of the clock do not keep the process running, and a part that hangs may leave nothing that does.
+    using running = new DisposableStack();
+    running.adopt(
+      setInterval(() => {}, 1_000),
+      clearInterval,
+    );
     state.draining = true;
     reloader[Symbol.dispose]();
     listener.beginDrain();

@@ -21,6 +21,7 @@ import { createSessionNames } from "../confidential/relay/session-names.ts";
 import { UnfinishedBytes } from "../stream/unfinished-bytes.ts";
 import type { Config } from "../config/config.ts";
 import { createEnclaveRecords } from "../inference/enclave/records.ts";
+import type { ClosingStack } from "../pipeline/closer.ts";
 import type { Services } from "../pipeline/services.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
 import type { EvidenceSource } from "../services/evidence.ts";
@@ -42,7 +43,7 @@ export function openConfidentialServices(
     readonly metrics: Metrics;
     readonly secret: string;
   },
-  stack: AsyncDisposableStack,
+  stack: ClosingStack,
 ): Opened {
   const { clock, log, metrics, secret } = shared;
   const { simulatedAllowed, store } = config;
@@ -57,9 +58,9 @@ export function openConfidentialServices(
     revocationLists,
   });
   const pool = openComputePool({ clock, metrics, threads: 1 });
-  stack.defer(() => pool.close());
+  stack.add("threads of receipts", () => pool.close());
   const receipts = new Receipts(store.data, clock, pool);
-  stack.defer(() => receipts.close());
+  stack.add("receipts", () => receipts.close());
   const enclaves = createEnclaveRecords();
   const openConfidential = confidentialOpener({
     clock,

@@ -1,5 +1,4 @@
 /** Opens what outlives every generation: the data folder, accounts, meter, claims, the compute pool. */
-import { mkdirSync } from "node:fs";
 import { openAccounts, type AccountsService } from "../accounts/accounts.ts";
 import { openIdempotency } from "../accounts/idempotency.ts";
 import { replaceOverrides } from "../accounts/model-overrides.ts";
@@ -14,6 +13,7 @@ import { openLedger } from "../ledger/ledger.ts";
 import { openPool } from "../ledger/pool/pool.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
 import { openMeter, type MeterService } from "../metering/meter.ts";
+import type { ClosingStack } from "../pipeline/closer.ts";
 import type { Services } from "../pipeline/services.ts";
 import type { Clock, Log, Metrics, Workspace } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
@@ -34,16 +34,16 @@ export interface OpenServices extends Services {
 export async function openServices(
   config: Config,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
-  stack: AsyncDisposableStack,
+  stack: ClosingStack,
 ): Promise<OpenServices> {
   const metrics = createMetrics();
   const shared = { clock, log, metrics };
   const { accounts, idempotency, meter, claims } = await openStores(config, shared, stack);
   const compute = openComputePool({ clock, metrics });
-  stack.defer(() => compute.close());
+  stack.add("compute threads", () => compute.close());
   // Of its own, for one report at a time: decoding must not wait for the sum of a month.
   const reports = openComputePool({ clock, metrics, threads: 1, queue: 8, timeoutMs: 30_000 });
-  stack.defer(() => reports.close());
+  stack.add("threads of usage reports", () => reports.close());
   const { data: dataDir } = config.store;
   const purchasedLeft = (workspace: Workspace): number => meter.purchasedLeft(workspace);
   const overrides = (network: string) => accounts.overrides(network);
@@ -77,25 +77,24 @@ export async function openServices(
 async function openStores(
   { environment, plans, store, metering }: Config,
   shared: { readonly clock: Clock; readonly log: Log; readonly metrics: Metrics },
-  stack: AsyncDisposableStack,
+  stack: ClosingStack,
 ) {
   const { clock, log } = shared;
   const { data: dataDir } = store;
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   stack.use(lockStore(dataDir));
   const accounts = openAccounts({ dataDir, environment, plans, clock, log });
-  stack.defer(() => accounts.close());
+  stack.add("accounts", () => accounts.close());
   const idempotency = openIdempotency({ accounts, clock, log });
-  stack.defer(() => idempotency.close());
+  stack.add("idempotency", () => idempotency.close());
   const meter = await openMeter({ dataDir, durability: metering.durability, ...shared });
-  stack.defer(() => meter.close());
+  stack.add("charge journal", () => meter.close());
   if (metering.export !== undefined) {
     const { openUsageExport } = await import("../metering/export/open.ts");
     const usageExport = openUsageExport({ dataDir, settings: metering.export, ...shared });
-    stack.defer(() => usageExport.close());
+    stack.add("usage export", () => usageExport.close());
   }
   const claims = openClaims(dataDir, clock);
-  stack.defer(() => claims.close());
+  stack.add("claims", () => claims.close());
   return { accounts, idempotency, meter, claims };
 }
 

@@ -216,7 +216,7 @@ function needsRestart(before: Config, after: Config): Fault[] {
     JSON.stringify(config.fastify.map(({ name, options }) => [name, options]));
   if (fastify(before) !== fastify(after)) changed.push("fastify");
   return changed.map((section) => {
-    const at = after.sectionAt(section);
+    const at = after.keyAt(`/${section}`);
     return fault("SLUICE_RESTART_NEEDED", `a change of "${section}" needs a restart`, { at });
   });
 }

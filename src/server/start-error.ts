@@ -1,7 +1,9 @@
-/** A start that failed, told as faults: what was wrong, where, and what to do. */
+/** A start that failed, as faults: what was wrong, where, and what to do. */
 import type { Config } from "../config/config.ts";
 import { fault, type Fault } from "../config/fault.ts";
 import { StoreError } from "../store/store-error.ts";
+import { storeFault } from "../config/store-fault.ts";
+import { ListenError } from "./listen-error.ts";
 
 export class StartError extends Error {
   readonly faults: readonly Fault[];
@@ -12,25 +14,18 @@ export class StartError extends Error {
     this.faults = faults;
   }
 
-  /** Whatever was thrown while starting, as one fault. */
+  /** Makes one fault of anything that was thrown while the gateway started. */
   static from(error: unknown, config: Config): StartError {
     return error instanceof StartError ? error : new StartError([faultOf(error, config)]);
   }
 }
 
-/** What the system answers when it does not give us an address. */
-const listenCodes = ["EADDRINUSE", "EACCES", "EADDRNOTAVAIL", "ENOTFOUND"];
-
 function faultOf(error: unknown, config: Config): Fault {
-  const top = { file: config.file, line: 1, col: 1 };
+  if (error instanceof StoreError) return storeFault(error, config);
   const message = error instanceof Error ? error.message : String(error);
-  if (error instanceof StoreError) {
-    return { code: error.code, message, remedy: error.remedy, at: top };
+  if (error instanceof ListenError) {
+    const { section, remedy } = error;
+    return fault("SLUICE_LISTEN_FAILED", message, { at: config.keyAt(`/${section}`), remedy });
   }
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  if (!listenCodes.includes(code)) return fault("SLUICE_START_FAILED", message, { at: top });
-  // Both listeners on one port: the admin listener, which opens last, is the one that found it taken.
-  const isAdmin = error instanceof Error && "port" in error && error.port === config.admin.port;
-  const at = config.sectionAt(isAdmin ? "admin" : "server");
-  return fault("SLUICE_LISTEN_FAILED", message, { at });
+  return fault("SLUICE_START_FAILED", message, { at: { file: config.file, line: 1, col: 1 } });
 }

@@ -3,15 +3,24 @@
  * and the exchange are ours. An upgrade runs down its route like any request; until a surface accepts it, it can be
  * refused with an HTTP reply.
  */
-import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Duplex } from "node:stream";
+import {
+  validateHeaderName,
+  validateHeaderValue,
+  type IncomingMessage,
+  type ServerResponse,
+} from "node:http";
+import type { Socket } from "node:net";
 import { WebSocketServer, type WebSocket } from "ws";
+import { refuse } from "../errors.ts";
 import { responseHeaders } from "../pipeline/answer.ts";
 import type { Upgrade } from "../pipeline/arrival.ts";
 import type { LiveExchange } from "../pipeline/exchange.ts";
 import { LiveResponseHead } from "../pipeline/response-head.ts";
+import { ended } from "../pipeline/run.ts";
+import { UpgradeFailed } from "../pipeline/upgrade-failed.ts";
 import type { AcceptOptions, Clock } from "../plugin.ts";
 import { LiveConnection } from "./connection.ts";
+import { MessageWatch } from "./message-watch.ts";
 
 /** A peer that has not answered a ping until the next one is gone (confidential-stream.md section 1.1). */
 const pingMs = 20_000;
@@ -32,12 +41,12 @@ export function asksForWebSocket(req: IncomingMessage): boolean {
 }
 
 /** An upgrade as node:http hands it over. */
-interface Asked {
+interface UpgradeRequest {
   readonly req: IncomingMessage;
-  /** What a refusal is written with. */
+  /** Writes a refusal. */
   readonly res: ServerResponse;
-  readonly socket: Duplex;
-  /** What came behind the request's own head. */
+  readonly socket: Socket;
+  /** Bytes that the client sent after the head of its request. */
   readonly head: Buffer;
 }
 
@@ -51,15 +60,18 @@ export class WebSockets implements Disposable {
     { readonly protocol: string | undefined; readonly fields: readonly string[] }
   >();
   readonly #pings: Disposable;
+  readonly #messages: MessageWatch;
   #stopping = false;
 
-  constructor(clock: Clock) {
+  /** `messageBytes`: maximum number of bytes that unfinished messages may hold together. */
+  constructor(clock: Clock, messageBytes: number) {
+    this.#messages = new MessageWatch(clock, messageBytes);
     this.#pings = clock.every(pingMs, () => {
       for (const connection of this.#open) connection.ping();
     });
   }
 
-  upgrade(asked: Asked): Upgrade {
+  upgrade(asked: UpgradeRequest): Upgrade {
     return { accept: (x, options) => this.#accept(x, options, asked) };
   }
 
@@ -76,35 +88,58 @@ export class WebSockets implements Disposable {
 
   [Symbol.dispose](): void {
     this.#pings[Symbol.dispose]();
+    this.#messages[Symbol.dispose]();
   }
 
   async #accept(
     x: LiveExchange,
     options: AcceptOptions,
-    { req, res, socket, head }: Asked,
+    asked: UpgradeRequest,
   ): Promise<LiveConnection> {
     const answer = new LiveResponseHead({ status: 101 }, "surface", true);
     try {
       await responseHeaders(x, answer, 0);
-      if (x.closed) throw new Error("the client left before its upgrade was accepted");
+      if (x.closed) throw new UpgradeFailed(undefined);
+      checkFields(answer.fields);
     } catch (error) {
       // Nothing has been sent: the exchange can still be answered with a reply.
       x.streaming = false;
       throw error;
     }
-    // From here on the socket is no HTTP message's.
-    res.detachSocket(req.socket);
+    const { req } = asked;
     this.#accepting.set(req, { protocol: options.protocol, fields: answer.fields });
-    const webSocket = await new Promise<WebSocket>((resolve) => {
-      this.#server(options.messageBytes).handleUpgrade(req, socket, head, resolve);
-    });
+    const webSocket = this.#handshake(x, options.messageBytes, asked);
     x.sent.status = 101;
     const connection = new LiveConnection(x, webSocket, req.socket, () => {
       this.#open.delete(connection);
     });
     this.#open.add(connection);
+    this.#messages.add(connection, webSocket, req.socket);
     if (this.#stopping) queueMicrotask(() => connection.goAway());
     return connection;
+  }
+
+  /**
+   * Completes the handshake. `ws` calls its callback at once or never: it does not when it refuses the request, or when
+   * the client has ended its side of the connection. Both throw `UpgradeFailed`, so that the exchange ends.
+   */
+  #handshake(x: LiveExchange, maxPayload: number, asked: UpgradeRequest): WebSocket {
+    const { req, res, socket, head } = asked;
+    // From here on the socket does not belong to an HTTP message.
+    res.detachSocket(req.socket);
+    let accepted: WebSocket | undefined;
+    this.#server(maxPayload).handleUpgrade(req, socket, head, (webSocket) => {
+      accepted = webSocket;
+    });
+    if (accepted !== undefined) return accepted;
+    x.streaming = false;
+    if (!socket.destroyed && socket.writable) {
+      res.assignSocket(socket);
+      throw new UpgradeFailed(invalidHandshake);
+    }
+    socket.destroy();
+    ended(x, false);
+    throw new UpgradeFailed(undefined);
   }
 
   /** `ws` has the limit of a message in the server's options. */
@@ -119,6 +154,8 @@ export class WebSockets implements Disposable {
       maxPayload,
       handleProtocols: (_, req) => this.#accepting.get(req)?.protocol ?? false,
     });
+    // A listener keeps `ws` from writing a refusal of its own.
+    server.on("wsClientError", () => {});
     server.on("headers", (lines, req) => {
       const { fields = [] } = this.#accepting.get(req) ?? {};
       for (let at = 0; at + 1 < fields.length; at += 2)
@@ -126,5 +163,18 @@ export class WebSockets implements Disposable {
     });
     this.#servers.set(maxPayload, server);
     return server;
+  }
+}
+
+const invalidHandshake = refuse("GATEWAY_INVALID_PARAMS", {
+  message: "the WebSocket handshake is invalid",
+});
+
+/** Throws for a name or value that HTTP does not allow: `ws` writes the fields of steps as they are. */
+function checkFields(fields: readonly string[]): void {
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    const name = fields[at] ?? "";
+    validateHeaderName(name);
+    validateHeaderValue(name, fields[at + 1] ?? "");
   }
 }

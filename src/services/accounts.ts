@@ -1,10 +1,10 @@
-/** The service `host.accounts`, workspaces, keys and who is calling: implemented in src/accounts. */
+/** The service `host.accounts`: workspaces, API keys and the caller of a request. Implemented in src/accounts. */
 
 export type Environment = "dev" | "stage" | "prod";
 
 export type PlanName = "free" | "developer" | "startup" | "enterprise";
 
-/** What a key may be allowed to do. */
+/** The capabilities that a key can have. */
 export const capabilities = [
   "ledger:read",
   "ledger:write",
@@ -16,12 +16,14 @@ export const capabilities = [
 ] as const;
 export type Capability = (typeof capabilities)[number];
 
-/** The terms of a plan, from `plans` in pipeline.yaml. CU amounts are integers in milli-CU. */
+/** The terms of a plan, as configured under `plans` in pipeline.yaml. CU amounts are integers in milli-CU. */
 export interface Plan {
   readonly name: PlanName;
   readonly rps: number;
   readonly includedCuMilli: number;
-  /** USD per CU beyond the included and purchased amount, decimal string; undefined: no overage. */
+  /**
+   * USD per CU beyond the included and purchased amount, as a decimal string. Undefined if the plan has no overage.
+   */
   readonly overageUsdPerCu: string | undefined;
 }
 
@@ -30,9 +32,9 @@ export interface Workspace {
   readonly name: string;
   readonly plan: PlanName;
   readonly pendingPlan: PlanName | undefined;
-  /** Milliseconds since 1970: the first instant of the period from which `pendingPlan` holds. */
+  /** Start of the billing period in which `pendingPlan` takes effect, in milliseconds since 1970. */
   readonly pendingPlanAt: number | undefined;
-  /** All that was ever bought, milli-CU; what is left of it is the meter's to say. */
+  /** Sum of all purchases, in milli-CU. The meter knows how much of it is left. */
   readonly purchasedTotalCuMilli: number;
   readonly overageLimitCuMilli: number | undefined;
   readonly createdAt: number;
@@ -47,27 +49,30 @@ export interface ApiKey {
   readonly rpsLimit: number | undefined;
   readonly cuLimit24hMilli: number | undefined;
   readonly cuLimit30dMilli: number | undefined;
-  /** Addresses and CIDR blocks from which it may be used; undefined: from anywhere. */
+  /** Addresses and CIDR blocks from which the key may be used. Undefined if it may be used from anywhere. */
   readonly allowedAddresses: readonly string[] | undefined;
   readonly createdAt: number;
   readonly expiresAt: number | undefined;
   readonly revokedAt: number | undefined;
 }
 
-/** Who is calling. The same object for every request of a key while nothing about it has changed. */
+/** The caller of a request. All requests of a key share one object until the key or its workspace changes. */
 export type Principal = KeyPrincipal | Anonymous;
 export interface KeyPrincipal {
   readonly kind: "key";
   readonly key: ApiKey;
   readonly workspace: Workspace;
-  /** The plan in force now. */
+  /** The plan that is in force now. */
   readonly plan: Plan;
-  /** min(key override, plan), requests per second. */
+  /** Requests per second: the lower of the limit of the key and the limit of the plan. */
   readonly rps: number;
 }
 export interface Anonymous {
   readonly kind: "anonymous";
-  /** The message of the refusal of a protected route: 403 for the last, which is a valid key out of place, else 401. */
+  /**
+   * The message with which a protected route refuses the request. The status is 401, or 403 for the last reason: the
+   * key is valid but used from the wrong address.
+   */
   readonly reason:
     | "missing authorization header"
     | "invalid authorization format"
@@ -76,7 +81,7 @@ export interface Anonymous {
     | "api key not allowed from this address";
 }
 
-/** Who the agent behind a request says it is (the X-Agent-* headers): bounded text, proves nothing. */
+/** What an agent says about itself in the `X-Agent-*` headers. The text is bounded in length and proves nothing. */
 export interface Agent {
   readonly name: string | undefined;
   readonly version: string | undefined;
@@ -87,10 +92,10 @@ export interface Agent {
 
 export interface Accounts {
   /**
-   * Who sent this `Authorization` header, from which address. Synchronous; never throws; changes are seen within 1 s.
-   * Without an address, a key that is bound to some is nobody's.
+   * Returns the caller who sent this `Authorization` header from this address. Never throws. Changes of keys and
+   * workspaces are seen within one second. Without an address, a key that is bound to addresses is refused.
    */
   identify(authorization: string | undefined, address?: string): Principal;
-  /** The same for a key that has been identified before, by its id. */
+  /** Returns the caller for the id of a key that was identified before. */
   identifyKey(keyId: string, address: string): Principal;
 }

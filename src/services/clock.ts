@@ -1,13 +1,13 @@
-/** The service `host.clock`: implemented in src/clock.ts, and for tests in src/testing/clock.ts. */
+/** The service `host.clock`. Implemented in src/clock.ts, and in src/testing/clock.ts for tests. */
 
-/** All time comes from here, so that a test can hold it still. */
+/** The source of all time, so that a test can control it. */
 export interface Clock {
-  /** Wall clock, integer milliseconds since 1970. May jump. */
+  /** Wall clock time in integer milliseconds since 1970. It can jump. */
   now(): number;
-  /** Milliseconds that never go back; origin arbitrary, fractional. */
+  /** Fractional milliseconds since an arbitrary moment. They never decrease. */
   monotonic(): number;
-  /** Runs `task` after `ms`. Does not keep the process alive. Dispose to cancel. */
+  /** Runs `task` after `ms`. The timer does not keep the process alive. Dispose of it to cancel. */
   after(ms: number, task: () => void): Disposable;
-  /** Runs `task` every `ms`. Does not keep the process alive. */
+  /** Runs `task` every `ms`. The timer does not keep the process alive. Dispose of it to cancel. */
   every(ms: number, task: () => void): Disposable;
 }

@@ -1,13 +1,18 @@
-/** The service `host.decoder`, what a node answers read by its runtime's metadata: implemented in src/ledger/decode. */
+/**
+ * The service `host.decoder`: decodes a node's answers by the metadata of its runtime. Implemented in
+ * src/ledger/decode.
+ */
 
-/** Why something could not be decoded. Nothing here quotes a node. */
+/** The reason why something could not be decoded. It never contains text from a node. */
 export interface DecodeFailure {
   readonly ok: false;
   /**
-   * `unknownBlock`: no node knows it, or has its state any more. `undecodable`: the bytes are not what the runtime's
-   * metadata says. `wrongAccount`: this chain's account ids have another length.
-   * `unreachable`: no node answered, or the answer was none of this method's. `timeout`, `busy`: the worker pool.
-   * `aborted`: the signal.
+   * - `unknownBlock`: no node knows the block, or still has its state.
+   * - `undecodable`: the bytes do not match the metadata of the runtime.
+   * - `wrongAccount`: account ids of this chain have a different length.
+   * - `unreachable`: no node answered, or the answer did not fit the method.
+   * - `timeout`, `busy`: the thread pool took too long, or its queue is full.
+   * - `aborted`: the signal aborted.
    */
   readonly reason:
     | "unknownBlock"
@@ -18,52 +23,57 @@ export interface DecodeFailure {
     | "busy"
     | "aborted";
 }
-/** Finished JSON text. */
+/** The result as JSON text. */
 export type DecodedJson = { readonly ok: true; readonly json: string } | DecodeFailure;
 
 /**
- * A call as a person reads it: integers as decimal strings, bytes as hex, accounts as addresses, enums as `{ Variant: …
- * }`.
+ * A call in a form that people can read: integers as decimal strings, bytes as hex, accounts as addresses, and enums as
+ * `{ Variant: … }`.
  */
 export interface CallSummary {
-  /** As the metadata spells them. */
+  /** Spelled as in the metadata. */
   readonly pallet: string;
   readonly method: string;
-  /** The signer's address; null for a bare or general extrinsic. */
+  /** Address of the signer. Null for a bare or general extrinsic. */
   readonly signer: string | null;
-  /** Plain JSON values by argument name, cut at a bounded size (`…` marks the cut). */
+  /** Arguments by name, as JSON values. Long values are shortened; `…` marks the place. */
   readonly args: Readonly<Record<string, unknown>>;
 }
 
 interface DecodeOptions {
-  /** The caller has left; what others share goes on. */
+  /** Aborts when the caller leaves. Work that other callers share continues. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Reads what a node answers by its runtime's metadata, which is fetched once per runtime version. Never rejects.
- * Block hashes are `0x` and 64 hex digits; the caller has checked that.
+ * Decodes a node's answers by the metadata of its runtime, which is fetched once per runtime version. No method
+ * rejects. A block hash is `0x` and 64 hex digits; the caller must have checked that.
  */
 export interface Decoder {
   /**
-   * `decodedExtrinsics` of a block: a JSON array of `{ index, pallet, method, args, isSigned, raw }`. `block` holds the
-   * node's `chain_getBlock` result bytes, unchanged, and is only borrowed. One bad extrinsic fails alone (`unknown`).
+   * Decodes the extrinsics of a block to a JSON array of `{ index, pallet, method, args, isSigned, raw }`. `block`: the
+   * unchanged bytes of the node's `chain_getBlock` result; they are borrowed. An extrinsic that cannot be decoded has
+   * the pallet and method `unknown` and does not affect the others.
    */
   extrinsics(block: Buffer, blockHash: string, options?: DecodeOptions): Promise<DecodedJson>;
-  /** A JSON array of `{ index, phase, pallet, event, data }`. */
+  /** Decodes the events of a block to a JSON array of `{ index, phase, pallet, event, data }`. */
   events(blockHash: string, options?: DecodeOptions): Promise<DecodedJson>;
   /**
-   * `{ nonce, consumers, providers, sufficients, data: { free, reserved, miscFrozen, feeFrozen } }`; zeros for an
-   * account that does not exist and for what the chain does not have. `blockHash` undefined: the best block.
+   * Reads an account as `{ nonce, consumers, providers, sufficients, data: { free, reserved, miscFrozen, feeFrozen }
+   * }`. Fields are zero if the account does not exist or the chain does not have them. If `blockHash` is undefined, the
+   * best block is read.
    */
   account(
     accountId: Uint8Array,
     blockHash: string | undefined,
     options?: DecodeOptions,
   ): Promise<DecodedJson>;
-  /** The id of an SS58 address (32 or 20 bytes, any prefix, checksum verified) or of `0x` and 40 or 64 hex digits. */
+  /**
+   * Returns the account id (32 or 20 bytes) of an SS58 address with any prefix, whose checksum is verified, or of `0x`
+   * and 64 or 40 hex digits. Undefined for anything else.
+   */
   accountId(address: string): Uint8Array | undefined;
-  /** What an extrinsic (with its length prefix) would do, by the best block's runtime; for confirmations. */
+  /** Describes an extrinsic (with its length prefix) by the runtime of the best block, for confirmations. */
   summary(
     extrinsic: Uint8Array,
     options?: DecodeOptions,

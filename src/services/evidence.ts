@@ -1,37 +1,38 @@
 /**
- * The service `host.evidence`: attestation of what this deployment runs on. Implemented in src/confidential/evidence.
+ * The service `host.evidence`: attests the machine that this deployment runs on. Implemented in
+ * src/confidential/evidence.
  */
 
 /**
- * Where evidence comes from. `auto`: whatever this machine has; `simulated`: nowhere, it is for development and proves
+ * The source of evidence. `auto` takes the platform that this machine has. `simulated` is for development and proves
  * nothing.
  */
 export type EvidenceSource = "auto" | "tdx" | "sev-snp" | "dstack" | "simulated";
 
-/** An attestation quote and what it vouches for. */
+/** An attestation quote and the facts that it proves. */
 export interface Quote {
-  /** Base64. */
+  /** The quote in base64. */
   readonly quote: string;
-  /** Hex of a SHA-256. */
+  /** SHA-256 of the image, in hex. */
   readonly imageHash: string;
-  /** Hex of the 64 bytes that the quote carries. */
+  /** The 64 bytes that the quote contains, in hex. */
   readonly reportData: string;
-  /** Whether the quote carries the bytes asked for as they are, or a hash of them. */
+  /** `raw` if the quote contains the requested bytes themselves, `hashed` if it contains a hash of them. */
   readonly binding: "raw" | "hashed";
-  /** Hex of what was hashed: its SHA-512 is `reportData`. Present exactly when `binding` is `hashed`. */
+  /** The bytes whose SHA-512 is `reportData`, in hex. Present if and only if `binding` is `hashed`. */
   readonly preimage?: string;
   readonly teeType: string;
-  /** No hardware vouches for it. */
+  /** True if no hardware backs the quote. */
   readonly simulated: boolean;
 }
 
-/** `reserved`: the bytes asked for would pass for those of a session of the encrypted stream. */
+/** `reserved`: the requested bytes could be mistaken for those of a session of the encrypted stream. */
 export type QuoteFailure = "unavailable" | "timeout" | "aborted" | "reserved";
 
 export interface Evidence {
   /**
-   * A fresh quote that binds these 64 bytes, as they are or `hashed`; undefined: an image-only one, of 32 random bytes
-   * that are hashed. `failed`: nobody made one.
+   * Requests a fresh quote that contains these 64 bytes, `raw` or `hashed`. If `reportData` is undefined, the quote is
+   * for the image only and contains the hash of 32 random bytes. `failed`: no quote could be made.
    */
   quote(
     reportData: Uint8Array | undefined,

@@ -1,58 +1,58 @@
-/** The service `host.idempotency`, requests that run once however often they are sent: implemented in src/accounts. */
+/** The service `host.idempotency`: a request that is sent several times runs once. Implemented in src/accounts. */
 
-/** A request under an idempotency key. */
+/** A request with an idempotency key. */
 export interface IdempotentRequest {
-  /** Whose it is: the same key of another API key is another slot. */
+  /** The API key that sent the request. Each API key has idempotency keys of its own. */
   readonly apiKeyId: string;
   readonly key: string;
-  /** The same for the same request: SHA-256, hex. */
+  /** SHA-256 of the request, in hex: equal requests have equal fingerprints. */
   readonly fingerprint: string;
 }
 
-/** What is given again to a request that is repeated. */
+/** The response that a repeated request gets again. */
 export interface StoredResponse {
   readonly status: number;
   readonly contentType: string | undefined;
-  /** Of the body as it is kept. */
+  /** Content encoding of the stored body. */
   readonly contentEncoding: string | undefined;
   readonly body: Uint8Array;
 }
 
 /**
- * Why a request must not run: it has been answered (`replay`), it runs just now (`inFlight`), the key was used for
- * another request (`mismatch`), or the store cannot be written (`unavailable`).
+ * The reason why a request must not run: it was already answered (`replay`), it is still running (`inFlight`), its key
+ * was used for a different request (`mismatch`), or the store cannot be written (`unavailable`).
  */
 export type NotRun =
   | { readonly kind: "replay"; readonly response: StoredResponse }
   | { readonly kind: "inFlight" | "mismatch" | "unavailable" };
 
-/** The slot of a request that runs. It is held by a lease, which is renewed until one of these is called, once. */
+/** The slot of a running request. It is held by a lease that is renewed until `store` or `release` is called, once. */
 export interface IdempotencySlot {
   /**
-   * Keeps the response for 24 hours, on disk when it returns. False: it could not be written; the slot ends with its
-   * lease.
+   * Stores the response for 24 hours. It is on disk when this returns. Returns false if it could not be written; the
+   * slot then ends with its lease.
    */
   store(response: StoredResponse): boolean;
-  /** A repetition runs anew. */
+  /** Frees the slot: a repeated request runs again. */
   release(): void;
 }
 
 /**
- * What becomes of work in the store: its response is kept with it, or only the work stands and a repetition runs anew
- * (`release`), or the work is undone.
+ * The end of work that ran in a transaction: a response commits the work and is stored with it, `release` commits the
+ * work and lets a repeated request run again, and `undo` rolls the work back.
  */
 export type WorkEnd = StoredResponse | "release" | "undo";
 
-/** Slots are shared by every gateway on the same store. A slot whose owner died is free again after 60 s. */
+/** All gateways on the same store share the slots. If the owner of a slot dies, the slot is free after 60 s. */
 export interface Idempotency {
-  /** Takes the request's slot, on disk when it returns, so that the work may begin. */
+  /** Takes the slot of the request. It is on disk when this returns, so the work may begin. */
   take(
     request: IdempotentRequest,
   ): { readonly kind: "taken"; readonly slot: IdempotencySlot } | NotRun;
   /**
-   * Runs synchronous work that changes nothing but the accounts (`host.workspaces`, `host.networks.override`) in one
-   * transaction with its slot and its response. `unavailable`: not even the work was done. Throws what `work` throws,
-   * and nothing was done either.
+   * Runs synchronous work that changes only the accounts (`host.workspaces`, `host.networks.override`) in one
+   * transaction with its slot and its response. With `unavailable` the work was not done. If `work` throws, nothing was
+   * done and this throws the same error.
    */
   once(request: IdempotentRequest, work: () => WorkEnd): { readonly kind: "ran" } | NotRun;
 }

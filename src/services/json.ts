@@ -1,9 +1,9 @@
-/** JSON as services speak of it: schemas, and JSON-RPC bodies read by `host.readJsonRpc` (src/stream/json). */
+/** JSON types of the contract: schemas, and JSON-RPC bodies as `host.readJsonRpc` reads them (src/stream/json). */
 
-/** A JSON Schema (draft 2020-12 subset that ajv reads). */
+/** A JSON Schema (the subset of draft 2020-12 that ajv supports). */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** `id` and `params` are JSON text as sent; `params` is an array or object, or empty where there are none. */
+/** `id` and `params` are JSON text as the client sent it. `params` is an array or an object, or empty if missing. */
 export type JsonRpcItem =
   | {
       readonly kind: "call";
@@ -11,15 +11,15 @@ export type JsonRpcItem =
       readonly method: string;
       readonly params: string;
     }
-  /** A valid request without an id: nobody waits for an answer. */
+  /** A valid request without an id: the client expects no answer. */
   | { readonly kind: "notification"; readonly method: string; readonly params: string }
-  /** Not a request. `id` is the one to answer with: its own where it can be told, else `null`. */
+  /** Not a request. `id` is the id of the error: that of the item if it could be read, else `null`. */
   | { readonly kind: "invalid"; readonly id: string };
 
 export type JsonRpcBody =
   | { readonly kind: "single"; readonly item: JsonRpcItem }
   | { readonly kind: "batch"; readonly items: readonly JsonRpcItem[] }
-  /** JSON, but neither an object nor an array of 1 to `maxItems`. */
+  /** JSON, but neither an object nor an array of 1 to `maxItems` items. */
   | { readonly kind: "invalid" }
-  /** Not JSON, not UTF-8, or nested deeper than 128. */
+  /** Not JSON, not UTF-8, or nested more than 128 levels deep. */
   | { readonly kind: "malformed" };

@@ -1,4 +1,5 @@
 /** The service `host.ledger`, a pool of Substrate nodes: implemented in src/ledger. */
+import type { CallReporter } from "../called.ts";
 import type { ChargeLine } from "./meter.ts";
 
 /** One whitelisted node method. */
@@ -53,4 +54,9 @@ export interface LedgerRpc {
   readonly lines: readonly Pick<ChargeLine, "method" | "costMilli">[];
   /** After `run`: why no node answered, when that befell every call of the body. */
   readonly failure: "unreachable" | "timeout" | "garbage" | "aborted" | undefined;
+  /**
+   * Reports each call that the body holds. After `run`, or instead of it with `refusedWith`: the code of the refusal that
+   * all of them share. Notifications are not calls.
+   */
+  report(to: CallReporter, refusedWith?: string): void;
 }

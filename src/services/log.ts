@@ -1,6 +1,6 @@
 /** The service `host.log`: implemented in src/log.ts. */
 
-type LogLine = (fields: object, message: string) => void;
+export type LogLine = (fields: object, message: string) => void;
 /** Structured log (pino). Never pass a secret: `authorization` and key texts are redacted, prompts are not. */
 export interface Log {
   /** The least level that is written, one of pino's; undefined: not said. */

@@ -1,7 +1,8 @@
-/** The service `host.metrics`: implemented in src/metrics.ts. */
+/** The service `host.metrics`. Implemented in src/metrics.ts. */
 
 /**
- * Prometheus metrics. Bind label values once, at start: the data path only adds numbers. Labels never from user input.
+ * Prometheus metrics. Bind label values once, in `start`, so that requests only add numbers. Never take a label value
+ * from user input, because each value is a time series of its own.
  */
 export interface Metrics {
   counter<L extends string = never>(
@@ -14,7 +15,7 @@ export interface Metrics {
     help: string,
     labels?: readonly L[],
   ): Family<L, Gauge>;
-  /** `buckets`: upper bounds in the metric's unit (seconds for latencies), ascending. */
+  /** `buckets`: ascending upper bounds in the unit of the metric (seconds for latencies). */
   histogram<L extends string = never>(
     name: string,
     help: string,
@@ -23,7 +24,7 @@ export interface Metrics {
   ): Family<L, Histogram>;
 }
 export interface Family<L extends string, M> {
-  /** The series with these label values; the same object for the same values. */
+  /** Returns the series with these label values. Equal values return the same object. */
   with(labels: Readonly<Record<L, string>>): M;
 }
 export interface Counter {

@@ -1,9 +1,9 @@
-/** The service `host.routes`, what each route says of itself: implemented in src/pipeline/document.ts. */
+/** The service `host.routes`: the documentation of every route. Implemented in src/pipeline/document.ts. */
 import type { Operation } from "../operation.ts";
 
-/** A route of pipeline.yaml, or of the gateway itself (health). */
+/** A route of pipeline.yaml, or one of the gateway's own health routes. */
 export interface DocumentedRoute {
-  /** As written: literal segments, `{name}` segments and, as the last one, `*`. */
+  /** The path as written: literal segments, `{name}` segments and, as the last segment, `*`. */
   readonly path: string;
   readonly websocket: boolean;
   readonly surface: { readonly name: string; readonly description: string };
@@ -12,6 +12,6 @@ export interface DocumentedRoute {
 
 export interface DocumentedOperation {
   readonly method: string;
-  /** From the top of the list to the surface. */
+  /** One part per plugin, from the top of the list to the surface. */
   readonly parts: readonly Operation[];
 }

@@ -1,14 +1,18 @@
-/** The services `host.seal` and `host.claims`: implemented in src/store. */
+/** The services `host.seal` and `host.claims`. Implemented in src/store. */
 
 /**
- * Tokens that only this deployment can make: self-describing, signed with GATEWAY_SECRET, valid on every replica. They
- * are not encrypted: anyone who has a token can read the value in it.
+ * Makes tokens that only this deployment can make. They are signed with GATEWAY_SECRET, not encrypted: clients can read
+ * their content. They are valid on every replica.
  */
 export interface Seal {
-  /** `purpose` keeps tokens of one use from being taken for another's. `expiresAt`: milliseconds since 1970. */
+  /**
+   * Returns a token with this value. `purpose`: separates tokens of different uses. `expiresAt`: milliseconds since
+   * 1970.
+   */
   seal(purpose: string, value: object, expiresAt: number): string;
   /**
-   * The value sealed for that purpose; undefined when forged or sealed for another. Expiry is the caller's to judge.
+   * Returns the value of a token. Undefined if the token is forged or was made for another purpose. The caller must
+   * check `expiresAt`.
    */
   open(
     purpose: string,
@@ -16,12 +20,13 @@ export interface Seal {
   ): { readonly value: unknown; readonly expiresAt: number } | undefined;
 }
 
-/** Things that may happen once, whoever asks: kept in the store, across replicas and restarts. */
+/** Remembers things that may happen only once, across replicas and restarts. */
 export interface Claims {
   /**
-   * True for the first caller of this id; remembered until `until` (milliseconds since 1970). Durable when it returns.
+   * Returns true for the first caller with this id and false for all others until `until` (milliseconds since 1970).
+   * The claim is on disk when this returns.
    */
   claim(id: string, until: number): boolean;
-  /** Whether it was claimed. */
+  /** Returns whether this id has been claimed. */
   has(id: string): boolean;
 }

@@ -1,19 +1,22 @@
-/** The service `host.tickets`, for clients that cannot send an Authorization header: implemented in src/accounts. */
+/** The service `host.tickets`, for clients that cannot send an `Authorization` header. Implemented in src/accounts. */
 import type { Principal } from "./accounts.ts";
 
-/** What a ticket stands for. */
+/** The rights that a ticket grants. */
 export interface TicketTerms {
   readonly keyId: string;
-  /** The one model that may be asked; undefined: any. */
+  /** The only model that may be used. Undefined if every model may be used. */
   readonly model: string | undefined;
-  /** The Origin that it must come from; undefined: only from clients that send none. */
+  /** The required `Origin`. Undefined if only clients that send no `Origin` may use the ticket. */
   readonly origin: string | undefined;
 }
 
 export interface Tickets {
-  /** Good once, for 60 s. `expiresAt`: milliseconds since 1970. */
+  /** Issues a ticket that is valid once, for 60 s. `expiresAt`: milliseconds since 1970. */
   issue(terms: TicketTerms): { readonly ticket: string; readonly expiresAt: number };
-  /** Who comes with it, once; anonymous for whatever is wrong with it. `terms` only where it was good. */
+  /**
+   * Redeems a ticket. An invalid ticket yields an anonymous principal and no `terms`; a ticket is invalid once it has
+   * been redeemed.
+   */
   redeem(
     ticket: string,
     origin: string | undefined,

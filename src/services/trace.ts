@@ -10,6 +10,10 @@ export type SpanAttributes = Readonly<
 
 /** The exchange's own span, or one below it. */
 export interface TraceSpan {
+  /** 32 hex digits: the client's trace if it sent one, else the gateway's own. */
+  readonly traceId: string;
+  /** 16 hex digits. */
+  readonly spanId: string;
   /**
    * What a request made within this span carries, flat name, value …: `traceparent`, and `tracestate` where the client
    * sent one (W3C Trace Context).

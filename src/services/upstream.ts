@@ -1,51 +1,52 @@
-/** The services `host.upstream` and `host.forwarder`: implemented in src/stream. */
+/** The services `host.upstream` and `host.forwarder`. Implemented in src/stream. */
 import type { Exchange, Reply } from "../plugin.ts";
 import type { TraceSpan } from "./trace.ts";
 
-/** What changes on the way through a forwarder. Header names in any case. */
+/** The changes that a forwarder makes. Header names are compared without case. */
 export interface ForwardOptions {
   readonly request?: FieldChanges;
   readonly response?: FieldChanges;
-  /** Sends the client's `Authorization`, which holds its API key, to the upstream. */
+  /** Forwards the `Authorization` header, which contains the client's API key, to the upstream. */
   readonly passAuthorization?: boolean;
-  /** The largest request body, bytes; undefined: any. */
+  /** Maximum size of a request body in bytes. Undefined if there is no limit. */
   readonly bodyBytes?: number;
 }
 export interface FieldChanges {
-  /** Sent instead of any field of the same name. */
+  /** Fields that replace all fields of the same name. */
   readonly set?: Readonly<Record<string, string>>;
   readonly remove?: readonly string[];
 }
 
-/** What one request is forwarded with. */
+/** Settings of a single forwarded request. */
 export interface ForwardWith {
-  /** Path and query, `/…`, in place of the request's own. */
+  /** Path and query (`/…`) that replace those of the request. */
   readonly target?: string;
-  /** Sent as `X-Request-Id` in place of what the client may have sent, unless the options set or remove that field. */
+  /** Replaces the `X-Request-Id` of the client, unless the options set or remove that field. */
   readonly requestId?: string | undefined;
   /**
-   * The request gets a span below it, whose context the upstream gets in place of the client's, unless the options set
-   * or remove `traceparent` or `tracestate`.
+   * Parent of the span of the upstream request. The trace context of that span replaces the one of the client, unless
+   * the options set or remove `traceparent` or `tracestate`.
    */
   readonly trace?: TraceSpan | undefined;
 }
 
-/** The streamed way to an upstream (src/stream): bodies pass in both directions and are held in neither. */
+/** Forwards requests to an upstream. Bodies are streamed in both directions and never buffered as a whole. */
 export interface Forwarder {
   /**
-   * Sends the request on and streams the answer back. Resolves to a Reply when nothing reached the client (503 of a
-   * failed upstream, 413), to undefined when the answer has ended, however it did. Rejects only for bugs.
+   * Forwards the request and streams the answer back. Resolves to a Reply if nothing has reached the client, for
+   * example 503 when the upstream failed or 413; resolves to undefined when the streamed answer has ended, whether it
+   * is whole or not. Rejects only because of a bug.
    */
   forward(x: Exchange, forwarded?: ForwardWith): Promise<Reply | undefined>;
 }
 
-/** An upstream of pipeline.yaml as written there, defaults filled in. */
+/** An upstream as configured in pipeline.yaml, with defaults filled in. */
 export interface Upstream {
   readonly name: string;
   readonly urls: readonly string[];
   readonly connectMs: number;
   readonly headersMs: number;
   readonly idleMs: number;
-  /** The most connections to one url. */
+  /** Maximum number of connections per URL. */
   readonly connections: number;
 }

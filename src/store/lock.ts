@@ -20,7 +20,7 @@ export function lockStore(dataDir: string): Disposable {
     throw new StoreError(
       "SLUICE_STORE_IN_USE",
       `another gateway is using the data folder ${dataDir}`,
-      "stop it, or give this one a data folder of its own (store.data, DATA_DIR)",
+      "Stop it, or give this one a data folder of its own (store.data, DATA_DIR).",
       error,
     );
   }

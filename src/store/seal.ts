@@ -50,7 +50,7 @@ export function keptSecret(dataDir: string): string {
   throw new StoreError(
     "SLUICE_STORE_CORRUPT",
     `${file} does not hold a secret`,
-    "remove the file: a new one is made, and tokens sealed until now are no longer good",
+    "Remove the file. A new secret is made, and tokens that were sealed with the old one are refused.",
   );
 }
 

@@ -1,7 +1,8 @@
 /** Opens the SQLite files of the data folder: durable, migrated, private, with clear errors. */
-import { chmodSync, existsSync, mkdirSync } from "node:fs";
+import { chmodSync, existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { makeFolder } from "./make-folder.ts";
 import { explain, isBusy, StoreError } from "./store-error.ts";
 
 /** How long a statement waits for another connection's lock. */
@@ -53,7 +54,7 @@ export function transaction<T>(db: DatabaseSync, work: () => T): T {
  * (https://sqlite.org/howtocorrupt.html, section 2.2).
  */
 export function openPrivate(file: string, timeoutMs: number): DatabaseSync {
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  makeFolder(dirname(file));
   const isNew = !existsSync(file);
   const db = new DatabaseSync(file, {
     timeout: timeoutMs,
@@ -85,7 +86,7 @@ function migrate(db: DatabaseSync, file: string, migrations: readonly string[]):
       throw new StoreError(
         "SLUICE_STORE_NEWER",
         `${file} was written by a newer release (schema ${version}, this one knows ${migrations.length})`,
-        "run the release that wrote it, or restore a backup from before the upgrade",
+        "Run the release that wrote it, or restore a backup from before the upgrade.",
       );
     }
     if (version === migrations.length) return;

@@ -56,7 +56,7 @@ export function explain(error: unknown, file: string): StoreError {
       return new StoreError(
         "SLUICE_STORE_BUSY",
         `${file} is locked by another process`,
-        "try again; if it stays locked, find the process that holds it (fuser, lsof)",
+        "Try again. If the file stays locked, find the process that holds it (fuser, lsof).",
         error,
       );
     case sqlite.corrupt:
@@ -64,7 +64,7 @@ export function explain(error: unknown, file: string): StoreError {
       return new StoreError(
         "SLUICE_STORE_CORRUPT",
         `${file} is not a usable database (${detail})`,
-        "restore it from a backup, together with its -wal file; nothing has been changed",
+        "Restore it from a backup, together with its -wal file. Nothing has been changed.",
         error,
       );
     case sqlite.full:
@@ -73,7 +73,7 @@ export function explain(error: unknown, file: string): StoreError {
       return new StoreError(
         "SLUICE_STORE_FULL",
         `no room to write ${file}`,
-        "free disk space",
+        "Free disk space.",
         error,
       );
     case sqlite.readonly:
@@ -84,17 +84,20 @@ export function explain(error: unknown, file: string): StoreError {
     case "ENOTDIR":
     case "EEXIST":
     case "EISDIR":
+    case "ENOENT":
+    case "ELOOP":
+    case "ENAMETOOLONG":
       return new StoreError(
         "SLUICE_STORE_UNWRITABLE",
         `cannot write ${file} (${detail})`,
-        "set store.data (DATA_DIR) to a folder that this user may write",
+        "Set store.data (DATA_DIR) to a folder that this user may write.",
         error,
       );
     default:
       return new StoreError(
         "SLUICE_STORE_FAILED",
         `cannot use ${file} (${detail})`,
-        "check the disk and the file's permissions",
+        "Check the disk and the permissions of the file.",
         error,
       );
   }

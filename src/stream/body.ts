@@ -10,26 +10,39 @@ export const tooLarge: BodyResult = { kind: "tooLarge" };
 
 /** Where a request keeps its reader: listeners find it through `this`, so that none has to be made for a request. */
 const reader = Symbol("body reader");
-type ReadRequest = IncomingMessage & { [reader]?: BodyReader<unknown> };
+type ReadRequest = IncomingMessage & { [reader]?: BodyReader<unknown> | undefined };
+
+/** Follows a body that is read whole. Functions and not methods: they are shared by all requests. */
+export interface BodyListener<Owner> {
+  /** Called for each chunk that is kept. */
+  received(owner: Owner, bytes: number): void;
+  /** Called once; not called if the body is abandoned or the client leaves first, which the response's close reports. */
+  done(owner: Owner, result: BodyResult): void;
+}
 
 /**
- * Calls `done(owner, result)` once, or never when the client leaves before its body is complete: the close of the
- * response tells that. The cap is checked against `Content-Length` before a byte is read, and against what really
- * arrives; what comes after `tooLarge` is dropped.
+ * Reads a body whole. The cap is checked against `Content-Length` before a byte is read, and against what really arrives;
+ * what comes after `tooLarge` is dropped.
  */
 export function readBody<Owner>(
   request: ReadRequest,
   capBytes: number,
   owner: Owner,
-  done: (owner: Owner, result: BodyResult) => void,
+  listener: BodyListener<Owner>,
 ): void {
   const announced = request.headers["content-length"];
-  if (announced !== undefined && Number(announced) > capBytes) return done(owner, tooLarge);
-  if (announced === "0") return done(owner, none);
-  // The reader is only ever asked to hand its own owner to its own `done`.
-  request[reader] = new BodyReader(capBytes, owner, done) as BodyReader<unknown>;
+  if (announced !== undefined && Number(announced) > capBytes) {
+    return listener.done(owner, tooLarge);
+  }
+  if (announced === "0") return listener.done(owner, none);
+  request[reader] = new BodyReader(capBytes, owner, listener);
   request.on("data", onData);
   request.on("end", onEnd);
+}
+
+/** Lets go of what has come of a body; what still comes is dropped. */
+export function abandonBody(request: ReadRequest): void {
+  request[reader] = undefined;
 }
 
 function onData(this: ReadRequest, chunk: Buffer): void {
@@ -43,16 +56,16 @@ function onEnd(this: ReadRequest): void {
 class BodyReader<Owner> {
   readonly #capBytes: number;
   readonly #owner: Owner;
-  readonly #done: (owner: Owner, result: BodyResult) => void;
+  readonly #listener: BodyListener<Owner>;
   /** Nearly every call fits one chunk: it is then handed on as it came, without a copy. */
   #first: Buffer | undefined;
   #rest: Buffer[] | undefined;
   #bytes = 0;
 
-  constructor(capBytes: number, owner: Owner, done: (owner: Owner, result: BodyResult) => void) {
+  constructor(capBytes: number, owner: Owner, listener: BodyListener<Owner>) {
     this.#capBytes = capBytes;
     this.#owner = owner;
-    this.#done = done;
+    this.#listener = listener;
   }
 
   take(chunk: Buffer): void {
@@ -61,19 +74,23 @@ class BodyReader<Owner> {
     if (this.#bytes > this.#capBytes) {
       this.#first = undefined;
       this.#rest = undefined;
-      if (had <= this.#capBytes) this.#done(this.#owner, tooLarge);
-    } else if (this.#first === undefined) this.#first = chunk;
+      if (had <= this.#capBytes) this.#listener.done(this.#owner, tooLarge);
+      return;
+    }
+    if (this.#first === undefined) this.#first = chunk;
     else if (this.#rest === undefined) this.#rest = [this.#first, chunk];
     else this.#rest.push(chunk);
+    // Last: the listener may abandon the body.
+    this.#listener.received(this.#owner, chunk.length);
   }
 
   end(): void {
     if (this.#bytes > this.#capBytes) return;
-    if (this.#first === undefined) return this.#done(this.#owner, none);
+    if (this.#first === undefined) return this.#listener.done(this.#owner, none);
     const body = this.#rest === undefined ? this.#first : Buffer.concat(this.#rest, this.#bytes);
     // Its listeners stay with the request, for as long as the answer takes.
     this.#first = undefined;
     this.#rest = undefined;
-    this.#done(this.#owner, { kind: "body", body });
+    this.#listener.done(this.#owner, { kind: "body", body });
   }
 }

@@ -16,7 +16,14 @@ const version: FramingFault = {
 };
 const coding: FramingFault = { status: 501, message: "the only transfer coding is chunked" };
 const oldChunks: FramingFault = { status: 400, message: "HTTP/1.0 has no transfer codings" };
-const hosts: FramingFault = { status: 400, message: "a request has one Host, and a valid one" };
+const hosts: FramingFault = {
+  status: 400,
+  message: "expected exactly one Host field with a valid value",
+};
+const credentials: FramingFault = {
+  status: 400,
+  message: "expected at most one Authorization field",
+};
 const authority: FramingFault = {
   status: 400,
   message: "the target and Host name different hosts",
@@ -33,19 +40,26 @@ export function framingFault(request: IncomingMessage): FramingFault | undefined
     if (codings.toLowerCase() !== "chunked") return coding;
   }
   const host = request.headers.host;
-  if (host !== undefined && !(hostFields(request.rawHeaders) === 1 && isHost(host))) return hosts;
+  const { rawHeaders } = request;
+  if (host !== undefined && (isRepeated(rawHeaders, "host") || !isHost(host))) return hosts;
+  if (request.headers.authorization !== undefined && isRepeated(rawHeaders, "authorization")) {
+    return credentials;
+  }
   const target = request.url ?? "";
   return target.startsWith("/") || agrees(target, host) ? undefined : authority;
 }
 
-/** node:http keeps the first of two Host fields; an upstream might keep the second. */
-function hostFields(rawHeaders: readonly string[]): number {
+/**
+ * Whether a field is sent more than once. node:http keeps the first value of Host and of Authorization; an upstream, or a
+ * proxy in front of the gateway, might keep the last and so see another host or another caller.
+ */
+function isRepeated(rawHeaders: readonly string[], wanted: string): boolean {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at];
-    if (name?.length === 4 && name.toLowerCase() === "host") count++;
+    if (name?.length === wanted.length && name.toLowerCase() === wanted) count++;
   }
-  return count;
+  return count > 1;
 }
 
 const hostPattern = /^[\w.~!$&'()*+,;=:%[\]-]*$/;

@@ -15,6 +15,10 @@ export class LinkedList<T extends Linked<T>> {
   size = 0;
   #youngest: T | undefined;
 
+  get youngest(): T | undefined {
+    return this.#youngest;
+  }
+
   add(member: T): void {
     this.size++;
     member.before = this.#youngest;

@@ -1,6 +1,6 @@
 /** What a tool sees of its own call. */
 import type { ChildSpan } from "../services/trace.ts";
-import type { ToolCaller, ToolContext, ToolOutcome } from "../tool.ts";
+import { toolReport, type ToolCaller, type ToolContext, type ToolOutcome } from "../tool.ts";
 import type { NestingTools } from "./catalogue.ts";
 
 /**
@@ -60,12 +60,13 @@ export class CallContext implements ToolContext {
   }
 
   async #run(tool: string, input: unknown, earlier: AbortSignal | undefined): Promise<ToolOutcome> {
-    const { principal, requestId, charge, signal } = this.#caller;
+    const { principal, requestId, charge, signal, calls } = this.#caller;
     const own = this.signal;
     const stop = earlier === undefined ? own : AbortSignal.any([own, earlier]);
-    const caller: ToolCaller = { principal, requestId, charge, signal, trace: this.#span };
+    const caller: ToolCaller = { principal, requestId, charge, signal, calls, trace: this.#span };
     const nesting = { depth: this.#depth + 1, stop };
     const outcome = await this.#tools.callAt(nesting, tool, input, caller);
+    calls?.called(toolReport(outcome));
     if (outcome.ok) this.nestedMilli += outcome.usedCUMilli;
     return outcome;
   }

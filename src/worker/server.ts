@@ -10,6 +10,7 @@ import type { EnclaveSessionParts } from "../confidential/enclave/session.ts";
 import { guarded } from "../confidential/guard.ts";
 import { workerSubprotocol } from "../confidential/hello.ts";
 import { maxTextBytes } from "../confidential/limits.ts";
+import { offeredSubprotocols } from "../stream/subprotocols.ts";
 import { UnfinishedBytes, type UnfinishedLimits } from "../stream/unfinished-bytes.ts";
 import { carrySession, type StreamSocket } from "./stream-socket.ts";
 
@@ -75,7 +76,11 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
   const server = createServer((request, response) => {
     contained(request.socket, () => answer(request, response, () => options.status(state())));
   });
+  // node:http does not count them among its connections.
+  const upgraded = new Set<Socket>();
   server.on("upgrade", (request, socket: Socket, head) => {
+    upgraded.add(socket);
+    socket.once("close", () => upgraded.delete(socket));
     contained(socket, () => upgrade(request, socket, head));
   });
   const upgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
@@ -105,6 +110,7 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
       const closed = once(server, "close");
       server.close();
       server.closeAllConnections();
+      for (const socket of upgraded) socket.destroy();
       await closed;
     },
   };
@@ -148,7 +154,7 @@ function upgradeRefusal(
   if (expected !== undefined && !timingSafeEqual(digestOf(headers.authorization), expected)) {
     return "401 Unauthorized";
   }
-  const offered = headers["sec-websocket-protocol"]?.split(",").map((name) => name.trim());
+  const offered = offeredSubprotocols(headers["sec-websocket-protocol"]);
   return offered?.includes(workerSubprotocol) === true ? undefined : "400 Bad Request";
 }
 
@@ -162,6 +168,8 @@ function digestOf(text: string | undefined): Buffer {
 function refuse(socket: Socket, status: string): void {
   // It may be gone already, which changes nothing.
   socket.on("error", () => {});
+  // A client that keeps its own side open must not keep the socket.
+  socket.once("finish", () => socket.destroySoon());
   socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
 }
 

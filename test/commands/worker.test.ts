@@ -173,7 +173,7 @@ describe("sluice worker", () => {
     [[...needed, "--pccs", "pccs"], /--pccs/],
     [[...needed, "--pccs", "https://pccs", "--collateral", "c.json"], /--pccs/],
     [[...needed, "--token", ""], /--token/],
-    [[...needed, "start"], /unexpected "start"/],
+    [[...needed, "start"], /unexpected argument "start"/],
   ];
   for (const [argv, message] of wrong) {
     test(`refuses ${argv.slice(-2).join(" ")}`, async (t) => {

@@ -43,6 +43,7 @@ test("every code of a fault in pipeline.yaml has a case", () => {
   const seen = new Set(files.flatMap((file) => readFileSync(file, "utf8").match(/SLUICE_\w+/g)));
   // What a file's text cannot bring about.
   const elsewhere = [
+    "SLUICE_FILE_MISSING",
     "SLUICE_FILE_UNREADABLE",
     "SLUICE_LISTEN_FAILED",
     "SLUICE_START_FAILED",

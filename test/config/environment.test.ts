@@ -35,7 +35,8 @@ test("text without a placeholder comes back as it is", () => {
     fc.property(
       fc.string().filter((text) => !text.includes("${")),
       (text) => {
-        assert.deepEqual(expandText(text, {}, at), { text, expanded: false, faults: [] });
+        const untouched = { text, expanded: false, defaulted: false, faults: [] };
+        assert.deepEqual(expandText(text, {}, at), untouched);
       },
     ),
   );
@@ -58,4 +59,15 @@ test("every fault of one text is found", () => {
   const { faults } = expandText("${A} ${1} ${B:-x} ${C", {}, at);
   const codes = faults.map((fault) => fault.code);
   assert.deepEqual(codes, ["SLUICE_ENV_UNSET", "SLUICE_ENV_SYNTAX", "SLUICE_ENV_SYNTAX"]);
+});
+
+test("text counts as defaulted where no variable in it is set", () => {
+  const defaulted = (text: string, env: Environment = {}): boolean =>
+    expandText(text, env, at).defaulted;
+  assert.equal(defaulted("${A:-1}"), true);
+  assert.equal(defaulted("${A:-1}", { A: "" }), true);
+  assert.equal(defaulted("http://${A:-a}:${B:-1}"), true);
+  assert.equal(defaulted("http://${A:-a}:${B:-1}", { B: "9" }), false);
+  assert.equal(defaulted("${A:-1}", { A: "1" }), false);
+  assert.equal(defaulted("plain"), false);
 });

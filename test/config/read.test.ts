@@ -33,6 +33,8 @@ test("what is not written has the documented default", () => {
     drainDelaySeconds: 1,
     headersMs: 10_000,
     bodyIdleMs: 30_000,
+    unfinishedBodyBytes: 512 * 1024 * 1024,
+    connections: 10_000,
     keepAliveMs: 65_000,
   });
   assert.deepEqual(config.admin, { host: "127.0.0.1", port: 9090, hosts: [] });
@@ -231,7 +233,7 @@ test("a file that cannot be read is one fault", async () => {
   assert.equal(config, undefined);
   assert.deepEqual(
     faults.map(({ code, message, at }) => [code, message, at?.file]),
-    [["SLUICE_FILE_UNREADABLE", "the file cannot be read (ENOENT)", missing]],
+    [["SLUICE_FILE_MISSING", "this file does not exist", missing]],
   );
 });
 

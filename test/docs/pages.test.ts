@@ -111,6 +111,7 @@ function slotsOf({ provides, needs, wants }: Plugin): string {
 }
 
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  init: async () => (await import("../../src/commands/init.ts")).init,
   start: async () => (await import("../../src/commands/start.ts")).start,
   check: async () => (await import("../../src/commands/check.ts")).check,
   keys: async () => (await import("../../src/commands/keys.ts")).keys,
@@ -167,7 +168,11 @@ for (const { page, line } of lines) {
     const [name = "", ...args] = line.split(" ");
     const command = await commands[name]?.();
     assert.ok(command !== undefined, name);
-    const common = { config: { type: "string" }, json: { type: "boolean" } } as const;
+    const common = {
+      config: { type: "string" },
+      "env-file": { type: "string" },
+      json: { type: "boolean" },
+    } as const;
     const options = { ...command.options, ...common };
     const { positionals } = parseArgs({ args, options, allowPositionals: true });
     const [action] = positionals;

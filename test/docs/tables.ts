@@ -1,7 +1,8 @@
 /** The tables of docs/ that say what the code says: rendered from the code, compared by tables.test.ts. */
 import { readFileSync } from "node:fs";
+import { STATUS_CODES } from "node:http";
 import { join } from "node:path";
-import { gatewayErrors, sluiceErrors } from "../../src/errors.ts";
+import { excessReasons, gatewayErrors, sluiceErrors, statusReasons } from "../../src/errors.ts";
 import { knownMethods } from "../../src/ledger/methods.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
 
@@ -15,6 +16,7 @@ export async function renderTables(): Promise<Map<string, { page: string; table:
   const { metrics, tools } = await askGateway();
   return new Map([
     ["gateway", { page: "errors.md", table: gatewayTable() }],
+    ["reasons", { page: "errors.md", table: reasonTable() }],
     ["sluice", { page: "errors.md", table: sluiceTable() }],
     ["whitelist", { page: "node-proxy.md", table: methodTable(false) }],
     ["optional", { page: "node-proxy.md", table: methodTable(true) }],
@@ -41,6 +43,14 @@ function gatewayTable(): Table {
     "retryAfter" in entry ? String(entry.retryAfter) : "",
   ]);
   return [["code", "HTTP", "message, where nothing better is known", "`Retry-After`"], ...rows];
+}
+
+function reasonTable(): Table {
+  const rows = [
+    ...Object.entries(statusReasons),
+    ...Object.values(excessReasons).map((reason) => ["400", reason] as const),
+  ].map(([status, reason]) => [status, STATUS_CODES[status] ?? "", `\`${reason}\``]);
+  return [["HTTP", "status", "`details.reason`"], ...rows];
 }
 
 function sluiceTable(): Table {

@@ -3,7 +3,9 @@
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { promisify } from "node:util";
@@ -43,7 +45,15 @@ function writeSample(folder: string, name: string): void {
 }
 
 test("every sample is run here", () => {
-  const run = ["almanac.ts", "counting.ts", "echo-socket.ts", "paid.ts", "salute.ts"];
+  const run = [
+    "almanac.ts",
+    "counting.ts",
+    "echo-socket.ts",
+    "paid.ts",
+    "price-feed.ts",
+    "price.ts",
+    "salute.ts",
+  ];
   assert.deepEqual([...samples.keys()].toSorted(), run);
   const blocks = page.match(/^```ts$/gm) ?? [];
   const named = files.filter(({ name }) => name.endsWith(".ts"));
@@ -197,6 +207,59 @@ ${forTests}`;
       404: { $ref: "#/components/responses/NotFound" },
     },
   });
+});
+
+test("the service of the page compiles, and runs from a packed tarball", async (t) => {
+  const source = temporaryFolder(t);
+  mkdirSync(join(source, "node_modules"));
+  symlinkSync(root, join(source, "node_modules", "sluice-gateway"), "dir");
+  for (const name of ["price-feed.ts", "price.ts"]) writeSample(source, name);
+  assert.ok((samples.get("price-feed.ts") ?? "").split("\n").length < 100);
+  writeFileSync(join(source, "package.json"), '{ "type": "module" }');
+  const built = join(source, "built");
+  await compile(source, built);
+  const manifest = {
+    name: "acme-sluice-prices",
+    version: "1.0.0",
+    type: "module",
+    exports: { "./*": "./*.js" },
+  };
+  writeFileSync(join(built, "package.json"), JSON.stringify(manifest));
+  const npm = async (cwd: string, ...args: string[]): Promise<void> =>
+    void (await promisify(execFile)("npm", args, { cwd }));
+  await npm(built, "pack", "--pack-destination", source);
+
+  const prices = createServer((_, res) => res.end('{"EUR":1.25,"XXX":"none"}')).listen(
+    0,
+    "127.0.0.1",
+  );
+  t.after(() => prices.close());
+  await once(prices, "listening");
+  const address = prices.address();
+  assert.ok(typeof address === "object" && address !== null);
+  const pipeline = /^```yaml\n(plugins: \{ price-feed[^]*?)^```$/m.exec(page)?.[1] ?? "";
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, "package.json"), '{ "private": true }');
+  await npm(
+    folder,
+    "install",
+    "--offline",
+    "--no-audit",
+    join(source, "acme-sluice-prices-1.0.0.tgz"),
+  );
+  symlinkSync(root, join(folder, "node_modules", "sluice-gateway"), "dir");
+  const configFile = join(folder, "pipeline.yaml");
+  const text = pipeline.replace("127.0.0.1:9000", `127.0.0.1:${address.port}`);
+  writeFileSync(configFile, `version: 1\n${text}${forTests}`);
+  const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
+  const gateway = await startGateway({ configFile, env, watch: false });
+  t.after(() => gateway.stop());
+  const answer = await fetch(`${gateway.url}/prices/EUR`);
+  assert.deepEqual([answer.status, await answer.text()], [200, '{"usd":1.25}']);
+  assert.equal((await fetch(`${gateway.url}/prices/XXX`)).status, 404);
+  const ready = await fetch(`${gateway.adminUrl}/readyz`);
+  assert.equal(ready.status, 200);
+  assert.match(await ready.text(), /"service price-feed":"ok"/);
 });
 
 test("the WebSocket, the charge and the tool that reports its progress compile, and work", async (t) => {

@@ -52,6 +52,21 @@ describe("the openai client", { timeout: 20_000 }, () => {
     assert.deepEqual(answer.usage, usage);
   });
 
+  // Finding D10: docs/inference.md says what of the canonical envelope the client shows.
+  it("shows the message, the class and the request id of an error of the gateway itself", async () => {
+    const wrong = clientOf(`gateway_dev_${"0".repeat(32)}`);
+    const error = await wrong.models.list().then(
+      () => assert.fail("the key is wrong"),
+      (reason: unknown) => reason,
+    );
+    assert.ok(error instanceof AuthenticationError);
+    assert.deepEqual(
+      [error.status, error.error, error.code, error.type],
+      [401, "unauthorized", undefined, undefined],
+    );
+    assert.ok((error.requestID ?? "").length > 0);
+  });
+
   it("reads a stream and the usage at its end", async () => {
     const stream = await client.chat.completions.create({
       model,

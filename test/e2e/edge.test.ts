@@ -138,9 +138,16 @@ const hex = "0123456789abcdef0123456789abcdef";
 const unknownKey = `gateway_dev_${hex}`;
 
 /** Every refusal: canonical envelope, JSON, and the request's id. */
-function assertRefused(answer: Answer, status: number, error: string, code: string): void {
+function assertRefused(
+  answer: Answer,
+  status: number,
+  error: string,
+  code: string,
+  reason?: string,
+): void {
   assert.equal(answer.status, status, answer.text);
-  assert.deepEqual(answer.json(), { error, error_code: code });
+  const details = reason === undefined ? {} : { details: { reason } };
+  assert.deepEqual(answer.json(), { error, error_code: code, ...details });
   assert.equal(answer.headers["content-type"], "application/json");
   assert.ok(answer.headers["x-request-id"]);
 }
@@ -303,7 +310,8 @@ test("429 comes before 401, 403, 404 and 405; 404 and 405 before 401; 401 before
     "GATEWAY_NOT_FOUND",
   );
   const wrongMethod = await edge.ask("/ledger", { method: "POST", from: "203.0.113.2" });
-  assertRefused(wrongMethod, 405, "method not allowed", "GATEWAY_INVALID_PARAMS");
+  const reason = "method_not_allowed";
+  assertRefused(wrongMethod, 405, "method not allowed", "GATEWAY_INVALID_PARAMS", reason);
   assert.equal(wrongMethod.headers["allow"], "GET, HEAD");
   unauthorized(await edge.ask("/ledger", { from: "203.0.113.3" }), "missing authorization header");
   // Without.

@@ -228,7 +228,9 @@ describe("/explain", () => {
     });
     assert.equal(status, 200);
     const told = await only(gateway, id);
-    assert.equal(told.code, undefined);
+    assert.equal(told.code, "GATEWAY_CU_LIMIT_EXCEEDED");
+    assert.deepEqual(told.calls, { names: ["tools.list", "docs_search"], items: 2, failed: 1 });
+    assert.equal(told.steps.at(-1)?.did, "replied");
     assert.deepEqual(told.limit, { scope: "24h", unit: "milli-CU", used: 0, limit: 99 });
   });
 
@@ -399,7 +401,7 @@ describe("sluice explain", () => {
     assert.equal(nowhere.code, 1);
     assert.match(nowhere.err.join(), /no gateway answers at http:\/\/127\.0\.0\.1:9/);
     await assert.rejects(run(gateway, []), /id is missing/);
-    await assert.rejects(run(gateway, ["a", "b"]), /one argument too many/);
+    await assert.rejects(run(gateway, ["a", "b"]), /unexpected argument/);
     await assert.rejects(run(gateway, ["a"], { admin: "nonsense" }), /not a URL/);
   });
 });

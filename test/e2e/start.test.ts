@@ -90,11 +90,11 @@ async function failedDev(env: Env): Promise<{ readonly code: unknown; readonly e
 
 /** The requests to the node; `chatOf` is the other one. */
 function callsOf({ requests }: Printed): Printed["requests"] {
-  return requests.filter(({ curl }) => curl.startsWith("curl -s"));
+  return requests.filter(({ curl }) => curl.startsWith("curl -s "));
 }
 
 function chatOf({ requests }: Printed): Printed["requests"][number] {
-  return requests.find(({ curl }) => curl.startsWith("curl -N"))!;
+  return requests.find(({ curl }) => curl.startsWith("curl -sN "))!;
 }
 
 async function request({ url, method, headers, body }: Printed["requests"][number]) {
@@ -187,7 +187,7 @@ test("the chat it proposes streams the demo model's tokens, with what they cost"
     assert.equal(printed.model, "demo");
     assert.equal(printed.requests[1], chatOf(printed));
     const { url, method, headers, body, curl } = chatOf(printed);
-    assert.match(curl, /^curl -N http:/);
+    assert.match(curl, /^curl -sN http:/);
     const response = await fetch(url, { method, headers, body });
     assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
     const events = dataOf(await response.text());
@@ -260,7 +260,7 @@ for (const [name, section] of [
       assert.equal(code, 1);
       const [, line] = /pipeline\.yaml:(\d+):1 {2}SLUICE_LISTEN_FAILED/.exec(error) ?? [];
       assert.match(shipped[Number(line) - 1] ?? error, new RegExp(`^${section}:`));
-      assert.match(error, new RegExp(`in use.*${port}`));
+      assert.match(error, new RegExp(`:${port}: .*in use`));
       assert.match(error, /PORT and ADMIN_PORT in the environment/);
       assert.doesNotMatch(error, /at .*\.ts:/);
     } finally {
@@ -304,7 +304,7 @@ test("prose shows the key, the addresses and four lines of curl", async () => {
   }
   assert.deepEqual(await exited, [0, null]);
   assert.equal(lines.filter((line) => line.startsWith("curl -s http://127.0.0.1:")).length, 3);
-  assert.equal(lines.filter((line) => line.startsWith("curl -N http://127.0.0.1:")).length, 1);
+  assert.equal(lines.filter((line) => line.startsWith("curl -sN http://127.0.0.1:")).length, 1);
   assert.match(lines.join("\n"), /chat +http:\/\/127\.0\.0\.1:\d+\/v1\/chat\/completions/);
   assert.match(lines.join("\n"), /models +demo model/);
   assert.match(lines.join("\n"), /key +gateway_dev_[0-9a-f]{32} \(until \d{4}-\d\d-\d\d\)/);

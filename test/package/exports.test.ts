@@ -12,6 +12,7 @@ test("the package exports what is promised, and nothing else", async () => {
   assert.deepEqual(Object.keys(await import("sluice-gateway/plugin")).toSorted(), [
     "addressKey",
     "capabilities",
+    "defineService",
     "defineStep",
     "defineSurface",
     "defineTools",
@@ -24,6 +25,7 @@ test("the package exports what is promised, and nothing else", async () => {
     "redact",
     "refuse",
     "toolFailure",
+    "toolReport",
     "violationsSchema",
   ]);
   assert.deepEqual(Object.keys(await import("sluice-gateway/client")).toSorted(), [

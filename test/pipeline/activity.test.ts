@@ -25,6 +25,7 @@ function ended(more: {
     request: { method: "POST" },
     route: { path: "/rpc" },
     sent: { status, code },
+    calls: undefined,
     peek: (slot: string) => slots[slot as keyof typeof slots] as never,
   };
 }
@@ -98,6 +99,7 @@ test("single exchanges are kept only while somebody watches, the newest hundred 
     workspaceId: undefined,
     requestId: "r119",
     usedCuMilli: 7,
+    calls: undefined,
   });
   activity.settled(ended({ at: start + 60_000, requestId: "unseen" }), 1);
   assert.deepEqual(activity.all.watch(start + 61_000), []);

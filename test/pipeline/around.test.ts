@@ -212,6 +212,21 @@ for (const [what, hook] of Object.entries(shadows)) {
   });
 }
 
+test("a surface that fails after a step has replied in its place is no unhandled rejection", async () => {
+  const failing = Promise.withResolvers<Reply>();
+  const step: TestStep = {
+    name: "a",
+    // It does not wait for the surface.
+    around: (_, surface) => (void surface.answer(), conflict),
+  };
+  await using served = await serve([
+    { path: "/x", steps: [step], surface: { answer: () => failing.promise } },
+  ]);
+  assert.equal((await ask(served, "/x")).status, 409);
+  failing.reject(new Error("broken"));
+  assert.equal((await ask(served, "/x")).status, 409);
+});
+
 test("in shadow mode the surface's own failure is still a 500", async () => {
   const steps: TestStep[] = [
     { name: "a", mode: "shadow", around: (_, surface) => surface.answer() },

@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { test } from "node:test";
 import type { Exchange, Reply } from "../../src/plugin.ts";
 import { HandOver } from "../../src/pipeline/hand-over.ts";
-import { ask, serve, type TestRoute, type TestStep } from "./harness.ts";
+import { ask, quietCloser, serve, type TestRoute, type TestStep } from "./harness.ts";
 
 test("an unchanged part is handed over alive; a changed one starts anew; each stops once, after its last user", async () => {
   const events: string[] = [];
@@ -21,9 +21,9 @@ test("an unchanged part is handed over alive; a changed one starts anew; each st
   assert.equal(await second.acquire("kept", maker, start("kept again")), "kept");
   await second.acquire("new", maker, start("new"));
   second.complete();
-  await first.release();
+  await first.release(quietCloser());
   assert.deepEqual(events, ["start kept", "start old", "start new", "stop old"]);
-  await second.release();
+  await second.release(quietCloser());
   assert.deepEqual(events.slice(4).toSorted(), ["stop kept", "stop new"]);
 });
 

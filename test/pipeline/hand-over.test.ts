@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HandOver } from "../../src/pipeline/hand-over.ts";
+import { quietCloser } from "./harness.ts";
 
 test("a part that does not stop keeps no other from being stopped, and what it threw is reported", async () => {
   const stopped: string[] = [];
@@ -18,7 +19,7 @@ test("a part that does not stop keeps no other from being stopped, and what it t
     await new Promise((resolve) => setImmediate(resolve));
     stopped.push("fourth");
   });
-  await assert.rejects(parts.release(), (error) => {
+  await assert.rejects(parts.release(quietCloser()), (error) => {
     assert(error instanceof AggregateError);
     assert.deepEqual(error.errors, [first, third]);
     return true;

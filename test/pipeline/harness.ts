@@ -5,6 +5,7 @@ import type { Config, RouteConfig, ServerConfig, StepUse } from "../../src/confi
 import {
   defineStep,
   defineSurface,
+  type Clock,
   type Host,
   type Log,
   type Metrics,
@@ -13,6 +14,7 @@ import {
   type SurfaceHooks,
 } from "../../src/plugin.ts";
 import { provision, type Generation } from "../../src/pipeline/generation.ts";
+import { Closer } from "../../src/pipeline/closer.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import type { Services } from "../../src/pipeline/services.ts";
 import { coreMetrics } from "../../src/pipeline/stats.ts";
@@ -23,6 +25,7 @@ export interface TestStep extends StepHooks {
   readonly name: string;
   readonly mode?: "enforce" | "shadow";
   readonly when?: StepUse["when"];
+  readonly timeoutMs?: number;
 }
 
 export interface TestRoute {
@@ -61,6 +64,8 @@ const server: ServerConfig = {
   drainDelaySeconds: 0,
   headersMs: 5_000,
   bodyIdleMs: 5_000,
+  unfinishedBodyBytes: 1 << 24,
+  connections: 1_000,
   keepAliveMs: 5_000,
 };
 
@@ -70,6 +75,10 @@ export async function serve(
     readonly server?: Partial<ServerConfig>;
     readonly unmatched?: readonly TestStep[];
     readonly ready?: () => boolean;
+    /** Default: real time. */
+    readonly clock?: Clock;
+    /** Of the listener. */
+    readonly metrics?: Metrics;
   } = {},
 ): Promise<Served> {
   const errors: string[] = [];
@@ -80,7 +89,9 @@ export async function serve(
     error: (fields, message) => errors.push(`${message} ${JSON.stringify(fields)}`),
     child: () => log,
   };
-  const services = testServices(log);
+  const { clock = systemClock } = options;
+  const services = { ...testServices(log), clock };
+  const closer = new Closer(services);
   const core = coreMetrics(noMetrics);
   const serverConfig = { ...server, ...options.server };
   const load = async (wanted: readonly TestRoute[], previous?: Generation): Promise<Generation> => {
@@ -93,8 +104,10 @@ export async function serve(
   const listener = await listen({
     server: serverConfig,
     generation,
-    clock: systemClock,
+    clock,
     log,
+    metrics: options.metrics ?? noMetrics,
+    closer,
     readiness: () => ({ ready: options.ready?.() ?? true, checks: {} }),
   });
   return {
@@ -115,9 +128,15 @@ export async function serve(
     },
     async [Symbol.asyncDispose]() {
       await listener.close(1_000);
-      await generation.retire();
+      await generation.retire(closer);
     },
   };
+}
+
+/** For tests of parts that end at once. */
+export function quietCloser(): Closer {
+  const log: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
+  return new Closer({ clock: systemClock, log });
 }
 
 function testServices(log: Log): Services {
@@ -192,6 +211,7 @@ function describe(
         positionOf: () => at,
         mode: step.mode ?? "enforce",
         when: step.when,
+        timeoutMs: step.timeoutMs ?? 30_000,
       };
     });
   const routeConfigs = routes.map((route, index): RouteConfig => {
@@ -209,7 +229,7 @@ function describe(
   const plan = { rps: 1, includedCuMilli: 0, overageUsdPerCu: undefined };
   const config: Config = {
     file: "/pipeline.yaml",
-    sectionAt: () => at,
+    keyAt: () => at,
     sectionOf: () => undefined,
     environment: "dev",
     simulatedAllowed: true,
@@ -224,6 +244,7 @@ function describe(
     log: { level: "silent" },
     secret: undefined,
     tools: [],
+    services: [],
     plugins: new Map(),
     fastify: [],
     unmatched: uses(unmatched),

@@ -15,7 +15,7 @@ import { test, type TestContext } from "node:test";
 import accessLog from "../../plugins/access-log/index.ts";
 import { openLines } from "../../plugins/access-log/line-writer.ts";
 import { createMetrics } from "../../src/metrics.ts";
-import type { Outcome, StepHooks } from "../../src/plugin.ts";
+import type { Outcome, StepHooks, TraceSpan } from "../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { fakeExchange, fakeHost, keyPrincipal, missing, type FakeRequest } from "./fakes.ts";
 
@@ -64,6 +64,23 @@ function read(file: string): Record<string, unknown>[] {
     .slice(0, -1)
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
+
+test("a line carries the ids of the trace and the span, by OpenTelemetry's names", async (t) => {
+  const { settle, lines } = await setUp(t);
+  const span = { traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: "00f067aa0ba902b7" };
+  const trace: TraceSpan = {
+    ...span,
+    headers: [],
+    set() {},
+    child: () => assert.fail("the access log begins no span"),
+    within: () => trace,
+  };
+  settle({ slots: { trace } });
+  settle({});
+  const [traced, other] = await lines();
+  assert.deepEqual([traced?.["trace_id"], traced?.["span_id"]], [span.traceId, span.spanId]);
+  assert.ok(other !== undefined && !("trace_id" in other) && !("span_id" in other));
+});
 
 test("a line says who, what, how it ended, how long it took and what it cost", async (t) => {
   const { clock, settle, lines } = await setUp(t);

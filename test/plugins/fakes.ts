@@ -72,6 +72,9 @@ export function fakeHost(more: Partial<Host> = {}): Host {
     evidence: () => ({
       quote: () => Promise.resolve({ kind: "failed", reason: "unavailable" }),
     }),
+    use: (name) => {
+      throw new Error(`there is no service "${name}" in this test`);
+    },
     version: "1.2.3",
     readJsonRpc: readRequest,
     ledger: () => undefined,
@@ -175,6 +178,8 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
     stream: unused,
     accept: unused,
     limitReached() {},
+    called() {},
+    calls: undefined,
     informational: unused,
     sent: { status: 200, bodyBytes: 0, code: undefined, ...sent },
   };

@@ -47,8 +47,8 @@ describe("the document", () => {
     assert.deepEqual(operation.security, [{}]);
     assert.deepEqual(operation.parameters, [
       { name: "id", in: "path", required: true, schema: { type: "string", pattern: "^x" } },
-      { name: "q", in: "query", required: true, schema: { type: "integer" } },
-      { name: "x-a", in: "header", required: false, schema: { type: "string" } },
+      { name: "q", in: "query", required: true, schema: { type: "integer" }, example: 1 },
+      { name: "x-a", in: "header", required: false, schema: { type: "string" }, example: "text" },
     ]);
     const headers = { "X-B": { $ref: "#/components/headers/X-B" } };
     const error = {
@@ -59,14 +59,16 @@ describe("the document", () => {
     };
     assert.deepEqual(operation.responses, {
       200: {
-        description: "Done",
+        description: "Done.",
         headers,
-        content: { "application/json": { schema: { type: "object" } } },
+        content: { "application/json": { schema: { type: "object" }, example: {} } },
       },
       404: {
-        description: "Lost; No such thing",
+        description: "Lost. No such thing.",
         headers,
-        content: { "application/json": { schema: { anyOf: [{ type: "array" }, error] } } },
+        content: {
+          "application/json": { schema: { anyOf: [{ type: "array" }, error] }, example: [] },
+        },
       },
     });
   });
@@ -84,7 +86,9 @@ describe("the document", () => {
     const ref = { $ref: "#/components/responses/RateLimited" };
     assert.deepEqual(paths["/a"]?.["get"]?.responses["429"], ref);
     assert.deepEqual(paths["/b"]?.["get"]?.responses["429"], ref);
-    assert.partialDeepStrictEqual(paths["/c"]?.["get"]?.responses["429"], { description: "Other" });
+    assert.partialDeepStrictEqual(paths["/c"]?.["get"]?.responses["429"], {
+      description: "Other.",
+    });
     assert.deepEqual(Object.keys(components.responses), ["RateLimited"]);
     assert.ok("Retry-After" in (components.responses["RateLimited"]?.headers ?? {}));
   });

@@ -1,5 +1,6 @@
 /** What a collector gets to see of exchanges, and what upstreams get to see of the trace. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import type { RequestListener } from "node:http";
 import type { Socket } from "node:net";
 import { join } from "node:path";
@@ -40,7 +41,7 @@ upstreams: { inner: { urls: "http://127.0.0.1:${port}", idleMs: 5000 } }
 plugins: { tools-plugin: ${tools} }
 tools: [tools-plugin, gateway-batch]
 lists:
-  edge: [request-id, trace, agent-headers, authenticate]
+  edge: [request-id, trace, { access-log: { file: access.log } }, agent-headers, authenticate]
   keyed: [{ use: edge }, { authorize: { require: key } }]
 unmatched: [request-id, trace]
 routes:
@@ -94,6 +95,24 @@ async function get(url: string, headers: Record<string, string> = {}): Promise<S
   assert.equal(response.status, 200);
   return (await response.json()) as Seen;
 }
+
+test("the access log names the trace that the client sent, or the gateway's own", async (t) => {
+  await using upstream = await httpUpstream(mirror);
+  let lines: string[] = [];
+  const spans = await traced(t, upstream, async ({ gateway }) => {
+    await get(`${gateway.url}/open/a`, { traceparent: sampled });
+    await get(`${gateway.url}/open/b`);
+    await gateway.gateway.stop();
+    lines = readFileSync(join(gateway.folder, "access.log"), "utf8").trim().split("\n");
+  });
+  const servers = spans.filter((span) => span.name === "GET /open/*");
+  const logged = lines.map((line) => JSON.parse(line) as { trace_id: string; span_id: string });
+  assert.deepEqual(
+    logged.map(({ trace_id, span_id }) => `${trace_id} ${span_id}`).toSorted(),
+    servers.map((span) => `${span.traceId} ${span.spanId}`).toSorted(),
+  );
+  assert.ok(logged.some(({ trace_id }) => trace_id === traceId));
+});
 
 test("an exchange goes on with its client's trace, and its upstream with the gateway's", async (t) => {
   await using upstream = await httpUpstream(mirror);

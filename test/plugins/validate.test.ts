@@ -121,7 +121,7 @@ test("without a body schema no body is read, and without the others nothing runs
   const query = await validate.start({ query: { type: "object" } }, fakeHost());
   assert.deepEqual(Object.keys(query), ["requestHeaders"]);
   const body = await validate.start({ body: transfer }, fakeHost());
-  assert.deepEqual(Object.keys(body).toSorted(), ["bodyBytes", "requestBody"]);
+  assert.deepEqual(Object.keys(body).toSorted(), ["bodyBytes", "json", "requestBody"]);
 });
 
 const search = {

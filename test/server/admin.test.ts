@@ -119,6 +119,7 @@ for (const method of ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"]) {
     assert.deepEqual(await json(response), {
       error: "method not allowed",
       error_code: "GATEWAY_INVALID_PARAMS",
+      details: { reason: "method_not_allowed" },
     });
   });
 }
@@ -150,18 +151,30 @@ test("a port that is taken is an error with the system's code", async () => {
   await assert.rejects(start({ port }), { code: "EADDRINUSE" });
 });
 
-/** The status of a GET whose Host header fetch would not let go. */
-async function statusFor(url: string, host: string): Promise<number | undefined> {
-  const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
-  request(url, { headers: { host } }, (response) => resolve(response.resume().statusCode))
+/** A GET whose Host header fetch would not let go. */
+async function getAs(url: string, host: string): Promise<{ status?: number; text: string }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ status?: number; text: string }>();
+  request(url, { headers: { host } }, (response) => {
+    let text = "";
+    response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+    response.on("end", () => {
+      const { statusCode: status } = response;
+      resolve({ text, ...(status !== undefined && { status }) });
+    });
+  })
     .on("error", reject)
     .end();
   return promise;
 }
 
-test("a page whose name was made to resolve to this address reads neither routes nor requests", async () => {
+async function statusFor(url: string, host: string): Promise<number | undefined> {
+  return (await getAs(url, host)).status;
+}
+
+test("a page whose name was made to resolve to this address reads no metrics, routes or requests", async () => {
   await using started = await start({ explain: () => [{}], hosts: ["Gateway.internal"] });
-  for (const path of ["/pipelines", "/explain?id=a"]) {
+  // /metrics: finding 14.
+  for (const path of ["/metrics", "/pipelines", "/explain?id=a"]) {
     const url = started.admin.url + path;
     for (const host of ["evil.example", "evil.example:9090", "localhost.evil.example", "a@b"]) {
       assert.equal(await statusFor(url, host), 403, `${path} for ${host}`);
@@ -172,9 +185,23 @@ test("a page whose name was made to resolve to this address reads neither routes
   }
 });
 
-test("scrapers and probes may call the listener what they like", async () => {
+test("a scraper that uses a name is told where to list it", async () => {
   await using started = await start();
-  for (const path of ["/metrics", "/healthz", "/readyz"]) {
+  const { status, text } = await getAs(`${started.admin.url}/metrics`, "Sluice-0.monitoring:9090");
+  assert.equal(status, 403);
+  assert.deepEqual(JSON.parse(text), {
+    error:
+      'the host name "sluice-0.monitoring" is not allowed: add it to admin.hosts in pipeline.yaml, or use the address',
+    error_code: "GATEWAY_PERMISSION_DENIED",
+  });
+  const odd = await getAs(`${started.admin.url}/metrics`, '"><script>');
+  assert.equal(odd.status, 403);
+  assert.ok(!odd.text.includes("script"));
+});
+
+test("health probes may use any name", async () => {
+  await using started = await start();
+  for (const path of ["/healthz", "/readyz"]) {
     assert.equal(await statusFor(started.admin.url + path, "sluice-0.monitoring"), 200, path);
   }
 });

@@ -128,6 +128,60 @@ test("what is not HTTP gets the canonical envelope and a closed connection", asy
   assert.match(long, /^HTTP\/1\.1 431 /);
 });
 
+test("answers to requests before malformed bytes in the same packet are delivered, then the connection closes", async () => {
+  // Finding 15: they may have been charged.
+  const surface = {
+    async answer(x: Exchange): Promise<Reply> {
+      // The malformed bytes are read meanwhile.
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+      return { status: 200, body: `answered ${x.request.query}` };
+    },
+  };
+  await using served = await serve([{ path: "/x", surface }]);
+  for (const isFast of [true, false]) {
+    // A repeated field is left to node:http.
+    const fields = isFast ? "a: 1\r\n" : "a: 1\r\na: 2\r\n";
+    const request = (n: number): string => `GET /x?${n} HTTP/1.1\r\nhost: x\r\n${fields}\r\n`;
+    const all = await raw(served.port, `${request(1)}${request(2)}not http at all\r\n\r\n`);
+    assert.match(all, /^HTTP\/1\.1 200 .*answered 1HTTP\/1\.1 200 .*answered 2/s);
+  }
+  assert.equal(served.listener.running, 0);
+});
+
+test("a stream is delivered to its end when the next request head does not arrive in time", async () => {
+  const surface = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, []);
+      sink.write(Buffer.from("first"));
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      await sink.end(undefined, Buffer.from("last"));
+    },
+  };
+  await using served = await serve([{ path: "/x", surface }], { server: { headersMs: 30 } });
+  const request = "GET /x HTTP/1.1\r\nhost: x\r\na: 1\r\na: 2\r\n\r\n";
+  assert.match(await raw(served.port, `${request}GET /x HT`), /first.*last/s);
+});
+
+test("a client that leaves after malformed bytes ends the exchange before them", async () => {
+  const entered = Promise.withResolvers<void>();
+  const left = Promise.withResolvers<void>();
+  const surface = {
+    async answer(x: Exchange): Promise<Reply> {
+      x.onAbort = { aborted: left.resolve };
+      entered.resolve();
+      await left.promise;
+      return { status: 200 };
+    },
+  };
+  await using served = await serve([{ path: "/x", surface }]);
+  const socket = connect(served.port, "127.0.0.1");
+  socket.write("GET /x HTTP/1.1\r\nhost: x\r\na: 1\r\na: 2\r\n\r\nnot http at all\r\n\r\n");
+  await entered.promise;
+  socket.write("more of it\r\n\r\n");
+  socket.resetAndDestroy();
+  await left.promise;
+});
+
 test("a request head that does not arrive in time is 408", async () => {
   await using served = await serve([{ path: "/x", surface: hello }], { server: { headersMs: 60 } });
   assert.match(await raw(served.port, "GET /x HTTP/1.1\r\nhost:"), /^HTTP\/1\.1 408 /);

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { it } from "node:test";
 import { WebSocket } from "ws";
+import type { LiveExchange } from "../../src/pipeline/exchange.ts";
 import type { Connection, Exchange, Outcome, SurfaceHooks } from "../../src/plugin.ts";
 import { refuse } from "../../src/plugin.ts";
 import { ask, serve, type Served, type TestStep } from "../pipeline/harness.ts";
@@ -305,4 +306,105 @@ it("an open connection keeps its generation through a reload", async () => {
   assert.equal(old.number < served.generation.number, true);
   assert.equal(await refusal(served), 404);
   client.close();
+});
+
+/** What the server sends until it closes the connection, for a handshake with these fields. */
+async function handshake({ port }: Served, fields: readonly string[]): Promise<string> {
+  const socket = connect(port, "127.0.0.1");
+  const lines = [
+    "GET /socket HTTP/1.1",
+    "Host: h",
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+    ...fields,
+  ];
+  socket.write(`${lines.join("\r\n")}\r\n\r\n`);
+  let text = "";
+  socket.on("data", (bytes: Buffer) => (text += bytes.toString("latin1")));
+  socket.on("error", () => {});
+  await once(socket, "close");
+  return text;
+}
+
+// Finding 3.
+for (const offered of ["test.v1, test.v1", "test.v1,,", ", test.v1", "", "test v1", "test;v1"]) {
+  it(`an offer of subprotocols that breaks RFC 6455 is 400 and ends its exchange: "${offered}"`, async () => {
+    const { step, next } = outcomes();
+    await using served = await serve([route(echo, [step])]);
+    const text = await handshake(served, [`Sec-WebSocket-Protocol: ${offered}`]);
+    assert.match(text, /^HTTP\/1\.1 400 /);
+    assert.match(text, /"error_code":"GATEWAY_INVALID_PARAMS"/);
+    assert.equal(await next(), "replied");
+    assert.equal(served.listener.running, 0);
+  });
+}
+
+it("a subprotocol that comes twice in two fields is refused, too", async () => {
+  await using served = await serve([route(echo)]);
+  const field = "Sec-WebSocket-Protocol: test.v1";
+  assert.match(await handshake(served, [field, field]), /^HTTP\/1\.1 400 /);
+});
+
+it("an upgrade that the WebSocket library refuses is 400 and ends its exchange", async () => {
+  const { step, next } = outcomes();
+  const spoils: TestStep = {
+    name: "spoils",
+    responseHeaders(x) {
+      // Only a plugin that breaks the contract reaches this: the core has checked what the client sent.
+      (x.request.headers as Record<string, string>)["sec-websocket-protocol"] = "test.v1,,";
+    },
+  };
+  await using served = await serve([route(echo, [step, spoils])]);
+  assert.match(await handshake(served, []), /^HTTP\/1\.1 400 .*"GATEWAY_INVALID_PARAMS"/s);
+  assert.equal(await next(), "replied");
+  assert.equal(served.listener.running, 0);
+  assert.deepEqual(served.errors, []);
+});
+
+it("a client that leaves while its upgrade is being accepted ends the exchange", async () => {
+  const { step, next } = outcomes();
+  const leaves: TestStep = {
+    name: "leaves",
+    responseHeaders: (x) => void (x as LiveExchange).arrival.req.socket.destroy(),
+  };
+  await using served = await serve([route(echo, [step, leaves])]);
+  assert.equal(await handshake(served, []), "");
+  assert.equal(await next(), "clientLeft");
+  assert.equal(served.listener.running, 0);
+  assert.deepEqual(served.errors, []);
+});
+
+it("a field that HTTP does not allow is never written into the answer of an upgrade", async () => {
+  const { step, next } = outcomes();
+  const splits: TestStep = {
+    name: "splits",
+    responseHeaders(_, head) {
+      if (head.status === 101) head.set("x-mark", "a\r\nset-cookie: b");
+    },
+  };
+  await using served = await serve([route(echo, [step, splits])]);
+  const text = await handshake(served, []);
+  assert.match(text, /^HTTP\/1\.1 500 /);
+  assert.doesNotMatch(text, /set-cookie/);
+  assert.equal(await next(), "replied");
+});
+
+it("an upgrade that still waits in a step is cut when the drain ends", async () => {
+  const { step, next } = outcomes();
+  const reached = Promise.withResolvers<void>();
+  const waits: TestStep = {
+    name: "waits",
+    requestHeaders() {
+      reached.resolve();
+      return new Promise(() => {});
+    },
+  };
+  await using served = await serve([route(echo, [step, waits])]);
+  const cut = handshake(served, []);
+  await reached.promise;
+  await served.listener.close(10);
+  assert.equal(await cut, "");
+  assert.equal(await next(), "clientLeft");
 });

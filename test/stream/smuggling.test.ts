@@ -19,6 +19,9 @@ async function recorder(): Promise<{ readonly upstream: Upstream; readonly seen:
 
 const post = "POST / HTTP/1.1\r\nHost: a\r\n";
 const chunked = `${post}Transfer-Encoding: chunked\r\n\r\n`;
+const webSocket =
+  "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+  "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
 const hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /** Each is refused with this status, on a connection that then closes, and nothing of it reaches the upstream. */
@@ -80,6 +83,23 @@ const refused: Readonly<Record<string, readonly [status: number, bytes: string]>
   "no Host": [400, "GET / HTTP/1.1\r\n\r\n"],
   "two Hosts": [400, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"],
   "two Hosts that agree": [400, "GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n"],
+  // Finding 9: node:http keeps the first one, a proxy in front of the gateway may look at the last one.
+  "two Authorization fields": [
+    400,
+    "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
+  ],
+  "two Authorization fields that agree, with a body": [
+    400,
+    `${post}Authorization: Bearer a\r\nauthorization: Bearer a\r\nContent-Length: 3\r\n\r\nabc`,
+  ],
+  "a second Authorization field after 2,000 others": [
+    400,
+    `GET / HTTP/1.1\r\nHost: a\r\nAuthorization: a\r\n${"a:\r\n".repeat(2_000)}Authorization: b\r\n\r\n`,
+  ],
+  "an upgrade with two Authorization fields": [
+    400,
+    `${webSocket}Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n`,
+  ],
   "a Host that is no host": [400, "GET / HTTP/1.1\r\nHost: a/../b\r\n\r\n"],
   "a Host with credentials": [400, "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n"],
   "an absolute target for another host": [400, "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n"],

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { connect as dial } from "node:net";
 import type { ServerResponse } from "node:http";
 import { describe, test, type TestContext } from "node:test";
 import { isFault } from "../../src/confidential/fault.ts";
@@ -357,4 +358,32 @@ describe("a client that does not read", () => {
     wire.webSocket.terminate();
     await gone;
   });
+});
+
+describe("a worker's stop", () => {
+  for (const offered of ["cstream.worker.v1, cstream.worker.v1", "other,,"]) {
+    test(`does not wait for a refused client that keeps its side open: "${offered}"`, async (t) => {
+      const worker = await startTestWorker(t);
+      const { hostname, port } = new URL(worker.url);
+      const socket = dial({ host: hostname, port: Number(port), allowHalfOpen: true });
+      t.after(() => socket.destroy());
+      socket.on("error", () => {});
+      socket.write(
+        [
+          "GET /cstream/1 HTTP/1.1",
+          "Host: h",
+          "Connection: Upgrade",
+          "Upgrade: websocket",
+          "Sec-WebSocket-Version: 13",
+          "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+          `Sec-WebSocket-Protocol: ${offered}`,
+          "",
+          "",
+        ].join("\r\n"),
+      );
+      const [answer] = (await once(socket, "data")) as [Buffer];
+      assert.match(answer.toString(), /^HTTP\/1\.1 400 /);
+      await worker.stop(60_000);
+    });
+  }
 });

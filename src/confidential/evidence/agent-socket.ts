@@ -43,6 +43,11 @@ export function askSocket(
     },
   );
   asked.on("error", fail);
+  // Without a listener node:http closes the connection and reports neither an answer nor an error.
+  asked.on("upgrade", (_, socket) => {
+    socket.destroy();
+    fail();
+  });
   asked.end(text);
   return promise;
 }

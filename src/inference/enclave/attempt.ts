@@ -15,6 +15,7 @@ import type { OpenEnclave, Unopened } from "../../confidential/relay/open.ts";
 import type { Ephemeral } from "../../confidential/suite.ts";
 import type { Hello } from "../../confidential/hello.ts";
 import { readTextFrame, type ReportFrame } from "../../confidential/text-frames.ts";
+import { parseJson } from "../../parse-json.ts";
 import type { TokenUsage, WholeMessage } from "../../services/networks.ts";
 import type { AttemptedCall, AttemptedWorker, AttemptFailure, RunningAttempt } from "../route.ts";
 import { isObject } from "../status.ts";
@@ -287,7 +288,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
 
 function parse(data: Uint8Array): unknown {
   try {
-    return JSON.parse(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
+    return parseJson(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
   } catch {
     return undefined;
   }

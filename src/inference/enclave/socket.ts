@@ -30,6 +30,8 @@ export function connectWorker(options: SocketOptions): Promise<EnclaveLink | und
   webSocket.on("upgrade", (response) => {
     ({ socket } = response);
   });
+  // `handshakeTimeout` begins again with every byte of the worker's answer, and this does not.
+  const deadline = options.clock.after(options.connectMs, () => webSocket.terminate());
   webSocket.on("error", () => resolve(undefined));
   // Not every end is announced by an error.
   webSocket.on("close", () => resolve(undefined));
@@ -40,7 +42,7 @@ export function connectWorker(options: SocketOptions): Promise<EnclaveLink | und
     webSocket.terminate();
     return resolve(undefined);
   });
-  return promise;
+  return promise.finally(() => deadline[Symbol.dispose]());
 }
 
 /** Undefined for an address that the library refuses, such as one with a fragment: a status document may name any. */

@@ -1,4 +1,5 @@
 /** Asks a ledger for the little that decoding needs beside the block itself. */
+import { parseJson } from "../../parse-json.ts";
 import type { Ledger } from "../../services/ledger.ts";
 
 /**
@@ -33,7 +34,7 @@ export async function ask(
 /** The value of a JSON text; undefined when it is not JSON. Only for small answers. */
 export function parsed(bytes: Buffer): unknown {
   try {
-    return JSON.parse(bytes.toString()) as unknown;
+    return parseJson(bytes.toString());
   } catch {
     return undefined;
   }

@@ -17,6 +17,8 @@ export const complaints = [
   "finalized_backwards",
   /** It answers probes, but calls failed one after the other. */
   "tripped",
+  /** It answers probes, but not with what a node says: an HTTP error, a web page, a header without a number. */
+  "bad_answer",
   /** It does not answer probes. */
   "unreachable",
   /** Not probed yet, or not yet known of which chain it must be. */

@@ -5,12 +5,18 @@ import type { NodeClient } from "./call.ts";
 import type { Complaint } from "./complaint.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { NodeMetrics } from "./node-metrics.ts";
-import { probe, type Observation } from "./probe.ts";
+import { probe, type Observation, type ProbeFailed } from "./probe.ts";
 
 /** Probes in a row that may be too slow before the node counts as gone, unless it answers calls meanwhile. */
 const slowProbes = 3;
 /** Probes in a row that move on from a lower finalized block before that is the node's truth (a chain begun anew). */
 const probesOfANewChain = 3;
+/** It can be reached, and what it says is not usable. */
+const badAnswers: ReadonlySet<Failure> = new Set([
+  failures.garbage,
+  failures.status,
+  failures.tooLarge,
+]);
 const tooSlow: ReadonlySet<Failure> = new Set([
   failures.connectTimeout,
   failures.answerTimeout,
@@ -37,6 +43,8 @@ export class PooledNode {
   readonly breaker: Breaker;
   /** Why it is left out; undefined: it is usable. Set by the roster. */
   complaint: Complaint | undefined = "unprobed";
+  /** The complaint before this one. Set by the roster. */
+  previousComplaint: Complaint | undefined;
   /** What it said last; kept while it is unreachable. */
   observed: Observation | undefined;
   /** Raised when it is no longer what it was: another genesis, software or runtime, or its chain begun anew. */
@@ -48,7 +56,9 @@ export class PooledNode {
   /** Set by the roster. */
   onProbed: () => void = () => {};
   #probing: Promise<void> | undefined;
-  #unreachable = false;
+  /** What the last probe found; undefined: it was answered well, or late for the first times. */
+  #probeFault: "unreachable" | "bad_answer" | undefined;
+  #probeDetail: string | undefined;
   #slowProbes = 0;
   /** Calls it has answered. */
   #answers = 0;
@@ -69,7 +79,7 @@ export class PooledNode {
 
   /** What is wrong with it regardless of the other nodes. */
   get fault(): Complaint | undefined {
-    if (this.#unreachable) return "unreachable";
+    if (this.#probeFault !== undefined) return this.#probeFault;
     if (this.observed === undefined) return "unprobed";
     if (this.breaker.open) return "tripped";
     return this.#probesBackwards > 0 ? "finalized_backwards" : undefined;
@@ -83,6 +93,11 @@ export class PooledNode {
   /** System error code of the connection that failed last, for the log. */
   get lastError(): string | undefined {
     return this.#probeClient.lastError ?? this.client.lastError;
+  }
+
+  /** What was wrong with the last probe, for the log; undefined if it was answered well. */
+  get probeDetail(): string | undefined {
+    return this.#probeDetail;
   }
 
   /** It has answered a call; true when that ends an ejection. */
@@ -110,25 +125,27 @@ export class PooledNode {
     const answersBefore = this.#answers;
     const result = await probe(this.#probeClient);
     if (result.kind === "observed") this.#observe(result.observed);
-    else this.#missProbe(result.failure, this.#answers > answersBefore);
+    else this.#missProbe(result, this.#answers > answersBefore);
     this.probed = true;
     this.breaker.probed(result.kind === "observed");
     this.onProbed();
   }
 
   /** A node that is merely slow keeps its place as long as it answers anything. */
-  #missProbe(failure: Failure, answering: boolean): void {
+  #missProbe({ failure, detail }: ProbeFailed, answering: boolean): void {
+    this.#probeDetail = detail;
     if (!tooSlow.has(failure)) {
-      this.#unreachable = true;
+      this.#probeFault = badAnswers.has(failure) ? "bad_answer" : "unreachable";
       return;
     }
     this.#slowProbes = answering ? 0 : this.#slowProbes + 1;
-    if (this.#slowProbes >= slowProbes) this.#unreachable = true;
+    if (this.#slowProbes >= slowProbes) this.#probeFault = "unreachable";
   }
 
   #observe(seen: Observation): void {
     const last = this.observed;
-    this.#unreachable = false;
+    this.#probeFault = undefined;
+    this.#probeDetail = undefined;
     this.#slowProbes = 0;
     // What it did not say this time has not changed.
     const observed = {

@@ -23,11 +23,16 @@ export interface Observation {
 
 export type ProbeResult =
   | { readonly kind: "observed"; readonly observed: Observation }
-  | { readonly kind: "failed"; readonly failure: Failure };
+  | ProbeFailed;
 
-type Reply =
-  | { readonly kind: "value"; readonly value: unknown }
-  | { readonly kind: "failed"; readonly failure: Failure };
+export interface ProbeFailed {
+  readonly kind: "failed";
+  readonly failure: Failure;
+  /** What was wrong, for the log, in words of ours: nothing that the node said. */
+  readonly detail: string;
+}
+
+type Reply = { readonly kind: "value"; readonly value: unknown } | ProbeFailed;
 
 /** Never rejects. The calls go one after the other, so that a probe is a light guest on one connection. */
 export async function probe(client: NodeClient): Promise<ProbeResult> {
@@ -38,9 +43,8 @@ export async function probe(client: NodeClient): Promise<ProbeResult> {
   const genesis = await ask(client, "chain_getBlockHash", [0]);
   if (genesis.kind === "failed") return genesis;
   const best = blockNumber(header.value);
-  if (best === undefined || typeof genesis.value !== "string") {
-    return { kind: "failed", failure: failures.garbage };
-  }
+  if (best === undefined) return bad("chain_getHeader", "a header without a block number");
+  if (!isHash(genesis.value)) return bad("chain_getBlockHash", "no block hash");
   const finalized = await askFinalized(client);
   if (finalized.kind === "failed") return finalized;
   const version = await ask(client, "system_version");
@@ -87,8 +91,25 @@ class ProbeCall extends Call {
   }
 
   fail(failure: Failure): void {
-    this.#done({ kind: "failed", failure });
+    const detail = `${this.question.method}: ${words[failure.cause] ?? failure.cause}`;
+    this.#done({ kind: "failed", failure, detail });
   }
+}
+
+/** Failures whose cause does not say by itself what happened. */
+const words: Readonly<Record<string, string>> = {
+  [failures.garbage.cause]: "not a JSON-RPC answer",
+  [failures.status.cause]: "an HTTP error (429 or 5xx)",
+  [failures.tooLarge.cause]: "an answer above the size limit",
+};
+
+function bad(method: string, what: string): ProbeFailed {
+  return { kind: "failed", failure: failures.garbage, detail: `${method}: ${what}` };
+}
+
+/** Bounded, because the log shows it. */
+function isHash(value: unknown): value is string {
+  return typeof value === "string" && /^0x[0-9a-f]{1,128}$/i.test(value);
 }
 
 function readHealth(value: unknown): { readonly syncing: boolean; readonly peered: boolean } {

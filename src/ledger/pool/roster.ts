@@ -86,10 +86,12 @@ export class Roster {
     if (reference !== this.#reference || changes !== this.#changes) this.epoch++;
     this.#reference = reference;
     this.#changes = changes;
-    for (const node of this.nodes) this.#judge(node);
+    const changed = this.nodes.filter((node) => this.#judge(node));
     this.usable = this.nodes.filter((node) => node.complaint === undefined);
     const akin = this.nodes.filter(({ observed }) => observed && observed.genesis === reference);
     this.lastResort = akin.length > 0 ? leastComplaint(akin) : this.nodes.slice(0, 1);
+    // After all nodes are judged, because the log says whether a node is still used.
+    for (const node of changed) this.#report(node);
     const lowest = Math.min(...this.usable.map((node) => node.observed?.finalized ?? -1));
     this.finalized = lowest >= 0 && Number.isFinite(lowest) ? lowest : undefined;
     if (this.usable.length === 0) return;
@@ -110,7 +112,8 @@ export class Roster {
     return undefined;
   }
 
-  #judge(node: PooledNode): void {
+  /** True if the judgement has changed. */
+  #judge(node: PooledNode): boolean {
     const { observed } = node;
     let complaint = node.fault;
     if (observed !== undefined) {
@@ -118,12 +121,12 @@ export class Roster {
       else if (observed.genesis !== this.#reference) complaint = "other_chain";
       else complaint ??= this.#compare(node, observed);
     }
-    if (complaint === node.complaint) return;
-    const was = node.complaint;
+    if (complaint === node.complaint) return false;
+    node.previousComplaint = node.complaint;
     node.complaint = complaint;
     node.metrics.up.set(complaint === undefined ? 1 : 0);
     if (complaint !== undefined) node.metrics.ejected(complaint);
-    this.#report(node, was, complaint);
+    return true;
   }
 
   #compare(node: PooledNode, observed: Observation): Complaint | undefined {
@@ -137,8 +140,9 @@ export class Roster {
     return judge(observed, { bestOfOthers, maxLag, headAgeMs: node.headAgeMs, maxHeadAgeMs });
   }
 
-  #report(node: PooledNode, was: Complaint | undefined, now: Complaint | undefined): void {
+  #report(node: PooledNode): void {
     const { log } = this.#options;
+    const { complaint: now, previousComplaint: was } = node;
     const about = { node: node.label, best: node.observed?.best };
     if (now === undefined) log.info({ ...about, was }, "node is usable");
     else if (now === "other_chain") {
@@ -146,7 +150,13 @@ export class Roster {
       log.error({ ...about, genesis }, "node is of another chain than the first one: never used");
     } else {
       const error = now === "unreachable" ? node.lastError : undefined;
-      log.warn({ ...about, reason: now, error }, "node is left out");
+      const isProbed = now === "unreachable" || now === "bad_answer";
+      const detail = isProbed ? node.probeDetail : undefined;
+      const isUsed = this.usable.length === 0 && this.lastResort.includes(node);
+      log.warn(
+        { ...about, reason: now, error, detail },
+        isUsed ? "node has a fault, and is still asked: no node is usable" : "node is left out",
+      );
     }
   }
 

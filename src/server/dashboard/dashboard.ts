@@ -1,5 +1,6 @@
 /** The operator's dashboard on the admin listener: a page and the JSON behind it. Everything below /dashboard. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { parseJson } from "../../parse-json.ts";
 import { sendJson, sendRefusal } from "../admin-answer.ts";
 import { foreign, onlyNamed, protect } from "./guard.ts";
 import { health } from "./health.ts";
@@ -98,7 +99,7 @@ function readJson(scope: FastifyInstance): void {
     { parseAs: "string", bodyLimit: bodyBytes },
     (_, body, done) => {
       try {
-        done(null, JSON.parse(String(body)) as unknown);
+        done(null, parseJson(String(body)));
       } catch {
         done(Object.assign(new Error("the body is not JSON"), { statusCode: 400 }));
       }

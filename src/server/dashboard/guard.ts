@@ -55,7 +55,11 @@ export function hostAllowed(header: string | undefined, names: readonly string[]
 export function onlyNamed(names: readonly string[]): onRequestHookHandler {
   return (request, reply, done) => {
     if (hostAllowed(request.headers.host, names)) return done();
-    const message = "this host name is not allowed: see admin.hosts in pipeline.yaml";
+    const name = hostName(request.headers.host ?? "");
+    const message =
+      name === undefined
+        ? "the Host header is missing or not valid"
+        : `the host name "${name}" is not allowed: add it to admin.hosts in pipeline.yaml, or use the address`;
     sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
   };
 }

@@ -1,4 +1,5 @@
 /** What goes on now: the last ten minutes, refusals by reason, the latest exchanges. */
+import type { ReportedCalls } from "../../called.ts";
 import { stepMs, Tally, type EndedExchange } from "../../pipeline/activity.ts";
 import type { DashboardParts } from "./parts.ts";
 import type { Viewer } from "./session.ts";
@@ -48,7 +49,12 @@ function exchangeJson(ended: EndedExchange): object {
     workspace_id: ended.workspaceId,
     request_id: ended.requestId,
     used_cu_milli: ended.usedCuMilli,
+    calls: ended.calls && callsJson(ended.calls),
   };
+}
+
+function callsJson({ names, items, failed }: ReportedCalls): object {
+  return { names, items, failed };
 }
 
 function readyJson(parts: DashboardParts): object {

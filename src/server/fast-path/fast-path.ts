@@ -1,8 +1,8 @@
 /**
  * Ordinary requests without node:http, whose parser and messages cost 5 of the 12 µs of CPU that its server takes for a
- * small one (bench/README.md). A connection begins here and is served here as long as each of its requests is small,
- * comes at once and is as request-head.ts wants it. At the first that is not, the connection with all that was read of
- * it goes to node:http, for good.
+ * small one (bench/notes/2026-11-node-proxy.md). A connection begins here and is served here as long as each of its
+ * requests is small, comes at once and is as request-head.ts wants it. At the first that is not, the connection with
+ * all that was read of it goes to node:http, for good.
  */
 import type { Server } from "node:http";
 import type { Socket } from "node:net";

@@ -23,8 +23,17 @@ const headPattern =
 /** Nine digits: more than is ever read here at once. */
 export const lengthPattern = /^\d{1,9}$/;
 
-/** Fields that ask for more than an answer, and the one that node:http makes a list of. */
-const others = ["transfer-encoding", "upgrade", "expect", "set-cookie"] as const;
+/**
+ * Fields that ask for more than an answer, the one that node:http makes a list of, and the one that its parser reads as
+ * Connection.
+ */
+const others = [
+  "transfer-encoding",
+  "upgrade",
+  "expect",
+  "set-cookie",
+  "proxy-connection",
+] as const;
 
 /** Undefined for a head that is not an ordinary one. `text`: up to the empty line, which is not part of it. */
 export function readHead(text: string, socket: Socket): RequestHead | undefined {

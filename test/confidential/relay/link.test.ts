@@ -3,6 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { describe, it, type TestContext } from "node:test";
 import { WebSocketServer, type WebSocket } from "ws";
@@ -111,4 +112,46 @@ describe("a worker that sends while nobody listens", () => {
     await until(() => heard !== "");
     assert.equal(heard, "still here");
   });
+});
+
+describe("a connection to a worker that does not come about", () => {
+  it("ends at its limit, even while the worker's answer arrives byte by byte", async (t) => {
+    const server = createServer((socket) => {
+      socket.on("error", () => {});
+      // The head of an answer that never ends.
+      socket.once("data", () => socket.write("HTTP/1.1 101 Switching Protocols\r\nx: "));
+    });
+    t.after(() => server.close());
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const clock = manualClock();
+    const begun = once(server, "connection");
+    // Far more than the test takes: only the clock can end it.
+    const connectMs = 60_000;
+    const link = connectWorker({
+      url: `ws://127.0.0.1:${port}`,
+      headers: {},
+      connectMs,
+      clock,
+      log: silent,
+    });
+    await begun;
+    clock.advance(connectMs);
+    assert.equal(await link, undefined);
+  });
+
+  for (const [title, url, headers] of [
+    ["an address that is none", "ws:///", {}],
+    ["an address with a fragment", "ws://127.0.0.1:1/#x", {}],
+    ["a header that HTTP does not allow", "ws://127.0.0.1:1/", { authorization: "a\r\nb: c" }],
+  ] as const) {
+    it(`fails for ${title}, and does not throw`, async () => {
+      const clock = manualClock();
+      assert.equal(
+        await connectWorker({ url, headers, connectMs: 1_000, clock, log: silent }),
+        undefined,
+      );
+    });
+  }
 });

@@ -117,10 +117,52 @@ for (const [name, method, text] of nonsense) {
     });
     await using under = startPool([node.url]);
     await under.pool.firstProbe;
-    assert.deepEqual(under.complaints(), ["unreachable"]);
+    assert.deepEqual(under.complaints(), ["bad_answer"]);
     assert.equal(under.pool.ready, false);
+    // Finding D8: the node was said to be unreachable, and to be left out, while it was reached and still used.
+    const [line, ...others] = under.lines;
+    assert.equal(others.length, 0);
+    assert.equal(line?.message, "node has a fault, and is still asked: no node is usable");
+    assert.deepEqual([line.fields.reason, line.fields.error], ["bad_answer", undefined]);
+    assert.match(String(line.fields.detail), new RegExp(`^${method}: `));
+    assert.ok(!JSON.stringify(line.fields).includes(text));
   });
 }
+
+const badAnswers: readonly [name: string, answer: string, detail: string][] = [
+  ["a web page", response("<html>secret</html>"), "system_health: not a JSON-RPC answer"],
+  [
+    "an HTTP error",
+    "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 6\r\n\r\nsecret",
+    "system_health: an HTTP error (429 or 5xx)",
+  ],
+];
+for (const [name, answer, detail] of badAnswers) {
+  test(`a node that answers a probe with ${name} is left out for its bad answer`, async () => {
+    await using a = await startChainNode("a");
+    await using b = await startNode((received) => void received.socket.write(answer));
+    await using under = startPool([a.url, b.url]);
+    await under.pool.firstProbe;
+    assert.deepEqual(under.complaints(), [undefined, "bad_answer"]);
+    const line = under.lines.find(({ fields }) => fields.node === `127.0.0.1:${b.port}`);
+    assert.equal(line?.message, "node is left out");
+    assert.deepEqual([line.fields.reason, line.fields.detail], ["bad_answer", detail]);
+    assert.ok(!JSON.stringify(under.lines).includes("secret"));
+  });
+}
+
+test("a genesis hash that is not a hash is a bad answer and never logged", async () => {
+  const chain = aChain();
+  await using node = await startNode((received) => {
+    const call = received.call();
+    if (call.method !== "chain_getBlockHash") onChain(chain)(received);
+    else received.socket.write(response(`{"id":${call.id},"result":"secret text of a node"}`));
+  });
+  await using under = startPool([node.url]);
+  await under.pool.firstProbe;
+  assert.deepEqual(under.complaints(), ["bad_answer"]);
+  assert.ok(!JSON.stringify(under.lines).includes("secret"));
+});
 
 test("a node of another chain than the first is never used, whatever happens to the others", async () => {
   await using a = await startChainNode("a");

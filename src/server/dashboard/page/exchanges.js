@@ -17,7 +17,14 @@ export function exchangeRow(exchange, isPlatform) {
   const { time, ms, method, route, status, code, request_id: id } = exchange;
   return row(exchangeColumns, [
     isPlatform && id !== undefined ? storyButton(id, time) : h("span", {}, format.timeOfDay(time)),
-    [h("b", {}, method), " ", h("span", { class: "path" }, route)],
+    [
+      h("b", {}, method),
+      " ",
+      h("span", { class: "path" }, route),
+      " ",
+      exchange.calls !== undefined &&
+        h("span", { class: "quiet" }, format.callsText(exchange.calls)),
+    ],
     [
       badge(meaning(status, code), status === 0 ? "left" : String(status)),
       code !== undefined && h("span", { class: "quiet" }, format.reason(code)),

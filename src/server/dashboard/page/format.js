@@ -125,9 +125,25 @@ const reasons = {
   GATEWAY_INTERNAL_ERROR: "Internal error",
   GATEWAY_TOOL_EXECUTION_ERROR: "Tool failed",
   GATEWAY_SERVICE_UNAVAILABLE: "Unavailable",
+  PARSE_ERROR: "Not JSON",
+  INVALID_REQUEST: "Invalid request",
+  INVALID_PARAMS: "Invalid parameters",
+  METHOD_NOT_ALLOWED: "Method not whitelisted",
+  METHOD_NOT_FOUND: "Unknown method",
+  NODE_ERROR: "Error of the node",
+  UPSTREAM_ERROR: "Upstream failed",
+  MODEL_NOT_FOUND: "Unknown model",
+  MODEL_NOT_AVAILABLE: "No active worker",
 };
 
 /** A refusal in words. */
 export function reason(code) {
   return reasons[code] ?? code;
+}
+
+/** What a request called: one name, or the names of a batch with the number of calls that failed. */
+export function callsText({ names, items, failed }) {
+  if (items === 1) return names[0];
+  const failures = failed === 0 ? "" : `, ${failed} failed`;
+  return `${counted(items, "call")}${failures}: ${names.join(", ")}`;
 }

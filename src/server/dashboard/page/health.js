@@ -129,7 +129,7 @@ function usable(ready) {
 }
 
 const good = ["usable", "active", "busy"];
-const gone = ["unreachable", "other_chain", "left out", "not admitted"];
+const gone = ["unreachable", "bad_answer", "other_chain", "left out", "not admitted"];
 
 function state(word) {
   const meaning = good.includes(word) ? "ok" : gone.includes(word) ? "bad" : "warn";

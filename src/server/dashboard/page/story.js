@@ -36,7 +36,7 @@ function show(title, ...content) {
 }
 
 function story(told) {
-  const { status, code, outcome, ms, at, steps, limit } = told;
+  const { status, code, outcome, ms, at, steps, limit, calls } = told;
   const { element } = table(
     "Steps, from the top of the list to the surface",
     columns,
@@ -53,6 +53,7 @@ function story(told) {
       fact("Took", format.duration(ms)),
       fact("Request id", h("code", {}, told.request_id)),
       told.key_id !== undefined && fact("Key", h("code", {}, told.key_id)),
+      calls !== undefined && fact("Called", format.callsText(calls), "wide"),
       limit !== undefined && fact("Limit", limitText(limit), "wide"),
     ),
     element,
@@ -80,6 +81,13 @@ const meanings = {
   failed: "bad",
 };
 
-function stepRow({ step, did, ms }) {
-  return row(columns, [step, badge(meanings[did] ?? "quiet", did), format.duration(ms)]);
+function stepRow({ step, did, reason, ms }) {
+  return row(columns, [
+    step,
+    [
+      badge(meanings[did] ?? "quiet", did),
+      reason !== undefined && h("span", { class: "quiet" }, reason),
+    ],
+    format.duration(ms),
+  ]);
 }

@@ -1,0 +1,150 @@
+/**
+ * Draws the plots of bench/README.md from the tables of that page: `npm run bench -- --plot`. Each plot is an SVG that
+ * adapts to light and dark pages.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+interface Panel {
+  /** Heading of the panel, with the unit. */
+  readonly title: string;
+  /** Column of the table, as its head names it. */
+  readonly column: string;
+}
+
+interface Plot {
+  readonly file: string;
+  /** Heading of the section whose first table is drawn. */
+  readonly section: string;
+  readonly panels: readonly Panel[];
+}
+
+const plots: readonly Plot[] = [
+  {
+    file: "node-proxy.svg",
+    section: "The node proxy",
+    panels: [
+      { title: "CPU per request, µs", column: "CPU µs/request" },
+      { title: "p99 latency at 3,000 requests/s, ms", column: "p99 ms" },
+    ],
+  },
+  {
+    file: "mcp.svg",
+    section: "Model Context Protocol",
+    panels: [
+      { title: "CPU per call, µs", column: "CPU µs/call" },
+      { title: "calls per second", column: "calls/s" },
+    ],
+  },
+  {
+    file: "chat.svg",
+    section: "Chat completions",
+    panels: [
+      { title: "CPU per token, µs", column: "CPU µs/token" },
+      { title: "latency added to the first token, p50, ms", column: "added p50" },
+    ],
+  },
+];
+
+interface Bar {
+  readonly label: string;
+  readonly value: number;
+}
+
+/** Writes every plot to bench/plots/. */
+export function writePlots(): void {
+  for (const [file, svg] of drawPlots(
+    readFileSync(join(import.meta.dirname, "README.md"), "utf8"),
+  )) {
+    writeFileSync(join(import.meta.dirname, "plots", file), svg);
+  }
+}
+
+/** Returns the SVG of every plot by its file name. `page` is the text of bench/README.md. */
+export function drawPlots(page: string): ReadonlyMap<string, string> {
+  return new Map(
+    plots.map(({ file, section, panels }) => {
+      const rows = firstTable(page, section);
+      const drawn = panels.map(({ title, column }) => ({ title, bars: barsOf(rows, column) }));
+      return [file, drawSvg(section, drawn)];
+    }),
+  );
+}
+
+/** The cells of the first table after a heading, its head first. Throws if the page has no such table. */
+function firstTable(page: string, section: string): string[][] {
+  const lines = page.split("\n");
+  const heading = lines.indexOf(`## ${section}`);
+  const start = lines.findIndex((line, index) => index > heading && line.startsWith("|"));
+  if (heading === -1 || start === -1) throw new Error(`bench/README.md has no table "${section}"`);
+  const end = lines.findIndex((line, index) => index > start && !line.startsWith("|"));
+  return lines.slice(start, end).map((line) =>
+    line
+      .split("|")
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}
+
+function barsOf([head = [], , ...rows]: readonly string[][], column: string): Bar[] {
+  const position = head.indexOf(column);
+  if (position === -1) throw new Error(`the table has no column "${column}"`);
+  return rows.map((cells) => {
+    const value = Number(cells[position]?.replaceAll(",", ""));
+    if (!Number.isFinite(value)) throw new Error(`"${cells[position]}" is not a number`);
+    return { label: cells[0] ?? "", value };
+  });
+}
+
+const width = 720;
+const labelWidth = 240;
+const valueWidth = 70;
+const barHeight = 18;
+const rowHeight = 26;
+const titleHeight = 34;
+
+function drawSvg(name: string, panels: readonly { title: string; bars: readonly Bar[] }[]): string {
+  let top = 0;
+  const parts: string[] = [];
+  for (const { title, bars } of panels) {
+    parts.push(`<text class="title" x="0" y="${top + 22}">${escape(title)}</text>`);
+    top += titleHeight;
+    const max = Math.max(...bars.map(({ value }) => value));
+    for (const { label, value } of bars) {
+      parts.push(...drawBar(label, value, max, top));
+      top += rowHeight;
+    }
+    top += 10;
+  }
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${top}" viewBox="0 0 ${width} ${top}" role="img">
+<title>${escape(name)}</title>
+<style>
+text { font: 13px system-ui, sans-serif; fill: #24292f; }
+.title { font-weight: 600; }
+.peer { fill: #8c959f; }
+.sluice { fill: #0969da; }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3; }
+.peer { fill: #6e7681; }
+.sluice { fill: #4493f8; }
+}
+</style>
+${parts.join("\n")}
+</svg>
+`;
+}
+
+function drawBar(label: string, value: number, max: number, top: number): string[] {
+  const length = Math.max(1, Math.round((value / max) * (width - labelWidth - valueWidth)));
+  const kind = label.startsWith("sluice") ? "sluice" : "peer";
+  const middle = top + 13;
+  return [
+    `<text x="${labelWidth - 8}" y="${middle}" text-anchor="end">${escape(label)}</text>`,
+    `<rect class="${kind}" x="${labelWidth}" y="${top}" width="${length}" height="${barHeight}" rx="2"/>`,
+    `<text x="${labelWidth + length + 6}" y="${middle}">${value.toLocaleString("en-US")}</text>`,
+  ];
+}
+
+function escape(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+}

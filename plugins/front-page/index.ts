@@ -1,0 +1,127 @@
+/** Surface `front-page`: shows a person or a program who opens the gateway's root where its documentation is. */
+import { defineSurface, type Host, type Operation, type Reply } from "sluice-gateway/plugin";
+
+interface Options {
+  readonly title: string;
+  readonly documentation: string;
+  readonly openapi: string;
+  readonly discovery: string;
+}
+
+const path = { type: "string", pattern: "^/[!-~]*$" };
+
+export default defineSurface<Options>({
+  name: "front-page",
+  description: "Links to the documentation, the OpenAPI document and the discovery document.",
+  options: {
+    type: "object",
+    properties: {
+      title: { description: "The API's name.", type: "string", minLength: 1, default: "Sluice" },
+      documentation: {
+        description: "Path of the documentation page.",
+        ...path,
+        default: "/docs/api",
+      },
+      openapi: { description: "Path of the OpenAPI document.", ...path, default: "/openapi.json" },
+      discovery: {
+        description: "Path of the discovery document.",
+        ...path,
+        default: "/.well-known/mcp",
+      },
+    },
+    additionalProperties: false,
+  },
+  operation: () => operation,
+  start(options, host) {
+    // The list of routes is complete after all plugins have started, and does not change after that.
+    let made: { readonly html: Reply; readonly json: Reply } | undefined;
+    const { routes } = host;
+    return {
+      answer({ request }) {
+        made ??= repliesOf(options, routes, host.version);
+        return request.headers.accept?.includes("text/html") === true ? made.html : made.json;
+      },
+    };
+  },
+});
+
+const shared = ["cache-control", "public, max-age=300", "vary", "accept"];
+
+function repliesOf(
+  options: Options,
+  routes: Host["routes"],
+  version: string,
+): { html: Reply; json: Reply } {
+  const { title } = options;
+  const links = linksOf(options, routes);
+  const items = Object.entries(links).map(
+    ([name, href]) => `<li><a href="${escape(href)}">${escape(name)}</a></li>`,
+  );
+  const page = `<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>${escape(title)}</title></head>
+<body><h1>${escape(title)}</h1><ul>${items.join("")}</ul></body>
+</html>
+`;
+  return {
+    html: {
+      status: 200,
+      headers: [
+        "content-type",
+        "text/html; charset=utf-8",
+        "content-security-policy",
+        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "x-content-type-options",
+        "nosniff",
+        ...shared,
+      ],
+      body: page,
+    },
+    json: {
+      status: 200,
+      headers: ["content-type", "application/json", ...shared],
+      body: JSON.stringify({ name: title, version, links }),
+    },
+  };
+}
+
+/** Returns the links to what this gateway really routes. */
+function linksOf(
+  { documentation, openapi, discovery }: Options,
+  routes: Host["routes"],
+): Readonly<Record<string, string>> {
+  const routed = new Set(routes.map((route) => route.path));
+  const all = { documentation, openapi, discovery };
+  return Object.fromEntries(Object.entries(all).filter(([, target]) => routed.has(target)));
+}
+
+function escape(text: string): string {
+  return text.replaceAll(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+}
+
+const text = { type: "string" };
+
+const operation: Operation = {
+  summary: "Where the documentation is",
+  answers: {
+    200: {
+      description: "Paths of what this gateway offers; a page for clients that accept HTML",
+      content: {
+        "application/json": {
+          type: "object",
+          properties: {
+            name: text,
+            version: text,
+            links: {
+              type: "object",
+              properties: { documentation: text, openapi: text, discovery: text },
+              additionalProperties: false,
+            },
+          },
+          required: ["name", "version", "links"],
+        },
+        "text/html": text,
+      },
+    },
+  },
+};

@@ -1,0 +1,19 @@
+/** `sluice version`: prints the version of this package. */
+import { version as current } from "../version.ts";
+import { UsageError, type Command } from "./command.ts";
+
+export const version: Command = {
+  summary: "print the version",
+  help: `usage: sluice version [--json]
+
+Prints the version of Sluice, as sluice --version does.
+
+--json   print { version, node } as one JSON document`,
+  options: {},
+  async run(context, _values, [extra]) {
+    if (extra !== undefined) throw new UsageError(`version: unexpected argument "${extra}"`);
+    const { node } = process.versions;
+    context.print(context.json ? JSON.stringify({ version: current, node }) : current);
+    return 0;
+  },
+};

@@ -1,0 +1,84 @@
+/** Puts the services of a configuration in the order in which they start, and proves that each one that is used exists. */
+import type { Plugin } from "../plugin.ts";
+import type { Config, PluginUse } from "./config.ts";
+import { fault, type Fault } from "./fault.ts";
+import { nearest } from "./nearest.ts";
+import { gatewaySections } from "./schema.ts";
+
+type Plugins = ReadonlyMap<string, Plugin>;
+
+/**
+ * Every service of the file: those that have a section, and those that are declared under `plugins:` alone. `plugins`
+ * holds the plugins that could be loaded.
+ */
+export function declaredServices(config: Config, plugins: Plugins): PluginUse[] {
+  const withSection = new Set(config.services.map(({ name }) => name));
+  const others = [...config.plugins].filter(
+    ([name]) => !withSection.has(name) && plugins.get(name)?.kind === "service",
+  );
+  return [
+    ...config.services,
+    ...others.map(([name, { at }]) => ({ name, at, options: {}, positionOf: () => at })),
+  ];
+}
+
+/** Orders services so that each one follows those that it uses. The members of a cycle keep their order. */
+export function startOrder(services: readonly PluginUse[], plugins: Plugins): PluginUse[] {
+  const byName = new Map(services.map((service) => [service.name, service]));
+  const ordered = new Set<PluginUse>();
+  const visit = (service: PluginUse, path: ReadonlySet<PluginUse>): void => {
+    if (path.has(service)) return;
+    for (const name of plugins.get(service.name)?.uses ?? []) {
+      const used = byName.get(name);
+      if (used !== undefined) visit(used, new Set([...path, service]));
+    }
+    ordered.add(service);
+  };
+  for (const service of services) visit(service, new Set());
+  return [...ordered];
+}
+
+/** `uses`: every plugin at every place, services included. */
+export function serviceFaults(
+  uses: readonly PluginUse[],
+  services: readonly PluginUse[],
+  plugins: Plugins,
+): Fault[] {
+  const known = services.map(({ name }) => name);
+  const unknown = uses.flatMap(({ name, at }) =>
+    (plugins.get(name)?.uses ?? [])
+      .filter((service) => !known.includes(service))
+      .map((service) => {
+        const message = `"${name}" uses the service "${service}", which no plugin provides`;
+        const didYouMean = nearest(service, known);
+        return fault("SLUICE_SERVICE_UNKNOWN", message, { at, didYouMean });
+      }),
+  );
+  const misnamed = services
+    .filter(({ name }) => gatewaySections.has(name))
+    .map(({ name, at }) => {
+      const message = `a service cannot be called "${name}": that section belongs to the gateway`;
+      return fault("SLUICE_PLUGIN_SHADOWS", message, { at, remedy: "Rename the plugin." });
+    });
+  return [...unknown, ...misnamed, ...cycles(services, plugins)];
+}
+
+function cycles(services: readonly PluginUse[], plugins: Plugins): Fault[] {
+  const faults: Fault[] = [];
+  const reported = new Set<string>();
+  const follow = (name: string, path: readonly string[]): void => {
+    const start = path.indexOf(name);
+    if (start === -1) {
+      for (const next of plugins.get(name)?.uses ?? []) follow(next, [...path, name]);
+      return;
+    }
+    const cycle = path.slice(start);
+    const at = services.find((service) => cycle.includes(service.name))?.at;
+    if (cycle.some((member) => reported.has(member))) return;
+    for (const member of cycle) reported.add(member);
+    const message = `services use one another in a circle: ${[...cycle, name].join(" → ")}`;
+    faults.push(fault("SLUICE_SERVICE_CYCLE", message, { at }));
+  };
+  for (const { name } of services) follow(name, []);
+  return faults;
+}

@@ -1,0 +1,8 @@
+/** A store that cannot be used, as a fault of pipeline.yaml: at the key that names the data folder. */
+import type { StoreError } from "../store/store-error.ts";
+import type { Config } from "./config.ts";
+import type { Fault } from "./fault.ts";
+
+export function storeFault({ code, message, remedy }: StoreError, config: Config): Fault {
+  return { code, message, remedy, at: config.keyAt("/store/data") };
+}

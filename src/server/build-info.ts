@@ -1,0 +1,14 @@
+/** The metric that names the running release. */
+import type { Metrics } from "../plugin.ts";
+import { version } from "../version.ts";
+
+export function countBuild(metrics: Metrics): void {
+  metrics
+    .gauge(
+      "sluice_build_info",
+      "Always 1; the labels name the release and the Node that runs it.",
+      ["version", "node"],
+    )
+    .with({ version, node: process.versions.node })
+    .set(1);
+}

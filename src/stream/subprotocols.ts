@@ -1,0 +1,16 @@
+/** Reads the list of subprotocols that a client offers for a WebSocket (RFC 6455 section 4.1, item 10). */
+
+/** An HTTP token, RFC 9110 section 5.6.2. */
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+/**
+ * The names in a `Sec-WebSocket-Protocol` field, in the order of the client's preference. Undefined if the field breaks
+ * the rules of RFC 6455: every element is a token, none is empty and none comes twice. A missing field offers nothing.
+ */
+export function offeredSubprotocols(field: string | undefined): readonly string[] | undefined {
+  if (field === undefined) return [];
+  // Only spaces and tabs surround an element (RFC 9110 section 5.6.3); `trim` would remove more.
+  const names = field.split(",").map((element) => element.replace(/^[ \t]+|[ \t]+$/g, ""));
+  const isValid = names.every((name) => token.test(name)) && new Set(names).size === names.length;
+  return isValid ? names : undefined;
+}
