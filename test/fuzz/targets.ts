@@ -4,11 +4,13 @@ import { agentSurfaces } from "./targets/agent-surfaces.ts";
 import { blocks } from "./targets/blocks.ts";
 import { connections } from "./targets/connections.ts";
 import { enclaveSessions } from "./targets/enclave-sessions.ts";
+import { hostileModels } from "./targets/hostile-models.ts";
 import { jsonScan } from "./targets/json-scan.ts";
 import { jsonText } from "./targets/json-text.ts";
 import { quotes } from "./targets/quotes.ts";
 import { relaySessions } from "./targets/relay-sessions.ts";
 import { requestHeads } from "./targets/request-heads.ts";
+import { statusDocuments } from "./targets/status-documents.ts";
 import { streamClient } from "./targets/stream-client.ts";
 import { streamFrames } from "./targets/stream-frames.ts";
 
@@ -21,6 +23,8 @@ export const targets: readonly FuzzTarget[] = [
   streamFrames,
   relaySessions,
   streamClient,
+  hostileModels,
+  statusDocuments,
   quotes,
   blocks,
   agentSurfaces,
