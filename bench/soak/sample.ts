@@ -1,7 +1,6 @@
 /** What the gateway's process holds and costs, from /proc and from its own metrics; and the table of it. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import type { SoakedGateway } from "./gateway.ts";
 
 export interface Sample {
   readonly minute: number;
@@ -49,10 +48,10 @@ export interface Metrics {
   readonly loopDelayMs: number;
 }
 
-/** Families that count what is open now. */
+/** Families that count what is open now: sessions, exchanges, reservations, unfinished bodies. */
 const openFamilies = /^sluice_\w*(sessions|in_flight|open|running|unfinished|reserved|held)\w*$/;
 
-export async function readMetrics({ adminUrl }: SoakedGateway): Promise<Metrics> {
+export async function readMetrics(adminUrl: string): Promise<Metrics> {
   const text = await (await fetch(`${adminUrl}/metrics`)).text();
   const open: string[] = [];
   let loopDelayMs = NaN;

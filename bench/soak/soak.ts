@@ -136,7 +136,7 @@ async function takeSample(
   gateway: SoakedGateway,
   known: Pick<Sample, "minute" | "requests" | "cpu">,
 ): Promise<Sample> {
-  const { open, loopDelayMs } = await readMetrics(gateway);
+  const { open, loopDelayMs } = await readMetrics(gateway.adminUrl);
   return {
     ...known,
     rssMiB: rssMiB(gateway.pid),
@@ -151,7 +151,7 @@ async function takeSample(
 async function checkRest(gateway: SoakedGateway, handlesBefore: number): Promise<string[]> {
   const deadline = performance.now() + restMs;
   for (;;) {
-    const { open } = await readMetrics(gateway);
+    const { open } = await readMetrics(gateway.adminUrl);
     const extra = handles(gateway.pid) - handlesBefore;
     if (open.length === 0 && extra <= handleRoom) return [];
     if (performance.now() > deadline) {
