@@ -113,12 +113,12 @@ async function answers(port: number, socket: Socket, sent: readonly Buffer[]): P
 }
 
 /**
- * The answers without the refusal of malformed bytes after them. node:http closes the connection without one when the
- * request before is still being answered.
+ * The answers without the refusal of malformed bytes at their end: node:http closes the connection without one when a
+ * request before them is still being answered, or when they are the rest of a body.
  */
 function withoutRefusal(text: string): string {
   const last = text.lastIndexOf("HTTP/1.1 400 Bad Request");
-  return last > 0 && text.includes('"malformed request"', last) ? text.slice(0, last) : text;
+  return last !== -1 && text.includes('"malformed request"', last) ? text.slice(0, last) : text;
 }
 
 /** A second connection is accepted and answered after the server has read what was written before. */
