@@ -2,6 +2,7 @@
 import type { FuzzTarget } from "./target.ts";
 import { agentSurfaces } from "./targets/agent-surfaces.ts";
 import { blocks } from "./targets/blocks.ts";
+import { chatChunks } from "./targets/chat-chunks.ts";
 import { connections } from "./targets/connections.ts";
 import { enclaveSessions } from "./targets/enclave-sessions.ts";
 import { hostileModels } from "./targets/hostile-models.ts";
@@ -23,6 +24,7 @@ export const targets: readonly FuzzTarget[] = [
   streamFrames,
   relaySessions,
   streamClient,
+  chatChunks,
   hostileModels,
   statusDocuments,
   quotes,
