@@ -5,7 +5,7 @@
 import { relative } from "node:path";
 import type { TestEvent } from "node:test/reporters";
 
-/** A file above this should go where `npm run test:quick` does not look: CONTRIBUTING.md. */
+/** The number of files that are listed. CONTRIBUTING.md describes which files `npm run test:quick` leaves out. */
 const listed = 10;
 
 export default async function* durations(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
