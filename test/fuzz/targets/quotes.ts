@@ -123,10 +123,10 @@ async function refusesSnpMutants(random: Random): Promise<void> {
     .update(new Uint8Array(48).fill(0x3e))
     .update(new Uint8Array(32).fill(0x40))
     .digest("hex");
-  const policy = {
+  const policy: VerificationPolicy = {
     imageHashes: [imageHash],
     sevSnp: { minTcb: { Milan: { snp: 8, microcode: 115 } } },
-  } as unknown as VerificationPolicy;
+  };
   const verify = async (quote: Bytes, table: Bytes): Promise<boolean> => {
     const text = (bytes: Bytes): string => Buffer.from(bytes).toString("base64");
     const changed = { ...evidence, quote: text(quote), aux: text(table) };
