@@ -5,7 +5,6 @@
 import { createServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { TestContext } from "node:test";
 import { WebSocketServer } from "ws";
 import type { RawData, WebSocket as ServerSocket } from "ws";
 import type { Channel } from "../../src/confidential/channel.ts";
@@ -135,7 +134,7 @@ export interface FakeOptions {
 }
 
 export async function startFakeGateway(
-  t: TestContext,
+  t: { after(close: () => void): void },
   script: Script = {},
   { at = start }: FakeOptions = {},
 ): Promise<FakeGateway> {

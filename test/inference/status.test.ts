@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as fc from "fast-check";
 import { readModels, readStatus } from "../../src/inference/status.ts";
 
 const worker = { id: "w1", model: "A/B-1", coefficient: 1250, state: "busy", url: "http://w1/v1" };
@@ -108,15 +107,3 @@ for (const document of [undefined, null, [], {}, { data: null }, { data: {} }, {
     assert.equal(readModels(document), undefined);
   });
 }
-
-test("no JSON document throws, and all that is listed has a name and a coefficient", () => {
-  fc.assert(
-    fc.property(fc.jsonValue(), fc.array(fc.jsonValue()), (document, workers) => {
-      readModels(document);
-      readStatus(document);
-      for (const { id, coefficient } of readStatus({ workers })?.workers ?? []) {
-        assert.ok(id !== "" && Number.isInteger(coefficient));
-      }
-    }),
-  );
-});

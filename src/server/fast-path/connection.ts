@@ -90,10 +90,10 @@ export class FastConnection implements AnswerPath {
     if (all.length > waitingBytesMax || this.#pieces > waitingPiecesMax) this.socket.pause();
   };
 
-  /** As node:http does: a client that has ended its side waits for no answer, or is told that its request is cut. */
+  /** As node:http does: the connection ends with the client's side of it. A request that is cut is refused first. */
   readonly #onEnd = (): void => {
     const { socket } = this;
-    if (this.isIdle || this.#response !== undefined) socket.end();
+    if (this.#response !== undefined || isBlank(this.#waiting)) socket.end();
     else answerBadRequest(new Error("the request ends too early"), socket);
   };
 
@@ -155,4 +155,9 @@ export class FastConnection implements AnswerPath {
     this.#shared.handOver(socket);
     socket.resume();
   }
+}
+
+/** Whether there is no request in these bytes: empty lines before one are ignored (RFC 9112 section 2.2). */
+function isBlank(bytes: Buffer): boolean {
+  return bytes.every((byte) => byte === 0x0d || byte === 0x0a);
 }

@@ -57,7 +57,7 @@ export async function exchange(socket: Socket, request: string | Buffer): Promis
 }
 
 /** What differs between two answers to the same request. */
-function withoutTime(text: string): string {
+export function withoutTime(text: string): string {
   return text
     .replaceAll(/^Date: .{29}\r$/gm, "Date: then\r")
     .replaceAll(/^x-request-id: [0-9a-f-]{36}\r$/gm, "x-request-id: one\r");

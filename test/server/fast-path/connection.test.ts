@@ -128,6 +128,17 @@ test("a large body goes to node:http before it is here, and 100 Continue is node
   assert.deepEqual(ways, [false, false]);
 });
 
+test("a client that sends an empty line and leaves gets no answer, as from node:http", async () => {
+  const { ways, surface } = echo();
+  await using served = await serve([{ path: "/x", surface }]);
+  for (const openWay of [open, openSlow]) {
+    const socket = await openWay(served.port);
+    socket.end("\r\n");
+    assert.equal(await readUntil(socket, () => false), "");
+  }
+  assert.deepEqual(ways, []);
+});
+
 test("a body that stops coming is node:http's to time out", async () => {
   const { surface } = echo();
   await using served = await serve([{ path: "/x", surface }], {

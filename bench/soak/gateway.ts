@@ -1,0 +1,205 @@
+/** The gateway under test: `sluice start` as a process, its configuration and the keys of its clients. */
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { ChargeRow } from "./book.ts";
+
+const main = join(import.meta.dirname, "../../src/main.ts");
+export const drainSeconds = 5;
+
+export interface Key {
+  readonly id: string;
+  readonly key: string;
+}
+
+export interface SoakedGateway extends AsyncDisposable {
+  readonly url: string;
+  readonly adminUrl: string;
+  readonly pid: number;
+  readonly folder: string;
+  readonly key: Key;
+  /** Used by the encrypted sessions only. */
+  readonly sessionKey: Key;
+  /** The process has ended: with this code, or by a signal. */
+  readonly exited: Promise<number | NodeJS.Signals>;
+  /** Undefined while it runs. */
+  readonly ended: number | NodeJS.Signals | undefined;
+  /** The last lines of its log at level error or above, and what it wrote to standard error. */
+  readonly complaints: readonly string[];
+  reload(): Promise<void>;
+  signal(name: NodeJS.Signals): void;
+  /** What `sluice usage export` prints; also after the process has ended. */
+  charges(): readonly ChargeRow[];
+}
+
+export interface Backends {
+  readonly nodeUrl: string;
+  readonly modelUrl: string;
+  readonly workerUrl: string;
+  readonly workerRoot: string;
+}
+
+const pipeline = (generation: number, backends: Backends): string => `# Generation ${generation}.
+version: 1
+server: { host: 127.0.0.1, port: "\${PORT}", drainSeconds: ${drainSeconds}, drainDelaySeconds: 0 }
+admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
+store: { data: ./data }
+log: { level: error }
+plans: { enterprise: { rps: 100000, includedCu: 1000000000000 } }
+rate: "0.25"
+upstreams:
+  ledger: { urls: "${backends.nodeUrl}" }
+networks:
+  classic: { kind: openai, url: "${backends.modelUrl}", price_per_token_nano: "12" }
+  alpha:
+    kind: enclave
+    url: "${backends.workerUrl}"
+    price_per_token_nano: "12"
+    evidence: { kind: simulated, roots: ["${backends.workerRoot}"] }
+tools: [{ ledger-tools: { upstream: ledger } }, gateway-batch]
+lists:
+  edge: [request-id, authenticate, rate-limit]
+  agents: [{ use: edge }, { authorize: { require: key } }, meter]
+  inference: [{ use: edge }, { authorize: { require: inference } }, meter]
+unmatched: [request-id, rate-limit]
+routes:
+  - path: /v1/ledger/rpc
+    methods: [POST]
+    run: [{ use: edge }, { authorize: { require: "ledger:read" } }, meter]
+    to: { ledger-rpc: { upstream: ledger } }
+  - { path: /rpc, methods: [POST], run: [{ use: agents }], to: tool-rpc }
+  - { path: /mcp, methods: [POST, DELETE], run: [{ use: agents }], to: mcp }
+  - { path: /v1/chat/completions, methods: [POST], run: [{ use: inference }], to: chat }
+  - { path: /v1/models, methods: [GET], run: [{ use: edge }, { authorize: { require: "platform:read" } }], to: models }
+  - path: /v1/confidential/stream
+    websocket: true
+    run: [{ use: inference }]
+    to: { confidential-stream: { origins: [] } }
+`;
+
+/** Makes a folder with a pipeline.yaml and two keys, and starts the gateway there. */
+export async function startSoakedGateway(backends: Backends): Promise<SoakedGateway> {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-soak-"));
+  const file = join(folder, "pipeline.yaml");
+  let generation = 1;
+  await writeFile(file, pipeline(generation, backends));
+  const env = { ...process.env, PORT: "0", ADMIN_PORT: "0" };
+  const [key, sessionKey] = issueKeys(file, env);
+  const child = spawn(process.execPath, [main, "start", "--json", "--config", file], {
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const complaints: string[] = [];
+  let ended: number | NodeJS.Signals | undefined;
+  const exited = once(child, "exit").then(([code, signal]: unknown[]) => {
+    // One of the two is set.
+    ended = (code ?? signal) as number | NodeJS.Signals;
+    return ended;
+  });
+  const { url, admin_url: adminUrl } = await addresses(child, exited, complaints);
+  return {
+    url,
+    adminUrl,
+    pid: child.pid ?? 0,
+    folder,
+    key,
+    sessionKey,
+    exited,
+    get ended() {
+      return ended;
+    },
+    complaints,
+    async reload() {
+      await writeFile(file, pipeline(++generation, backends));
+      child.kill("SIGHUP");
+    },
+    signal: (name) => void child.kill(name),
+    charges: () =>
+      run(["usage", "export", "--config", file], env)
+        .split("\n")
+        .filter((line) => line !== "")
+        .map((line) => JSON.parse(line) as ChargeRow),
+    async [Symbol.asyncDispose]() {
+      if (ended === undefined) child.kill("SIGKILL");
+      await exited;
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+interface Addresses {
+  readonly url: string;
+  readonly admin_url: string;
+}
+
+async function addresses(
+  child: ChildProcess,
+  exited: Promise<unknown>,
+  complaints: string[],
+): Promise<Addresses> {
+  const { promise, resolve, reject } = Promise.withResolvers<Addresses>();
+  const keep = (line: string): void => {
+    complaints.push(line);
+    if (complaints.length > 50) complaints.shift();
+  };
+  const { stdout, stderr } = child;
+  if (stdout === null || stderr === null) throw new Error("the gateway has no output");
+  createInterface({ input: stdout }).on("line", (line) => {
+    if (line.startsWith('{"url"')) resolve(JSON.parse(line) as Addresses);
+    else if (/"level":(50|60)/.test(line)) keep(line);
+  });
+  createInterface({ input: stderr }).on("line", keep);
+  void exited.then(() => reject(new Error(`the gateway ended: ${complaints.join("\n")}`)));
+  return promise;
+}
+
+function issueKeys(file: string, env: NodeJS.ProcessEnv): [Key, Key] {
+  const parse = (args: readonly string[]): Key =>
+    JSON.parse(run([...args, "--json", "--config", file], env)) as Key;
+  const { id } = parse(["workspaces", "create", "--name", "soak", "--plan", "enterprise"]);
+  const issue = (name: string): Key => parse(["keys", "create", "--workspace", id, "--name", name]);
+  return [issue("soak"), issue("sessions")];
+}
+
+function run(args: readonly string[], env: NodeJS.ProcessEnv): string {
+  const result = spawnSync(process.execPath, [main, ...args], {
+    env,
+    encoding: "utf8",
+    maxBuffer: 1 << 30,
+  });
+  if (result.status !== 0) throw new Error(`sluice ${args.join(" ")}: ${result.stderr}`);
+  return result.stdout;
+}
+
+export interface WorkerProcess extends AsyncDisposable {
+  readonly url: string;
+  readonly simulatedRoot: string;
+}
+
+/** `sluice worker` with simulated evidence in front of a model server. */
+export async function startWorkerProcess(modelUrl: string, model: string): Promise<WorkerProcess> {
+  const args = ["worker", "--upstream", modelUrl, "--model", model, "--network", "alpha"];
+  const more = ["--listen", "127.0.0.1:0", "--evidence", "simulated", "--json"];
+  const child = spawn(process.execPath, [main, ...args, ...more], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const exited = once(child, "exit");
+  const lines = createInterface({ input: child.stdout });
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  lines.on("line", (line) => {
+    if (line.startsWith('{"url"')) resolve(line);
+  });
+  void exited.then(() => reject(new Error("the worker ended")));
+  const ready = JSON.parse(await promise) as { url: string; simulated_root: string };
+  return {
+    url: ready.url,
+    simulatedRoot: ready.simulated_root,
+    async [Symbol.asyncDispose]() {
+      child.kill();
+      await exited;
+    },
+  };
+}

@@ -1,0 +1,30 @@
+/** Numbers that one seed decides, so that two runs make the same choices. */
+
+export interface Dice {
+  /** 0 up to, and without, `below`. */
+  int(below: number): number;
+  pick<T>(values: readonly T[]): T;
+}
+
+/** Marsaglia's xorshift32. `seed`: an integer; 0 counts as 1. */
+export function createDice(seed: number): Dice {
+  let state = seed | 0 || 1;
+  const int = (below: number): number => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) % below;
+  };
+  return {
+    int,
+    pick(values) {
+      const value = values[int(values.length)];
+      if (value === undefined) throw new Error("nothing to pick from");
+      return value;
+    },
+  };
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,24 @@
+/**
+ * A reporter for `node --test`: at the end it prints how long the run took and which files took longest. DURATIONS=all
+ * prints every file, slowest first.
+ */
+import { relative } from "node:path";
+import type { TestEvent } from "node:test/reporters";
+
+/** The number of files that are listed. CONTRIBUTING.md describes which files `npm run test:quick` leaves out. */
+const listed = 10;
+
+export default async function* durations(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  const files: { readonly file: string; readonly seconds: number }[] = [];
+  let total = 0;
+  for await (const { type, data } of source) {
+    if (type !== "test:summary") continue;
+    if (data.file === undefined) total = data.duration_ms / 1000;
+    else files.push({ file: relative(process.cwd(), data.file), seconds: data.duration_ms / 1000 });
+  }
+  files.sort((a, b) => b.seconds - a.seconds);
+  const shown = process.env["DURATIONS"] === "all" ? files : files.slice(0, listed);
+  const minutes = Math.floor(total / 60);
+  yield `\n${files.length} files in ${minutes} min ${Math.round(total % 60)} s; the slowest:\n`;
+  for (const { file, seconds } of shown) yield `${seconds.toFixed(1).padStart(8)} s  ${file}\n`;
+}

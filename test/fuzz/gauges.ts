@@ -1,0 +1,19 @@
+/** What a gateway still holds when nobody uses it any more. */
+import { readMetrics } from "../../bench/soak/sample.ts";
+
+/** The gateway may learn a little later than its client that a connection has closed. */
+const settleMs = 5_000;
+
+/**
+ * Resolves when no gauge of open sessions, exchanges or reservations in /metrics is above 0. Throws with those that are
+ * after five seconds.
+ */
+export async function gaugesAreZero(adminUrl: string): Promise<void> {
+  const deadline = performance.now() + settleMs;
+  for (;;) {
+    const { open } = await readMetrics(adminUrl);
+    if (open.length === 0) return;
+    if (performance.now() > deadline) throw new Error(`still open: ${open.join(", ")}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

@@ -1,0 +1,33 @@
+/** Every fuzz target. */
+import type { FuzzTarget } from "./target.ts";
+import { agentSurfaces } from "./targets/agent-surfaces.ts";
+import { blocks } from "./targets/blocks.ts";
+import { chatChunks } from "./targets/chat-chunks.ts";
+import { connections } from "./targets/connections.ts";
+import { enclaveSessions } from "./targets/enclave-sessions.ts";
+import { hostileModels } from "./targets/hostile-models.ts";
+import { jsonScan } from "./targets/json-scan.ts";
+import { jsonText } from "./targets/json-text.ts";
+import { quotes } from "./targets/quotes.ts";
+import { relaySessions } from "./targets/relay-sessions.ts";
+import { requestHeads } from "./targets/request-heads.ts";
+import { statusDocuments } from "./targets/status-documents.ts";
+import { streamClient } from "./targets/stream-client.ts";
+import { streamFrames } from "./targets/stream-frames.ts";
+
+export const targets: readonly FuzzTarget[] = [
+  requestHeads,
+  connections,
+  jsonScan,
+  jsonText,
+  enclaveSessions,
+  streamFrames,
+  relaySessions,
+  streamClient,
+  chatChunks,
+  hostileModels,
+  statusDocuments,
+  quotes,
+  blocks,
+  agentSurfaces,
+];
