@@ -26,7 +26,7 @@ const node = process.execPath;
 /** Connections that a proxy may open: every stream needs its own. */
 const connections = 2048;
 const portkeyEntry = join(root, "node_modules/@portkey-ai/gateway/build/start-server.js");
-const chatPlugin = join(root, "plugins/chat/index.ts");
+const chatPlugin = join(root, "plugins/inference/chat/index.ts");
 
 const urlOf = ({ port }: Peer): string => `http://127.0.0.1:${port}`;
 
@@ -103,7 +103,7 @@ const portkey: ChatTarget = {
 /** Everything on: key, limits, metering with fsync, access log to a file. */
 const sluice: ChatTarget = {
   name: "sluice",
-  missing: existsSync(chatPlugin) ? undefined : "plugins/chat does not exist yet",
+  missing: existsSync(chatPlugin) ? undefined : "plugins/inference/chat does not exist yet",
   async start(model, folder) {
     const file = join(folder, "pipeline.yaml");
     writeFileSync(file, pipeline(urlOf(model), folder));

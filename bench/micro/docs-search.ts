@@ -6,8 +6,8 @@
  *
  *   node bench/micro/docs-search.ts
  */
-import type { Paragraph } from "../../plugins/docs-search/paragraphs.ts";
-import { SearchIndex } from "../../plugins/docs-search/search-index.ts";
+import type { Paragraph } from "../../plugins/tools/docs-search/paragraphs.ts";
+import { SearchIndex } from "../../plugins/tools/docs-search/search-index.ts";
 
 const vocabulary = 30_000;
 const queriesPerTask = 500;

@@ -1,10 +1,10 @@
 /**
- * Finds and imports plugin modules: those that ship with Sluice are the folders of plugins/, third-party ones are named
- * under `plugins:` in pipeline.yaml. Both go through the same contract and the same checks.
+ * Finds and imports plugins. Those that ship with Sluice are the folders plugins/<module>/<plugin>; third-party ones are
+ * declared under `plugins:` in pipeline.yaml. Both go through the same contract and the same checks.
  */
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { existsSync, globSync, readdirSync, statSync } from "node:fs";
 import { registerHooks } from "node:module";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { allUses } from "../config/check.ts";
 import type { Config } from "../config/config.ts";
@@ -27,18 +27,16 @@ const shippedFolder = fileURLToPath(new URL("../../plugins/", import.meta.url));
 /** `index.ts` when Node runs the sources, `index.js` in the published package. */
 const indexFile = `index${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`;
 
-/** Names of the plugins that ship with Sluice, in alphabetical order. */
-export function shippedNames(): string[] {
-  return readdirSync(shippedFolder, { withFileTypes: true })
-    .filter(
-      (entry) => entry.isDirectory() && existsSync(join(shippedFolder, entry.name, indexFile)),
-    )
-    .map((entry) => entry.name)
-    .toSorted();
+/** The plugins that ship with Sluice: name to module file, in alphabetical order of the names. */
+export function shippedPlugins(): ReadonlyMap<string, string> {
+  const files = globSync(`*/*/${indexFile}`, { cwd: shippedFolder })
+    .map((file) => join(shippedFolder, file))
+    .map((file): [string, string] => [basename(dirname(file)), file]);
+  return new Map(files.toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 export async function loadPlugins(config: Config): Promise<Loaded> {
-  const shipped = new Set(shippedNames());
+  const shipped = shippedPlugins();
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
   const outdated = refreshLocalModules();
@@ -54,10 +52,11 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
   }
   const uses = allUses(config).filter((use) => use.name !== "" && !config.plugins.has(use.name));
   for (const [name, [first]] of Map.groupBy(uses, (use) => use.name)) {
-    if (first === undefined || !shipped.has(name)) continue;
-    add(name, await importPlugin(name, shippedUrl(name), first.at));
+    const file = shipped.get(name);
+    if (first === undefined || file === undefined) continue;
+    add(name, await importPlugin(name, pathToFileURL(file).href, first.at));
   }
-  const known = [...shipped, ...config.plugins.keys()];
+  const known = [...shipped.keys(), ...config.plugins.keys()];
   for (const { name, at } of uses) {
     if (shipped.has(name)) continue;
     const didYouMean = nearest(name, known);
@@ -78,17 +77,13 @@ function fastifyFaults(config: Config): Fault[] {
   });
 }
 
-function shippedUrl(name: string): string {
-  return pathToFileURL(join(shippedFolder, name, indexFile)).href;
-}
-
 /** Every plugin that ships with Sluice; a broken one is left out, with its faults. */
 export async function loadShipped(): Promise<Omit<Loaded, "outdated">> {
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
-  for (const name of shippedNames()) {
-    const file = join(shippedFolder, name, indexFile);
-    const result = await importPlugin(name, shippedUrl(name), { file, line: 1, col: 1 });
+  for (const [name, file] of shippedPlugins()) {
+    const at = { file, line: 1, col: 1 };
+    const result = await importPlugin(name, pathToFileURL(file).href, at);
     if (Array.isArray(result)) faults.push(...result);
     else plugins.set(name, result);
   }

@@ -1,5 +1,9 @@
 /** What the judges of the chat surface share: a gateway over a scripted worker, and keys that fail in each way. */
-import { startChat, type ChatGateway, type ChatOptions } from "../plugins/chat-gateway.ts";
+import {
+  startChat,
+  type ChatGateway,
+  type ChatOptions,
+} from "../plugins/inference/chat-gateway.ts";
 
 export const messages = [{ role: "user" as const, content: "Hi" }];
 

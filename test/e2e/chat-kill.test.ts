@@ -10,7 +10,7 @@ import { test } from "node:test";
 import { chunkOf, eventOf, usageChunkOf } from "../inference/sse.ts";
 import { usageOf } from "../inference/scripts.ts";
 import { startWorker, type Worker } from "../inference/worker.ts";
-import { chatBody, pipelineOf } from "../plugins/chat-gateway.ts";
+import { chatBody, pipelineOf } from "../plugins/inference/chat-gateway.ts";
 import { sluice, spawnGateway, type GatewayProcess } from "./gateway-process.ts";
 
 const inTime = { timeout: 60_000 };

@@ -101,7 +101,7 @@ const keyOf = ({ in: place, name }: Parameter): string => `${place} ${name}`;
 
 test("there are samples of every parameter that is constrained", () => {
   const documented = new Set(parameters.map(({ parameter }) => keyOf(parameter)));
-  // A path that cannot be is not found, like one that is not there: test/plugins/confidential.test.ts.
+  // A path that cannot be is not found, like one that is not there: test/plugins/confidential/confidential.test.ts.
   const inPaths = ["path digest", "path session", "path rid"];
   assert.deepEqual([...documented].toSorted(), [...Object.keys(samples), ...inPaths].toSorted());
 });

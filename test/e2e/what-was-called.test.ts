@@ -1,6 +1,6 @@
 /**
- * What operators see of a call (access log, /explain, Live view, metrics), also where the answer has HTTP status 200 and
- * the call was refused or failed. Finding D7.
+ * What operators see of a call (access log, /explain, Live view, metrics), also where the answer has HTTP status 200
+ * and the call was refused or failed. Finding D7.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -103,11 +103,15 @@ async function observe(
   return { text, line: await lineOf(id), told: await toldOf(id), row: await rowOf(id) };
 }
 
-/** Lines of the access log are gathered for a quarter of a second. */
+/**
+ * Waits for the access log to write the line, which it does within a quarter of a second. The last line may be
+ * incomplete.
+ */
 async function lineOf(id: string): Promise<Line> {
   for (;;) {
     const text = await readFile(join(gateway.folder, "access.log"), "utf8");
-    const found = text.split("\n").find((line) => line.includes(`"${id}"`));
+    const whole = text.split("\n").slice(0, -1);
+    const found = whole.find((line) => line.includes(`"${id}"`));
     if (found !== undefined) return JSON.parse(found) as Line;
     await new Promise((resolve) => setImmediate(resolve));
   }

@@ -10,7 +10,7 @@ import { readUsage, type UsageRow } from "../../../src/metering/read-usage.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
 import { dataOf } from "../../inference/sse.ts";
-import { chatBody, model, pipelineOf, tokenMilli } from "../../plugins/chat-gateway.ts";
+import { chatBody, model, pipelineOf, tokenMilli } from "../../plugins/inference/chat-gateway.ts";
 import { gaugesAreZero } from "../gauges.ts";
 import { mutantsOf } from "../mutants.ts";
 import { httpAnswer, startRawServer, type RawAnswer, type RawServer } from "../raw-server.ts";

@@ -1,0 +1,186 @@
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+import { RateLimiterMemory, type RateLimiterRes } from "rate-limiter-flexible";
+import authenticate from "../../../plugins/billing/authenticate/index.ts";
+import {
+  FailedKeys,
+  type FailureLimiter,
+} from "../../../plugins/billing/authenticate/failed-keys.ts";
+import type { Principal, Reply, StepHooks } from "../../../src/plugin.ts";
+import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
+import { bodyOf, fakeExchange, fakeHost, keyPrincipal, missing, unknownKey } from "../fakes.ts";
+
+interface Setup {
+  readonly hooks: StepHooks;
+  readonly clock: ManualClock;
+  /** One request from the address, to its end: authenticated, then answered with this code. */
+  readonly request: (
+    principal: Principal,
+    answeredWith?: string,
+    address?: string,
+  ) => Promise<Reply | void>;
+}
+
+async function setUp(options: Parameters<typeof authenticate.start>[0] = {}): Promise<Setup> {
+  const clock = manualClock();
+  let caller: Principal = missing;
+  const hooks = await authenticate.start(
+    options,
+    fakeHost({ clock, accounts: { identify: () => caller, identifyKey: () => missing } }),
+  );
+  return {
+    hooks,
+    clock,
+    async request(principal, code, address = "192.0.2.1") {
+      caller = principal;
+      const x = fakeExchange({ address, sent: { code } });
+      const reply = await hooks.requestHeaders?.(x);
+      assert.equal(x.get("principal"), principal, "the slot is set whatever the answer");
+      hooks.settled?.(x, "replied");
+      // The limiter answers in a later microtask.
+      await new Promise(setImmediate);
+      return reply;
+    },
+  };
+}
+
+const unauthorized = "GATEWAY_UNAUTHORIZED";
+
+test("the header goes to accounts as it came, and its answer into the slot", async () => {
+  const seen: (string | undefined)[] = [];
+  const accounts = {
+    identify: (header: string | undefined) => {
+      seen.push(header);
+      return missing;
+    },
+    identifyKey: () => missing,
+  };
+  const hooks = await authenticate.start({}, fakeHost({ accounts }));
+  for (const authorization of ["Bearer x", undefined]) {
+    const x = fakeExchange({ headers: { authorization } });
+    assert.equal(hooks.requestHeaders?.(x), undefined);
+    assert.equal(x.get("principal"), missing);
+  }
+  assert.deepEqual(seen, ["Bearer x", undefined]);
+});
+
+test("after many unknown keys an address gets 429 for another one", async () => {
+  const { request } = await setUp({ failures: 3 });
+  for (let i = 0; i < 4; i++) assert.equal(await request(unknownKey, unauthorized), undefined);
+  const reply = await request(unknownKey);
+  assert.equal(reply?.status, 429);
+  assert.deepEqual(bodyOf(reply), {
+    error: "too many requests",
+    error_code: "GATEWAY_RATE_LIMITED",
+  });
+  assert.deepEqual(reply?.headers, [
+    "content-type",
+    "application/json",
+    "retry-after",
+    "1",
+    "ratelimit-policy",
+    '"failed-keys";q=3;w=60',
+    "ratelimit",
+    '"failed-keys";r=0;t=1',
+  ]);
+});
+
+test("the 400 of an idempotency key counts as well: it tells a guesser as much as a 401", async () => {
+  const { request } = await setUp({ failures: 3 });
+  const code = "GATEWAY_INVALID_IDEMPOTENCY_KEY";
+  for (let i = 0; i < 4; i++) assert.equal(await request(unknownKey, code), undefined);
+  assert.equal((await request(unknownKey))?.status, 429);
+});
+
+test("a blocked address still serves valid keys, and callers without one", async () => {
+  const { request } = await setUp({ failures: 1 });
+  for (let i = 0; i < 2; i++) await request(unknownKey, unauthorized);
+  assert.equal((await request(unknownKey))?.status, 429);
+  assert.equal(await request(keyPrincipal()), undefined);
+  assert.equal(await request(missing, unauthorized), undefined);
+});
+
+test("the block ends", async () => {
+  const { request, clock } = await setUp({ failures: 1, blockSeconds: 30 });
+  for (let i = 0; i < 2; i++) await request(unknownKey, unauthorized);
+  clock.advance(29_000);
+  assert.equal((await request(unknownKey))?.status, 429);
+  clock.advance(1_001);
+  assert.equal(await request(unknownKey), undefined);
+});
+
+test("other addresses are not blocked, the same IPv6 network is", async () => {
+  const { request } = await setUp({ failures: 1 });
+  for (let i = 0; i < 2; i++) await request(unknownKey, unauthorized, `2001:db8:0:1::${i}`);
+  assert.equal((await request(unknownKey, unauthorized, "2001:db8:0:1:ffff::9"))?.status, 429);
+  assert.equal(await request(unknownKey, unauthorized, "2001:db8:0:2::1"), undefined);
+  assert.equal(await request(unknownKey, unauthorized, "192.0.2.1"), undefined);
+});
+
+test("only answered 401s for unknown keys count", async () => {
+  const { request } = await setUp({ failures: 1 });
+  const malformed: Principal = { kind: "anonymous", reason: "invalid authorization format" };
+  const expired: Principal = { kind: "anonymous", reason: "api key has expired" };
+  for (let i = 0; i < 5; i++) {
+    await request(missing, unauthorized);
+    await request(malformed, unauthorized);
+    await request(expired, unauthorized);
+    await request(unknownKey, "GATEWAY_RATE_LIMITED");
+    await request(unknownKey);
+    await request(keyPrincipal(), "GATEWAY_PERMISSION_DENIED");
+  }
+  assert.equal(await request(unknownKey), undefined);
+});
+
+test("failures of 0 turns the blocking off: nothing runs after the request", async () => {
+  const { hooks, request } = await setUp({ failures: 0 });
+  assert.equal("settled" in hooks, false);
+  for (let i = 0; i < 50; i++) assert.equal(await request(unknownKey, unauthorized), undefined);
+});
+
+test("failures are forgotten after the window", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  try {
+    const limiter = new RateLimiterMemory({ points: 2, duration: 60, blockDuration: 60 });
+    const failed = new FailedKeys(limiter, manualClock(), 64);
+    await failed.count("192.0.2.1");
+    await failed.count("192.0.2.1");
+    mock.timers.tick(60_000);
+    await failed.count("192.0.2.1");
+    await failed.count("192.0.2.1");
+    assert.equal(failed.blockedMs("192.0.2.1"), 0);
+    await failed.count("192.0.2.1");
+    assert.ok(failed.blockedMs("192.0.2.1") > 0);
+  } finally {
+    mock.timers.reset();
+  }
+});
+
+test("a store that is down blocks nobody", async () => {
+  const down: FailureLimiter = {
+    duration: 60,
+    consume: () => Promise.reject(new Error("connection refused")),
+  };
+  const failed = new FailedKeys(down, manualClock(), 64);
+  for (let i = 0; i < 10; i++) await failed.count("192.0.2.1");
+  assert.equal(failed.blockedMs("192.0.2.1"), 0);
+});
+
+test("a flood of new addresses stops being counted until the next window", async () => {
+  const clock = manualClock();
+  let counted = 0;
+  const counting: FailureLimiter = {
+    duration: 60,
+    consume: () => {
+      counted++;
+      // Only this member is read.
+      return Promise.resolve({ isFirstInDuration: true } as RateLimiterRes);
+    },
+  };
+  const failed = new FailedKeys(counting, clock, 64);
+  for (let i = 0; i < 50_010; i++) await failed.count(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
+  assert.equal(counted, 50_000);
+  clock.advance(60_000);
+  await failed.count("192.0.2.1");
+  assert.equal(counted, 50_001);
+});

@@ -1,0 +1,346 @@
+/** The step `idempotency` before surfaces of any kind, and the form of its header. */
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { join } from "node:path";
+import { test } from "node:test";
+import { gzipSync } from "node:zlib";
+import * as fc from "fast-check";
+import idempotency from "../../../plugins/billing/idempotency/index.ts";
+import { readUsage } from "../../../src/metering/read-usage.ts";
+import type { Exchange, Principal, Reply, StepHooks } from "../../../src/plugin.ts";
+import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
+import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
+import { closed, listening } from "../../e2e/rpc-node.ts";
+import { bodyOf, fakeExchange, fakeHost, keyPrincipal, missing } from "../fakes.ts";
+
+const mebibyte = 1024 * 1024;
+const lease = 60_000;
+
+function headersHook(
+  options: Parameters<typeof idempotency.start>[0] = {},
+): (x: Exchange) => Reply | void {
+  const hooks = idempotency.start(options, fakeHost()) as StepHooks;
+  return (x) => hooks.requestHeaders?.(x) as Reply | void;
+}
+
+function post(key: string | undefined, principal: Principal = keyPrincipal()): Exchange {
+  const headers = key === undefined ? {} : { "idempotency-key": key };
+  return fakeExchange({ method: "POST", headers, slots: { principal } });
+}
+
+test("whatever the header holds, only the prefix and visible ASCII, at most 255 in all, pass", () => {
+  const check = headersHook();
+  const isKey = (key: string): boolean => {
+    const refused = check(post(key));
+    if (refused !== undefined) assert.equal(refused.code, "GATEWAY_INVALID_IDEMPOTENCY_KEY");
+    return refused === undefined;
+  };
+  const allowed = Array.from({ length: 0x7f - 0x21 }, (_, n) => String.fromCharCode(0x21 + n));
+  const unit = fc.constantFrom(...allowed);
+  fc.assert(
+    fc.property(fc.string({ unit, maxLength: 300 }), (rest) => {
+      assert.equal(isKey(`gateway_${rest}`), rest.length <= 255 - "gateway_".length);
+    }),
+  );
+  // What node:http lets through of other octets is Latin-1.
+  const octet = fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code));
+  fc.assert(
+    fc.property(fc.string({ unit: octet, maxLength: 40 }), fc.boolean(), (text, prefixed) => {
+      const key = prefixed ? `gateway_${text}` : text;
+      const expected =
+        key.startsWith("gateway_") && key.split("").every((each) => allowed.includes(each));
+      assert.equal(isKey(key), expected);
+    }),
+  );
+});
+
+test("a header that stands twice is refused, also with the same key", () => {
+  const check = headersHook();
+  assert.equal(check(post("gateway_a, gateway_a"))?.code, "GATEWAY_INVALID_IDEMPOTENCY_KEY");
+});
+
+test("the prefix is an option, and may be empty", () => {
+  assert.equal(headersHook({ prefix: "acme-" })(post("acme-1")), undefined);
+  const refused = headersHook({ prefix: "acme-" })(post("gateway_1"));
+  assert.match(bodyOf(refused)["error"] as string, /"acme-"/);
+  assert.equal(headersHook({ prefix: "" })(post("1")), undefined);
+});
+
+test("a key without a caller is refused; safe methods and requests without the header are let alone", () => {
+  const check = headersHook();
+  assert.equal(check(post("gateway_a", missing))?.status, 400);
+  assert.equal(check(post(undefined, missing)), undefined);
+  for (const method of ["GET", "HEAD", "OPTIONS", "TRACE"]) {
+    const headers = { "idempotency-key": "x" };
+    assert.equal(
+      check(fakeExchange({ method, headers, slots: { principal: missing } })),
+      undefined,
+    );
+  }
+  for (const method of ["PUT", "PATCH", "DELETE", "PURGE"]) {
+    const headers = { "idempotency-key": "x" };
+    const x = fakeExchange({ method, headers, slots: { principal: keyPrincipal() } });
+    assert.equal(check(x)?.status, 400, method);
+  }
+});
+
+const pipeline = (upstream: string, mode = "enforce"): string => `
+version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+upstreams: { shop: { urls: "${upstream}" } }
+lists:
+  once: [request-id, authenticate, { idempotency: {}, mode: ${mode} }, { authorize: { require: key } }]
+unmatched: [request-id]
+routes:
+  - { path: /free, methods: ["*"], run: [{ use: once }], to: { forward: { upstream: shop } } }
+  - { path: /sold, methods: [POST], run: [{ use: once }, { meter: { price: 500 } }], to: { forward: { upstream: shop } } }
+  - { path: "/{id}/purchase", methods: [POST], run: [{ use: once }], to: { workspaces: { do: purchase } } }
+`;
+
+interface Shop extends AsyncDisposable {
+  readonly gateway: TestGateway;
+  readonly clock: ManualClock;
+  /** Bodies that the upstream got. */
+  readonly received: string[];
+  /** How the upstream answers the next requests; the default is \`200 done <n>\`. */
+  readonly script: ((req: IncomingMessage, res: ServerResponse) => void)[];
+  readonly send: (path: string, body?: string, more?: RequestInit) => Promise<Response>;
+}
+
+async function open(mode?: string): Promise<Shop> {
+  const received: string[] = [];
+  const script: Shop["script"] = [];
+  const upstream = createServer((req, res) => {
+    let body = "";
+    req.setEncoding("utf8");
+    req.on("data", (chunk: string) => (body += chunk));
+    req.on("end", () => {
+      received.push(body);
+      const answer = script.shift();
+      if (answer !== undefined) return answer(req, res);
+      res.writeHead(200, { "content-type": "text/plain", "x-upstream": "1" });
+      res.end(`done ${received.length}`);
+    });
+  });
+  const clock = manualClock();
+  const url = await listening(upstream);
+  const gateway = await startTestGateway({
+    pipeline: pipeline(url, mode),
+    clock,
+    account: { capabilities: ["workspace:admin"], createdAt: clock.now() },
+  });
+  return {
+    gateway,
+    clock,
+    received,
+    script,
+    send: (path, body = "a", more = {}) =>
+      fetch(`${gateway.url}${path}`, {
+        method: "POST",
+        body,
+        ...more,
+        headers: {
+          authorization: `Bearer ${gateway.key}`,
+          "content-type": "application/json",
+          "idempotency-key": "gateway_one",
+          ...(more.headers as Record<string, string> | undefined),
+        },
+      }),
+    async [Symbol.asyncDispose]() {
+      await gateway[Symbol.asyncDispose]();
+      await closed(upstream);
+    },
+  };
+}
+
+const replayed = (response: Response): boolean =>
+  response.headers.get("idempotent-replayed") === "true";
+
+test("an upstream's streamed answer is kept, and replayed with its status, type and bytes alone", async () => {
+  await using shop = await open();
+  const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => n % 256));
+  shop.script.push((_, res) => {
+    res.writeHead(202, { "content-type": "application/x-own", "x-upstream": "1" });
+    res.write(bytes.subarray(0, 10));
+    setImmediate(() => res.end(bytes.subarray(10)));
+  });
+  const first = await shop.send("/free");
+  assert.equal(first.headers.get("x-upstream"), "1");
+  assert.deepEqual(Buffer.from(await first.arrayBuffer()), bytes);
+  const again = await shop.send("/free");
+  assert.deepEqual(Buffer.from(await again.arrayBuffer()), bytes);
+  const { status, headers } = again;
+  assert.deepEqual(
+    [status, headers.get("content-type"), replayed(again)],
+    [202, "application/x-own", true],
+  );
+  assert.equal(headers.get("x-upstream"), null);
+  assert.deepEqual(shop.received, ["a"]);
+});
+
+test("a compressed answer is replayed as what it is", async () => {
+  await using shop = await open();
+  const text = "all of it ".repeat(100);
+  shop.script.push((_, res) => {
+    res.writeHead(200, { "content-type": "text/plain", "content-encoding": "gzip" });
+    res.end(gzipSync(text));
+  });
+  assert.equal(await (await shop.send("/free")).text(), text);
+  const again = await shop.send("/free");
+  assert.deepEqual([await again.text(), replayed(again)], [text, true]);
+});
+
+test("while the first request is on its way, others are a conflict, even after its lease", async () => {
+  await using shop = await open();
+  const held = Promise.withResolvers<ServerResponse>();
+  shop.script.push((_, res) => held.resolve(res));
+  const first = shop.send("/free");
+  const res = await held.promise;
+  for (const body of ["a", "b"]) {
+    const other = await shop.send("/free", body);
+    assert.equal(other.status, 409);
+    shop.clock.advance(2 * lease);
+  }
+  res.end("at last");
+  assert.equal(await (await first).text(), "at last");
+  const again = await shop.send("/free");
+  assert.deepEqual([await again.text(), replayed(again)], ["at last", true]);
+  assert.equal((await shop.send("/free", "b")).status, 422);
+  assert.deepEqual(shop.received, ["a"]);
+});
+
+test("100 requests at once: the upstream gets one, the rest are conflicts or replays", async () => {
+  await using shop = await open();
+  const all = await Promise.all(Array.from({ length: 100 }, () => shop.send("/free")));
+  const statuses = all.map((each) => (replayed(each) ? "replayed" : each.status));
+  assert.equal(statuses.filter((status) => status === 200).length, 1);
+  assert.ok(statuses.every((status) => [200, 409, "replayed"].includes(status)));
+  assert.deepEqual(shop.received, ["a"]);
+});
+
+const failures: Readonly<Record<string, Shop["script"][number]>> = {
+  "a 5xx": (_, res) => void res.writeHead(500).end("broken"),
+  "a connection that breaks before the head": (req) => void req.socket.destroy(),
+  "a connection that breaks in the body": (_, res) => {
+    res.writeHead(200, { "content-length": "10" });
+    res.write("half");
+    setImmediate(() => res.destroy());
+  },
+  "an answer above 1 MiB": (_, res) => void res.end(Buffer.alloc(mebibyte + 1)),
+};
+
+for (const [what, answer] of Object.entries(failures)) {
+  test(`${what} is not kept: a repetition runs anew`, async () => {
+    await using shop = await open();
+    shop.script.push(answer);
+    await shop
+      .send("/free")
+      .then(
+        (response) => response.arrayBuffer(),
+        () => undefined,
+      )
+      .catch(() => undefined);
+    const settled = async (): Promise<Response> => {
+      // The client may see its connection cut a moment before the gateway has settled.
+      for (;;) {
+        const again = await shop.send("/free");
+        if (again.status !== 409) return again;
+        await new Promise(setImmediate);
+      }
+    };
+    const again = await settled();
+    assert.deepEqual([again.status, replayed(again)], [200, false]);
+    assert.deepEqual(shop.received, ["a", "a"]);
+  });
+}
+
+test("an answer of 1 MiB is kept, a 404 is, and one without a body", async () => {
+  await using shop = await open();
+  const answers: Shop["script"] = [
+    (_, res) => void res.end(Buffer.alloc(mebibyte)),
+    (_, res) => void res.writeHead(404).end("none"),
+    (_, res) => void res.writeHead(204).end(),
+  ];
+  for (const [index, answer] of answers.entries()) {
+    shop.script.push(answer);
+    const headers = { "idempotency-key": `gateway_${index}` };
+    const first = await shop.send("/free", "a", { headers });
+    const body = await first.arrayBuffer();
+    const again = await shop.send("/free", "a", { headers });
+    assert.deepEqual([again.status, replayed(again)], [first.status, true]);
+    assert.deepEqual(await again.arrayBuffer(), body);
+  }
+  assert.equal(shop.received.length, answers.length);
+});
+
+test("a client that leaves before the answer frees its key", async () => {
+  await using shop = await open();
+  const [held, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  shop.script.push((req) => {
+    req.socket.once("close", gone.resolve);
+    held.resolve();
+  });
+  const leaving = new AbortController();
+  const first = shop.send("/free", "a", { signal: leaving.signal });
+  await held.promise;
+  leaving.abort();
+  await assert.rejects(first);
+  // The upstream's connection is cut before the exchange has settled, in the same turn.
+  await gone.promise;
+  const again = await shop.send("/free");
+  assert.deepEqual([again.status, replayed(again)], [200, false]);
+});
+
+test("a body above 1 MiB is 400, with a key and without one", async () => {
+  await using shop = await open();
+  const body = "x".repeat(mebibyte + 1);
+  for (const idempotencyKey of ["gateway_one", "gateway_two"]) {
+    const { status } = await shop.send("/free", body, {
+      headers: { "idempotency-key": idempotencyKey },
+    });
+    assert.equal(status, 400);
+  }
+  assert.equal((await shop.send("/free", body.slice(1))).status, 200);
+  assert.deepEqual(shop.received, [body.slice(1)]);
+});
+
+test("a replay is not charged", async () => {
+  await using shop = await open();
+  await (await shop.send("/sold")).text();
+  for (let n = 0; n < 3; n++) {
+    const again = await shop.send("/sold");
+    assert.deepEqual([again.status, replayed(again)], [200, true]);
+    assert.equal(again.headers.get("x-used-cu-milli"), null);
+  }
+  const charges = [...readUsage(join(shop.gateway.folder, "data"))];
+  assert.deepEqual(
+    charges.map(({ usedCuMilli }) => usedCuMilli),
+    [500],
+  );
+});
+
+test("in shadow mode nothing is refused or replayed, and what would have been is counted", async () => {
+  await using shop = await open("shadow");
+  const { gateway, received } = shop;
+  const texts: string[] = [];
+  for (const body of ["a", "a", "b"]) texts.push(await (await shop.send("/free", body)).text());
+  assert.deepEqual(texts, ["done 1", "done 2", "done 3"]);
+  assert.deepEqual(received, ["a", "a", "b"]);
+  assert.equal(
+    (await shop.send("/free", "a", { headers: { "idempotency-key": "bad" } })).status,
+    200,
+  );
+  const buy = '{"amount_cu_milli":1}';
+  const path = `/${gateway.workspaceId}/purchase`;
+  const headers = { "idempotency-key": "gateway_two" };
+  for (const left of [1, 2]) {
+    const bought = await shop.send(path, buy, { headers });
+    const { workspace } = (await bought.json()) as { workspace: Record<string, unknown> };
+    assert.equal(workspace["purchased_cu_milli"], left);
+  }
+  const shadowed = gateway.lines.filter((line) => line.startsWith("shadow: would have replied"));
+  const statuses = shadowed.map((line) => /"status":(\d+)/.exec(line)?.[1]);
+  assert.deepEqual(statuses, ["200", "422", "400", "200"]);
+});

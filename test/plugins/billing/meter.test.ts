@@ -1,0 +1,427 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import meter from "../../../plugins/billing/meter/index.ts";
+import { createMetrics } from "../../../src/metrics.ts";
+import { LiveResponseHead } from "../../../src/pipeline/response-head.ts";
+import type {
+  Charge,
+  ChargeLine,
+  Exchange,
+  Host,
+  Meter,
+  Principal,
+  Reply,
+  Reservation,
+  StepHooks,
+} from "../../../src/plugin.ts";
+import { bodyOf, fakeExchange, fakeHead, fakeHost, keyPrincipal, missing } from "../fakes.ts";
+
+type About = Parameters<Meter["reserve"]>[2];
+
+/** One reservation as the step used it. */
+interface Taken {
+  readonly costMilli: number;
+  readonly about: About;
+  lines: readonly ChargeLine[] | undefined;
+  /** Of further reservations that pay for the same lines. */
+  more: readonly number[];
+  released: boolean;
+}
+
+interface FakeMeter extends Meter {
+  readonly taken: Taken[];
+  /** What the next `reserve` without `force` answers instead of a reservation. */
+  answer: Exclude<ReturnType<Meter["reserve"]>, Reservation> | undefined;
+  /** What `settle` promises. */
+  written: Promise<void>;
+}
+
+function fakeMeter(): FakeMeter {
+  const fake: FakeMeter = {
+    taken: [],
+    answer: undefined,
+    written: Promise.resolve(),
+    reserve(_principal, costMilli, about) {
+      if (fake.answer?.kind === "unavailable") return fake.answer;
+      if (fake.answer !== undefined && about.force !== true) return fake.answer;
+      const taken: Taken = { costMilli, about, lines: undefined, more: [], released: false };
+      fake.taken.push(taken);
+      return {
+        kind: "reserved",
+        costMilli,
+        settle(lines, more = []) {
+          taken.lines = lines;
+          taken.more = more.map((other) => other.costMilli);
+          return fake.written;
+        },
+        release() {
+          if (taken.lines === undefined) taken.released = true;
+        },
+      };
+    },
+  };
+  return fake;
+}
+
+interface Started {
+  readonly hooks: StepHooks;
+  readonly fake: FakeMeter;
+  readonly x: Exchange;
+  readonly charge: Charge;
+  readonly reply: Reply | void;
+  readonly metrics: ReturnType<typeof createMetrics>;
+}
+
+/** Runs the way down of one exchange. */
+async function enter(
+  options: {
+    price?: number;
+    mode?: Host["mode"];
+    principal?: Principal;
+    prepare?: (fake: FakeMeter) => void;
+  } = {},
+): Promise<Started> {
+  const { price, mode = "enforce", principal = keyPrincipal(), prepare } = options;
+  const fake = fakeMeter();
+  prepare?.(fake);
+  const metrics = createMetrics();
+  const host = fakeHost({ meter: fake, mode, metrics });
+  const hooks = await meter.start(price === undefined ? {} : { price }, host);
+  const x = fakeExchange({ slots: { principal, requestId: "req-1" } });
+  const reply = await hooks.requestHeaders?.(x);
+  return { hooks, fake, x, charge: x.get("charge"), reply, metrics };
+}
+
+const streamedHead = (status = 200): LiveResponseHead =>
+  new LiveResponseHead({ status }, "surface", true);
+const failing = (): Promise<void> => {
+  const promise = Promise.reject(new Error("disk"));
+  promise.catch(() => {});
+  return promise;
+};
+const calls = [
+  { method: "chain_getBlock", costMilli: 1_000 },
+  { method: "system_chain", costMilli: 100 },
+];
+
+test("a surface reserves, settles and is charged, with the request's id and the surface's name", async () => {
+  const { hooks, fake, x, charge, reply } = await enter();
+  assert.equal(reply, undefined);
+  assert.equal(charge.reserve(1_500), undefined);
+  assert.equal(charge.usedMilli, undefined);
+  charge.settle(calls);
+  assert.equal(charge.usedMilli, 1_100);
+  assert.equal(fake.taken.length, 1);
+  assert.deepEqual(fake.taken[0]?.about, {
+    requestId: "req-1",
+    surface: "test",
+    agent: undefined,
+    streamed: undefined,
+  });
+  assert.deepEqual(
+    fake.taken[0]?.lines,
+    calls.map((call) => ({ ...call, surface: "test" })),
+  );
+  const head = fakeHead();
+  await hooks.responseHeaders?.(x, head);
+  assert.equal(head.get("x-used-cu-milli"), "1100");
+  assert.equal(await hooks.responseEnd?.(x), undefined);
+  hooks.settled?.(x, "complete");
+  assert.equal(fake.taken[0]?.released, false);
+});
+
+test("the end of the answer waits for the disk", async () => {
+  const disk = Promise.withResolvers<void>();
+  const { hooks, x, charge } = await enter({
+    prepare: (fake) => void (fake.written = disk.promise),
+  });
+  charge.reserve(1_100);
+  charge.settle(calls);
+  let ended = false;
+  const end = Promise.resolve(hooks.responseEnd?.(x)).then(() => void (ended = true));
+  await new Promise((resolve) => void setImmediate(resolve));
+  assert.equal(ended, false);
+  disk.resolve();
+  await end;
+  assert.equal(ended, true);
+});
+
+test("a charge that cannot be written is a 503 instead of the answer", async () => {
+  const { hooks, x, charge } = await enter({ prepare: (fake) => void (fake.written = failing()) });
+  charge.reserve(1_100);
+  charge.settle(calls);
+  const reply = await hooks.responseEnd?.(x);
+  assert.equal(reply?.status, 503);
+  assert.equal(bodyOf(reply)["error_code"], "GATEWAY_SERVICE_UNAVAILABLE");
+  // Nor does the log say that it was charged.
+  assert.equal(charge.usedMilli, undefined);
+});
+
+test("what was reserved and not charged is released, however the exchange ends", async () => {
+  for (const outcome of [
+    "complete",
+    "replied",
+    "clientLeft",
+    "upstreamFailed",
+    "timedOut",
+  ] as const) {
+    const { hooks, fake, x, charge } = await enter();
+    charge.reserve(500);
+    charge.reserve(300);
+    hooks.settled?.(x, outcome);
+    assert.deepEqual(
+      fake.taken.map((taken) => taken.released),
+      [true, true],
+      outcome,
+    );
+  }
+});
+
+test("a second reservation adds to the first; one charge ends both", async () => {
+  const { fake, charge } = await enter();
+  charge.reserve(500);
+  charge.reserve(700);
+  charge.settle(calls);
+  assert.equal(fake.taken[0]?.lines?.length, 2);
+  assert.equal(fake.taken[1]?.lines, undefined);
+  assert.equal(fake.taken[1]?.released, true);
+  assert.throws(() => charge.settle(calls), /once/);
+});
+
+for (const [window, details] of [
+  ["24h", { window: "24h", used_cu_milli: 90, limit_cu_milli: 100 }],
+  ["30d", { window: "30d", used_cu_milli: 90, limit_cu_milli: 100 }],
+  [undefined, { used_cu_milli: 90, limit_cu_milli: 100 }],
+] as const) {
+  test(`a reached limit (${window ?? "plan"}) is a 429 with its details`, async () => {
+    const { hooks, fake, x, charge } = await enter();
+    fake.answer = { kind: "refused", window, usedCuMilli: 90, limitCuMilli: 100 };
+    const reply = charge.reserve(50);
+    assert.equal(reply?.status, 429);
+    assert.equal(reply?.code, "GATEWAY_CU_LIMIT_EXCEEDED");
+    assert.deepEqual(reply?.headers, ["content-type", "application/json", "retry-after", "60"]);
+    assert.deepEqual(bodyOf(reply)["details"], details);
+    const head = new LiveResponseHead(reply ?? { status: 0 }, "surface", false);
+    await hooks.responseHeaders?.(x, head);
+    assert.equal(head.get("x-used-cu-milli"), undefined);
+    assert.equal(await hooks.responseEnd?.(x), undefined);
+    hooks.settled?.(x, "complete");
+    assert.deepEqual(fake.taken, []);
+  });
+}
+
+test("while the journal cannot be written, a reservation is a 503 with Retry-After", async () => {
+  const { fake, charge } = await enter();
+  fake.answer = { kind: "unavailable" };
+  const reply = charge.reserve(50);
+  assert.equal(reply?.status, 503);
+  assert.deepEqual(reply?.headers?.slice(2), ["retry-after", "5"]);
+});
+
+test("work that nobody reserved for is charged; where it cannot be, it is not handed out", async () => {
+  const charged = await enter();
+  charged.charge.settle(calls);
+  assert.equal(charged.fake.taken[0]?.costMilli, 1_100);
+  assert.equal(charged.fake.taken[0]?.about.force, true);
+  assert.equal(charged.fake.taken[0]?.lines?.length, 2);
+  const refused = await enter({ prepare: (fake) => void (fake.answer = { kind: "unavailable" }) });
+  refused.charge.settle(calls);
+  assert.equal(refused.charge.usedMilli, undefined);
+  const reply = await refused.hooks.responseEnd?.(refused.x);
+  assert.equal(reply?.status, 503);
+});
+
+test("what is used is never more than what was reserved, by all reservations together", async () => {
+  const { fake, charge, hooks, x } = await enter();
+  charge.reserve(500);
+  charge.reserve(400);
+  charge.settle(calls);
+  assert.equal(charge.usedMilli, 900);
+  const head = fakeHead();
+  await hooks.responseHeaders?.(x, head);
+  assert.equal(head.get("x-used-cu-milli"), "900");
+  assert.deepEqual(fake.taken[0]?.more, [400]);
+});
+
+test("a line that the meter refuses is the surface's bug: 500, and nothing is thrown at it", async () => {
+  const broken = Promise.reject(new RangeError("NaN is not an amount in milli-CU"));
+  broken.catch(() => {});
+  const { charge, hooks, x } = await enter({ prepare: (fake) => void (fake.written = broken) });
+  charge.settle([{ method: "m", costMilli: NaN }]);
+  const reply = await hooks.responseEnd?.(x);
+  assert.equal(reply?.code, "GATEWAY_INTERNAL_ERROR");
+});
+
+test("an answer that costs nothing says so; a step's answer, a refusal and a stream say nothing", async () => {
+  const { hooks, x } = await enter();
+  const said = async (head: LiveResponseHead): Promise<string | undefined> => {
+    await hooks.responseHeaders?.(x, head);
+    return head.get("x-used-cu-milli");
+  };
+  assert.equal(await said(fakeHead()), "0");
+  assert.equal(await said(new LiveResponseHead({ status: 200 }, "step", false)), undefined);
+  assert.equal(
+    await said(new LiveResponseHead({ status: 404, code: "GATEWAY_NOT_FOUND" }, "surface", false)),
+    undefined,
+  );
+  assert.equal(await said(streamedHead()), undefined);
+});
+
+test("a caller without a key cannot be charged", async () => {
+  const { fake, charge } = await enter({ principal: missing });
+  assert.equal(charge.reserve(1)?.status, 401);
+  assert.deepEqual(charge.open(1), { kind: "unavailable" });
+  assert.deepEqual(fake.taken, []);
+});
+
+test("without request-id the charge has an empty id", async () => {
+  const fake = fakeMeter();
+  const hooks = await meter.start({}, fakeHost({ meter: fake }));
+  const x = fakeExchange({ slots: { principal: keyPrincipal() } });
+  await hooks.requestHeaders?.(x);
+  x.get("charge").reserve(1);
+  assert.equal(fake.taken[0]?.about.requestId, "");
+});
+
+test("parts reserve, settle and release on their own; the answer waits for all of them", async () => {
+  const { hooks, fake, x, charge } = await enter();
+  const first = charge.open(1_000);
+  const second = charge.open(100);
+  const third = charge.open(10);
+  assert.ok("settle" in first && "settle" in second && "settle" in third);
+  first.settle([{ method: "a", costMilli: 900 }]);
+  fake.written = failing();
+  second.settle([{ method: "b", costMilli: 100 }]);
+  fake.written = Promise.resolve();
+  const late = charge.open(5);
+  assert.ok("settle" in late);
+  late.settle([{ method: "c", costMilli: 5 }]);
+  third.release();
+  assert.equal(charge.usedMilli, 1_005);
+  assert.deepEqual(
+    fake.taken.map((taken) => [taken.lines?.length, taken.released]),
+    [
+      [1, false],
+      [1, false],
+      [undefined, true],
+      [1, false],
+    ],
+  );
+  assert.equal((await hooks.responseEnd?.(x))?.status, 503);
+});
+
+test("a part that does not fit is a value, and parts left open are released at the end", async () => {
+  const { hooks, fake, x, charge } = await enter();
+  charge.open(1);
+  charge.open(2);
+  const refusal = { kind: "refused", window: "24h", usedCuMilli: 1, limitCuMilli: 2 } as const;
+  fake.answer = refusal;
+  assert.deepEqual(charge.open(1), refusal);
+  fake.answer = { kind: "unavailable" };
+  assert.deepEqual(charge.open(1), { kind: "unavailable" });
+  hooks.settled?.(x, "clientLeft");
+  assert.deepEqual(
+    fake.taken.map((taken) => taken.released),
+    [true, true],
+  );
+});
+
+test("a price is reserved on the way down, and charged when the surface answers below 500, streamed or not", async () => {
+  for (const head of [fakeHead(), streamedHead(), streamedHead(404)]) {
+    const { hooks, fake, x, reply } = await enter({ price: 250 });
+    assert.equal(reply, undefined);
+    assert.equal(fake.taken[0]?.costMilli, 250);
+    await hooks.responseHeaders?.(x, head);
+    assert.deepEqual(fake.taken[0]?.lines, [
+      { method: "GET /{any}", costMilli: 250, surface: "test" },
+    ]);
+    assert.equal(head.get("x-used-cu-milli"), head.streamed ? undefined : "250");
+    assert.equal(await hooks.responseEnd?.(x), undefined);
+  }
+});
+
+test("a price is not charged for a failure of the surface, nor for another step's answer", async () => {
+  for (const head of [
+    streamedHead(502),
+    new LiveResponseHead({ status: 200 }, "step", false),
+    new LiveResponseHead({ status: 500 }, "surface", false),
+  ]) {
+    const { hooks, fake, x } = await enter({ price: 250 });
+    await hooks.responseHeaders?.(x, head);
+    hooks.settled?.(x, "complete");
+    assert.equal(fake.taken[0]?.lines, undefined);
+    assert.equal(fake.taken[0]?.released, true);
+  }
+});
+
+test("a price that does not fit, or that cannot be charged now, is refused before the surface runs", async () => {
+  const refusal = { kind: "refused", window: undefined, usedCuMilli: 1, limitCuMilli: 1 } as const;
+  const poor = await enter({ price: 250, prepare: (fake) => void (fake.answer = refusal) });
+  assert.equal(poor.reply?.status, 429);
+  const down = { kind: "unavailable" } as const;
+  const broken = await enter({ price: 250, prepare: (fake) => void (fake.answer = down) });
+  assert.equal(broken.reply?.status, 503);
+  broken.hooks.settled?.(broken.x, "replied");
+});
+
+test("a stream's first byte waits for nothing, its last one for the charge", async () => {
+  const disk = Promise.withResolvers<void>();
+  const { hooks, fake, x, charge } = await enter({
+    prepare: (one) => void (one.written = disk.promise),
+  });
+  charge.reserve(10, { streamed: true });
+  assert.equal(fake.taken[0]?.about.streamed, true);
+  assert.equal(hooks.responseHeaders?.(x, streamedHead()), undefined);
+  charge.settle(calls);
+  const end = hooks.responseEnd?.(x);
+  assert.ok(end instanceof Promise);
+  disk.reject(new Error("disk"));
+  assert.equal((await end)?.status, 503);
+});
+
+const shadowCount = async ({ metrics }: Started, scope: string): Promise<number> => {
+  const text = await metrics.render();
+  return Number(
+    new RegExp(`sluice_meter_shadow_refusals_total\\{scope="${scope}"\\} (\\d+)`).exec(text)?.[1] ??
+      0,
+  );
+};
+
+test("shadow: what does not fit is counted, taken and charged all the same", async () => {
+  const refusal = { kind: "refused", window: "24h", usedCuMilli: 1, limitCuMilli: 1 } as const;
+  const started = await enter({
+    mode: "shadow",
+    price: 250,
+    prepare: (fake) => void (fake.answer = refusal),
+  });
+  assert.equal(started.reply, undefined);
+  assert.equal(started.fake.taken[0]?.about.force, true);
+  await started.hooks.responseHeaders?.(started.x, fakeHead());
+  assert.equal(started.fake.taken[0]?.lines?.length, 1);
+  assert.equal(await shadowCount(started, "24h"), 1);
+  const part = started.charge.open(7);
+  assert.ok("settle" in part);
+  assert.equal(await shadowCount(started, "24h"), 2);
+});
+
+test("shadow: neither a journal that cannot be written nor a missing key stops a request", async () => {
+  const down = await enter({
+    mode: "shadow",
+    prepare: (fake) => void (fake.answer = { kind: "unavailable" }),
+  });
+  assert.equal(down.charge.reserve(5), undefined);
+  down.charge.settle(calls);
+  assert.equal(await down.hooks.responseEnd?.(down.x), undefined);
+  assert.equal(await shadowCount(down, "unavailable"), 1);
+
+  const lost = await enter({ mode: "shadow", prepare: (fake) => void (fake.written = failing()) });
+  lost.charge.reserve(5);
+  lost.charge.settle(calls);
+  assert.equal(await lost.hooks.responseEnd?.(lost.x), undefined);
+  assert.equal(await shadowCount(lost, "unavailable"), 1);
+
+  const nobody = await enter({ mode: "shadow", principal: missing });
+  assert.equal(nobody.charge.reserve(5), undefined);
+  assert.ok("settle" in nobody.charge.open(5));
+  assert.equal(await shadowCount(nobody, "anonymous"), 2);
+});

@@ -1,0 +1,257 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as fc from "fast-check";
+import workspaces from "../../../plugins/billing/workspaces/index.ts";
+import type { Capability, KeyPrincipal, Reply, Workspaces } from "../../../src/plugin.ts";
+import { bodyOf, fakeExchange, fakeHost, keyPrincipal, missing } from "../fakes.ts";
+
+type Do = Parameters<typeof workspaces.start>[0]["do"];
+
+const shown = {
+  id: "ws_1",
+  name: "Acme",
+  plan: "startup",
+  purchased_cu_milli: 5,
+  created_at: "2026-01-15T12:00:00.000Z",
+} as const;
+const done = { kind: "done", value: shown } as const;
+const purchase = { purchase_id: "pur_1", amount_cu_milli: 5, workspace: shown };
+
+/** Notes what it is asked, and does it. */
+function noting(calls: unknown[][], more: Partial<Workspaces> = {}): Workspaces {
+  const note = <T>(name: string, answer: T, args: readonly unknown[]): T => {
+    calls.push([name, ...args]);
+    return answer;
+  };
+  return {
+    find: (...args) => note("find", done, args),
+    upgrade: (...args) => note("upgrade", done, args),
+    downgrade: (...args) => note("downgrade", done, args),
+    cancelDowngrade: (...args) => note("cancelDowngrade", done, args),
+    purchase: (...args) => note("purchase", { kind: "done", value: purchase }, args),
+    changes: (...args) => note("changes", { kind: "done", value: [] }, args),
+    usage: (id, query) =>
+      Promise.resolve(note("usage", { kind: "done", value: Buffer.from("{}") }, [id, query])),
+    ...more,
+  };
+}
+
+interface Asked {
+  readonly reply: Reply;
+  readonly calls: unknown[][];
+}
+
+async function ask(
+  wanted: Do,
+  options: {
+    id?: string;
+    capabilities?: readonly Capability[];
+    body?: string;
+    query?: string;
+    principal?: KeyPrincipal;
+    service?: Partial<Workspaces>;
+  } = {},
+): Promise<Asked> {
+  const calls: unknown[][] = [];
+  const { id = "ws_1", capabilities = ["workspace:admin"], body, query = "" } = options;
+  const host = fakeHost({ workspaces: noting(calls, options.service) });
+  const hooks = await workspaces.start({ do: wanted }, host);
+  const slots = { principal: keyPrincipal({ id: "key_1", capabilities }), requestId: "req-1" };
+  const x = fakeExchange({ slots, params: { id }, query, ...(body !== undefined && { body }) });
+  const reply = await hooks.answer(x);
+  assert.ok(reply);
+  return { reply, calls };
+}
+
+const by = { actor: "key_1", requestId: "req-1" };
+
+test("each route asks for what it is for, with the key and the request on record, and answers it", async () => {
+  const plan = '{"plan":"startup"}';
+  const expected: readonly [Do, string | undefined, unknown[], object][] = [
+    ["show", undefined, ["find", "ws_1"], shown],
+    ["upgrade", plan, ["upgrade", "ws_1", "startup", by], shown],
+    ["downgrade", plan, ["downgrade", "ws_1", "startup", by], shown],
+    ["cancel-downgrade", "{}", ["cancelDowngrade", "ws_1", by], shown],
+    ["cancel-downgrade", "", ["cancelDowngrade", "ws_1", by], shown],
+    ["cancel-downgrade", undefined, ["cancelDowngrade", "ws_1", by], shown],
+    ["purchase", '{"amount_cu_milli":5}', ["purchase", "ws_1", 5, by], purchase],
+  ];
+  for (const [wanted, body, call, answer] of expected) {
+    const { reply, calls } = await ask(wanted, body === undefined ? {} : { body });
+    assert.equal(reply.status, 200, wanted);
+    assert.deepEqual(calls, [call]);
+    assert.deepEqual(bodyOf(reply), answer);
+  }
+});
+
+test("a change is made and answered in one synchronous step", async () => {
+  for (const wanted of ["upgrade", "downgrade", "cancel-downgrade", "purchase"] as const) {
+    const hooks = await workspaces.start({ do: wanted }, fakeHost({ workspaces: noting([]) }));
+    const principal = keyPrincipal({ capabilities: ["platform:admin"] });
+    const reply = hooks.answer(fakeExchange({ slots: { principal }, body: "{}" }));
+    assert.ok(reply !== undefined && "status" in reply, wanted);
+  }
+});
+
+test("another's workspace is not found, except by who administers the platform", async () => {
+  for (const wanted of ["show", "usage", "audit", "cancel-downgrade"] as const) {
+    const stranger = await ask(wanted, { id: "ws_2" });
+    assert.equal(stranger.reply.status, 404, wanted);
+    assert.equal(bodyOf(stranger.reply)["error_code"], "GATEWAY_NOT_FOUND");
+    assert.deepEqual(stranger.calls, []);
+    const admin = await ask(wanted, { id: "ws_2", capabilities: ["platform:admin"] });
+    assert.equal(admin.reply.status, 200, wanted);
+    assert.equal(admin.calls[0]?.[1], "ws_2");
+  }
+});
+
+test("a route that forgot to authorize opens nothing", async () => {
+  for (const wanted of ["show", "cancel-downgrade"] as const) {
+    const { reply, calls } = await ask(wanted, { capabilities: ["inference", "ledger:write"] });
+    assert.equal(reply.status, 403, wanted);
+    assert.deepEqual(calls, []);
+    const hooks = await workspaces.start({ do: wanted }, fakeHost());
+    const nobody = await hooks.answer(
+      fakeExchange({ slots: { principal: missing }, params: { id: "ws_1" } }),
+    );
+    assert.equal(nobody?.status, 401, wanted);
+  }
+});
+
+const malformed = ["", "{", "plan=startup", "{}{}"];
+const wrong: Readonly<Record<string, readonly string[]>> = {
+  upgrade: [
+    "[]",
+    "null",
+    '"startup"',
+    "{}",
+    '{"plan":"gold"}',
+    '{"plan":null}',
+    '{"plan":["startup"]}',
+    '{"plan":"startup","plans":1}',
+  ],
+  "cancel-downgrade": ["[]", "null", "0", '{"plan":"free"}'],
+  purchase: [
+    "{}",
+    '{"amount_cu_milli":0}',
+    '{"amount_cu_milli":-5}',
+    '{"amount_cu_milli":1.5}',
+    '{"amount_cu_milli":"5"}',
+    '{"amount_cu_milli":true}',
+    '{"amount_cu_milli":1e300}',
+    '{"amount_cu_milli":1e400}',
+    '{"amount_cu_milli":9007199254740992}',
+    '{"amount_cu_milli":9007199254740993}',
+    '{"amount_cu_milli":5,"currency":"USD"}',
+  ],
+};
+
+for (const wanted of ["upgrade", "downgrade", "cancel-downgrade", "purchase"] as const) {
+  test(`${wanted}: a body that is not as it should be is 400, and nothing is done`, async () => {
+    const bodies = wrong[wanted === "downgrade" ? "upgrade" : wanted] ?? [];
+    assert.ok(bodies.length > 0);
+    for (const body of bodies) {
+      const { reply, calls } = await ask(wanted, { body });
+      assert.equal(reply.status, 400, body);
+      const { error_code: code, details } = bodyOf(reply);
+      assert.equal(code, "GATEWAY_INVALID_PARAMS", body);
+      const { violations } = details as { violations: { path: string; reason: string }[] };
+      assert.ok(violations.length > 0 && violations.every(({ path }) => path.startsWith("/body")));
+      assert.deepEqual(calls, [], body);
+    }
+    for (const body of malformed) {
+      if (wanted === "cancel-downgrade" && body === "") continue;
+      const { reply, calls } = await ask(wanted, { body });
+      assert.equal(reply.status, 400, body);
+      assert.equal(bodyOf(reply)["error_code"], "GATEWAY_INVALID_PARAMS", body);
+      assert.deepEqual(calls, [], body);
+    }
+  });
+}
+
+test("whatever JSON a purchase sends, only a positive safe integer alone is bought", async () => {
+  const amounts = fc.oneof(fc.jsonValue(), fc.double(), fc.maxSafeInteger());
+  await fc.assert(
+    fc.asyncProperty(amounts, fc.boolean(), async (amount, more) => {
+      const sent = JSON.parse(
+        JSON.stringify({ amount_cu_milli: amount, ...(more && { more }) }),
+      ) as Record<string, unknown>;
+      const given = sent["amount_cu_milli"];
+      const fits = Number.isSafeInteger(given) && Number(given) > 0 && !more;
+      const { reply, calls } = await ask("purchase", { body: JSON.stringify(sent) });
+      assert.equal(reply.status, fits ? 200 : 400);
+      assert.deepEqual(calls, fits ? [["purchase", "ws_1", given, by]] : []);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("what the service answers has its status and code", async () => {
+  const of = async (answer: ReturnType<Workspaces["cancelDowngrade"]>): Promise<unknown[]> => {
+    const service = { cancelDowngrade: () => answer };
+    const { reply } = await ask("cancel-downgrade", { service });
+    return [reply.status, bodyOf(reply)["error_code"], bodyOf(reply)["error"]];
+  };
+  const message = "no downgrade is pending";
+  assert.deepEqual(await of({ kind: "conflict", message }), [409, "GATEWAY_CONFLICT", message]);
+  assert.deepEqual(await of({ kind: "invalid", message }), [
+    400,
+    "GATEWAY_INVALID_PARAMS",
+    message,
+  ]);
+  assert.deepEqual(await of({ kind: "notFound" }), [404, "GATEWAY_NOT_FOUND", "not found"]);
+  assert.equal((await of({ kind: "unavailable" }))[0], 503);
+});
+
+test("usage reads its range and what it is divided by, each once", async () => {
+  const asked = async (query: string): Promise<unknown> =>
+    (await ask("usage", { query })).calls[0]?.[2];
+  assert.deepEqual(await asked(""), { from: undefined, to: undefined, groupBy: [] });
+  const query = "from=2026-01-01&to=2026-01-31T12:00:00%2B01:00&group_by=day,key";
+  assert.deepEqual(await asked(query), {
+    from: Date.UTC(2026, 0, 1),
+    to: Date.UTC(2026, 0, 31, 11),
+    groupBy: ["key", "day"],
+  });
+  for (const bad of [
+    "from=yesterday",
+    "from=2026-02-30",
+    "to=1767225600",
+    "from=2026-01-01&from=2026-01-02",
+    "group_by=day,day",
+    "group_by=workspace",
+    "group_by=key,",
+    "groupBy=key",
+    "__proto__=1",
+  ]) {
+    const { reply, calls } = await ask("usage", { query: bad });
+    assert.equal(reply.status, 400, bad);
+    assert.equal(bodyOf(reply)["error_code"], "GATEWAY_INVALID_PARAMS", bad);
+    assert.deepEqual(calls, [], bad);
+  }
+});
+
+test("the record of changes comes in pages, and a full one says where the next starts", async () => {
+  const change = { time: "", actor: "cli:alice", action: "workspace.create", details: {} };
+  const service = {
+    changes: (_: string, { after, limit }: { after: number; limit: number }) =>
+      ({
+        kind: "done",
+        value: [1, 2, 3]
+          .filter((id) => id > after)
+          .map((id) => ({ id, ...change }))
+          .slice(0, limit),
+      }) as const,
+  };
+  const page = async (query: string): Promise<unknown[]> => {
+    const body = bodyOf((await ask("audit", { query, service })).reply);
+    assert.equal(body["workspace_id"], "ws_1");
+    return [(body["changes"] as { id: number }[]).map(({ id }) => id), body["next_after"]];
+  };
+  assert.deepEqual(await page("limit=2"), [[1, 2], 2]);
+  assert.deepEqual(await page("limit=2&after=2"), [[3], undefined]);
+  assert.deepEqual(await page(""), [[1, 2, 3], undefined]);
+  for (const bad of ["limit=0", "limit=1001", "limit=x", "after=-1", "after=1e3", "page=2"]) {
+    assert.equal((await ask("audit", { query: bad })).reply.status, 400, bad);
+  }
+});

@@ -1,0 +1,149 @@
+/** What belongs to the encrypted stream and is none: the body and the paths that are taken are the documented ones. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { showEvidence } from "../../../plugins/confidential/confidential/documents.ts";
+import { operations } from "../../../plugins/confidential/confidential/operation.ts";
+import { showReceipt } from "../../../plugins/confidential/confidential/receipt.ts";
+import { issueTicket, wishSchema } from "../../../plugins/confidential/confidential/ticket.ts";
+import type { Confidential, JsonSchema, TicketTerms } from "../../../src/plugin.ts";
+import { bodyOf, fakeExchange, keyPrincipal } from "../fakes.ts";
+
+const principal = keyPrincipal({ capabilities: ["platform:admin"] });
+
+/** What a ticket for this body is good for, or where the body is wrong. */
+function issued(body: unknown, origin?: string): TicketTerms | string {
+  let terms: TicketTerms | undefined;
+  const tickets = {
+    issue(wanted: TicketTerms) {
+      terms = wanted;
+      return { ticket: "t", expiresAt: 0 };
+    },
+    redeem: () => assert.fail("nobody comes with a ticket"),
+  };
+  const headers = origin === undefined ? {} : { origin };
+  const x = fakeExchange({ slots: { principal }, body: JSON.stringify(body), headers });
+  const reply = issueTicket(x, tickets);
+  assert.equal(reply.status, terms === undefined ? 400 : 201);
+  if (terms !== undefined) return terms;
+  // Our own refusal.
+  const { violations } = bodyOf(reply)["details"] as { violations: { path: string }[] };
+  assert.equal(violations.length, 1);
+  return violations[0]?.path ?? "";
+}
+
+test("the document shows the schema that the body of a ticket is held against", () => {
+  assert.equal(operations.ticket.body?.content["application/json"], wishSchema);
+});
+
+test("a ticket is for what its body says, and for the page that asks where that says nothing", () => {
+  const keyId = principal.key.id;
+  const here = "https://app.example";
+  assert.deepEqual(issued({}), { keyId, model: undefined, origin: undefined });
+  assert.deepEqual(issued({}, here), { keyId, model: undefined, origin: here });
+  assert.deepEqual(issued({ model: "M/1", origin: here }, "https://b.example"), {
+    keyId,
+    model: "M/1",
+    origin: here,
+  });
+});
+
+test("a body of another form is refused, and told where", () => {
+  for (const body of [null, [], "text", 1, { when: 1 }]) assert.equal(issued(body), "/body");
+  for (const model of ["", "x".repeat(257), 7, null]) {
+    assert.equal(issued({ model }), "/body/model", String(model));
+  }
+  assert.ok(typeof issued({ model: "x".repeat(256) }) === "object");
+});
+
+test("an origin is written as browsers write it, or no page could ever use its ticket", () => {
+  for (const origin of [
+    "https://app.example",
+    "http://localhost:5173",
+    "https://[::1]:8443",
+    "https://xn--bcher-kva.example",
+  ]) {
+    assert.ok(typeof issued({ origin }) === "object", origin);
+  }
+  for (const origin of [
+    "app.example",
+    "https://a/b",
+    "https://a/",
+    "https://A",
+    "https://a:443",
+    "https://bücher.example",
+    "https://",
+    "ws://a",
+    "null",
+    "",
+    7,
+    null,
+  ]) {
+    assert.equal(issued({ origin }), "/body/origin", String(origin));
+  }
+});
+
+const pricing = {
+  network: "n",
+  coefficient: 1000,
+  pricePerTokenNano: "0",
+  tokenUsdRate: undefined,
+  asOf: "2026-01-01T00:00:00Z",
+};
+const found: Pick<Confidential, "evidence" | "receipt"> = {
+  evidence: () => ({}),
+  receipt: (session, rid) => ({
+    session,
+    rid,
+    report: "",
+    sig: "",
+    evidenceDigest: "",
+    pricing,
+    usedCUMilli: 0,
+    paidBeforeCUMilli: undefined,
+    verified: true,
+    unverifiedReason: undefined,
+    keyId: principal.key.id,
+    workspaceId: "ws_1",
+  }),
+};
+
+test("a path is looked up exactly where the document lets it be", () => {
+  // Of everything that is asked for there is one: what is not found was not looked up.
+  const confidential = found as Confidential;
+  const session = "A".repeat(22);
+  const rid = "1";
+  const receipts: readonly Record<string, string>[] = [
+    ...["1", "9999999999", "0", "10000000000", "-1", "1.5", "x"].map((n) => ({ session, rid: n })),
+    ...["-_09azAZ".repeat(3).slice(2), "A".repeat(21), "A".repeat(23), `${"A".repeat(21)}=`].map(
+      (text) => ({ session: text, rid }),
+    ),
+  ];
+  const taken = receipts.map((params) => {
+    const { status } = showReceipt(fakeExchange({ params, slots: { principal } }), confidential);
+    const documented = isDocumented(operations.receipt.path, params);
+    assert.equal(status, documented ? 200 : 404, JSON.stringify(params));
+    return documented;
+  });
+  assert.equal(taken.filter(Boolean).length, 3);
+  const hex = "0123456789abcdef".repeat(4);
+  for (const [digest, isTaken] of [
+    [hex, true],
+    [`sha256:${hex}`, true],
+    [hex.slice(1), false],
+    [`${hex}0`, false],
+    [hex.toUpperCase(), false],
+    [`sha512:${hex}`, false],
+  ] as const) {
+    const params = { digest };
+    assert.equal(isDocumented(operations.evidence.path, params), isTaken, digest);
+    const { status } = showEvidence(fakeExchange({ params }), confidential);
+    assert.equal(status, isTaken ? 200 : 404, digest);
+  }
+});
+
+/** Segments of a path are text, which a schema may take for numbers. */
+function isDocumented(schema: JsonSchema | undefined, params: Record<string, string>): boolean {
+  assert.ok(schema !== undefined);
+  return new Ajv2020({ coerceTypes: true }).validate(schema, { ...params });
+}

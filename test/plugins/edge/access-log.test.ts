@@ -1,0 +1,374 @@
+import assert from "node:assert/strict";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import accessLog from "../../../plugins/edge/access-log/index.ts";
+import { openLines } from "../../../plugins/edge/access-log/line-writer.ts";
+import { createMetrics } from "../../../src/metrics.ts";
+import type { Outcome, StepHooks, TraceSpan } from "../../../src/plugin.ts";
+import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
+import { fakeExchange, fakeHost, keyPrincipal, missing, type FakeRequest } from "../fakes.ts";
+
+type Options = Parameters<typeof accessLog.start>[0];
+
+function temporaryFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-access-log-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+interface Setup {
+  readonly clock: ManualClock;
+  readonly hooks: StepHooks;
+  readonly file: string;
+  readonly settle: (request: FakeRequest, outcome?: Outcome) => void;
+  /** Stops the plugin and returns the lines in the file. */
+  readonly lines: () => Promise<Record<string, unknown>[]>;
+}
+
+async function setUp(t: TestContext, options: Options = {}): Promise<Setup> {
+  const folder = temporaryFolder(t);
+  const clock = manualClock();
+  const hooks = await accessLog.start(
+    { file: "access.log", ...options },
+    fakeHost({ folder, clock }),
+  );
+  const file = join(folder, "access.log");
+  return {
+    clock,
+    hooks,
+    file,
+    settle: (request, outcome = "complete") => hooks.settled?.(fakeExchange(request), outcome),
+    async lines() {
+      await hooks.stop?.();
+      return read(file);
+    },
+  };
+}
+
+function read(file: string): Record<string, unknown>[] {
+  const text = readFileSync(file, "utf8");
+  assert.ok(text === "" || text.endsWith("\n"), "the last line is whole");
+  return text
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+test("a line carries the ids of the trace and the span, by OpenTelemetry's names", async (t) => {
+  const { settle, lines } = await setUp(t);
+  const span = { traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: "00f067aa0ba902b7" };
+  const trace: TraceSpan = {
+    ...span,
+    headers: [],
+    set() {},
+    child: () => assert.fail("the access log begins no span"),
+    within: () => trace,
+  };
+  settle({ slots: { trace } });
+  settle({});
+  const [traced, other] = await lines();
+  assert.deepEqual([traced?.["trace_id"], traced?.["span_id"]], [span.traceId, span.spanId]);
+  assert.ok(other !== undefined && !("trace_id" in other) && !("span_id" in other));
+});
+
+test("a line says who, what, how it ended, how long it took and what it cost", async (t) => {
+  const { clock, settle, lines } = await setUp(t);
+  const arrivedMonotonic = clock.monotonic();
+  const arrivedAt = clock.now();
+  clock.advance(12.3456);
+  settle({
+    method: "POST",
+    path: "/v1/ledger/rpc",
+    address: "192.0.2.7",
+    arrivedAt,
+    arrivedMonotonic,
+    sent: { status: 200, bodyBytes: 321 },
+    slots: {
+      requestId: "req-1",
+      principal: keyPrincipal({ id: "key_9" }),
+      charge: {
+        usedMilli: 250,
+        reserve: () => undefined,
+        open: () => ({ kind: "unavailable" }),
+        settle() {},
+      },
+    },
+  });
+  assert.deepEqual(await lines(), [
+    {
+      level: 30,
+      time: arrivedAt,
+      requestId: "req-1",
+      method: "POST",
+      route: "/{any}",
+      path: "/v1/ledger/rpc",
+      status: 200,
+      outcome: "complete",
+      durationMs: 12.346,
+      bodyBytes: 321,
+      keyId: "key_9",
+      workspaceId: "ws_1",
+      costMilli: 250,
+      address: "192.0.2.7",
+    },
+  ]);
+});
+
+test("a refusal has its code, and what nobody knew is left out", async (t) => {
+  const { settle, lines } = await setUp(t);
+  settle({ sent: { status: 404, code: "GATEWAY_NOT_FOUND" } }, "replied");
+  const [line] = await lines();
+  assert.equal(line?.["code"], "GATEWAY_NOT_FOUND");
+  assert.equal(line?.["outcome"], "replied");
+  for (const absent of ["requestId", "keyId", "workspaceId", "costMilli"]) {
+    assert.ok(!(absent in (line ?? {})), absent);
+  }
+});
+
+const severities: readonly [number, Outcome, number][] = [
+  [200, "complete", 30],
+  [204, "replied", 30],
+  [401, "replied", 40],
+  [429, "replied", 40],
+  [0, "clientLeft", 40],
+  [200, "clientLeft", 40],
+  [500, "complete", 50],
+  [503, "upstreamFailed", 50],
+  [200, "upstreamFailed", 50],
+  [200, "timedOut", 50],
+];
+for (const [status, outcome, level] of severities) {
+  test(`${status} ${outcome} has level ${level}`, async (t) => {
+    const { settle, lines } = await setUp(t);
+    settle({ sent: { status } }, outcome);
+    const [line] = await lines();
+    assert.equal(line?.["level"], level);
+    assert.equal(line?.["status"], status);
+  });
+}
+
+test("level leaves out what is less severe", async (t) => {
+  for (const [level, expected] of [
+    ["debug", [200, 404, 500]],
+    ["info", [200, 404, 500]],
+    ["warn", [404, 500]],
+    ["error", [500]],
+    ["silent", []],
+  ] as const) {
+    const { settle, lines } = await setUp(t, { level });
+    for (const status of [200, 404, 500]) settle({ sent: { status } });
+    const written = (await lines()).map((line) => line["status"]);
+    assert.deepEqual(written, expected);
+  }
+});
+
+test("without a level of its own it has the gateway's", async (t) => {
+  for (const [level, paths] of [
+    ["warn", ["/bad"]],
+    ["info", ["/good", "/bad"]],
+    ["nonsense", ["/good", "/bad"]],
+  ] as const) {
+    const folder = temporaryFolder(t);
+    const log = { ...fakeHost().log, level };
+    const hooks = await accessLog.start({ file: "a.log" }, fakeHost({ folder, log }));
+    hooks.settled?.(fakeExchange({ path: "/good" }), "complete");
+    hooks.settled?.(fakeExchange({ path: "/bad", sent: { status: 400 } }), "replied");
+    await hooks.stop?.();
+    assert.deepEqual(
+      read(join(folder, "a.log")).map((line) => line["path"]),
+      paths,
+    );
+  }
+});
+
+test("sampling thins out successes evenly, and never refusals", async (t) => {
+  const { settle, lines } = await setUp(t, { sampling: 0.25 });
+  for (let i = 0; i < 100; i++) {
+    settle({ path: `/${i}`, sent: { status: 200 } });
+    settle({ sent: { status: 404 } });
+  }
+  const written = await lines();
+  const successes = written.filter((line) => line["status"] === 200);
+  assert.equal(written.length - successes.length, 100);
+  assert.deepEqual(
+    successes.map((line) => line["path"]),
+    Array.from({ length: 25 }, (_, i) => `/${i * 4}`),
+  );
+});
+
+test("sampling of 0 leaves only warnings and errors, of 1 everything", async (t) => {
+  for (const [sampling, expected] of [
+    [0, 0],
+    [1, 50],
+  ] as const) {
+    const { settle, lines } = await setUp(t, { sampling });
+    for (let i = 0; i < 50; i++) settle({});
+    assert.equal((await lines()).length, expected);
+  }
+});
+
+test("neither headers nor the query nor a key in the path get into the log", async (t) => {
+  const key = `gateway_dev_${"0123456789abcdef".repeat(2)}`;
+  const { settle, lines, file } = await setUp(t);
+  settle({
+    path: `/x/${key}`,
+    target: `/x/${key}?api_key=hidden`,
+    query: "api_key=hidden",
+    headers: { authorization: `Bearer ${key}`, cookie: "hidden" },
+    rawHeaders: ["Authorization", `Bearer ${key}`],
+    slots: { requestId: `mine-${key}`, principal: missing },
+  });
+  const [line] = await lines();
+  assert.equal(line?.["path"], "/x/gateway_dev_[redacted]");
+  assert.equal(line?.["requestId"], "mine-gateway_dev_[redacted]");
+  assert.doesNotMatch(readFileSync(file, "utf8"), /hidden|0123456789abcdef/);
+});
+
+test("a client's words cannot break a line or forge another", async (t) => {
+  const { settle, lines } = await setUp(t);
+  const path = '/"}\n{"level":30,"status":200}\u2028';
+  settle({ path, method: "G\rT" });
+  const written = await lines();
+  assert.equal(written.length, 1);
+  assert.equal(written[0]?.["path"], path);
+});
+
+test("ten thousand lines are all there, whole and in order, after stop", async (t) => {
+  const { settle, lines } = await setUp(t);
+  for (let i = 0; i < 10_000; i++) settle({ path: `/${i}` });
+  const written = await lines();
+  assert.equal(written.length, 10_000);
+  assert.ok(written.every((line, i) => line["path"] === `/${i}`));
+});
+
+test("lines come to the file by themselves soon after", async (t) => {
+  const { settle, clock, file, hooks } = await setUp(t);
+  settle({ path: "/now" });
+  clock.advance(250);
+  while (statSync(file).size === 0) await new Promise(setImmediate);
+  assert.equal(read(file)[0]?.["path"], "/now");
+  await hooks.stop?.();
+});
+
+test("a file that was renamed is made anew: every line is in one of the two, once", async (t) => {
+  const { settle, clock, file, hooks } = await setUp(t);
+  let sent = 0;
+  const burst = (): void => {
+    for (let i = 0; i < 500; i++) settle({ path: `/${sent++}` });
+    clock.advance(250);
+  };
+  burst();
+  // Meanwhile the last line may be half there.
+  const written = (): number => readFileSync(file, "utf8").split("\n").length - 1;
+  while (written() < sent) await new Promise(setImmediate);
+  renameSync(file, `${file}.1`);
+  while (!existsSync(file)) {
+    burst();
+    await new Promise(setImmediate);
+  }
+  assert.equal(statSync(file).mode & 0o007, 0);
+  burst();
+  await hooks.stop?.();
+  const paths = [...read(`${file}.1`), ...read(file)].map((line) => line["path"]);
+  assert.deepEqual(
+    paths,
+    Array.from({ length: sent }, (_, i) => `/${i}`),
+  );
+});
+
+test("the address of a client that has left is still in its line", async (t) => {
+  const { hooks, lines } = await setUp(t);
+  let connected = true;
+  const x = fakeExchange({ path: "/left" });
+  const remembered: { address?: string } = {};
+  Object.defineProperty(x.request, "address", {
+    get: () => (remembered.address ??= connected ? "192.0.2.9" : ""),
+  });
+  await hooks.requestHeaders?.(x);
+  connected = false;
+  hooks.settled?.(x, "clientLeft");
+  assert.equal((await lines())[0]?.["address"], "192.0.2.9");
+});
+
+test("a file that is there is appended to; a new one is not for everybody to read", async (t) => {
+  const folder = temporaryFolder(t);
+  for (const path of ["/1", "/2"]) {
+    const hooks = await accessLog.start({ file: "a.log" }, fakeHost({ folder }));
+    hooks.settled?.(fakeExchange({ path }), "complete");
+    await hooks.stop?.();
+  }
+  const file = join(folder, "a.log");
+  assert.deepEqual(
+    read(file).map((line) => line["path"]),
+    ["/1", "/2"],
+  );
+  assert.equal(statSync(file).mode & 0o007, 0);
+});
+
+test("a disk that refuses is told once, and neither throws nor keeps stop waiting", async () => {
+  const clock = manualClock();
+  const failures: string[] = [];
+  // Every write to this device fails with ENOSPC.
+  const lines = openLines("/dev/full", clock, {
+    failed: (error) => failures.push(String((error as NodeJS.ErrnoException).code)),
+    dropped() {},
+  });
+  for (let round = 0; round < 3; round++) {
+    lines.write("x".repeat(100));
+    clock.advance(250);
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+  }
+  await lines.close();
+  assert.deepEqual(failures, ["ENOSPC"]);
+  lines.write("late");
+  clock.advance(250);
+});
+
+test("what a refusing disk leaves waiting is bounded; the rest is counted as lost", async () => {
+  const clock = manualClock();
+  let dropped = 0;
+  const lines = openLines("/dev/full", clock, {
+    failed() {},
+    dropped: (count) => (dropped += count),
+  });
+  const line = "x".repeat(1023);
+  for (let i = 0; i < 17 * 1024; i++) lines.write(line);
+  await lines.close();
+  // 16 MiB wait; of the seventeenth nothing can.
+  assert.ok(dropped >= 1000 && dropped <= 1100, `dropped ${dropped}`);
+});
+
+test("lost lines are in the metrics from the start", async (t) => {
+  const metrics = createMetrics();
+  const host = fakeHost({ folder: temporaryFolder(t), metrics });
+  const hooks = await accessLog.start({ file: "a.log" }, host);
+  assert.match(await metrics.render(), /^sluice_access_log_lost_total 0$/m);
+  await hooks.stop?.();
+});
+
+test("check finds a folder that is not there, cannot be written, or stands in the file's place", (t) => {
+  const folder = temporaryFolder(t);
+  mkdirSync(join(folder, "sub"));
+  mkdirSync(join(folder, "locked"));
+  chmodSync(join(folder, "locked"), 0o500);
+  const faults = (file: string) => accessLog.check?.({ file }, fakeHost({ folder })) ?? [];
+  assert.deepEqual(faults("access.log"), []);
+  assert.deepEqual(faults("sub/access.log"), []);
+  assert.equal(faults("none/access.log")[0]?.pointer, "/file");
+  assert.match(faults("none/access.log")[0]?.message ?? "", /does not exist or cannot be written/);
+  assert.match(faults("sub")[0]?.message ?? "", /is a folder/);
+  // The superuser may write everywhere.
+  if (process.getuid?.() !== 0) assert.equal(faults("locked/access.log").length, 1);
+  assert.deepEqual(accessLog.check?.({}, fakeHost({ folder })), []);
+});

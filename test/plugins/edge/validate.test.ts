@@ -1,0 +1,236 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import validate from "../../../plugins/edge/validate/index.ts";
+import { parseQuery } from "../../../plugins/edge/validate/query.ts";
+import type { Reply } from "../../../src/plugin.ts";
+import { bodyOf, fakeExchange, fakeHost, type FakeRequest } from "../fakes.ts";
+
+type Options = Parameters<typeof validate.start>[0];
+
+async function ask(options: Options, request: FakeRequest): Promise<Reply | void> {
+  const hooks = await validate.start(options, fakeHost());
+  const x = fakeExchange(request);
+  return (
+    (await hooks.requestHeaders?.(x)) ?? (await hooks.requestBody?.(x, x.body ?? Buffer.alloc(0)))
+  );
+}
+
+interface Violation {
+  readonly path: string;
+  readonly reason: string;
+}
+
+async function violations(options: Options, request: FakeRequest): Promise<readonly Violation[]> {
+  const reply = await ask(options, request);
+  assert.equal(reply?.status, 400);
+  assert.equal(reply?.code, "GATEWAY_SCHEMA_VIOLATION");
+  const { details, error, error_code: code } = bodyOf(reply);
+  assert.equal(error, "the request does not match its schema");
+  assert.equal(code, "GATEWAY_SCHEMA_VIOLATION");
+  // The shape of `details` is what these tests are about.
+  return (details as { violations: Violation[] }).violations;
+}
+
+const transfer = {
+  type: "object",
+  properties: {
+    to: { type: "string", minLength: 1 },
+    "a/b~c": { type: "boolean" },
+    items: { type: "array", items: { type: "object", properties: { n: { type: "integer" } } } },
+  },
+  required: ["to"],
+  additionalProperties: false,
+};
+
+test("a body that meets its schema passes", async () => {
+  assert.equal(await ask({ body: transfer }, { body: '{"to":"x","items":[{"n":1}]}' }), undefined);
+});
+
+test("each violation has the place as a JSON Pointer and a reason", async () => {
+  const body = '{"a/b~c":1,"items":[{"n":1},{"n":1.5}],"x/y":0}';
+  assert.deepEqual(await violations({ body: transfer }, { body }), [
+    { path: "/body", reason: "must have required property 'to'" },
+    { path: "/body/x~1y", reason: "must NOT have additional properties" },
+    { path: "/body/a~1b~0c", reason: "must be boolean" },
+    { path: "/body/items/1/n", reason: "must be integer" },
+  ]);
+});
+
+test("a body is not coerced: a number in quotes is no number", async () => {
+  const schema = { type: "object", properties: { n: { type: "integer" } } };
+  const [first] = await violations({ body: schema }, { body: '{"n":"1"}' });
+  assert.deepEqual(first, { path: "/body/n", reason: "must be integer" });
+});
+
+for (const body of ["", "{", "{'a':1}", "nul", '{"a":1}x', "\u0000"]) {
+  test(`a body that is not JSON is GATEWAY_INVALID_PARAMS: ${JSON.stringify(body)}`, async () => {
+    const reply = await ask({ body: transfer }, { body });
+    assert.equal(reply?.status, 400);
+    assert.deepEqual(bodyOf(reply), {
+      error: "the body is not valid JSON",
+      error_code: "GATEWAY_INVALID_PARAMS",
+    });
+  });
+}
+
+test("no more than twenty violations are told", async () => {
+  const schema = { type: "array", items: { type: "string" } };
+  const body = JSON.stringify(Array.from({ length: 1000 }, () => 1));
+  assert.equal((await violations({ body: schema }, { body })).length, 20);
+  const headers = { type: "object", required: Array.from({ length: 15 }, (_, i) => `x-${i}`) };
+  const query = { type: "object", required: Array.from({ length: 15 }, (_, i) => `q${i}`) };
+  assert.equal((await violations({ headers, query }, {})).length, 20);
+});
+
+test("of a large body only the first violation is looked for", async () => {
+  const schema = { type: "array", items: { type: "string" } };
+  const body = JSON.stringify(Array.from({ length: 40_000 }, () => 1));
+  assert.deepEqual(await violations({ body: schema }, { body }), [
+    { path: "/body/0", reason: "must be string" },
+  ]);
+});
+
+test("a path made of the client's own words is cut", async () => {
+  const body = JSON.stringify({ to: "x", ["k".repeat(5000)]: 1 });
+  const [first] = await violations({ body: transfer }, { body });
+  assert.equal(first?.path.length, 256);
+});
+
+test("no value of the request comes back", async () => {
+  const schema = {
+    type: "object",
+    properties: {
+      pin: { const: "right" },
+      kind: { enum: ["a", "b"] },
+      code: { pattern: "^[0-9]+$" },
+    },
+  };
+  const body = '{"pin":"hunter2","kind":"hunter2","code":"hunter2"}';
+  const reply = await ask({ body: schema }, { body });
+  assert.ok(!String(reply?.body).includes("hunter2"));
+});
+
+test("the body's cap is the option's, or 1 MiB", async () => {
+  const capped = await validate.start({ body: transfer, bodyBytes: 10 }, fakeHost());
+  assert.equal(capped.bodyBytes, 10);
+  const usual = await validate.start({ body: transfer }, fakeHost());
+  assert.equal(usual.bodyBytes, 1_048_576);
+});
+
+test("without a body schema no body is read, and without the others nothing runs before", async () => {
+  const query = await validate.start({ query: { type: "object" } }, fakeHost());
+  assert.deepEqual(Object.keys(query), ["requestHeaders"]);
+  const body = await validate.start({ body: transfer }, fakeHost());
+  assert.deepEqual(Object.keys(body).toSorted(), ["bodyBytes", "json", "requestBody"]);
+});
+
+const search = {
+  type: "object",
+  properties: {
+    limit: { type: "integer", minimum: 1, maximum: 25 },
+    exact: { type: "boolean" },
+    tag: { type: "array", items: { type: "string" }, maxItems: 2 },
+    q: { type: "string" },
+  },
+  required: ["q"],
+  additionalProperties: false,
+};
+
+for (const query of [
+  "q=a",
+  "q=",
+  "q=a&limit=25&exact=true",
+  "q=a&tag=x",
+  "q=a&tag=x&tag=y",
+  "q=%C3%A9+b",
+]) {
+  test(`the query ?${query} passes`, async () => {
+    assert.equal(await ask({ query: search }, { query }), undefined);
+  });
+}
+
+for (const [query, expected] of [
+  ["", { path: "/query", reason: "must have required property 'q'" }],
+  ["q=a&limit=26", { path: "/query/limit", reason: "must be <= 25" }],
+  ["q=a&limit=ten", { path: "/query/limit", reason: "must be integer" }],
+  ["q=a&limit=1&limit=2", { path: "/query/limit", reason: "must be integer" }],
+  ["q=a&q=b", { path: "/query/q", reason: "must be string" }],
+  ["q=a&exact=yes", { path: "/query/exact", reason: "must be boolean" }],
+  ["q=a&tag=1&tag=2&tag=3", { path: "/query/tag", reason: "must NOT have more than 2 items" }],
+  ["q=a&__proto__=x", { path: "/query/__proto__", reason: "must NOT have additional properties" }],
+] as const) {
+  test(`the query ?${query} is refused`, async () => {
+    assert.deepEqual(await violations({ query: search }, { query }), [expected]);
+  });
+}
+
+test("names of Object.prototype are no members of a query", async () => {
+  const query = { type: "object", required: ["toString"] };
+  const [first] = await violations({ query }, { query: "a=1" });
+  assert.equal(first?.reason, "must have required property 'toString'");
+});
+
+test("repeated names become arrays, escapes are decoded, broken ones are kept", () => {
+  assert.deepEqual(
+    { ...parseQuery("a=1&b=x%20y&a=2&a=3&c&=d&e=%zz") },
+    { a: ["1", "2", "3"], b: "x y", c: "", "": "d", e: "%zz" },
+  );
+  assert.deepEqual({ ...parseQuery("") }, {});
+});
+
+test("headers are checked by lower-case name and coerced, and the request keeps its own", async () => {
+  const headers = {
+    type: "object",
+    properties: { "x-depth": { type: "integer", maximum: 3 } },
+    required: ["x-depth"],
+  };
+  const sent = { "x-depth": "3" };
+  assert.equal(await ask({ headers }, { headers: sent }), undefined);
+  assert.deepEqual(sent, { "x-depth": "3" });
+  assert.deepEqual(await violations({ headers }, { headers: { "x-depth": "4" } }), [
+    { path: "/headers/x-depth", reason: "must be <= 3" },
+  ]);
+});
+
+test("coercing one request's query leaves the next one's alone", async () => {
+  const hooks = await validate.start({ query: search }, fakeHost());
+  for (let i = 0; i < 2; i++) {
+    const x = fakeExchange({ query: "q=a&limit=2" });
+    assert.equal(await hooks.requestHeaders?.(x), undefined);
+    assert.equal(x.request.query, "q=a&limit=2");
+  }
+});
+
+const faults: readonly [string, Options, string, RegExp][] = [
+  ["a wrong type", { body: { type: "objct" } }, "/body/type", /not a JSON Schema/],
+  [
+    "a wrong keyword value, deep",
+    { query: { properties: { a: { minimum: "1" } } } },
+    "/query/properties/a/minimum",
+    /must be number/,
+  ],
+  ["an unknown keyword", { headers: { tyype: "object" } }, "/headers", /unknown keyword: "tyype"/],
+  ["an unknown format", { body: { type: "string", format: "email" } }, "/body", /unknown format/],
+  ["a reference to nowhere", { body: { $ref: "#/$defs/none" } }, "/body", /can't resolve/],
+  ["a remote reference", { body: { $ref: "http://127.0.0.1/s" } }, "/body", /can't resolve/],
+  ["a bad pattern", { body: { type: "string", pattern: "(" } }, "/body", /regular expression/],
+  ["an asynchronous schema", { body: { $async: true } }, "/body/$async", /not supported/],
+  [
+    "an upper-case header",
+    { headers: { type: "object", properties: { "X-A": {} } } },
+    "/headers/properties/X-A",
+    /write x-a/,
+  ],
+];
+for (const [what, options, pointer, message] of faults) {
+  test(`${what} is a fault of the configuration, with its place`, () => {
+    const found = validate.check?.(options, fakeHost()) ?? [];
+    assert.ok(found.length > 0);
+    assert.equal(found[0]?.pointer, pointer);
+    assert.match(found.map((fault) => fault.message).join("\n"), message);
+  });
+}
+
+test("good schemas have no fault", () => {
+  assert.deepEqual(validate.check?.({ body: transfer, query: search }, fakeHost()), []);
+});

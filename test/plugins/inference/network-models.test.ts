@@ -1,0 +1,69 @@
+/** How a change of a network's catalogue is read: by the very schema that the OpenAPI document shows. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { bodySchema, readOverrides } from "../../../plugins/inference/network-models/body.ts";
+import { operation } from "../../../plugins/inference/network-models/operation.ts";
+
+interface Violations {
+  readonly details: { readonly violations: readonly { readonly path: string }[] };
+}
+
+/** Where a body is wrong; undefined: it is taken. */
+function wrongAt(body: unknown): string | undefined {
+  const read = readOverrides(body);
+  if (!("refused" in read)) return undefined;
+  assert.equal(read.refused.code, "GATEWAY_INVALID_PARAMS");
+  // Our own refusal.
+  const { details } = JSON.parse(String(read.refused.body)) as Violations;
+  assert.equal(details.violations.length, 1);
+  return details.violations[0]?.path;
+}
+
+test("the document shows the schema that bodies are checked against", () => {
+  assert.equal(operation.body?.content["application/json"], bodySchema);
+});
+
+test("overrides are read in the order given; what is left out is not set", () => {
+  const models = [
+    { id: "B/2", enabled: true, owned_by: "b", price_coefficient: 0 },
+    { id: "A/1", enabled: false },
+  ];
+  assert.deepEqual(readOverrides({ models }), {
+    models: [
+      { id: "B/2", enabled: true, ownedBy: "b", priceCoefficient: 0 },
+      { id: "A/1", enabled: false, ownedBy: undefined, priceCoefficient: undefined },
+    ],
+  });
+  assert.deepEqual(readOverrides({ models: [] }), { models: [] });
+});
+
+test("bounds hold to the last one, and a refusal says where", () => {
+  const of = (member: object): unknown => ({ models: [{ id: "A/1", enabled: true, ...member }] });
+  assert.equal(wrongAt(of({ id: "x".repeat(256) })), undefined);
+  assert.equal(wrongAt(of({ id: "x".repeat(257) })), "/body/models/0/id");
+  assert.equal(wrongAt(of({ owned_by: "" })), "/body/models/0/owned_by");
+  assert.equal(wrongAt(of({ price_coefficient: 1_000_000 })), undefined);
+  const at = "/body/models/0/price_coefficient";
+  for (const price_coefficient of [-1, 1.5, 1_000_001, "1", null, 1e300]) {
+    assert.equal(wrongAt(of({ price_coefficient })), at, String(price_coefficient));
+  }
+  const many = (count: number): unknown => ({
+    models: Array.from({ length: count }, (_, n) => ({ id: String(n), enabled: true })),
+  });
+  assert.equal(wrongAt(many(10_000)), undefined);
+  assert.equal(wrongAt(many(10_001)), "/body/models");
+});
+
+test("an id is a text that the store keeps as it is, and that a terminal may show", () => {
+  const at = (id: string): string | undefined => wrongAt({ models: [{ id, enabled: true }] });
+  for (const id of ["\ud800", "a\udfffb", "\0", "a\nb", "a\x1b[31m", "a\x7f"]) {
+    assert.equal(at(id), "/body/models/0/id", JSON.stringify(id));
+  }
+  for (const id of ["Acme/Große-1", "模型", "🦙", "a b"]) assert.equal(at(id), undefined, id);
+});
+
+test("an id stands once; a name of an object's own is an id as any other", () => {
+  const ids = (...all: string[]): unknown => ({ models: all.map((id) => ({ id, enabled: true })) });
+  assert.equal(wrongAt(ids("A/1", "__proto__", "constructor")), undefined);
+  assert.equal(wrongAt(ids("A/1", "B/2", "A/1")), "/body/models/2/id");
+});

@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import discovery from "../../../plugins/tools/discovery/index.ts";
+import type { Reply, Tool, Tools } from "../../../src/plugin.ts";
+import { bench, tool } from "../../tools/fixture.ts";
+import { fakeExchange, fakeHost } from "../fakes.ts";
+
+type Options = Parameters<typeof discovery.start>[0];
+
+async function ask(
+  tools: Tools,
+  headers: Record<string, string> = {},
+  options: Options = {},
+): Promise<Reply> {
+  const hooks = await discovery.start(options, fakeHost({ tools }));
+  const reply = await hooks.answer(fakeExchange({ headers }));
+  assert(reply !== undefined);
+  return reply;
+}
+
+const catalogueOf = (...tools: Tool<never>[]): Tools => bench(...tools).catalogue;
+const documentOf = ({ body }: Reply): Record<string, unknown> =>
+  JSON.parse(String(body)) as Record<string, unknown>;
+const headerOf = ({ headers = [] }: Reply, name: string): string | undefined =>
+  headers[headers.indexOf(name) + 1];
+
+describe("the discovery document", () => {
+  it("has exactly the specified members, and tools without their schemas", async () => {
+    const tools = catalogueOf(
+      tool({ capability: "docs:read", annotations: { title: "Echo" } }),
+      tool({ name: "gateway_batch", price: { estimateMilli: 0, of: () => 0 } }),
+    );
+    assert.deepEqual(documentOf(await ask(tools)), {
+      name: "sluice",
+      version: "1.2.3",
+      description:
+        "A gateway to a Substrate node and a confidential inference network, metered in credit units.",
+      mcpEndpoint: "/mcp",
+      rpcEndpoint: "/rpc",
+      auth: { type: "bearer", header: "Authorization" },
+      tools: [
+        {
+          name: "echo",
+          description: "Answers its input.",
+          estimatedCUMilli: 100,
+          estimatedCUVaries: false,
+        },
+        {
+          name: "gateway_batch",
+          description: "Answers its input.",
+          estimatedCUMilli: 0,
+          estimatedCUVaries: true,
+        },
+      ],
+      capabilities: ["tools", "batch", "agent-tracking"],
+      protocolVersions: ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"],
+    });
+  });
+
+  it("claims no batch where there is none, and takes its names from the options", async () => {
+    const options = { name: "acme", description: "Ours.", mcp: "/agents", rpc: "/tools" };
+    const document = documentOf(await ask(catalogueOf(), {}, options));
+    assert.deepEqual(
+      [
+        document["capabilities"],
+        document["tools"],
+        document["name"],
+        document["description"],
+        document["mcpEndpoint"],
+        document["rpcEndpoint"],
+      ],
+      [["tools", "agent-tracking"], [], "acme", "Ours.", "/agents", "/tools"],
+    );
+  });
+
+  it("is cached by its tag: 304 without a body while nothing has changed", async () => {
+    const tools = catalogueOf(tool());
+    const first = await ask(tools);
+    const etag = headerOf(first, "etag") ?? "";
+    assert.match(etag, /^"[\w-]{43}"$/);
+    assert.equal(headerOf(first, "cache-control"), "public, max-age=300");
+    assert.equal(headerOf(first, "content-type"), "application/json");
+    for (const sent of [etag, `W/${etag}`, `"a", ${etag}`, `"a",W/${etag} , "b"`, "*"]) {
+      const again = await ask(tools, { "if-none-match": sent });
+      assert.deepEqual([again.status, again.body, headerOf(again, "etag")], [304, undefined, etag]);
+    }
+    for (const sent of ["", '"a"', etag.slice(1), etag.toUpperCase(), "**"]) {
+      assert.equal((await ask(tools, { "if-none-match": sent })).status, 200, sent);
+    }
+    const other = await ask(catalogueOf(tool({ description: "Other." })));
+    assert.notEqual(headerOf(other, "etag"), etag);
+  });
+});

@@ -1,0 +1,248 @@
+/** gateway_batch by its five rules, on a catalogue with a manual clock. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import gatewayBatch from "../../../plugins/tools/gateway-batch/index.ts";
+import { toolFailure, type Tool, type ToolOutcome } from "../../../src/plugin.ts";
+import { manualClock } from "../../../src/testing/clock.ts";
+import { bench, caller, settled, tool, type Bench } from "../../tools/fixture.ts";
+import { fakeHost } from "../fakes.ts";
+
+/** Everything a batch can meet, and the batch itself on its own clock. */
+async function start(
+  ...more: Tool<never>[]
+): Promise<Bench & { readonly batchClock: ReturnType<typeof manualClock> }> {
+  const batchClock = manualClock();
+  const { tools } = await gatewayBatch.start({}, fakeHost({ clock: batchClock }));
+  const b = bench(
+    tool(),
+    tool({ name: "guarded", capability: "docs:read" }),
+    tool({ name: "strict", inputSchema: { type: "object", required: ["a"] } }),
+    tool({ name: "fails", call: () => toolFailure("GATEWAY_NOT_FOUND", 'no "such" block') }),
+    tool({ name: "writes", write: true }),
+    ...more,
+    ...tools,
+  );
+  return { ...b, batchClock };
+}
+
+const item = (name: string, params: object = {}) => ({ tool: name, params });
+const codeOf = (outcome: ToolOutcome): string => (outcome.ok ? "ok" : outcome.code);
+function contentOf(outcome: ToolOutcome): unknown {
+  assert(outcome.ok, JSON.stringify(outcome));
+  return JSON.parse(outcome.json);
+}
+
+describe("gateway_batch", () => {
+  it("runs its calls in order, each on its own account, and uses their sum", async () => {
+    const b = await start();
+    const by = caller();
+    const calls = [item("echo", { n: 1 }), item("fails"), item("echo", { n: 2 })];
+    const outcome = await b.call("gateway_batch", { calls }, by);
+    assert.deepEqual(contentOf(outcome), [
+      { tool: "echo", content: { n: 1 }, usedCUMilli: 100 },
+      { tool: "fails", error: 'GATEWAY_NOT_FOUND: no "such" block', usedCUMilli: 0 },
+      { tool: "echo", content: { n: 2 }, usedCUMilli: 100 },
+    ]);
+    assert.equal(outcome.ok && outcome.usedCUMilli, 200);
+    assert.deepEqual(by.charge.log, [
+      "open 0",
+      "open 100",
+      "settle echo 100",
+      "open 100",
+      "release 100",
+      "open 100",
+      "settle echo 100",
+      "settle gateway_batch 0",
+    ]);
+  });
+
+  it("splices results as they are", async () => {
+    const json = '{"n":12345678901234567890,"n":1.0}';
+    const b = await start(tool({ name: "raw", call: () => ({ ok: true, json }) }));
+    const outcome = await b.call("gateway_batch", { calls: [item("raw")] });
+    assert.equal(
+      outcome.ok && outcome.json,
+      `[{"tool":"raw","content":${json},"usedCUMilli":100}]`,
+    );
+  });
+
+  it("shows in the catalogue that its cost varies", async () => {
+    const b = await start();
+    const entry = b.catalogue.list.find(({ name }) => name === "gateway_batch");
+    assert.deepEqual(
+      [entry?.estimatedCUMilli, entry?.estimatedCUVaries, entry?.capability],
+      [0, true, undefined],
+    );
+  });
+
+  it("may be empty", async () => {
+    const outcome = await (await start()).call("gateway_batch", { calls: [] });
+    assert.deepEqual([contentOf(outcome), outcome.ok && outcome.usedCUMilli], [[], 0]);
+  });
+
+  it("takes 20 calls, and no 21, whatever they are", async () => {
+    const b = await start();
+    const of = (n: number, one: unknown = item("echo")) => ({
+      calls: Array.from({ length: n }, () => one),
+    });
+    const outcome = await b.call("gateway_batch", of(20));
+    assert.equal(outcome.ok && outcome.usedCUMilli, 2000);
+    for (const input of [
+      of(21),
+      of(21, null),
+      of(1000),
+      of(21, item("writes")),
+      { ...of(21), other: 1 },
+    ]) {
+      const by = caller();
+      assert.equal(codeOf(await b.call("gateway_batch", input, by)), "GATEWAY_BATCH_TOO_LARGE");
+      assert.deepEqual(by.charge.log, []);
+    }
+  });
+
+  it("refuses a write tool anywhere in it before anything runs", async () => {
+    const b = await start();
+    for (const calls of [
+      [item("echo"), item("writes")],
+      [item("writes"), item("echo")],
+      [item("writes", { confirmation_token: "x" })],
+    ]) {
+      const by = caller();
+      assert.equal(codeOf(await b.call("gateway_batch", { calls }, by)), "GATEWAY_WRITE_IN_BATCH");
+      assert.deepEqual(by.charge.log, ["open 0", "release 0"]);
+    }
+  });
+
+  it("checks each call like any other; what fails, fails alone", async () => {
+    const b = await start();
+    const by = caller({ credit: 150 });
+    const calls = [
+      item("guarded"),
+      item("strict"),
+      item("nothing"),
+      item("gateway_batch", { calls: [item("echo")] }),
+      item("echo"),
+      item("echo"),
+    ];
+    const outcome = await b.call("gateway_batch", { calls }, by);
+    assert.deepEqual(contentOf(outcome), [
+      {
+        tool: "guarded",
+        error: "GATEWAY_PERMISSION_DENIED: the key lacks the capability docs:read",
+        usedCUMilli: 0,
+      },
+      {
+        tool: "strict",
+        error: "GATEWAY_SCHEMA_VIOLATION: the input: must have required property 'a'",
+        usedCUMilli: 0,
+      },
+      { tool: "nothing", error: "GATEWAY_TOOL_NOT_FOUND: unknown tool", usedCUMilli: 0 },
+      {
+        tool: "gateway_batch",
+        error: "GATEWAY_INVALID_PARAMS: a batch cannot hold a batch",
+        usedCUMilli: 0,
+      },
+      { tool: "echo", content: {}, usedCUMilli: 100 },
+      { tool: "echo", error: "GATEWAY_CU_LIMIT_EXCEEDED: credit limit exceeded", usedCUMilli: 0 },
+    ]);
+    assert.equal(outcome.ok && outcome.usedCUMilli, 100);
+  });
+
+  it("tells progress after each call", async () => {
+    const told: unknown[] = [];
+    const by = caller({ progress: (done, total) => void told.push([done, total]) });
+    await (await start()).call("gateway_batch", { calls: [item("echo"), item("fails")] }, by);
+    assert.deepEqual(told, [
+      [1, 2],
+      [2, 2],
+    ]);
+  });
+
+  it("ends before its own time is up, and tells what was done until then", async () => {
+    const hanging = tool({ name: "hanging", call: () => new Promise(() => {}) });
+    const b = await start(hanging);
+    const by = caller();
+    const calls = [item("echo"), item("hanging"), item("echo")];
+    const calling = b.call("gateway_batch", { calls }, by);
+    await settled();
+    b.batchClock.advance(29_000);
+    const outcome = await calling;
+    const late = "GATEWAY_TOOL_EXECUTION_ERROR: the batch ran out of time";
+    assert.deepEqual(contentOf(outcome), [
+      { tool: "echo", content: {}, usedCUMilli: 100 },
+      { tool: "hanging", error: late, usedCUMilli: 0 },
+      { tool: "echo", error: late, usedCUMilli: 0 },
+    ]);
+    assert.equal(by.charge.usedMilli, 100);
+  });
+
+  it("begins no further call once its caller has left; the one that runs is carried through and charged", async () => {
+    let begun = 0;
+    const by = caller();
+    const leaving = tool({
+      name: "leaving",
+      async call() {
+        begun++;
+        by.leaves();
+        await settled();
+        return { ok: true, value: 1 };
+      },
+    });
+    const b = await start(leaving);
+    const calls = [item("echo"), item("leaving"), item("leaving")];
+    const outcome = await b.call("gateway_batch", { calls }, by);
+    assert.deepEqual(contentOf(outcome), [
+      { tool: "echo", content: {}, usedCUMilli: 100 },
+      { tool: "leaving", content: 1, usedCUMilli: 100 },
+      {
+        tool: "leaving",
+        error: "GATEWAY_TOOL_EXECUTION_ERROR: the caller has left",
+        usedCUMilli: 0,
+      },
+    ]);
+    assert.equal(begun, 1);
+    assert.equal(by.charge.usedMilli, 200);
+  });
+
+  it("begins no further call once its results are too large", async () => {
+    const json = `"${"x".repeat(13 * 1024 * 1024)}"`;
+    const large = tool({ name: "large", call: () => ({ ok: true, json }) });
+    const calls = [item("large"), item("large"), item("large")];
+    const outcome = await (await start(large)).call("gateway_batch", { calls });
+    assert(outcome.ok);
+    assert.equal(outcome.usedCUMilli, 200);
+    assert.match(outcome.json.slice(-150), /GATEWAY_TOOL_EXECUTION_ERROR: not run/);
+  });
+
+  const wrong: readonly unknown[] = [
+    {},
+    { calls: null },
+    { calls: {} },
+    { calls: "echo" },
+    { calls: [null] },
+    { calls: ["echo"] },
+    { calls: [[]] },
+    { calls: [{}] },
+    { calls: [{ tool: "echo" }] },
+    { calls: [{ params: {} }] },
+    { calls: [{ tool: 1, params: {} }] },
+    { calls: [{ tool: "echo", params: [] }] },
+    { calls: [{ tool: "echo", params: null }] },
+    { calls: [{ tool: "echo", params: "{}" }] },
+    { calls: [item("echo"), { tool: null, params: {} }] },
+    { Calls: [] },
+    [],
+    [item("echo")],
+    null,
+    "calls",
+    7,
+  ];
+  for (const input of wrong) {
+    it(`refuses ${JSON.stringify(input)}`, async () => {
+      const by = caller();
+      const outcome = await (await start()).call("gateway_batch", input, by);
+      assert.equal(codeOf(outcome), "GATEWAY_SCHEMA_VIOLATION");
+      assert.deepEqual(by.charge.log, []);
+    });
+  }
+});

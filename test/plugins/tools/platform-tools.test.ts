@@ -1,0 +1,207 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import platformTools from "../../../plugins/tools/platform-tools/index.ts";
+import { createEvidenceService } from "../../../src/confidential/evidence/evidence-service.ts";
+import type { Evidence, ModelEntry, Networks, Quote, ToolOutcome } from "../../../src/plugin.ts";
+import { bench, caller, type Bench } from "../../tools/fixture.ts";
+import { fakeHost } from "../fakes.ts";
+
+const classic: ModelEntry = {
+  network: "confidential-classic",
+  modelId: "Acme/Model-1",
+  ownedBy: "acme",
+  createdAt: 0,
+  coefficients: undefined,
+  evidence: "none",
+  activeWorkers: 2,
+  promptPriceCUMilli: 3,
+  completionPriceCUMilli: 5,
+  cachedPriceCUMilli: 1,
+};
+
+interface Services {
+  readonly networks?: Networks;
+  readonly evidence?: Evidence;
+  readonly binding?: Quote["binding"];
+}
+
+async function start({ networks, evidence, binding = "raw" }: Services): Promise<Bench> {
+  const host = fakeHost({
+    ...(networks && { networks }),
+    evidence(source) {
+      assert.equal(source, "tdx");
+      assert.ok(evidence);
+      return evidence;
+    },
+  });
+  const options = evidence && { evidence: { kind: "tdx", binding } as const };
+  const { tools } = await platformTools.start(options ?? {}, host);
+  return bench(...tools);
+}
+
+const able = () => caller({ capabilities: ["platform:read"] });
+const codeOf = (outcome: ToolOutcome): string => (outcome.ok ? "ok" : outcome.code);
+function contentOf(outcome: ToolOutcome): unknown {
+  assert(outcome.ok);
+  return JSON.parse(outcome.json);
+}
+
+describe("platform_listModels", () => {
+  it("answers [] where no network is configured, for 0.1 CU", async () => {
+    const outcome = await (await start({})).call("platform_listModels", {}, able());
+    assert.deepEqual(contentOf(outcome), []);
+    assert.equal(outcome.ok && outcome.usedCUMilli, 100);
+  });
+
+  it("lists models of all networks, or of one", async () => {
+    const asked: (string | undefined)[] = [];
+    const networks: Networks = {
+      names: [],
+      unread: () => false,
+      override: () => undefined,
+      find: () => undefined,
+      models(network) {
+        asked.push(network);
+        return [classic];
+      },
+    };
+    const b = await start({ networks });
+    const all = await b.call("platform_listModels", {}, able());
+    assert.deepEqual(contentOf(all), [
+      {
+        network: "confidential-classic",
+        model_id: "Acme/Model-1",
+        active_workers: 2,
+        promptPriceCUMilli: 3,
+        completionPriceCUMilli: 5,
+        cachedPriceCUMilli: 1,
+      },
+    ]);
+    await b.call("platform_listModels", { network: "confidential-alpha" }, able());
+    assert.deepEqual(asked, [undefined, "confidential-alpha"]);
+  });
+
+  const wrong: readonly unknown[] = [
+    { network: "another" },
+    { network: "" },
+    { network: null },
+    { network: 1 },
+    { network: ["confidential-alpha"] },
+    { other: 1 },
+    { network: "confidential-alpha", other: 1 },
+    [],
+    null,
+    "confidential-alpha",
+  ];
+  for (const input of wrong) {
+    it(`refuses ${JSON.stringify(input)}`, async () => {
+      const by = able();
+      const outcome = await (await start({})).call("platform_listModels", input, by);
+      assert.equal(codeOf(outcome), "GATEWAY_SCHEMA_VIOLATION");
+      assert.deepEqual(by.charge.log, []);
+    });
+  }
+
+  it("needs platform:read", async () => {
+    const b = await start({});
+    for (const name of ["platform_listModels", "platform_getAttestationQuote"]) {
+      const by = caller({ capabilities: ["ledger:read", "docs:read", "inference"] });
+      assert.equal(codeOf(await b.call(name, {}, by)), "GATEWAY_PERMISSION_DENIED");
+    }
+  });
+});
+
+describe("platform_getAttestationQuote", () => {
+  const quote: Quote = {
+    quote: "AAEC",
+    imageHash: "ab".repeat(32),
+    reportData: "cd".repeat(64),
+    binding: "raw",
+    teeType: "tdx",
+    simulated: false,
+  };
+
+  it("fails, and costs nothing, where nobody attests", async () => {
+    const by = able();
+    const outcome = await (await start({})).call("platform_getAttestationQuote", {}, by);
+    assert.equal(codeOf(outcome), "GATEWAY_SERVICE_UNAVAILABLE");
+    assert.equal(by.charge.usedMilli, undefined);
+  });
+
+  it("binds 64 bytes of either spelling, or none, and answers what the provider made", async () => {
+    const asked: unknown[] = [];
+    const evidence: Evidence = {
+      quote(reportData, _, binding) {
+        asked.push([reportData, binding]);
+        return Promise.resolve({ kind: "quote", quote });
+      },
+    };
+    const b = await start({ evidence });
+    const outcome = await b.call("platform_getAttestationQuote", {}, able());
+    assert.deepEqual(contentOf(outcome), quote);
+    assert.equal(outcome.ok && outcome.usedCUMilli, 100);
+    await b.call("platform_getAttestationQuote", { report_data: "aB".repeat(64) }, able());
+    const hashing = await start({ evidence, binding: "hashed" });
+    await hashing.call("platform_getAttestationQuote", {}, able());
+    assert.deepEqual(asked, [
+      [undefined, "raw"],
+      [Buffer.alloc(64, 0xab), "raw"],
+      [undefined, "hashed"],
+    ]);
+  });
+
+  for (const [reason, code] of [
+    ["unavailable", "GATEWAY_SERVICE_UNAVAILABLE"],
+    ["timeout", "GATEWAY_TOOL_EXECUTION_ERROR"],
+    ["aborted", "GATEWAY_TOOL_EXECUTION_ERROR"],
+    ["reserved", "GATEWAY_INVALID_PARAMS"],
+  ] as const) {
+    it(`tells a provider's failure (${reason}) without its words`, async () => {
+      const evidence: Evidence = { quote: () => Promise.resolve({ kind: "failed", reason }) };
+      const by = able();
+      const outcome = await (
+        await start({ evidence })
+      ).call("platform_getAttestationQuote", {}, by);
+      assert.equal(codeOf(outcome), code);
+      assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
+    });
+  }
+
+  it("makes quotes of a simulation, which the answer says, and whose bytes can be checked", async () => {
+    const { clock, log } = fakeHost();
+    const service = createEvidenceService({ clock, log, simulatedAllowed: true });
+    const b = await start({ evidence: service.evidence("simulated") });
+    const input = { report_data: "ab".repeat(64) };
+    const made = contentOf(await b.call("platform_getAttestationQuote", input, able())) as Quote;
+    assert.equal(made.teeType, "simulated");
+    assert.equal(made.simulated, true);
+    assert.equal(made.binding, "raw");
+    assert.equal(made.reportData, input.report_data);
+    assert.equal("preimage" in made, false);
+    assert.match(made.imageHash, /^[0-9a-f]{64}$/);
+    const reserved = `${Buffer.from("CSTRM1RD").toString("hex")}${"00".repeat(56)}`;
+    const refused = await b.call("platform_getAttestationQuote", { report_data: reserved }, able());
+    assert.equal(codeOf(refused), "GATEWAY_INVALID_PARAMS");
+  });
+
+  const wrong: readonly unknown[] = [
+    { report_data: "" },
+    { report_data: "ab".repeat(63) },
+    { report_data: "ab".repeat(65) },
+    { report_data: `${"ab".repeat(63)}a` },
+    { report_data: `${"ab".repeat(63)}ag` },
+    { report_data: `0x${"ab".repeat(63)}` },
+    { report_data: `${"ab".repeat(64)}\n` },
+    { report_data: ` ${"ab".repeat(64)}` },
+    { report_data: 1 },
+    { report_data: null },
+    { report_data: ["ab".repeat(64)] },
+    { reportData: "ab".repeat(64) },
+  ];
+  for (const input of wrong) {
+    it(`refuses ${JSON.stringify(input).slice(0, 40)} of ${JSON.stringify(input).length}`, async () => {
+      const outcome = await (await start({})).call("platform_getAttestationQuote", input, able());
+      assert.equal(codeOf(outcome), "GATEWAY_SCHEMA_VIOLATION");
+    });
+  }
+});

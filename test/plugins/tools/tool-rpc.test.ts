@@ -1,0 +1,149 @@
+/** What `/rpc` does with many calls at once, on a catalogue of the test's own. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import toolRpc from "../../../plugins/tools/tool-rpc/index.ts";
+import type { Exchange, Reply, Tools, ToolOutcome } from "../../../src/plugin.ts";
+import { bench, fakeCharge, settled, tool } from "../../tools/fixture.ts";
+import { fakeExchange, fakeHost, keyPrincipal, missing, unknownKey } from "../fakes.ts";
+
+type Slots = NonNullable<Parameters<typeof fakeExchange>[0]>["slots"];
+
+async function answerOf(tools: Tools, body: string, slots: Slots = {}): Promise<Reply> {
+  const hooks = await toolRpc.start({}, fakeHost({ tools }));
+  const principal = keyPrincipal();
+  const charge = fakeCharge();
+  const x: Exchange = fakeExchange({
+    body,
+    slots: { principal, charge, requestId: "r", ...slots },
+  });
+  const reply = await hooks.answer(x);
+  assert(reply !== undefined);
+  return reply;
+}
+
+const call = (id: number, name = "wait"): string =>
+  `{"jsonrpc":"2.0","id":${id},"method":"tools.call","params":{"tool":"${name}","params":{"n":${id}}}}`;
+const arrayOf = (n: number, name?: string): string =>
+  `[${Array.from({ length: n }, (_, id) => call(id, name)).join(",")}]`;
+
+describe("the calls of an array", () => {
+  it("run four at a time, and are answered in order whatever order they end in", async () => {
+    const waiting: { n: number; end: () => void }[] = [];
+    let most = 0;
+    const wait = tool({
+      name: "wait",
+      call({ n }: { n: number }) {
+        const { promise, resolve } = Promise.withResolvers<{ ok: true; value: number }>();
+        waiting.push({ n, end: () => resolve({ ok: true, value: n }) });
+        most = Math.max(most, waiting.length);
+        return promise;
+      },
+    });
+    const answering = answerOf(bench(wait).catalogue, arrayOf(20));
+    let ended = 0;
+    while (ended < 20) {
+      await settled();
+      waiting.pop()?.end();
+      ended++;
+    }
+    const answers = JSON.parse(String((await answering).body)) as {
+      id: number;
+      result: { content: number };
+    }[];
+    assert.deepEqual(
+      answers.map(({ id, result }) => [id, result.content]),
+      Array.from({ length: 20 }, (_, n) => [n, n]),
+    );
+    assert.equal(most, 4);
+  });
+
+  it("are not begun once the answers are too large; notifications stay silent", async () => {
+    let begun = 0;
+    const json = `"${"x".repeat(30 * 1024 * 1024)}"`;
+    const large = tool({
+      name: "large",
+      call() {
+        begun++;
+        return { ok: true, json };
+      },
+    });
+    const notification = '{"jsonrpc":"2.0","method":"tools.call","params":{"tool":"large"}}';
+    const body = `${arrayOf(16, "large").slice(0, -1)},${notification},7]`;
+    const reply = await answerOf(bench(large).catalogue, body);
+    // Two fill the response; how many of the four at work had begun their next is a matter of turns.
+    assert.ok(begun >= 4 && begun <= 6, String(begun));
+    const tail = String(reply.body).slice(-1500);
+    assert.match(tail, /"id":15,"error":\{"code":-32603,"message":"not run: the answers before it/);
+    assert.ok(
+      tail.endsWith(
+        '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}]',
+      ),
+    );
+  });
+});
+
+describe("tool-rpc", () => {
+  it("passes who calls, for which request and on which account", async () => {
+    const seen: unknown[] = [];
+    const tools: Tools = {
+      ...fakeHost().tools,
+      call(name, input, caller): Promise<ToolOutcome> {
+        seen.push([
+          name,
+          input,
+          caller.requestId,
+          caller.principal.key.id,
+          caller.confirmationToken,
+        ]);
+        return Promise.resolve({
+          ok: true,
+          tool: name,
+          json: "1",
+          usedCUMilli: 5,
+          latencyMs: 0,
+          usage: undefined,
+        });
+      },
+    };
+    await answerOf(tools, call(3), { principal: keyPrincipal({ id: "key_9" }) });
+    const token =
+      '{"jsonrpc":"2.0","id":1,"method":"tools.call","params":{"tool":"w","params":{},"confirmation_token":"t"}}';
+    await answerOf(tools, token);
+    assert.deepEqual(seen, [
+      ["wait", { n: 3 }, "r", "key_9", undefined],
+      ["w", {}, "r", "key_1", "t"],
+    ]);
+  });
+
+  it("reads its params right whatever names another caller's had", async () => {
+    const read = tool({
+      name: "read",
+      inputSchema: { type: "object" },
+      call: (input: object) => ({ ok: true, value: input }),
+    });
+    const tools = bench(read).catalogue;
+    const params = (text: string): string =>
+      `{"jsonrpc":"2.0","id":1,"method":"tools.call","params":{"tool":"read",${text}}}`;
+    await answerOf(tools, params(String.raw`"\\u0070":{}`));
+    const answer = await answerOf(tools, params(String.raw`"\u0070arams":{"n":1}`));
+    const { result } = JSON.parse(String(answer.body)) as { result: { content: unknown } };
+    assert.deepEqual(result.content, { n: 1 });
+  });
+
+  it("answers nobody without a key, should nothing above have asked for one", async () => {
+    for (const principal of [missing, unknownKey]) {
+      const reply = await answerOf(bench(tool()).catalogue, call(1, "echo"), { principal });
+      assert.deepEqual([reply.status, reply.code], [401, "GATEWAY_UNAUTHORIZED"]);
+    }
+  });
+
+  it("tells logs the code of a confirmation, and of nothing else", async () => {
+    const catalogue = bench(tool({ name: "wait", write: true }), tool()).catalogue;
+    const asked = await answerOf(catalogue, call(1));
+    assert.deepEqual([asked.status, asked.code], [202, "GATEWAY_CONFIRMATION_REQUIRED"]);
+    const done = await answerOf(catalogue, call(1, "echo"));
+    assert.deepEqual([done.status, done.code], [200, undefined]);
+    const failed = await answerOf(catalogue, call(1, "nothing"));
+    assert.deepEqual([failed.status, failed.code], [200, undefined]);
+  });
+});
