@@ -3,12 +3,9 @@
  * name twice in an object (JSON.parse keeps the last one, other readers keep the first). It also bounds what the text may
  * cost, before anything is built from it (decisions.md section 13).
  */
+import { maxJsonDepth, maxJsonParts } from "../json-bounds.ts";
 import { parseJson } from "../parse-json.ts";
 
-/** Maximum number of objects and arrays around a value. */
-const maxDepth = 128;
-/** Maximum number of members and elements. Millions of them in 8 MiB would hold the event loop for seconds. */
-const maxParts = 65_536;
 const quote = 0x22;
 const backslash = 0x5c;
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -50,16 +47,16 @@ function isUnambiguous(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const character = text[at];
     if (character === "{" || character === "[") {
-      if (open.length === maxDepth) return false;
+      if (open.length === maxJsonDepth) return false;
       // The first part has no comma before it.
-      if (!isEmpty(text, at + 1) && ++parts > maxParts) return false;
+      if (!isEmpty(text, at + 1) && ++parts > maxJsonParts) return false;
       open.push(character === "{" ? new Set() : undefined);
       isNameNext = character === "{";
     } else if (character === "}" || character === "]") {
       open.pop();
       isNameNext = false;
     } else if (character === ",") {
-      if (++parts > maxParts) return false;
+      if (++parts > maxJsonParts) return false;
       isNameNext = open.at(-1) !== undefined;
     } else if (character === '"') {
       const end = endOfString(text, at);

@@ -18,8 +18,8 @@ export interface Line {
   readonly route: Pick<RouteConfig, "path" | "methods"> | undefined;
 }
 
-/** The sequence of an exchange: see the table in plugin.ts. */
-const phases: readonly Phase[] = [
+/** The phases in the order in which an exchange passes them: see the table in plugin.ts. */
+export const phases: readonly Phase[] = [
   "requestHeaders",
   "requestBody",
   "answer",

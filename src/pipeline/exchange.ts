@@ -156,6 +156,7 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   /** The body in which `exceeds` has found nothing. */
   #bounded: Buffer | undefined;
   #abort: AbortController | undefined;
+  #aborted = false;
 
   constructor(
     arrival: Arrival,
@@ -238,7 +239,7 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
-      if (this.clientLeft) this.#abort.abort();
+      if (this.#aborted) this.#abort.abort();
       guardListeners(this.#abort.signal, (listener) => runCallback(this, listener));
     }
     return this.#abort.signal;
@@ -253,8 +254,9 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
     this.connection?.terminate();
   }
 
-  /** Reports to those who asked for `signal` or set `onAbort` that the client has left. */
+  /** Reports to those who asked for `signal` or set `onAbort` that the client has left or the exchange was cut. */
   abort(): void {
+    this.#aborted = true;
     const { onAbort } = this;
     if (onAbort !== undefined) runCallback(this, () => onAbort.aborted());
     this.#abort?.abort();

@@ -3,6 +3,7 @@
  * that it has not declared, or writes to the head of the request, gets an error that names it, instead of working by
  * chance. It costs a proxy per plugin and exchange, so a gateway in production runs without it.
  */
+import { phases } from "../config/order.ts";
 import type {
   Exchange,
   Phase,
@@ -13,19 +14,9 @@ import type {
   SurfaceHooks,
 } from "../plugin.ts";
 
-/** In the order in which an exchange passes them; `around` belongs to the surface's answer. */
+/** Position of each phase in an exchange; `around` belongs to the surface's answer. */
 const phaseOf: Readonly<Record<string, number>> = Object.fromEntries(
-  (
-    [
-      "requestHeaders",
-      "requestBody",
-      "answer",
-      "responseHeaders",
-      "responseChunk",
-      "responseEnd",
-      "settled",
-    ] satisfies Phase[]
-  ).map((phase, index) => [phase, index]),
+  phases.map((phase, index) => [phase, index]),
 );
 
 /** Returns the hooks of a plugin, which see each exchange through the plugin's manifest. */

@@ -13,12 +13,8 @@ import {
   type Metrics,
   type Reply,
 } from "../plugin.ts";
+import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "../stream/arrival-rate.ts";
 import { LinkedList } from "../stream/linked-list.ts";
-
-/** A body that gains less than `paceBytes` within `paceMs` is too slow. Its first second does not count. */
-const paceBytes = 64 * 1024;
-const paceMs = 10_000;
-const graceMs = 1_000;
 
 /** Unfinished bodies that any caller may have; a key may have as many as its burst (twice its rate) if that is more. */
 const minBodiesPerCaller = 4;
@@ -147,7 +143,7 @@ class Watch implements BodyWatch, Disposable {
     x.bodySeenBytes = bytesRead;
     x.bodyActiveAt = now;
     x.bodyPaceBytes = bytesRead;
-    x.bodyPaceAt = now + graceMs;
+    x.bodyPaceAt = now + arrivalGraceMs;
   }
 
   #refuse(x: LiveExchange, reply: Reply, counter: Counter): void {
@@ -178,11 +174,11 @@ class Watch implements BodyWatch, Disposable {
       x.bodySeenBytes = bytes;
       x.bodyActiveAt = now;
     }
-    if (isPaused || bytes - x.bodyPaceBytes >= paceBytes) {
+    if (isPaused || bytes - x.bodyPaceBytes >= minArrivalBytes) {
       x.bodyPaceBytes = bytes;
       x.bodyPaceAt = Math.max(now, x.bodyPaceAt);
     }
-    return now - x.bodyActiveAt >= this.#options.idleMs || now - x.bodyPaceAt >= paceMs;
+    return now - x.bodyActiveAt >= this.#options.idleMs || now - x.bodyPaceAt >= arrivalWindowMs;
   }
 }
 

@@ -5,10 +5,10 @@
 import type { Socket } from "node:net";
 import type { WebSocket } from "ws";
 import type { Clock, Connection } from "../plugin.ts";
+import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "../stream/arrival-rate.ts";
 
-/** A message that gains less than `paceBytes` within `paceMs` is too slow. Its first second does not count. */
-const paceBytes = 64 * 1024;
-const paceMs = 11_000;
+/** A message that gains less than `minArrivalBytes` within this time is too slow. */
+const paceMs = arrivalGraceMs + arrivalWindowMs;
 const sweepMs = 1_000;
 /** RFC 6455 section 5.2: the head of a short frame of a client, with its mask. */
 const controlHeadBytes = 6;
@@ -102,7 +102,7 @@ class ArrivingMessage {
     const { bytesRead } = this.#socket;
     // A paused connection waits for its surface, not for the client.
     const isWaited = this.bytes > 0 && !this.#webSocket.isPaused;
-    if (!isWaited || bytesRead - this.#paceBytes >= paceBytes) {
+    if (!isWaited || bytesRead - this.#paceBytes >= minArrivalBytes) {
       this.#paceBytes = bytesRead;
       this.#paceAt = now;
     }

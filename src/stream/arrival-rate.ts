@@ -1,9 +1,11 @@
 /** The slowest rate at which a request may arrive: 64 KiB in any 10 s after the first second (decisions.md section 13). */
 import type { Clock } from "../services/clock.ts";
 
-const graceMs = 1_000;
-const windowMs = 10_000;
-const minWindowBytes = 65_536;
+/** The first second of a request, which does not count. */
+export const arrivalGraceMs = 1_000;
+export const arrivalWindowMs = 10_000;
+/** Minimum number of bytes that must arrive within `arrivalWindowMs`. */
+export const minArrivalBytes = 64 * 1024;
 
 /** Watches one request from its first bytes. Dispose when the request is complete or abandoned. */
 export class ArrivalRate implements Disposable {
@@ -16,7 +18,7 @@ export class ArrivalRate implements Disposable {
   constructor(clock: Clock, tooSlow: () => void) {
     this.#clock = clock;
     this.#tooSlow = tooSlow;
-    this.#timer = clock.after(graceMs, () => this.#watch());
+    this.#timer = clock.after(arrivalGraceMs, () => this.#watch());
   }
 
   add(bytes: number): void {
@@ -29,8 +31,8 @@ export class ArrivalRate implements Disposable {
 
   #watch(): void {
     this.#bytes = 0;
-    this.#timer = this.#clock.after(windowMs, () => {
-      if (this.#bytes < minWindowBytes) this.#tooSlow();
+    this.#timer = this.#clock.after(arrivalWindowMs, () => {
+      if (this.#bytes < minArrivalBytes) this.#tooSlow();
       else this.#watch();
     });
   }

@@ -268,6 +268,25 @@ test("responseEnd may refuse while no byte has left, and the steps above see the
   assert.deepEqual(seen, ["200 -", "503 GATEWAY_SERVICE_UNAVAILABLE"]);
 });
 
+test("a signal that is first asked for after the gateway has cut the exchange is aborted", async () => {
+  const cut = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<boolean>();
+  const surface = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, []);
+      sink.write("half an answer");
+      sink.fail("upstreamFailed");
+      await cut.promise;
+      asked.resolve(x.signal.aborted);
+      return undefined;
+    },
+  };
+  await using served = await serve([{ path: "/", surface }]);
+  await assert.rejects(ask(served, "/"));
+  cut.resolve();
+  assert.equal(await asked.promise, true);
+});
+
 test("a client that leaves while the surface works aborts its signal; settled runs after the surface, once", async () => {
   const { hook, outcome, count } = settledOnce();
   const aborted = Promise.withResolvers<void>();
