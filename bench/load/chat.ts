@@ -150,6 +150,6 @@ function print(streams: number, results: ReadonlyMap<string, readonly Figures[]>
     for (const { result } of faulty) console.log(`\n${name}: ${JSON.stringify(result.faults)}`);
   }
   console.log(
-    `\nmedian of ${values.rounds} rounds of ${seconds} s; every stream ${tokens} tokens at 50 a second`,
+    `\nmedian of ${values.rounds} rounds of ${seconds} s; every stream ${tokens} tokens at 50 per second`,
   );
 }

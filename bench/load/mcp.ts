@@ -85,7 +85,7 @@ const targets: readonly Target[] = [
     start: (folder) => sluice(folder, sessionHeaders),
   },
   {
-    name: "official SDK, one server a session",
+    name: "official SDK, one server per session",
     revision: "2025-11-25",
     async start() {
       const started = await peer("mcp-sdk.ts", "session");
@@ -93,7 +93,7 @@ const targets: readonly Target[] = [
     },
   },
   {
-    name: "official SDK, one server a request",
+    name: "official SDK, one server per request",
     revision: "2025-11-25",
     start: async () => ({ peer: await peer("mcp-sdk.ts", "request"), headers: [accept] }),
   },

@@ -139,7 +139,7 @@ const needed = ["address/decode", "address/encode", "blake2", "xxhash"].map(
 );
 const rows = [
   ...operations.map(row),
-  ...importRows("import of what does this", needed),
+  ...importRows("import of the modules needed", needed),
   ...importRows("import of the whole package", ["@polkadot/util-crypto"]),
 ];
 console.log("|  | ours | @polkadot/util-crypto | ratio |\n| --- | --- | --- | --- |");

@@ -91,7 +91,7 @@ function response(): readonly Uint8Array[] {
 const request = sound(opened.ends().client.seal("request", 1, data, true));
 const frames = response();
 
-console.log("| | a second | CPU µs |");
+console.log("| | per second | CPU µs |");
 await measured("handshake, the enclave's part", 1, answer);
 const given = sound(await answer());
 await measured("handshake, what a relay checks", 1, () =>
@@ -180,4 +180,4 @@ const own: OwnAccount = {
   claimCounter: () => true,
 };
 if (!(await judgeReport(nodeSuite, signed, own)).verified) throw new Error("not verified");
-await measured("report judged", 1, () => judgeReport(nodeSuite, signed, own));
+await measured("report verified", 1, () => judgeReport(nodeSuite, signed, own));

@@ -198,7 +198,7 @@ async function metadata(chain: Chain): Promise<void> {
 
 const chains = [demoChain()];
 if (skipWithoutFixtures === false) chains.push(...fixtureSets.map((set) => fixtureChain(set, 14)));
-console.log("\nBlocks a second, extrinsics and events (ratio of time)\n");
+console.log("\nBlocks per second, extrinsics and events (ratio of time)\n");
 console.log("| chain | blocks | ours | papi | @polkadot/types |");
 for (const chain of chains) await blocks(chain);
 console.log("\nExtrinsics by size of the node's JSON, microseconds\n");
