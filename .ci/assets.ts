@@ -6,7 +6,7 @@ const patterns = [
   "src/server/dashboard/page/*.{html,css,js,svg}",
   "plugins/**/README.md",
   "docs/**/*.{md,png}",
-  "templates/*.yaml",
+  "src/commands/templates/*.yaml",
   "pipeline.yaml",
   "pipeline.schema.json",
   "README.md",

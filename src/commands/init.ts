@@ -79,7 +79,9 @@ function contents(template: Template, folder: string): ReadonlyMap<string, strin
 
 /** Where the text of a template is located. */
 export function templateFile(template: Template): string {
-  return template === "full" ? shippedPipeline : join(packageRoot, "templates", `${template}.yaml`);
+  return template === "full"
+    ? shippedPipeline
+    : join(import.meta.dirname, "templates", `${template}.yaml`);
 }
 
 function withSchemaFor(pipeline: string, folder: string): string {
