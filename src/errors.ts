@@ -7,11 +7,11 @@ import type { Reply } from "./plugin.ts";
 interface GatewayError {
   readonly status: number;
   readonly message: string;
-  /** Seconds; sent as `Retry-After`. A floor: callers add jittered backoff. */
+  /** Seconds, sent as `Retry-After`. A minimum: clients add jittered backoff. */
   readonly retryAfter?: number;
 }
 
-/** gateway.md, "Codes": status, default message and the floor for a retry. */
+/** gateway.md, "Codes": status, default message and minimum delay before a retry. */
 export const gatewayErrors = {
   GATEWAY_INVALID_PARAMS: { status: 400, message: "invalid parameters" },
   GATEWAY_SCHEMA_VIOLATION: { status: 400, message: "the request does not match its schema" },
@@ -58,20 +58,20 @@ export const statusReasons: Readonly<Partial<Record<number, string>>> = {
   505: "unsupported_http_version",
 };
 
-/** Values of `details.reason` where a JSON body exceeds a bound (decisions.md section 13); the status is 400. */
+/** Values of `details.reason` for a JSON body that exceeds a limit (decisions.md section 13). The status is 400. */
 export const excessReasons = { parts: "too_many_members", depth: "nested_too_deeply" } as const;
 
 export interface RefuseOptions {
   readonly message?: string;
   /** Omitted from the body when empty. `reason` is added for the statuses in `statusReasons`. */
   readonly details?: Readonly<Record<string, unknown>>;
-  /** Another status for the same code: 413, 415 and 405 are all GATEWAY_INVALID_PARAMS. */
+  /** Replaces the status of the code: 405, 413 and 415 are all GATEWAY_INVALID_PARAMS. */
   readonly status?: number;
-  /** Further headers, flat name, value … */
+  /** Additional headers as a flat list: name, value, name, value … */
   readonly headers?: readonly string[];
 }
 
-/** An error in the canonical envelope `{ error, error_code, details? }`, as a value to return from a hook. */
+/** Returns an error in the envelope `{ error, error_code, details? }`, for a hook to return. */
 export function refuse(code: GatewayCode, options: RefuseOptions = {}): Reply {
   const entry: GatewayError = gatewayErrors[code];
   const { message = entry.message, status = entry.status } = options;
@@ -90,93 +90,96 @@ export function refuse(code: GatewayCode, options: RefuseOptions = {}): Reply {
 }
 
 /**
- * What can be wrong with a configuration or a start: one code a kind of fault, with the remedy that `sluice check`
- * prints where the place itself says nothing more precise.
+ * The faults that a configuration or a start can have: one code per kind of fault, with the remedy that `sluice check`
+ * prints if the fault does not have a more precise one.
  */
 export const sluiceErrors = {
   SLUICE_FILE_MISSING:
-    "Run `sluice init` to write a pipeline.yaml, or name an existing one with --config or SLUICE_CONFIG.",
+    "Run `sluice init` to write a pipeline.yaml, or pass an existing file with --config or SLUICE_CONFIG.",
   SLUICE_FILE_UNREADABLE:
-    "Allow this user to read the file, or name another with --config or SLUICE_CONFIG.",
+    "Allow this user to read the file, or pass another file with --config or SLUICE_CONFIG.",
   SLUICE_FILE_EMPTY: "Start the file with `version: 1` and `routes:`.",
 
   SLUICE_YAML_SYNTAX:
-    "Correct the YAML here or on the line above: the indentation, a missing bracket or quote.",
-  SLUICE_YAML_TAB: "Indent with spaces: YAML allows no tabs there.",
+    "Correct the YAML on this line or the line above. Check the indentation, brackets and quotes.",
+  SLUICE_YAML_TAB: "Indent with spaces: YAML does not allow tabs here.",
   SLUICE_YAML_DUPLICATE_KEY: "Keep one of the two keys.",
-  SLUICE_YAML_ALIAS: "Define the anchor (&name) before the alias (*name), and never around it.",
+  SLUICE_YAML_ALIAS:
+    "Define the anchor (&name) before the alias (*name). An alias must not be inside its own anchor.",
   SLUICE_YAML_TAG: "Remove the tag (the word after !).",
   SLUICE_YAML_KEY: "Write the key as a plain word, or put it in quotes.",
-  SLUICE_YAML_DOCUMENTS: "Keep one document: remove what follows the line `---`.",
+  SLUICE_YAML_DOCUMENTS: "Keep one document: remove everything after the line `---`.",
 
-  SLUICE_ENV_UNSET: "Set the variable, or give it a default: ${NAME:-default}.",
-  SLUICE_ENV_UNQUOTED: 'Write "${NAME:-default}" with the quotes.',
-  SLUICE_ENV_SYNTAX: "Write ${NAME} or ${NAME:-default}; $${ is a literal ${.",
+  SLUICE_ENV_UNSET: "Set the variable, or add a default: ${NAME:-default}.",
+  SLUICE_ENV_UNQUOTED: 'Put the placeholder in quotes: "${NAME:-default}".',
+  SLUICE_ENV_SYNTAX: "Write ${NAME} or ${NAME:-default}. For a literal ${, write $${.",
 
   SLUICE_KEY_UNKNOWN: "Correct or remove the key.",
   SLUICE_KEY_MISSING: "Add the key.",
-  SLUICE_VALUE_TYPE: "Write a value of that type.",
-  SLUICE_VALUE_RANGE: "Write a value within those bounds.",
-  SLUICE_VALUE_CHOICE: "Write one of those values.",
-  SLUICE_VALUE_FORM: "Write the value in that form.",
+  SLUICE_VALUE_TYPE: "Write a value of the expected type.",
+  SLUICE_VALUE_RANGE: "Write a value within the limits.",
+  SLUICE_VALUE_CHOICE: "Write one of the expected values.",
+  SLUICE_VALUE_FORM: "Write the value in the expected format.",
 
-  SLUICE_NOT_SUPPORTED: "Remove it: this release has nothing that would use it.",
+  SLUICE_NOT_SUPPORTED: "Remove the setting: this release does not support it.",
 
   SLUICE_STEP_FORM:
-    "Write a name, { name: { options } } (with mode: and when: beside the name), or { use: list }.",
+    "Write a step name, { name: { options } } (mode:, when: and timeoutMs: go next to the name), or { use: list }.",
   SLUICE_SURFACE_FORM: "Write `to: name`, or `to: { name: { options } }`.",
-  SLUICE_LIST_UNKNOWN: "Define it under `lists:`, or correct the name.",
-  SLUICE_LIST_CYCLE: "Remove one `use` of the circle.",
-  SLUICE_LIST_UNUSED: "Use it (`{ use: name }`), or remove it.",
+  SLUICE_LIST_UNKNOWN: "Define the list under `lists:`, or correct the name.",
+  SLUICE_LIST_CYCLE: "Remove one `use` of the cycle.",
+  SLUICE_LIST_UNUSED: "Use the list (`{ use: name }`), or remove it.",
 
   SLUICE_PLUGIN_UNKNOWN: "Correct the name, or declare the plugin under `plugins:`.",
-  SLUICE_PLUGIN_UNUSED: "Use it in a list or at `to:`, or remove it.",
+  SLUICE_PLUGIN_UNUSED: "Use the plugin, or remove it.",
   SLUICE_PLUGIN_NOT_FOUND:
-    "Install the package beside pipeline.yaml, or correct the path (it starts with ./ and counts from pipeline.yaml).",
-  SLUICE_PLUGIN_IMPORT: "Correct the plugin's module: it must load without an error.",
+    "Install the package next to pipeline.yaml, or correct the path (it starts with ./ and is relative to pipeline.yaml).",
+  SLUICE_PLUGIN_IMPORT: "Correct the plugin's module so that it loads without an error.",
   SLUICE_PLUGIN_EXPORT: "Export the plugin as default: `export default defineStep({ … })`.",
-  SLUICE_PLUGIN_SHAPE: "Correct the plugin's manifest: see sluice-gateway/plugin.",
+  SLUICE_PLUGIN_SHAPE: "Correct the plugin's manifest. The type is in sluice-gateway/plugin.",
   SLUICE_PLUGIN_NAME: "Use the plugin's own name as the key under `plugins:`.",
-  SLUICE_PLUGIN_SHADOWS: "Rename the plugin: that name belongs to one that ships with Sluice.",
-  SLUICE_PLUGIN_KIND: "Put steps into lists and surfaces at `to:`.",
-  SLUICE_PLUGIN_SCHEMA: "Correct the plugin's `options`: they must be a JSON Schema of an object.",
+  SLUICE_PLUGIN_SHADOWS: "Rename the plugin: a plugin that ships with Sluice has this name.",
+  SLUICE_PLUGIN_KIND: "Use steps in lists, and surfaces at `to:`.",
+  SLUICE_PLUGIN_SCHEMA:
+    "Correct the plugin's `options`: they must be a JSON Schema with `type: object`.",
   SLUICE_OPTION_INVALID: "Correct the option.",
-  SLUICE_PLUGIN_OPERATION: "Correct the `operation` of the surface or of one of the steps.",
-  SLUICE_PLUGIN_START: "Correct what the plugin could not start with.",
+  SLUICE_PLUGIN_OPERATION: "Correct the `operation` of the surface or of a step of the route.",
+  SLUICE_PLUGIN_START: "Correct the cause that the message names.",
 
   SLUICE_SERVICE_UNKNOWN: "Declare the plugin that provides the service under `plugins:`.",
   SLUICE_SERVICE_CYCLE: "Remove one of these names from `uses` in a plugin's manifest.",
 
-  SLUICE_SLOT_MISSING: "Add a step that provides it, above.",
-  SLUICE_SLOT_LATE: "Move the step that provides it up.",
-  SLUICE_SLOT_UNSURE: "Move the step that provides it above the one that needs it.",
-  SLUICE_SLOT_TWICE: "Keep one of the two.",
-  SLUICE_SLOT_CONDITION: "Give both the same `when`, or remove it from the one that provides.",
+  SLUICE_SLOT_MISSING: "Add a step above that provides the slot.",
+  SLUICE_SLOT_LATE: "Move the step that provides the slot up.",
+  SLUICE_SLOT_UNSURE: "Move the step that provides the slot above the step that needs it.",
+  SLUICE_SLOT_TWICE: "Keep one of the two steps.",
+  SLUICE_SLOT_CONDITION:
+    "Give both steps the same `when`, or remove it from the step that provides the slot.",
 
   SLUICE_ROUTE_PATH:
-    "Write a path of literal segments, {name} segments and, as the last one, *: such as /v1/{network}/models.",
-  SLUICE_ROUTE_METHOD: 'Write an HTTP method in upper case, or "*" for any.',
-  SLUICE_ROUTE_WEBSOCKET: "Remove `methods`: an upgrade is always a GET.",
-  SLUICE_ROUTE_DEAD: "Remove this route, or move it above the other.",
+    "Write a path of literal segments, {name} segments and an optional final *, such as /v1/{network}/models.",
+  SLUICE_ROUTE_METHOD: 'Write an HTTP method in upper case, or "*" for any method.',
+  SLUICE_ROUTE_WEBSOCKET: "Remove `methods`: WebSocket upgrades are always GET.",
+  SLUICE_ROUTE_DEAD: "Remove this route, or move it above the other route.",
   SLUICE_WHEN_NEVER: "Correct the `when`, or remove the step.",
 
-  SLUICE_UPSTREAM_UNKNOWN: "Define it under `upstreams:`, or correct the name.",
-  SLUICE_UPSTREAM_UNUSED: "Name it in a surface's options, or remove it.",
+  SLUICE_UPSTREAM_UNKNOWN: "Define the upstream under `upstreams:`, or correct the name.",
+  SLUICE_UPSTREAM_UNUSED: "Use the upstream in the options of a surface, or remove it.",
 
   SLUICE_TOOL_INVALID: "Correct the tool, or remove the plugin from `tools:`.",
   SLUICE_NETWORK_KIND:
-    "Write the http(s) address of the server, or `kind: enclave` for a worker's stream.",
+    "Write the http(s) URL of the server, or `kind: enclave` if a worker's encrypted stream is at this URL.",
   SLUICE_NETWORK_EVIDENCE:
-    "Write `image_hashes` with the images that you trust, or outside prod `kind: simulated` (in prod with CONFIDENTIAL_ALLOW_SIMULATED=1).",
+    "List the images that you trust in `image_hashes`. For development, write `kind: simulated` (in prod this also needs CONFIDENTIAL_ALLOW_SIMULATED=1).",
   SLUICE_STORE_MISPLACED:
-    "Set store.data (DATA_DIR) to a folder outside node_modules: npm deletes what it finds there.",
+    "Set store.data (DATA_DIR) to a folder outside node_modules: npm deletes files in node_modules.",
   SLUICE_SECRET_MISSING:
-    "Set GATEWAY_SECRET (`secret` in pipeline.yaml) to a long random text, the same on every replica.",
+    "Set GATEWAY_SECRET (`secret` in pipeline.yaml) to a long random string, the same on every replica.",
   SLUICE_LISTEN_FAILED:
-    "Stop what uses the address, or choose another: `server` and `admin` in pipeline.yaml, PORT and ADMIN_PORT in the environment.",
-  SLUICE_START_FAILED: "Read the message: nothing was left running.",
-  SLUICE_STOPPING: "Start the gateway again: it reads the file then.",
-  SLUICE_RESTART_NEEDED: "Undo the change, or restart the gateway: it drains first.",
+    "Stop the process that uses the address, or choose another one: `server` and `admin` in pipeline.yaml, PORT and ADMIN_PORT in the environment.",
+  SLUICE_START_FAILED: "Correct the cause that the message names. Nothing was left running.",
+  SLUICE_STOPPING: "Start the gateway again. It reads the file when it starts.",
+  SLUICE_RESTART_NEEDED: "Undo the change, or restart the gateway. It drains before it stops.",
 } as const satisfies Record<string, string>;
 
 export type SluiceCode = keyof typeof sluiceErrors;

@@ -1,4 +1,4 @@
-/** Everything about a configuration that can be judged once its plugins are loaded, without starting one. */
+/** Checks a configuration against its loaded plugins, without starting any. */
 import type { Plugin } from "../plugin.ts";
 import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
@@ -12,14 +12,14 @@ import { isReadable, soundPart } from "./sound.ts";
 import { validate } from "./validate.ts";
 
 export interface Checked {
-  /** The same configuration with the options of every plugin completed by its schema's defaults. */
+  /** The same configuration, with the defaults of the plugins' schemas filled in. */
   readonly config: Config;
-  /** What of it can be started: without the uses that have a fault, or stand for a plugin that did not load. */
+  /** The part that can be started: without uses that have a fault, and without plugins that did not load. */
   readonly sound: Config;
   readonly faults: readonly Fault[];
 }
 
-/** `plugins`: what `loadPlugins` gave; a plugin that is not there has its fault already and is passed over. */
+/** `plugins`: the result of `loadPlugins`. Skips missing plugins, because their faults have been reported already. */
 export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin>): Checked {
   const faults: Fault[] = [];
   const completed = new Map<PluginUse, PluginUse>();
@@ -27,7 +27,7 @@ export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin
 
   function complete<U extends PluginUse>(use: U, kind: Plugin["kind"]): U {
     const known = completed.get(use);
-    // What `completed` holds for a use was made from that same use.
+    // The value was made from the same use, so it has the same type.
     if (known !== undefined) return known as U;
     const plugin = plugins.get(use.name);
     const before = faults.length;
@@ -67,7 +67,7 @@ export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin
   return { config: whole, sound: soundPart(whole, (use) => !unsound.has(use)), faults };
 }
 
-/** An upstream whose urls could not be read is there, but has none. */
+/** An upstream whose urls could not be read has an empty list of urls. */
 function hasItsUpstreams(use: PluginUse, plugin: Plugin, { upstreams }: Config): boolean {
   const texts = new Set<string>();
   collectTexts(use.options, texts);
@@ -98,25 +98,25 @@ function linesOf(config: Config): Line[] {
   ];
 }
 
-/** `GET,POST /path`, `/path` for any method, `websocket /path`. */
+/** Returns `GET,POST /path`, `/path` for any method, or `websocket /path`. */
 export function routeTitle(route: Pick<RouteConfig, "path" | "methods" | "websocket">): string {
   if (route.websocket) return `websocket ${route.path}`;
   return route.methods.includes("*") ? route.path : `${route.methods.join(",")} ${route.path}`;
 }
 
 const places = {
-  step: { is: "a step", in: "in a list of steps", remedy: "Name it in `run:` or in a list" },
-  surface: { is: "a surface", in: 'at "to:"', remedy: "Name it at the route's `to:`" },
-  tools: { is: "a tools plugin", in: "under `tools:`", remedy: "Name it under `tools:`" },
+  step: { is: "a step", in: "in a list of steps", remedy: "Use it in `run:` or in a list" },
+  surface: { is: "a surface", in: "at `to:`", remedy: "Use it at the `to:` of a route" },
+  tools: { is: "a tools plugin", in: "under `tools:`", remedy: "List it under `tools:`" },
   service: {
     is: "a service",
-    in: "at the top level, as a section of its own",
-    remedy: "Give it a section of its own, at the top level of the file,",
+    in: "as a section at the top level",
+    remedy: "Write its options in a section with its name, at the top level of the file,",
   },
 } as const;
 
 function wrongKind(use: PluginUse, plugin: Plugin, wanted: Plugin["kind"]): Fault {
-  const message = `"${use.name}" is ${places[plugin.kind].is}, but stands ${places[wanted].in}`;
+  const message = `"${use.name}" is ${places[plugin.kind].is}, but it is used ${places[wanted].in}`;
   const remedy = `${places[plugin.kind].remedy} instead.`;
   return fault("SLUICE_PLUGIN_KIND", message, { at: use.at, remedy });
 }
@@ -131,11 +131,11 @@ function checkOptions(
   const schema = plugin.options ?? noOptions;
   try {
     const { value, faults } = validate(node, schema, { label: use.name, own: use.at });
-    // The schema is one of an object (load.ts), and where it does not hold `validate` gives an empty one.
+    // load.ts accepts only schemas of objects. If the options are not an object, `validate` returns an empty one.
     return { options: value as PluginUse["options"], faults };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    const message = `the options of plugin "${use.name}" are no valid JSON Schema: ${reason}`;
+    const message = `the options schema of plugin "${use.name}" is not a valid JSON Schema: ${reason}`;
     return {
       options: use.options,
       faults: [fault("SLUICE_PLUGIN_SCHEMA", message, { at: use.at })],
@@ -143,19 +143,25 @@ function checkOptions(
   }
 }
 
-/** A surface answers either requests or upgrades, and its routes say which. */
+/** A surface answers either requests or WebSocket upgrades. `websocket` of its routes must match. */
 function webSocketFaults(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
   return config.routes.flatMap(({ websocket, to, at }) => {
     const surface = plugins.get(to.name);
     if (surface?.kind !== "surface" || (surface.websocket ?? false) === websocket) return [];
     const [message, remedy] = websocket
-      ? [`"${to.name}" answers no upgrades`, "Remove `websocket: true`, or name another surface."]
-      : [`"${to.name}" answers upgrades only`, "Write `websocket: true` instead of `methods:`."];
+      ? [
+          `"${to.name}" does not answer WebSocket upgrades`,
+          "Remove `websocket: true`, or use another surface.",
+        ]
+      : [
+          `"${to.name}" answers only WebSocket upgrades`,
+          "Write `websocket: true` instead of `methods:`.",
+        ];
     return [fault("SLUICE_ROUTE_WEBSOCKET", message, { at, remedy })];
   });
 }
 
-/** Every plugin at every place, those that are off included. */
+/** Returns every use of a plugin except services, including steps with `mode: off`. */
 export function allUses(config: Config): PluginUse[] {
   return [
     ...config.routes.flatMap((route) => [...route.run, ...(route.off ?? []), route.to]),
@@ -173,25 +179,23 @@ function unusedPlugins(config: Config, plugins: ReadonlyMap<string, Plugin>): Fa
   return [...config.plugins].flatMap(([name, { at }]) =>
     names.has(name) || meant.includes(name)
       ? []
-      : [fault("SLUICE_PLUGIN_UNUSED", `plugin "${name}" is not used`, { at })],
+      : [fault("SLUICE_PLUGIN_UNUSED", `unused plugin "${name}"`, { at })],
   );
 }
 
-/** Options name upstreams where their schema says `format: "upstream-name"`. */
+/** An option names an upstream if its schema has `format: "upstream-name"`. */
 function unknownUpstreams(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
   return [...new Set(allUses(config))].flatMap((use) =>
     upstreamNames(use, plugins.get(use.name)).flatMap(([key, name]) => {
       if (config.upstreams.has(name)) return [];
       const didYouMean = nearest(name, config.upstreams.keys());
       const at = use.positionOf(`/${key}`);
-      return [
-        fault("SLUICE_UPSTREAM_UNKNOWN", `there is no upstream "${name}"`, { at, didYouMean }),
-      ];
+      return [fault("SLUICE_UPSTREAM_UNKNOWN", `unknown upstream "${name}"`, { at, didYouMean })];
     }),
   );
 }
 
-/** An upstream counts as used when any option anywhere spells its name, or nearly so. */
+/** An upstream counts as used if any option contains its name or a misspelling of it. */
 function unusedUpstreams(config: Config): Fault[] {
   const texts = new Set<string>();
   for (const use of allUses(config)) collectTexts(use.options, texts);
@@ -199,7 +203,7 @@ function unusedUpstreams(config: Config): Fault[] {
   return [...config.upstreams].flatMap(([name, { at }]) =>
     texts.has(name) || meant.includes(name)
       ? []
-      : [fault("SLUICE_UPSTREAM_UNUSED", `nothing uses the upstream "${name}"`, { at })],
+      : [fault("SLUICE_UPSTREAM_UNUSED", `unused upstream "${name}"`, { at })],
   );
 }
 

@@ -1,12 +1,12 @@
 /**
- * pipeline.yaml as the rest of the code sees it: environment expanded, defaults filled in, lists flattened, every step
- * with the position it was written at. Made by `read.ts`; nothing else interprets the file.
+ * The parsed pipeline.yaml: environment variables are expanded, defaults are filled in, lists are flattened, and every
+ * step has its position in the file. Only `read.ts` creates it; no other code interprets the file.
  */
 import type { Environment, PlanName } from "../plugin.ts";
 import type { Position } from "./fault.ts";
 import type { Located } from "./located.ts";
 
-/** Where settled charges are delivered to (src/metering/export). */
+/** Destination of settled charges (src/metering/export). */
 export interface UsageExportConfig {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -17,64 +17,66 @@ export interface UsageExportConfig {
   readonly subject: "workspace" | "key";
 }
 
-/** A plugin at one place of pipeline.yaml. */
+/** One use of a plugin in pipeline.yaml. */
 export interface PluginUse {
   readonly name: string;
   readonly options: Readonly<Record<string, unknown>>;
   readonly at: Position;
-  /** Where a part of the options stands, by JSON Pointer (`/price`); the plugin's own position for what is absent. */
+  /**
+   * Returns the position of a part of the options, by JSON Pointer (`/price`), or of the plugin if the part is missing.
+   */
   positionOf(pointer: string): Position;
-  /** The options as written; absent where they were not, or where the use was made in code. */
+  /** The options as written. Missing if none were written or if the use was created in code. */
   readonly source?: Located;
-  /** The options could not be read (the fault is reported): what they lack is not judged. */
+  /** The options could not be read, and the fault is reported. Missing options are then not reported. */
   readonly incomplete?: boolean;
 }
 
-/** All named conditions must hold. */
+/** A request must meet all conditions that are present. */
 export interface Condition {
   /** A path, or a prefix ending in `*`. */
   readonly path?: string;
   readonly methods?: readonly string[];
-  /** Header name (lower case) to the exact value, or `*` for present. */
+  /** Header name (lower case) to the exact value, or to `*` if the header only has to be present. */
   readonly header?: Readonly<Record<string, string>>;
 }
 
 export interface StepUse extends PluginUse {
-  /** Steps with `mode: off` do not get this far. */
+  /** Steps with `mode: off` are removed earlier. */
   readonly mode: "enforce" | "shadow";
   readonly when: Condition | undefined;
-  /** How long one asynchronous hook may take; 0: no limit. */
+  /** Time limit of one asynchronous hook. 0 means no limit. */
   readonly timeoutMs: number;
 }
 
-/** The limit of a step whose entry has no `timeoutMs`. */
+/** Time limit of a step without `timeoutMs`. */
 export const defaultTimeoutMs = 30_000;
 
 export interface RouteConfig {
-  /** Literal segments, `{name}` segments, and `*` as the last segment for the rest. */
+  /** Literal segments, `{name}` segments, and an optional final `*` that matches the rest. */
   readonly path: string;
-  /** Upper case. `GET` brings `HEAD`. `*`: any method. */
+  /** In upper case. `GET` includes `HEAD`. `*` means any method. */
   readonly methods: readonly string[];
   readonly websocket: boolean;
   readonly run: readonly StepUse[];
   readonly to: PluginUse;
   readonly at: Position;
-  /** Steps with `mode: off`: checked like the others, never started. */
+  /** Steps with `mode: off`. They are checked, but never started. */
   readonly off?: readonly PluginUse[];
-  /** Part of the route could not be read (its fault is reported): what it lacks is not judged. */
+  /** Part of the route could not be read, and its fault is reported. Missing parts are then not reported. */
   readonly incomplete?: boolean;
 }
 
 export interface ServerConfig {
   readonly host: string;
   readonly port: number;
-  /** Addresses or CIDR blocks whose `X-Forwarded-For` counts. */
+  /** Addresses or CIDR blocks of proxies whose `X-Forwarded-For` is trusted. */
   readonly trustProxy: readonly string[];
   readonly drainSeconds: number;
   readonly drainDelaySeconds: number;
-  /** The whole head must arrive within this. */
+  /** Time limit for the whole request head to arrive. */
   readonly headersMs: number;
-  /** A body may pause this long. */
+  /** Maximum pause within a body. */
   readonly bodyIdleMs: number;
   /** Maximum number of bytes that unfinished request bodies may hold together. */
   readonly unfinishedBodyBytes: number;
@@ -89,41 +91,44 @@ export interface PlanConfig {
   readonly overageUsdPerCu: string | undefined;
 }
 
-/** A backend. `forward` uses the first group of members, the node proxy all. */
+/** A backend. `forward` uses the members up to `connections`, the node proxy uses all of them. */
 export interface UpstreamConfig {
   readonly name: string;
   readonly at: Position;
   readonly urls: readonly string[];
-  /** The urls are the default of a variable that is not set: nobody named this upstream. */
+  /** The urls are the default of an environment variable that is not set, so nobody configured this upstream. */
   readonly isDefault?: boolean;
   readonly connectMs: number;
-  /** Until the head of the answer. */
+  /** Time limit until the head of the answer arrives. */
   readonly headersMs: number;
-  /** Between two pieces of a body. */
+  /** Maximum pause between two chunks of a body. */
   readonly idleMs: number;
-  /** The most connections to one url (a Substrate node allows 100 in all by default). */
+  /** Maximum number of connections per url. By default, a Substrate node allows 100 in total. */
   readonly connections: number;
 
-  /** Prefix that clients use to the node's own: `ledger_` to `midnight_`. */
+  /** Maps the prefix that clients use to the node's prefix: `ledger_` to `midnight_`. */
   readonly aliases: Readonly<Record<string, string>>;
-  /** By method: `false` takes it off the whitelist, an object adds it or changes its price. */
+  /** By method: `false` removes it from the whitelist; an object adds it or changes its price. */
   readonly methods: Readonly<
     Record<string, false | { readonly cuMilli?: number; readonly params?: readonly string[] }>
   >;
-  /** Bound of the immutable cache; 0 turns it off. */
+  /** Maximum size of the cache of immutable answers. 0 disables the cache. */
   readonly cacheBytes: number;
   readonly singleFlight: boolean;
-  /** Items of one batch that run at once. */
+  /** Maximum number of calls of one batch that run in parallel. */
   readonly batchParallel: number;
   readonly probeMs: number;
-  /** Blocks behind the best node before a node is left out. */
+  /** Maximum number of blocks that a node may be behind the best node before it is skipped. */
   readonly maxLag: number;
   readonly maxHeadAgeMs: number | undefined;
-  /** The largest answer taken from a node. */
+  /** Maximum size of an answer from a node. */
   readonly answerBytes: number;
 }
 
-/** USD of one native token: a decimal, or what a JSON document says at a JSON Pointer (RFC 6901). */
+/**
+ * Price of one native token in USD: a fixed decimal, or a value polled from a JSON document at a JSON Pointer (RFC
+ * 6901).
+ */
 export type RateConfig =
   | { readonly kind: "fixed"; readonly usd: string }
   | {
@@ -133,29 +138,29 @@ export type RateConfig =
       readonly everyMs: number;
     };
 
-/** What a network's enclaves must show before they get a request. */
+/** Conditions that the evidence of a network's enclaves must meet before they receive a request. */
 export interface EvidencePolicyConfig {
-  /** `simulated`: no hardware vouches; for development. */
+  /** `simulated`: evidence without hardware, for development. */
   readonly kind: "hardware" | "simulated";
-  /** Of simulated evidence: the test roots accepted, DER in base64. */
+  /** Accepted test roots of simulated evidence, DER in base64. */
   readonly roots: readonly string[];
-  /** Lower-case hex of SHA-256. */
+  /** Accepted SHA-256 hashes, in lower-case hex. */
   readonly imageHashes: readonly string[] | "any";
-  /** TDX modules accepted, lower-case hex; empty: those that Intel calls up to date. */
+  /** Accepted TDX modules, in lower-case hex. If empty, the modules that Intel reports as up to date. */
   readonly mrseam: readonly string[];
-  /** Advisories that a platform in need of hardening may have. */
+  /** Advisories that are accepted on a platform that needs software hardening. */
   readonly advisories: readonly string[];
-  /** The lowest `tcbEvaluationDataNumber` of TDX collateral. */
+  /** Minimum `tcbEvaluationDataNumber` of TDX collateral. */
   readonly minTcbEvaluation: number | undefined;
-  /** PPIDs or chip ids accepted, lower-case hex; undefined: any machine. */
+  /** Accepted PPIDs or chip ids, in lower-case hex. Undefined if any machine is accepted. */
   readonly platforms: readonly string[] | undefined;
-  /** Conditions for SEV-SNP evidence; without them none is accepted. */
+  /** Conditions for SEV-SNP evidence. Undefined if no SEV-SNP evidence is accepted. */
   readonly sevSnp: SevSnpConfig | undefined;
 }
 
-/** `any` and `false` opt out of a check. */
+/** Conditions for SEV-SNP evidence. `any` and `false` disable a check. */
 export interface SevSnpConfig {
-  /** Security patch levels per product. */
+  /** Minimum security patch levels per product. */
   readonly minTcb: "any" | SnpMinimumsConfig;
   /** Whether evidence must carry AMD's current revocation list. */
   readonly requireCrl: boolean;
@@ -167,55 +172,55 @@ export type SnpMinimumsConfig = Readonly<
   Partial<Record<"Milan" | "Genoa" | "Turin", Readonly<Partial<Record<SnpPart, number>>>>>
 >;
 
-/** An inference network with a `url`: one without is not configured. */
+/** An inference network. Networks without a `url` are disabled and not listed. */
 export interface NetworkConfig {
   readonly name: string;
-  /** What its workers speak. */
+  /** Protocol of its workers. */
   readonly kind: "openai" | "enclave";
-  /** `openai`: base URL, with or without `/v1` at its end. `enclave`: of the worker's stream, http(s) or ws(s). */
+  /** `openai`: base URL, with or without `/v1` at the end. `enclave`: URL of the worker's stream, http(s) or ws(s). */
   readonly url: string;
-  /** Further origins, beside that of `url`, at which its workers may be asked. */
+  /** Origins, in addition to that of `url`, to which requests for its workers may be sent. */
   readonly origins: readonly string[];
-  /** The url is the default of a variable that is not set: nobody named this network. */
+  /** The url is the default of an environment variable that is not set, so nobody configured this network. */
   readonly isDefault?: boolean;
-  /** Of an enclave network. */
+  /** Undefined if the network is not an enclave network. */
   readonly evidence: EvidencePolicyConfig | undefined;
-  /** The document that tells workers and prices; undefined: every model that the network lists is a worker. */
+  /** Document with workers and prices. Undefined if every model that the network lists is a worker. */
   readonly statusUrl: string | undefined;
-  /** Between two readings of it. */
+  /** Interval between two reads of the status. */
   readonly statusMs: number;
-  /** Where the status does not say: a decimal, nano native tokens. */
+  /** Price if the status has none: a decimal, in nano native tokens. */
   readonly pricePerTokenNano: string;
-  /** The network's own, else the file's. */
+  /** The rate of the network, else the rate at the top level of the file. */
   readonly rate: RateConfig | undefined;
-  /** Sent to its servers, such as `Authorization: Bearer …`. */
+  /** Headers sent to its servers, such as `Authorization: Bearer …`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly connectMs: number;
-  /** Until a streamed answer begins, and between two pieces of any. */
+  /** Time limit until a streamed answer begins, and between two chunks of any answer. */
   readonly idleMs: number;
-  /** Until an answer in one piece begins. */
+  /** Time limit until an answer that is not streamed begins. */
   readonly answerMs: number;
-  /** What a request without a limit of its own is reserved for, tokens. */
+  /** Number of output tokens for which credit is reserved if the request has no limit. */
   readonly maxOutputTokens: number;
 }
 
 export interface Config {
   readonly file: string;
   /**
-   * Where the key at a JSON Pointer (`/store/data`) is written. For a key that is missing: the nearest key around it,
-   * or the top of the file.
+   * Returns the position of the key at a JSON Pointer (`/store/data`). If the key is missing, returns the position of
+   * the nearest enclosing key, or the top of the file.
    */
   keyAt(pointer: string): Position;
-  /** The section in which something is written; undefined: before the first one. */
+  /** Returns the section that contains a position. Undefined if the position is before the first section. */
   sectionOf(at: Position): string | undefined;
   readonly environment: Environment;
-  /** Evidence that no hardware vouches for may be used: everywhere but in prod, and there where it is asked for. */
+  /** Whether simulated evidence may be used: outside prod always, in prod with CONFIDENTIAL_ALLOW_SIMULATED=1. */
   readonly simulatedAllowed: boolean;
   readonly server: ServerConfig;
   readonly admin: {
     readonly host: string;
     readonly port: number;
-    /** Names under which the dashboard, /pipelines and /explain answer, beside addresses and localhost. */
+    /** Host names that the dashboard, /metrics, /pipelines and /explain accept, besides IP addresses and localhost. */
     readonly hosts: readonly string[];
   };
   readonly store: {
@@ -225,35 +230,35 @@ export interface Config {
   };
   readonly metering: {
     readonly durability: "settled" | "async";
-    /** Undefined: usage is exported by hand alone. */
+    /** Undefined if usage is only exported by hand. */
     readonly export: UsageExportConfig | undefined;
   };
   readonly plans: Readonly<Record<PlanName, PlanConfig>>;
   readonly upstreams: ReadonlyMap<string, UpstreamConfig>;
   readonly networks: readonly NetworkConfig[];
-  /** What verifiers need beside this gateway's own evidence: TDX (`pccs`, `file`, absolute) and SEV-SNP (`kds`). */
+  /** Sources of collateral for verifiers: TDX (`pccs`; `file`, an absolute path) and SEV-SNP (`kds`). */
   readonly collateral: {
     readonly pccs: string | undefined;
     readonly file: string | undefined;
     readonly kds: string | undefined;
   };
   readonly log: { readonly level: string };
-  /** What seals sessions and confirmation tokens; undefined: made and kept in the data folder. */
+  /** Seals sessions and confirmation tokens. If undefined, a secret is generated and kept in the data folder. */
   readonly secret: string | undefined;
-  /** What adds tools to the catalogue, in order. */
+  /** Plugins that add tools to the catalogue, in order. */
   readonly tools: readonly PluginUse[];
   /**
-   * The services, each after those that it uses. Until the plugins are loaded this holds the sections of the file that
-   * are named like a plugin under `plugins:`.
+   * The services, each one after the services that it uses. Until the plugins are loaded, the sections of the file
+   * that have the name of a plugin under `plugins:`.
    */
   readonly services: readonly PluginUse[];
-  /** Third-party plugins: name to package or path. */
+  /** Third-party plugins, by name. `source` is a package or a path. */
   readonly plugins: ReadonlyMap<string, { readonly source: string; readonly at: Position }>;
   /** Fastify plugins that wrap the whole listener. */
   readonly fastify: readonly PluginUse[];
-  /** What runs for requests that no route takes (404, 405), in order. */
+  /** Steps for requests that match no route (404, 405), in order. */
   readonly unmatched: readonly StepUse[];
-  /** As `off` and `incomplete` of a route. */
+  /** Like `off` and `incomplete` of a route. */
   readonly unmatchedOff?: readonly PluginUse[];
   readonly unmatchedIncomplete?: boolean;
   readonly routes: readonly RouteConfig[];

@@ -1,5 +1,5 @@
 /**
- * Reads where a plugin is named: an entry of a list of steps, with its options, mode and condition, or a surface at
+ * Reads uses of plugins: an entry of a list of steps, with its options, mode, condition and time limit, or a surface at
  * `to:`.
  */
 import { defaultTimeoutMs, type Condition, type PluginUse, type StepUse } from "./config.ts";
@@ -18,7 +18,7 @@ import { nearest } from "./nearest.ts";
 import { modeSchema, timeoutSchema, whenSchema } from "./schema.ts";
 import { validate } from "./validate.ts";
 
-/** An entry of a list of steps; `unreadable`: its fault is reported. */
+/** An entry of a list of steps. The fault of an `unreadable` entry has been reported. */
 export type Entry =
   | { readonly kind: "step"; readonly step: StepUse }
   | { readonly kind: "off"; readonly use: PluginUse }
@@ -34,7 +34,8 @@ export function readEntry(item: Located, faults: Fault[]): Entry {
     };
   }
   if (item.kind !== "map" || item.entries.size === 0) {
-    faults.push(fault("SLUICE_STEP_FORM", "this is no step", { at: item.at }));
+    const message = "expected a step name, `{ name: options }` or `{ use: list }`";
+    faults.push(fault("SLUICE_STEP_FORM", message, { at: item.at }));
     return { kind: "unreadable" };
   }
   return item.entries.has("use") ? readUse(item, faults) : readStep(item, faults);
@@ -44,14 +45,13 @@ function readUse(item: LocatedMap, faults: Fault[]): Entry {
   const list = item.entries.get("use")?.value;
   const other = [...item.entries].find(([key]) => key !== "use");
   if (other !== undefined) {
-    const message = `"${other[0]}" cannot stand beside "use"`;
+    const message = `unexpected key "${other[0]}" next to "use"`;
     faults.push(fault("SLUICE_STEP_FORM", message, { at: other[1].keyAt }));
   }
   if (list?.kind !== "scalar" || typeof list.value !== "string" || list.broken) {
     if (list?.kind === "scalar" && list.broken) return { kind: "unreadable" };
-    faults.push(
-      fault("SLUICE_STEP_FORM", '"use" takes the name of one list', { at: list?.at ?? item.at }),
-    );
+    const message = "`use`: expected the name of one list";
+    faults.push(fault("SLUICE_STEP_FORM", message, { at: list?.at ?? item.at }));
     return { kind: "unreadable" };
   }
   return { kind: "use", list: list.value, at: list.at };
@@ -70,7 +70,7 @@ function readStep(item: LocatedMap, faults: Fault[]): Entry {
   return { kind: "step", step: { ...use, mode, when, timeoutMs } };
 }
 
-/** The one key of a mapping that is no qualifier, with its options. */
+/** Reads the only key of a mapping that is not a qualifier, with its options. */
 function readPlugin(
   item: LocatedMap,
   beside: readonly string[],
@@ -80,17 +80,17 @@ function readPlugin(
   const isStep = beside.length > 0;
   const form = isStep ? "SLUICE_STEP_FORM" : "SLUICE_SURFACE_FORM";
   if (first === undefined) {
-    faults.push(fault(form, "no plugin is named here", { at: item.at }));
+    faults.push(fault(form, "missing plugin name", { at: item.at }));
     return undefined;
   }
   for (const [key, { keyAt }] of more) {
-    const message = `"${key}" beside "${first[0]}": one entry names one plugin`;
+    const message = `unexpected key "${key}" next to "${first[0]}": an entry names one plugin`;
     faults.push(fault(form, message, { at: keyAt, didYouMean: nearest(key, beside) }));
   }
   return readNamed(first[0], first[1], form, faults);
 }
 
-/** A plugin's name with its options: the mapping after the name, or nothing. */
+/** Reads a plugin's name and its options: a mapping, or nothing. */
 function readNamed(
   name: string,
   { keyAt, value }: LocatedEntry,
@@ -100,7 +100,7 @@ function readNamed(
   if (value.kind === "map") return pluginUse(name, keyAt, value);
   const isEmpty = value.kind === "scalar" && (value.value === null || value.broken);
   if (!isEmpty) {
-    const message = `the options of "${name}" must be a mapping`;
+    const message = `options of "${name}": expected a mapping`;
     faults.push(fault(form, message, { at: value.at }));
   }
   const isAbsent = value.kind === "scalar" && value.value === null && !value.broken;
@@ -112,24 +112,24 @@ export function readSection(name: string, section: LocatedEntry, faults: Fault[]
   return readNamed(name, section, "SLUICE_VALUE_TYPE", faults);
 }
 
-/** A plugin as used at one place; `source` is the mapping of its options. */
+/** Creates one use of a plugin. `source`: the mapping of its options. */
 export function pluginUse(name: string, at: Position, source?: LocatedMap): PluginUse {
   if (source === undefined) return { name, at, options: {}, positionOf: () => at };
   return {
     name,
     at,
     source,
-    // A mapping's plain value is an object.
+    // The plain value of a mapping is an object.
     options: plainValue(source) as Record<string, unknown>,
     positionOf: (pointer) => positionOf(source, pointer, at),
   };
 }
 
-/** What stands at `to:`, or undefined where it cannot be read. */
+/** Reads the value of `to:`. Returns undefined if it cannot be read. */
 export function readSurface(node: Located | undefined, faults: Fault[]): PluginUse | undefined {
   if (node === undefined || (node.kind === "scalar" && node.broken)) return undefined;
   if (node.kind === "map") return readPlugin(node, [], faults);
-  // Anything but text has been reported as a value of the wrong type.
+  // A value that is not a string has been reported as a value of the wrong type.
   return node.kind === "scalar" && typeof node.value === "string"
     ? pluginUse(node.value, node.at)
     : undefined;
@@ -157,7 +157,7 @@ function readWhen(item: LocatedMap, faults: Fault[]): Condition | undefined {
   const { faults: found, value } = validate(node, whenSchema, { label: "when" });
   faults.push(...found);
   if (found.length > 0) return undefined;
-  // Validated against `whenSchema` just now.
+  // The value was validated against `whenSchema` above.
   const { path, methods, header } = value as Condition;
   faults.push(...methodFaults(find(node, "/methods")));
   return {

@@ -6,9 +6,9 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Expansion {
   readonly text: string;
-  /** The text held at least one `${…}`. */
+  /** The text contained at least one `${…}`. */
   readonly expanded: boolean;
-  /** The text held at least one `${…}`, and every one of them was filled from its default. */
+  /** The text contained at least one `${…}`, and each one was replaced by its default. */
   readonly defaulted: boolean;
   readonly faults: readonly Fault[];
 }
@@ -16,8 +16,8 @@ export interface Expansion {
 const namePattern = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
- * As in a shell, a default also stands in for a variable that is set to nothing; `$${` is a literal `${`. What a
- * variable holds is not expanded again, and never repeated in a fault.
+ * As in a shell, the default also replaces a variable that is empty. `$${` is a literal `${`. The value of a variable
+ * is not expanded again, and it never appears in a fault.
  */
 export function expandText(text: string, env: Environment, at: Position): Expansion {
   if (!text.includes("${")) return { text, expanded: false, defaulted: false, faults: [] };
@@ -38,7 +38,7 @@ export function expandText(text: string, env: Environment, at: Position): Expans
     expanded = true;
     const close = text.indexOf("}", open);
     if (close === -1) {
-      faults.push(fault("SLUICE_ENV_SYNTAX", '"${" without its "}"', { at }));
+      faults.push(fault("SLUICE_ENV_SYNTAX", '"${" without a closing "}"', { at }));
       from = text.length;
       break;
     }
@@ -50,7 +50,7 @@ export function expandText(text: string, env: Environment, at: Position): Expans
   return { text: result + text.slice(from), expanded, defaulted: expanded && !given, faults };
 }
 
-/** `given`: the value is the variable's own, not its default. */
+/** `given`: the value comes from the variable, not from the default. */
 function readVariable(
   inner: string,
   env: Environment,
@@ -61,7 +61,9 @@ function readVariable(
   const name = split === -1 ? inner : inner.slice(0, split);
   const standIn = split === -1 ? undefined : inner.slice(split + 2);
   if (!namePattern.test(name) || standIn?.includes("${") === true) {
-    faults.push(fault("SLUICE_ENV_SYNTAX", `"\${${inner}}" names no environment variable`, { at }));
+    faults.push(
+      fault("SLUICE_ENV_SYNTAX", `"\${${inner}}" does not name an environment variable`, { at }),
+    );
     return { value: "", given: false };
   }
   const value = env[name];

@@ -1,4 +1,4 @@
-/** Flattens lists: `{ use: name }` puts all of a named list in its place. */
+/** Flattens lists: replaces `{ use: name }` by all entries of the list. */
 import type { PluginUse, StepUse } from "./config.ts";
 import { readEntry } from "./entry.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
@@ -7,22 +7,22 @@ import { nearest } from "./nearest.ts";
 
 interface ExpandedList {
   readonly steps: readonly StepUse[];
-  /** Entries with `mode: off`: checked, never run. */
+  /** Entries with `mode: off`. They are checked, but never run. */
   readonly off: readonly PluginUse[];
-  /** Some entry could not be read, so that what the list lacks must not be judged. */
+  /** An entry could not be read, so missing steps must not be reported. */
   readonly incomplete: boolean;
 }
 
 export interface Expander {
-  /** The steps of a `run:` or a list; the same named list always gives the same step objects. */
+  /** Returns the steps of a `run:` or a list. The same named list always returns the same step objects. */
   expand(entries: Located | undefined): ExpandedList;
-  /** All faults found, those of unused lists included where there are routes to use them. Call it last. */
+  /** Returns all faults. Unused lists are reported only if there are routes. Must be called last. */
   finish(hasRoutes: boolean): readonly Fault[];
 }
 
 const nothing: ExpandedList = { steps: [], off: [], incomplete: false };
 
-/** `lists`: the mapping of that name, or undefined where the file has none. */
+/** `lists`: the section `lists`, or undefined if the file does not have one. */
 export function createExpander(lists: Located | undefined): Expander {
   const named = lists?.kind === "map" ? lists.entries : new Map<string, never>();
   const faults: Fault[] = [];
@@ -49,15 +49,15 @@ export function createExpander(lists: Located | undefined): Expander {
     const list = named.get(name);
     if (list === undefined) {
       const didYouMean = nearest(name, named.keys());
-      faults.push(fault("SLUICE_LIST_UNKNOWN", `there is no list "${name}"`, { at, didYouMean }));
-      // Read on with the list that was meant, for the faults that it may hold.
+      faults.push(fault("SLUICE_LIST_UNKNOWN", `unknown list "${name}"`, { at, didYouMean }));
+      // Continue with the list that was probably meant, to find the faults in it.
       const meant = didYouMean === undefined ? nothing : expandNamed(didYouMean, at, path);
       return { ...meant, incomplete: true };
     }
     used.add(name);
     if (path.includes(name)) {
-      const circle = [...path.slice(path.indexOf(name)), name].join(" uses ");
-      faults.push(fault("SLUICE_LIST_CYCLE", `lists use themselves: ${circle}`, { at }));
+      const circle = [...path.slice(path.indexOf(name)), name].join(" → ");
+      faults.push(fault("SLUICE_LIST_CYCLE", `lists use each other in a cycle: ${circle}`, { at }));
       return { ...nothing, incomplete: true };
     }
     const known = done.get(name);
@@ -73,10 +73,10 @@ export function createExpander(lists: Located | undefined): Expander {
       for (const [name, { keyAt, value }] of named) {
         if (used.has(name)) continue;
         if (hasRoutes) {
-          const message = `no route uses the list "${name}"`;
+          const message = `unused list "${name}"`;
           faults.push(fault("SLUICE_LIST_UNUSED", message, { at: keyAt }));
         }
-        // Read all the same, for the faults inside it.
+        // Read the unused list too, to find the faults in it.
         if (!done.has(name)) expand(value, [name]);
       }
       return faults;

@@ -1,18 +1,18 @@
 /**
- * What is wrong with a configuration or a start: made from the catalogue, put in order and printed, the same for
- * `sluice check`, a start that fails and a reload that is refused.
+ * Faults of a configuration or a start. They are created from the catalogue, sorted and printed in the same way by
+ * `sluice check`, by a start that fails and by a reload that is refused.
  */
 import { isAbsolute, relative, sep } from "node:path";
 import { sluiceErrors, type SluiceCode } from "../errors.ts";
 
-/** 1-based, as editors count. */
+/** A position in a file. Lines and columns start at 1, as in editors. */
 export interface Position {
   readonly file: string;
   readonly line: number;
   readonly col: number;
 }
 
-/** One thing wrong with a configuration or a start. */
+/** One fault of a configuration or a start. */
 export interface Fault {
   readonly code: string;
   readonly message: string;
@@ -24,7 +24,7 @@ export interface Fault {
 interface FaultOptions {
   readonly at?: Position | undefined;
   readonly didYouMean?: string | undefined;
-  /** Replaces the catalogue's remedy where the place says more precisely what to change. */
+  /** Replaces the remedy of the catalogue if a more precise one is known. */
   readonly remedy?: string | undefined;
 }
 
@@ -39,7 +39,7 @@ export function fault(code: SluiceCode, message: string, options: FaultOptions =
   };
 }
 
-/** By position, then code; what stands twice (a list that several routes use) stays once. */
+/** Sorts faults by position, then by code, and removes duplicates (of a list that several routes use). */
 export function orderFaults(faults: readonly Fault[]): Fault[] {
   const seen = new Set<string>();
   return faults
@@ -70,7 +70,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 
-/** `file:line:col  CODE  message`, then "did you mean" and the remedy, each on its own indented line. */
+/** Prints `file:line:col  CODE  message`, then "did you mean" and the remedy, each on a separate indented line. */
 export function printFault(one: Fault, cwd: string): string {
   const lines = [
     [place(one.at, cwd), one.code, one.message].filter((part) => part !== "").join("  "),
@@ -85,7 +85,7 @@ function place(at: Position | undefined, cwd: string): string {
   return at === undefined ? "" : `${shownPath(at.file, cwd)}:${at.line}:${at.col}`;
 }
 
-/** A path relative to `cwd` when it lies below it. */
+/** Returns the path relative to `cwd` if the file is located in that folder, else the path itself. */
 export function shownPath(file: string, cwd: string): string {
   if (!isAbsolute(file)) return file;
   const short = relative(cwd, file);

@@ -1,10 +1,10 @@
-/** What a key with nothing behind it means, put right in the tree before it is validated. */
+/** Handles keys without a value in the tree, before it is validated. */
 import type { Position } from "./fault.ts";
 import type { Located, LocatedEntry, LocatedMap } from "./located.ts";
 
 /**
- * A key with nothing behind it (all its lines commented out) counts as not written; a name with nothing behind it is
- * there, but empty. Options of plugins are left as they are.
+ * A key without a value (all its lines are commented out) is treated as missing. A name without a value is treated as
+ * an empty entry. Options of plugins are not changed.
  */
 export function fillNulls(root: LocatedMap): void {
   dropOwnNulls(root);
@@ -21,7 +21,7 @@ export function fillNulls(root: LocatedMap): void {
 
 type Blank = (at: Position) => Located;
 const emptyMap: Blank = (at) => ({ kind: "map", at, entries: new Map() });
-/** The sections that hold named things, with what a name alone stands for. */
+/** The sections with named entries. The function creates the empty entry for a name without a value. */
 const blanks: Readonly<Record<string, Blank>> = {
   lists: (at) => ({ kind: "list", at, items: [] }),
   upstreams: emptyMap,

@@ -1,18 +1,18 @@
 /**
- * String formats of pipeline.yaml and of plugin options, with the words in which a fault names them. A plugin uses them
- * in its options schema as `format: "…"`; the published schema carries the pattern, for editors that know no such
- * format.
+ * String formats of pipeline.yaml and of plugin options, with the text that describes them in faults. A plugin uses
+ * them in its options schema as `format: "…"`. The published schema contains the pattern, for editors that do not know
+ * the format.
  */
 import { isIP } from "node:net";
 import { isAddressBlock } from "../address-list.ts";
 
 export interface Format {
-  /** Completes "must be …". */
+  /** Completes "expected …". */
   readonly says: string;
   readonly test: (text: string) => boolean;
-  /** A regular expression that takes at least all that `test` takes; for editors. */
+  /** A regular expression for editors. It matches at least everything that `test` accepts. */
   readonly pattern?: string;
-  /** May also be written as a number, whose digits are then taken as they stand. */
+  /** The value may also be written as a number. Its digits are then used as written. */
   readonly numeric?: true;
 }
 
@@ -25,14 +25,14 @@ const unitMs: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-/** Milliseconds of `500ms`, `45s`, `15m`, `12h`, `30d`; undefined when the text is none. */
+/** Converts `500ms`, `45s`, `15m`, `12h` or `30d` to milliseconds. Returns undefined for other text. */
 export function durationMs(text: string): number | undefined {
   const match = durationPattern.exec(text);
   const unit = unitMs[match?.[2] ?? ""];
   return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
 }
 
-/** A comma-separated list of urls as its parts. */
+/** Splits a comma-separated list of urls. */
 export function splitUrls(text: string): string[] {
   return text
     .split(",")
@@ -47,7 +47,7 @@ function isUrl(text: string, schemes: readonly string[]): boolean {
 
 function isOrigin(text: string): boolean {
   const url = isUrl(text, upstreamSchemes) ? new URL(text) : undefined;
-  // `href` is all of it: neither credentials nor a path, a query or a fragment.
+  // `href` is the whole URL. If they are equal, it has no credentials, path, query or fragment.
   return url !== undefined && url.href === `${url.protocol}//${url.host}/`;
 }
 
@@ -58,7 +58,7 @@ function isListenHost(text: string): boolean {
   );
 }
 
-/** The JSON Pointer that is a URL's fragment (RFC 6901 section 6); undefined: there is none. */
+/** Returns the JSON Pointer in a URL's fragment (RFC 6901 section 6). Undefined if there is none. */
 export function fragmentPointer(url: string): string | undefined {
   const hash = url.indexOf("#/");
   if (hash === -1) return undefined;
@@ -74,7 +74,7 @@ function isPointer(text: string): boolean {
   return /^(\/([^~/]|~[01])*)*$/.test(text);
 }
 
-/** Whoever sends a request sets them: given twice, or otherwise, they break it (RFC 9110 and 9112). */
+/** Fields that the sender of a request sets. Duplicates or other values would break the request (RFC 9110 and 9112). */
 const framing = new Set([
   "connection",
   "content-encoding",
@@ -117,7 +117,7 @@ export const formats = {
     pattern: "^(https?|wss?)://[^/]+/?$",
   },
   "upstream-urls": {
-    says: "one or more http, https, ws or wss URLs, comma-separated",
+    says: "one or more http, https, ws or wss URLs, separated by commas",
     test: (text) => {
       const urls = splitUrls(text);
       return urls.length > 0 && urls.every((url) => isUrl(url, upstreamSchemes));
@@ -135,16 +135,16 @@ export const formats = {
     pattern: "^postgres(ql)?://",
   },
   "address-block": {
-    says: "an IP address or a block such as 10.0.0.0/8 or fd00::/8",
+    says: "an IP address, or a CIDR block such as 10.0.0.0/8 or fd00::/8",
     test: isAddressBlock,
     pattern: "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
   },
   "listen-host": {
-    says: "an IP address or a host name to listen on",
+    says: "an IP address or a host name",
     test: isListenHost,
   },
   "added-header": {
-    says: "the name of a header field that is not about the body or the connection",
+    says: "the name of a header field that does not describe the body or the connection",
     test: (name) => /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) && !isFraming(name),
     pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
   },
@@ -161,7 +161,7 @@ export const formats = {
     numeric: true,
   },
   "usd-rate": {
-    says: "a decimal number, or an http(s) URL with #/json/pointer",
+    says: "a decimal number, or an http(s) URL that ends in a JSON Pointer such as #/data/price",
     test: (text) =>
       /^\d{1,12}(\.\d{1,18})?$/.test(text) ||
       (isUrl(text, httpSchemes) && fragmentPointer(text) !== undefined),
@@ -174,7 +174,7 @@ export const formats = {
     pattern: "^(/([^~/]|~[01])*)*$",
   },
   "condition-path": {
-    says: 'a path that starts with "/", with at most one "*", at its end',
+    says: 'a path that starts with "/" and may end in "*"',
     test: (text) => text.startsWith("/") && !/[*?#\s]./.test(text) && !/[?#\s]$/.test(text),
     pattern: "^/[^*?#\\s]*\\*?$",
   },

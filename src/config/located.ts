@@ -1,21 +1,23 @@
 /**
- * The content of pipeline.yaml as a tree in which every key and value knows where it was written. Everything that
- * reports a fault works on this tree; plain values are made from it.
+ * The content of pipeline.yaml as a tree in which every key and value has its position in the file. All code that
+ * reports faults works on this tree. Plain values are made from it.
  */
 import type { Position } from "./fault.ts";
 
 export interface LocatedScalar {
   readonly kind: "scalar";
   readonly at: Position;
-  /** Changed in place when the schema wants another type than YAML read: see `retype` in validate.ts. */
+  /** Changed in place if the schema requires another type than the YAML type: see `retype` in validate.ts. */
   value: string | number | boolean | null;
-  /** As written, after expansion: keeps the digits of a number that turns out to be wanted as text. */
+  /** The text after expansion. Keeps the digits of a number for schemas that require a string. */
   readonly source: string;
-  /** The environment took part in it: never shown in a message (it may be a secret), and re-typed on demand. */
+  /**
+   * The value contains environment variables. Messages never show it (it may be a secret); its type may be converted.
+   */
   readonly expanded: boolean;
-  /** The environment took part in it by defaults alone: `${NAME:-default}` with NAME unset. */
+  /** All variables in the value were replaced by their defaults: `${NAME:-default}` with NAME unset. */
   readonly defaulted?: boolean;
-  /** A fault about it is reported already; no other is to follow. */
+  /** A fault of this value has been reported. No other fault must follow. */
   readonly broken: boolean;
 }
 
@@ -38,7 +40,7 @@ export interface LocatedMap {
 
 export type Located = LocatedScalar | LocatedList | LocatedMap;
 
-/** The plain value. `__proto__` is an ordinary key of it. */
+/** Returns the plain value. `__proto__` is an ordinary key. */
 export function plainValue(node: Located): unknown {
   if (node.kind === "scalar") return node.value;
   if (node.kind === "list") return node.items.map(plainValue);
@@ -47,14 +49,14 @@ export function plainValue(node: Located): unknown {
   );
 }
 
-/** Whether everything in it could be read. */
+/** Whether all parts of the node could be read. */
 export function isWhole(node: Located): boolean {
   if (node.kind === "scalar") return !node.broken;
   const parts = node.kind === "list" ? node.items : [...node.entries.values()].map((e) => e.value);
   return parts.every(isWhole);
 }
 
-/** A tree for a value that was made in code: every part of it stands at the same place. */
+/** Creates a tree for a value that was made in code. All its parts have the same position. */
 export function locate(value: unknown, at: Position): Located {
   if (Array.isArray(value)) {
     return { kind: "list", at, items: value.map((item: unknown) => locate(item, at)) };
@@ -82,7 +84,7 @@ export function locate(value: unknown, at: Position): Located {
   };
 }
 
-/** A JSON Pointer (RFC 6901) as its keys. */
+/** Splits a JSON Pointer (RFC 6901) into its keys. */
 export function pointerKeys(pointer: string): string[] {
   if (pointer === "") return [];
   return pointer
@@ -101,7 +103,7 @@ function child(node: Located, key: string): { node: Located; keyAt: Position } |
   return item && { node: item, keyAt: item.at };
 }
 
-/** The part at a JSON Pointer. */
+/** Returns the node at a JSON Pointer. */
 export function find(node: Located, pointer: string): Located | undefined {
   let found: Located | undefined = node;
   for (const key of pointerKeys(pointer)) {
@@ -111,12 +113,12 @@ export function find(node: Located, pointer: string): Located | undefined {
   return found;
 }
 
-/** Where the value at a JSON Pointer stands; for what is absent, the key of the nearest part around it. */
+/** Returns the position of the value at a JSON Pointer. If it is missing, of the nearest enclosing key. */
 export function positionOf(node: Located, pointer: string, own: Position = node.at): Position {
   return walk(node, pointer, own, (part) => part.node.at);
 }
 
-/** Where the key at a JSON Pointer stands, an item of a list, or what is nearest around it. */
+/** Returns the position of the key or list item at a JSON Pointer. If it is missing, of the nearest enclosing key. */
 export function keyPositionOf(node: Located, pointer: string, own: Position = node.at): Position {
   return walk(node, pointer, own, (part) => part.keyAt);
 }
@@ -136,7 +138,7 @@ function walk(
   return part.node === node ? own : chosen(part);
 }
 
-/** Whether every scalar in it comes from the default of a variable that is not set. */
+/** Whether every scalar in the node is the default of an environment variable that is not set. */
 export function isDefaulted(node: Located): boolean {
   if (node.kind === "scalar") return node.defaulted === true;
   const parts = node.kind === "list" ? node.items : [...node.entries.values()].map((e) => e.value);

@@ -1,13 +1,13 @@
-/** The HTTP methods that routes and conditions name. */
+/** Checks the HTTP methods of routes and conditions. */
 import { METHODS } from "node:http";
 import { fault, type Fault } from "./fault.ts";
 import type { Located } from "./located.ts";
 import { nearest } from "./nearest.ts";
 
-/** CONNECT and TRACE are not for a gateway to route. */
+/** A gateway does not route CONNECT and TRACE. */
 const routable = METHODS.filter((method) => method !== "CONNECT" && method !== "TRACE");
 
-/** Judges a list of methods; `*` counts where a route takes any. */
+/** Checks a list of methods. `any`: additional allowed values, `*` for routes. */
 export function methodFaults(node: Located | undefined, any: readonly string[] = []): Fault[] {
   if (node?.kind !== "list") return [];
   const allowed = new Set([...routable, ...any]);
@@ -17,7 +17,7 @@ export function methodFaults(node: Located | undefined, any: readonly string[] =
     const upper = item.value.toUpperCase();
     const didYouMean = allowed.has(upper) ? upper : nearest(item.value, allowed);
     return [
-      fault("SLUICE_ROUTE_METHOD", `there is no method "${item.value}"`, {
+      fault("SLUICE_ROUTE_METHOD", `unknown method "${item.value}"`, {
         at: item.at,
         didYouMean,
       }),

@@ -1,16 +1,16 @@
-/** Data folders that a package manager would delete. */
+/** Finds data folders that a package manager would delete. */
 import { realpathSync } from "node:fs";
 import { basename, dirname, join, sep } from "node:path";
 
 /**
- * Whether `folder`, which is absolute and need not exist, is located in a node_modules folder: npm deletes and replaces
- * what it finds there. Follows links.
+ * Whether `folder` is located in a node_modules folder, where npm deletes and replaces files. Follows links. `folder`:
+ * an absolute path; the folder does not have to exist.
  */
 export function isInNodeModules(folder: string): boolean {
   return [folder, realPath(folder)].some((path) => path.split(sep).includes("node_modules"));
 }
 
-/** The path without links, as far as it exists. */
+/** Resolves the links in the part of the path that exists. */
 function realPath(path: string): string {
   try {
     return realpathSync(path);

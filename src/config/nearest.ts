@@ -1,13 +1,13 @@
-/** "Did you mean": the candidate that a mistyped name is closest to. */
+/** Finds the candidate that is closest to a misspelled name, for "did you mean". */
 
 /**
- * Letters that differ only in case, `-` or `_` are no difference: `rate_limit`, `rateLimit` and `rate-limit` are one.
+ * Removes differences in case, `-` and `_`: `rate_limit`, `rateLimit` and `rate-limit` are equal.
  */
 function plain(name: string): string {
   return name.toLowerCase().replaceAll(/[-_]/g, "");
 }
 
-/** The closest candidate within a third of the name's length (at least one edit), or undefined. */
+/** Returns the closest candidate, or undefined. At most a third of the name, but at least one letter, may differ. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   const wanted = plain(name);
   let best: string | undefined;
@@ -24,8 +24,8 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
 }
 
 /**
- * Optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours, each counting 1.
- * Returns `limit` as soon as it can no longer be lower.
+ * Returns the optimal string alignment distance. Insertions, deletions, substitutions and swaps of neighbours count 1
+ * each. Returns `limit` as soon as the distance cannot be lower.
  */
 export function editDistance(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) >= limit) return limit;

@@ -1,15 +1,15 @@
 /**
- * The order proof: that whenever a hook runs, every slot that it needs has been set, on every path that an exchange can
- * take through a route. Works on manifests alone; no plugin runs.
+ * The order proof. It shows that whenever a hook runs, every slot that it needs has been set, on every path that an
+ * exchange can take through a route. It uses only the manifests; no plugin runs.
  */
 import type { Phase, Plugin, SlotPhases } from "../plugin.ts";
 import type { Condition, PluginUse, RouteConfig } from "./config.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import { narrowerParts } from "./paths.ts";
 
-/** A route, or the steps before a 404, as the proof sees it. */
+/** Input of the proof: a route, or the steps of `unmatched`. */
 export interface Line {
-  /** `POST /v1/x`, for messages. */
+  /** Name in messages, such as `POST /v1/x`. */
   readonly title: string;
   readonly steps: readonly (PluginUse & { readonly when: Condition | undefined })[];
   readonly surface: PluginUse | undefined;
@@ -18,7 +18,7 @@ export interface Line {
   readonly route: Pick<RouteConfig, "path" | "methods"> | undefined;
 }
 
-/** The phases in the order in which an exchange passes them: see the table in plugin.ts. */
+/** Phases in the order of an exchange: see the table in plugin.ts. */
 export const phases: readonly Phase[] = [
   "requestHeaders",
   "requestBody",
@@ -35,7 +35,7 @@ interface Hook {
   readonly when: Condition | undefined;
   readonly slot: string;
   readonly phase: Phase;
-  /** 0 at the top of the list; the surface is below all steps. */
+  /** Index in the list of steps. The surface is below all steps. */
   readonly depth: number;
 }
 
@@ -43,17 +43,17 @@ interface Need extends Hook {
   readonly required: boolean;
 }
 
-/** Moments are compared as numbers: by phase, then down the list, or up it after the answer. */
+/** Returns a number that orders hooks in time: by phase, then down the list, or up the list after the answer. */
 function moment(hook: Hook, steps: number): number {
   const phase = phases.indexOf(hook.phase);
   return phase * (steps + 1) + (phase > answer ? steps - hook.depth : hook.depth);
 }
 
 /**
- * Whether the provider has certainly run when the needer does. On the way up a step runs also when a step below it
- * replied, when no body was read and when the answer has no body; `settled` runs even when the client left before any
- * answer. So only what a step above (or the same step) has set is there: in `requestHeaders`, or with the head of an
- * answer that is being sent.
+ * Whether the provider has certainly run before the needer. On the way up, a step also runs if a step below it replied,
+ * if no body was read, and if the answer has no body. `settled` runs even if the client left before any answer. So a
+ * slot is certainly set only if the same step or a step above set it: in `requestHeaders`, or in `responseHeaders`
+ * unless the slot is needed in `settled`.
  */
 function isSure(provider: Hook, needer: Hook): boolean {
   if (phases.indexOf(needer.phase) <= answer) return true;
@@ -100,11 +100,11 @@ function twice(first: Hook | undefined, others: readonly Hook[], line: Line): Fa
   return others.map(({ use, slot }) => {
     const at = use.at;
     if (first.use.at === at) {
-      const message = `${use.name} sets "${slot}" twice on ${line.title}: a list that holds it is used twice`;
+      const message = `${use.name} sets "${slot}" twice on ${line.title}: a list that contains the step is used twice`;
       return fault("SLUICE_SLOT_TWICE", message, { at, remedy: "Remove one `use` of that list." });
     }
-    const message = `${use.name} sets "${slot}", which ${first.use.name} (${place(first.use.at)}) has set already on ${line.title}`;
-    const remedy = `Remove ${use.name} here, or ${first.use.name} on ${place(first.use.at)}.`;
+    const message = `${use.name} sets "${slot}", which ${first.use.name} (${place(first.use.at)}) already sets on ${line.title}`;
+    const remedy = `Remove ${use.name} here, or remove ${first.use.name} (${place(first.use.at)}).`;
     return fault("SLUICE_SLOT_TWICE", message, { at, remedy });
   });
 }
@@ -115,10 +115,13 @@ function missing(need: Need, line: Line, plugins: ReadonlyMap<string, Plugin>): 
     plugins.get(name)?.provides?.[slot as never] !== undefined;
   const off = line.off.find((candidate) => isProvider(candidate.name));
   const known = [...plugins.keys()].filter(isProvider);
-  const message = `${use.name} needs "${slot}", which nothing provides on ${line.title}`;
+  const message = `${use.name} needs "${slot}", but no step provides it on ${line.title}`;
   if (off !== undefined) {
-    const remedy = `Turn ${off.name} on (${place(off.at)}: mode enforce or shadow), or remove ${use.name}.`;
-    return fault("SLUICE_SLOT_MISSING", `${message}: ${off.name} is off`, { at: use.at, remedy });
+    const remedy = `Enable ${off.name} (${place(off.at)}) with mode enforce or shadow, or remove ${use.name}.`;
+    return fault("SLUICE_SLOT_MISSING", `${message} (${off.name} has mode off)`, {
+      at: use.at,
+      remedy,
+    });
   }
   const candidates = known.length === 0 ? "a step that provides it" : known.join(" or ");
   const remedy = `Put ${candidates} above ${use.name}, or remove ${use.name}.`;
@@ -132,27 +135,27 @@ function judge(provider: Hook, need: Need, line: Line): Fault[] {
   const verb = need.required ? "needs" : "wants";
   if (moment(provider, steps) >= moment(need, steps)) {
     const isOwn = provider.depth === need.depth;
-    const message = `${use.name} ${verb} "${slot}" in ${need.phase}, which ${other.name} (${place(other.at)}) sets only later, in ${provider.phase}, on ${line.title}`;
+    const message = `${use.name} ${verb} "${slot}" in ${need.phase}, but ${other.name} (${place(other.at)}) sets it later, in ${provider.phase}, on ${line.title}`;
     const canMove = provider.phase === need.phase && !isOwn;
     const [upper, lower] = phases.indexOf(need.phase) > answer ? [use, other] : [other, use];
     const remedy = canMove
       ? `Move ${upper.name} (${place(upper.at)}) above ${lower.name} (${place(lower.at)}).`
-      : `No order helps: remove ${use.name}, or use another plugin that sets "${slot}" earlier.`;
+      : `Reordering does not help: remove ${use.name}, or use another plugin that sets "${slot}" earlier.`;
     return [fault("SLUICE_SLOT_LATE", message, { at: use.at, remedy })];
   }
   if (!need.required) return [];
   if (!isSure(provider, need)) {
-    const message = `${use.name} needs "${slot}" in ${need.phase}; ${other.name} (${place(other.at)}) sets it in ${provider.phase}, which not every exchange on ${line.title} reaches`;
+    const message = `${use.name} needs "${slot}" in ${need.phase}, but ${other.name} (${place(other.at)}) sets it in ${provider.phase}, which some exchanges on ${line.title} do not reach`;
     const remedy =
       provider.phase === "requestHeaders" && provider.depth > need.depth
         ? `Move ${other.name} (${place(other.at)}) above ${use.name} (${place(use.at)}).`
-        : `No order helps: ${use.name} would have to declare "${slot}" in \`wants\` instead of \`needs\`.`;
+        : `Reordering does not help: the manifest of ${use.name} would have to declare "${slot}" in \`wants\` instead of \`needs\`.`;
     return [fault("SLUICE_SLOT_UNSURE", message, { at: use.at, remedy })];
   }
   const narrower = narrowerParts(provider.when, need.when, line.route);
   if (narrower.length === 0) return [];
-  const message = `${use.name} needs "${slot}", but ${other.name} (${place(other.at)}) does not run for all the same requests on ${line.title}: its \`when\` is narrower in ${narrower.join(", ")}`;
+  const message = `${use.name} needs "${slot}", but ${other.name} (${place(other.at)}) does not run for all of the same requests on ${line.title}: its \`when\` restricts ${narrower.join(", ")}`;
   const isSurface = need.depth === steps;
-  const remedy = `Remove that from the \`when\` of ${other.name} (${place(other.at)})${isSurface ? "" : `, or give ${use.name} the same`}.`;
+  const remedy = `Remove this from the \`when\` of ${other.name} (${place(other.at)})${isSurface ? "" : `, or add it to the \`when\` of ${use.name}`}.`;
   return [fault("SLUICE_SLOT_CONDITION", message, { at: other.at, remedy })];
 }

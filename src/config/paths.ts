@@ -1,20 +1,20 @@
-/** Path patterns of routes and conditions: what is well formed, and which pattern takes all that another would. */
+/** Checks and compares the path patterns of routes and conditions. */
 import type { Condition, RouteConfig } from "./config.ts";
 
-/** What is wrong with a route's path, or undefined. */
+/** Returns a description of the problem with a route's path. Undefined if the path is valid. */
 export function pathProblem(path: string): string | undefined {
   if (!path.startsWith("/")) return 'it does not start with "/"';
-  if (/[?#]/.test(path)) return "it holds a query or a fragment";
+  if (/[?#]/.test(path)) return "it contains a query or a fragment";
   if (/[^\x21-\x7e]/.test(path))
-    return "it holds white space or characters beyond ASCII (percent-encode them)";
+    return "it contains white space or non-ASCII characters (percent-encode them)";
   const segments = path.slice(1).split("/");
   const names: string[] = [];
   for (const [index, segment] of segments.entries()) {
     const isLast = index === segments.length - 1;
-    if (segment === "" && !isLast) return 'it holds "//"';
-    if (segment === "." || segment === "..") return `it holds a "${segment}" segment`;
+    if (segment === "" && !isLast) return 'it contains "//"';
+    if (segment === "." || segment === "..") return `it contains a "${segment}" segment`;
     if (segment.includes("*") && (segment !== "*" || !isLast)) {
-      return '"*" may only be the whole last segment';
+      return '"*" is only allowed as the whole last segment';
     }
     const problem = segmentProblem(segment, names);
     if (problem !== undefined) return problem;
@@ -26,8 +26,9 @@ function segmentProblem(segment: string, names: string[]): string | undefined {
   if (/%(?![0-9a-f]{2})/i.test(segment)) return `"${segment}" is not percent-encoded correctly`;
   if (!/[{}]/.test(segment)) return undefined;
   const name = /^\{([A-Za-z_][A-Za-z0-9_]*)\}$/.exec(segment)?.[1];
-  if (name === undefined) return `"${segment}" is no {name}: a name must be the whole segment`;
-  if (names.includes(name)) return `it names {${name}} twice`;
+  if (name === undefined)
+    return `"${segment}" is not a {name} segment: the braces must enclose the whole segment`;
+  if (names.includes(name)) return `it contains {${name}} twice`;
   names.push(name);
   return undefined;
 }
@@ -48,15 +49,17 @@ function isName(segment: string): boolean {
   return segment.startsWith("{");
 }
 
-/** How the router tells patterns apart: literals first, then those with names, then those ending in `*`. */
+/**
+ * Returns the router's priority of a pattern: literal patterns, then patterns with names, then patterns ending in `*`.
+ */
 function group(pattern: Pattern): number {
   if (pattern.open) return 2;
   return pattern.segments.some(isName) ? 1 : 0;
 }
 
 /**
- * Whether every path that `later` matches goes to `earlier` instead. Mirrors src/pipeline/router.ts: within one group
- * of patterns the order of pipeline.yaml decides, and a more exact group comes before a less exact one.
+ * Whether the router sends every path that `later` matches to `earlier` instead. Mirrors src/pipeline/router.ts: a more
+ * exact group has priority over a less exact one, and within a group the order in pipeline.yaml decides.
  */
 export function takesAll(earlier: string, later: string): boolean {
   const a = parse(earlier);
@@ -67,12 +70,12 @@ export function takesAll(earlier: string, later: string): boolean {
   }
   return a.segments.every((segment, index) => {
     const other = b.segments[index];
-    // A {name} takes no empty segment: /a/{b} leaves /a/ alone.
+    // A {name} does not match an empty segment: /a/{b} does not match /a/.
     return isName(segment) ? other !== "" : segment === other;
   });
 }
 
-/** Whether a condition's path holds for every path of a route. */
+/** Whether a condition's path matches every path of a route. */
 function holdsForRoute(conditionPath: string, routePath: string): boolean {
   const { segments, open } = parse(routePath);
   const firstName = segments.findIndex(isName);
@@ -83,7 +86,7 @@ function holdsForRoute(conditionPath: string, routePath: string): boolean {
   return start.startsWith(conditionPath.slice(0, -1));
 }
 
-/** Whether a path that fits `inner` always fits `outer` (both paths of conditions). */
+/** Whether every path that matches `inner` also matches `outer`. Both are paths of conditions. */
 function pathImplies(inner: string, outer: string): boolean {
   if (!outer.endsWith("*")) return inner === outer;
   const prefix = outer.slice(0, -1);
@@ -92,7 +95,7 @@ function pathImplies(inner: string, outer: string): boolean {
 
 type RouteSpace = Pick<RouteConfig, "path" | "methods">;
 
-/** The parts of `outer` that may fail on this route although `inner` holds: empty when `inner` implies `outer`. */
+/** Returns the parts of `outer` that a request may fail although it meets `inner`. Empty if `inner` implies `outer`. */
 export function narrowerParts(
   outer: Condition | undefined,
   inner: Condition | undefined,
@@ -131,12 +134,12 @@ function methodsCovered(
   return covers(inner?.methods) || covers(route && withHead(route.methods));
 }
 
-/** A route's methods as requests see them: GET brings HEAD. */
+/** Returns a route's methods, with HEAD added if they include GET. */
 export function withHead(methods: readonly string[]): readonly string[] {
   return methods.includes("GET") && !methods.includes("HEAD") ? [...methods, "HEAD"] : methods;
 }
 
-/** Whether no path of a route fits a condition's path. */
+/** Whether no path of a route matches a condition's path. */
 export function pathNeverFits(conditionPath: string, routePath: string): boolean {
   const { segments, open } = parse(routePath);
   const firstName = segments.findIndex(isName);

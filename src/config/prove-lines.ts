@@ -1,12 +1,12 @@
-/** The order proof for all routes at once: what is wrong with a list that many routes use is one fault. */
+/** Runs the order proof for all routes. A fault in a list that many routes use is reported once. */
 import type { Plugin } from "../plugin.ts";
 import type { Fault } from "./fault.ts";
 import { proveOrder, type Line } from "./order.ts";
 
-/** Routes that a message names before it counts the rest. */
+/** Maximum number of routes that a message lists by name. The others are only counted. */
 const maxNamed = 3;
 
-/** Replaced by the titles of the lines that share a fault. No message of the proof holds a control character. */
+/** Placeholder for the titles of the lines that share a fault. No message of the proof contains a control character. */
 const titleMark = "\0";
 
 export function proveLines(lines: readonly Line[], plugins: ReadonlyMap<string, Plugin>): Fault[] {
@@ -24,7 +24,7 @@ export function proveLines(lines: readonly Line[], plugins: ReadonlyMap<string, 
   });
 }
 
-/** `POST /a`, or `26 routes (POST /a, GET /b, GET /c and 23 more)`. */
+/** Returns `POST /a`, or `26 routes (POST /a, GET /b, GET /c and 23 more)`. */
 function titleOf(lines: readonly Line[]): string {
   const routes = [...new Set(lines.filter(isRoute).map(({ title }) => title))];
   const others = lines.filter((line) => !isRoute(line)).map(({ title }) => title);

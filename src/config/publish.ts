@@ -1,15 +1,17 @@
 /**
- * The schema that editors complete and check pipeline.yaml with: the file's own schema, with every plugin's options in
- * its place, and `${NAME}` allowed wherever a scalar stands.
+ * The schema with which editors complete and check pipeline.yaml. It is the schema of the file with the options of
+ * every plugin, and it allows `${NAME}` for every scalar.
  */
 import type { JsonSchema, Plugin } from "../plugin.ts";
 import { formats, isFormat, type Format } from "./formats.ts";
 import { fileSchema, modeSchema, timeoutSchema, whenSchema } from "./schema.ts";
 
-/** `${NAME}` or `${NAME:-default}`. Not behind a `$ref`: a plugin's schema may have an `$id` of its own. */
+/**
+ * `${NAME}` or `${NAME:-default}`. Copied instead of using a `$ref`, because a plugin's schema may have its own `$id`.
+ */
 const placeholder: JsonSchema = { type: "string", pattern: "\\$\\{" };
 
-/** pipeline.schema.json for these plugins. Plugins it does not know are allowed, with any options. */
+/** Returns pipeline.schema.json for these plugins. Other plugins are allowed, with any options. */
 export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
   const sorted = [...plugins].toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const steps = sorted.filter((plugin) => plugin.kind === "step");
@@ -35,7 +37,7 @@ export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
       surface: entry(surfaces, {}),
       tools: entry(tools, {}),
       step: entry(steps, {
-        use: { type: "string", description: "Every step of that list, in its place." },
+        use: { type: "string", description: "Name of a list. All its steps run here." },
         mode: writable(modeSchema),
         when: writable(whenSchema),
         timeoutMs: writable(timeoutSchema),
@@ -44,7 +46,7 @@ export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
   };
 }
 
-/** A plugin's name, or a mapping of its name to its options. */
+/** The schema of a use of a plugin: its name, or a mapping of its name to its options. */
 function entry(
   plugins: readonly Plugin[],
   beside: Readonly<Record<string, JsonSchema>>,
@@ -57,7 +59,10 @@ function entry(
   return {
     anyOf: [
       ...(names.length === 0 ? [] : [{ oneOf: names }]),
-      { type: "string", description: "A third-party plugin, or one from the environment." },
+      {
+        type: "string",
+        description: "Name of a third-party plugin, or a name from an environment variable.",
+      },
       {
         type: "object",
         minProperties: 1,
@@ -71,7 +76,7 @@ function entry(
 function optionsOf({ name, description, options }: Plugin): JsonSchema {
   if (options === undefined) return { description, type: "object", maxProperties: 0 };
   const { $schema: _, ...schema } = options;
-  // References inside a plugin's schema count from that schema.
+  // References inside a plugin's schema are relative to that schema.
   const base = "$defs" in schema ? { $id: `plugins/${name}` } : {};
   return { description, ...base, ...writable(schema) };
 }
@@ -90,7 +95,7 @@ const single = [
 const listed = ["anyOf", "oneOf", "allOf", "prefixItems"];
 const mapped = ["properties", "patternProperties", "$defs", "dependentSchemas"];
 
-/** A schema as the file may be written, before the environment is expanded. */
+/** Returns the schema of the file as written, before environment variables are expanded. */
 function writable(schema: JsonSchema): JsonSchema {
   const result: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(schema)) {
@@ -113,7 +118,7 @@ function writable(schema: JsonSchema): JsonSchema {
   };
 }
 
-/** What an editor, which knows only standard formats, can check of a format. */
+/** Returns keywords that replace a custom format, because editors know only standard formats. */
 function writableFormat({ type, format }: JsonSchema): Readonly<Record<string, unknown>> {
   if (typeof format !== "string" || !isFormat(format))
     return format === undefined ? {} : { format };
@@ -128,7 +133,7 @@ function isSchema(value: unknown): value is JsonSchema {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether the schema wants a scalar that the text `${NAME}` would not be. */
+/** Whether the schema requires a scalar and does not accept the string `${NAME}`. */
 function refusesPlaceholders(schema: Readonly<Record<string, unknown>>): boolean {
   const types = [schema["type"]].flat();
   const isText = types.includes("string");

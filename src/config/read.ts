@@ -1,4 +1,4 @@
-/** Reads pipeline.yaml: text to located tree to validated shape to `Config`. Collects every fault on the way. */
+/** Reads pipeline.yaml: from text to a located tree, a validated shape and a `Config`. Collects all faults. */
 import { readFile } from "node:fs/promises";
 import type { Config } from "./config.ts";
 import type { Environment } from "./environment.ts";
@@ -8,14 +8,14 @@ import { readYaml } from "./yaml.ts";
 
 export interface Reading {
   /**
-   * Present whenever the file is YAML with a mapping at the top, so that later checks can find more faults. Fit to run
-   * only when there are none.
+   * Defined if the file is YAML with a mapping at the top level, so that later checks can find more faults. It may only
+   * be run if `faults` is empty.
    */
   readonly config: Config | undefined;
   readonly faults: readonly Fault[];
 }
 
-/** `file` is absolute: positions carry it, and relative paths in the file start in its folder. */
+/** `file`: an absolute path. Positions contain it, and paths in the file are relative to its folder. */
 export async function readConfig(file: string, env: Environment): Promise<Reading> {
   let text: string;
   try {
@@ -25,7 +25,7 @@ export async function readConfig(file: string, env: Environment): Promise<Readin
     const at = { file, line: 1, col: 1 };
     const found =
       code === "ENOENT"
-        ? fault("SLUICE_FILE_MISSING", "this file does not exist", { at })
+        ? fault("SLUICE_FILE_MISSING", "the file does not exist", { at })
         : fault("SLUICE_FILE_UNREADABLE", `the file cannot be read (${code})`, { at });
     return { config: undefined, faults: [found] };
   }
@@ -41,6 +41,6 @@ export function parseConfig(text: string, file: string, env: Environment): Readi
   if (faults.length > 0) return { config: undefined, faults };
   const at = root?.at ?? { file, line: 1, col: 1 };
   const isEmpty = root === undefined || (root.kind === "scalar" && root.value === null);
-  const message = isEmpty ? "the file is empty" : "the file must be a mapping";
+  const message = isEmpty ? "the file is empty" : "the file: expected a mapping";
   return { config: undefined, faults: [fault("SLUICE_FILE_EMPTY", message, { at })] };
 }

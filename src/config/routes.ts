@@ -1,4 +1,4 @@
-/** Routes against one another and against the conditions in them: what could never run. */
+/** Finds routes and steps that can never run. */
 import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { pathNeverFits, takesAll, withHead } from "./paths.ts";
@@ -23,8 +23,8 @@ function deadRoutes(routes: readonly RouteConfig[]): Fault[] {
 }
 
 /**
- * The methods of `route` that go to `other`, which stands earlier. At one and the same path a method that is named wins
- * over `*`, in either order; a pattern that only covers the path takes with its `*` whatever comes.
+ * Returns the methods of `route` that the earlier route `other` takes. If both have the same path, a named method has
+ * priority over `*`, in any order. If `other` is a pattern that covers the path, its `*` takes all methods.
  */
 function takenMethods(other: RouteConfig, route: RouteConfig): readonly string[] {
   if (other.methods.includes("*") && other.path !== route.path) return route.methods;
@@ -35,9 +35,9 @@ function takenMethods(other: RouteConfig, route: RouteConfig): readonly string[]
 function deadRoute(route: RouteConfig, other: RouteConfig, taken: readonly string[]): Fault {
   const isWhole = taken.length === route.methods.length;
   const what = isWhole
-    ? "this route is never reached"
-    : `${taken.join(", ")} never reaches this route`;
-  const message = `${what}: ${other.path} (line ${other.at.line}) takes it`;
+    ? "no request reaches this route"
+    : `no ${taken.join(" or ")} request reaches this route`;
+  const message = `${what}: ${other.path} (line ${other.at.line}) matches first`;
   const remedy =
     other.path === route.path
       ? `Remove ${isWhole ? "one of the two routes" : "the method from one of the two routes"}.`
@@ -45,7 +45,7 @@ function deadRoute(route: RouteConfig, other: RouteConfig, taken: readonly strin
   return fault("SLUICE_ROUTE_DEAD", message, { at: route.at, remedy });
 }
 
-/** A step whose condition fits none of the routes it stands in. A list may serve routes where it does not fit. */
+/** Finds steps whose condition matches no request of any of their routes. Matching on one route is enough. */
 function deadConditions(config: Config): Fault[] {
   const alive = new Set<PluginUse["at"]>();
   const never = new Map<PluginUse["at"], StepUse>();
@@ -60,9 +60,13 @@ function deadConditions(config: Config): Fault[] {
     alive.has(at)
       ? []
       : [
-          fault("SLUICE_WHEN_NEVER", `the \`when\` of ${step.name} fits no request of its routes`, {
-            at,
-          }),
+          fault(
+            "SLUICE_WHEN_NEVER",
+            `the \`when\` of ${step.name} matches no request of its routes`,
+            {
+              at,
+            },
+          ),
         ],
   );
 }

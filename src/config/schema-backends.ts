@@ -1,4 +1,4 @@
-/** The parts of the file's schema that describe what Sluice stands in front of: nodes and inference networks. */
+/** The parts of the file's schema for the backends: nodes and inference networks. */
 import type { JsonSchema } from "../plugin.ts";
 
 const mebibyte = 1_048_576;
@@ -19,10 +19,10 @@ function integer(
 
 const day = 86_400_000;
 
-/** One backend. `forward` uses the first group of members, the node proxy all. */
+/** One backend. `forward` uses the members up to `connections`, the node proxy uses all of them. */
 export const upstreamSchema: JsonSchema = {
   type: "object",
-  description: "One backend.",
+  description: "One backend: a node or another HTTP server.",
   additionalProperties: false,
   required: ["urls"],
   properties: {
@@ -31,71 +31,97 @@ export const upstreamSchema: JsonSchema = {
       format: "upstream-urls",
       items: { type: "string", format: "upstream-urls" },
       minItems: 1,
-      description: "One URL or several (a list, or comma-separated): http, https, ws or wss.",
+      description: "One or more http, https, ws or wss URLs: a list, or a string with commas.",
     },
-    connectMs: integer(2_000, [1, day], "Until a connection stands."),
-    headersMs: integer(30_000, [1, day], "Until the head of the answer."),
-    idleMs: integer(60_000, [1, day], "Between two pieces of a body."),
-    connections: integer(64, [1, 10_000], "The most connections to one URL (a node allows 100)."),
+    connectMs: integer(2_000, [1, day], "Time limit for opening a connection."),
+    headersMs: integer(30_000, [1, day], "Time limit until the head of the answer arrives."),
+    idleMs: integer(60_000, [1, day], "Maximum pause between two chunks of a body."),
+    connections: integer(
+      64,
+      [1, 10_000],
+      "Maximum number of connections per URL. A node allows 100 by default.",
+    ),
     aliases: {
       type: "object",
       default: {},
       additionalProperties: { type: "string", minLength: 1 },
-      description: "Prefix that clients use to the node's own, such as ledger_ to midnight_.",
+      description:
+        "Maps the prefix that clients use to the node's prefix, such as ledger_ to midnight_.",
     },
     methods: {
       type: "object",
       default: {},
       description:
-        "Node methods: false takes one off the whitelist, an object adds or re-prices it.",
+        "Node methods by name. false removes the method from the whitelist; an object adds it or changes its price.",
       additionalProperties: {
         type: ["boolean", "object"],
         additionalProperties: false,
         properties: {
-          cuMilli: { type: "integer", minimum: 0, maximum: 1e12, description: "Price, milli-CU." },
+          cuMilli: {
+            type: "integer",
+            minimum: 0,
+            maximum: 1e12,
+            description: "Price in milli-CU.",
+          },
           params: {
             type: "array",
             items: { type: "string", minLength: 1 },
-            description: 'Names in order, such as ["storageKey", "blockHash?"].',
+            description: 'Parameter names in order, such as ["storageKey", "blockHash?"].',
           },
         },
       },
     },
-    cacheBytes: integer(64 * mebibyte, [0, 1e12], "Bound of the immutable cache; 0: no cache."),
+    cacheBytes: integer(
+      64 * mebibyte,
+      [0, 1e12],
+      "Maximum size of the cache of immutable answers. 0 disables the cache.",
+    ),
     singleFlight: {
       type: "boolean",
       default: true,
-      description: "Identical reads in flight share one call.",
+      description: "Identical concurrent reads share one call to the node.",
     },
-    batchParallel: integer(8, [1, 50], "Items of one batch that run at once."),
-    probeMs: integer(2_000, [100, day], "How often nodes are probed."),
-    maxLag: integer(8, [1, 1e9], "Blocks behind the best node before a node is left out."),
+    batchParallel: integer(
+      8,
+      [1, 50],
+      "Maximum number of calls of one batch that run in parallel.",
+    ),
+    probeMs: integer(2_000, [100, day], "Interval between two probes of a node."),
+    maxLag: integer(
+      8,
+      [1, 1e9],
+      "Maximum number of blocks behind the best node. Nodes further behind are skipped.",
+    ),
     maxHeadAge: {
       type: "string",
       format: "short-duration",
       description:
-        "A node whose head is older is left out, such as 60s; absent: age does not count.",
+        "Maximum age of a node's head, such as 60s. Nodes with an older head are skipped. By default, the age is not checked.",
     },
-    answerBytes: integer(64 * mebibyte, [1_024, 1e9], "The largest answer taken from a node."),
+    answerBytes: integer(64 * mebibyte, [1_024, 1e9], "Maximum size of an answer from a node."),
   },
 };
 
-/** USD price of one native token: decisions.md section 8. */
+/** Price of one native token in USD: decisions.md section 8. */
 export const rateSchema: JsonSchema = {
   type: ["string", "object"],
   format: "usd-rate",
   description:
-    "USD of one native token: a decimal, a URL with #/json/pointer, or { url, pointer, every }.",
+    "Price of one native token in USD: a decimal, a URL that ends in a JSON Pointer (#/data/price), or { url, pointer, every }.",
   additionalProperties: false,
   required: ["url", "pointer"],
   properties: {
-    url: { type: "string", format: "http-url", description: "A JSON document." },
-    pointer: { type: "string", format: "json-pointer", description: "The price in it." },
+    url: { type: "string", format: "http-url", description: "URL of a JSON document." },
+    pointer: {
+      type: "string",
+      format: "json-pointer",
+      description: "JSON Pointer to the price in the document.",
+    },
     every: {
       type: "string",
       format: "short-duration",
       default: "60s",
-      description: "How often it is read.",
+      description: "Interval between two reads.",
     },
   },
 };
@@ -111,7 +137,7 @@ const snpLevel: JsonSchema = { type: "integer", minimum: 0, maximum: 255 };
 function snpMinimum(product: string, parts: readonly string[]): JsonSchema {
   return {
     type: "object",
-    description: `Minimum security patch levels of EPYC ${product}; parts that are not listed have none.`,
+    description: `Minimum security patch levels of EPYC ${product}; parts that are not listed have no minimum.`,
     additionalProperties: false,
     minProperties: 1,
     properties: Object.fromEntries(parts.map((part) => [part, snpLevel])),
@@ -122,7 +148,8 @@ const snpParts = ["bootloader", "tee", "snp", "microcode"];
 
 const sevSnpSchema: JsonSchema = {
   type: "object",
-  description: "Conditions for SEV-SNP evidence; without them none is accepted.",
+  description:
+    "Conditions for SEV-SNP evidence. Without this section, no SEV-SNP evidence is accepted.",
   additionalProperties: false,
   required: ["min_tcb"],
   properties: {
@@ -130,7 +157,7 @@ const sevSnpSchema: JsonSchema = {
       type: ["string", "object"],
       pattern: "^any$",
       description:
-        "Minimum TCB per product, from AMD's security bulletins; others are refused. any: opts out of the check.",
+        "Minimum TCB per product, from AMD's security bulletins. Products that are not listed are refused. any disables the check.",
       additionalProperties: false,
       minProperties: 1,
       properties: {
@@ -143,57 +170,64 @@ const sevSnpSchema: JsonSchema = {
       type: "boolean",
       default: true,
       description:
-        "Evidence must carry AMD's current revocation list; false: opts out of the check.",
+        "Whether evidence must contain AMD's current revocation list. false disables the check.",
     },
   },
 };
 
-/** What the workers of an enclave network must show: confidential-stream.md section 3.5. */
+/** Evidence policy of an enclave network: confidential-stream.md section 3.5. */
 const evidenceSchema: JsonSchema = {
   type: "object",
-  description: "kind enclave: what its workers must show before they get a request.",
+  description:
+    "For kind enclave: conditions that the evidence of workers must meet before they receive a request.",
   additionalProperties: false,
   default: {},
   properties: {
     kind: {
       enum: ["hardware", "simulated"],
       default: "hardware",
-      description: "simulated: no hardware vouches, for development.",
+      description: "simulated is evidence without hardware, for development.",
     },
     roots: textList(
       { type: "string", pattern: "^[A-Za-z0-9+/]+={0,2}$" },
-      "simulated: the test roots accepted, DER in base64, as sluice worker prints them; empty: any.",
+      "For kind simulated: accepted test roots, DER in base64, as sluice worker prints them. An empty list accepts any root.",
     ),
     image_hashes: {
       type: ["string", "array"],
       items: hexDigest,
       minItems: 1,
       pattern: "^any$",
-      description: "SHA-256 of the images accepted, lower-case hex; any: whatever runs there.",
+      description:
+        "SHA-256 hashes of the accepted images, in lower-case hex. any accepts every image.",
     },
-    mrseam: textList(hexDigest, "TDX modules accepted; empty: those that Intel calls up to date."),
+    mrseam: textList(
+      hexDigest,
+      "Accepted TDX modules. An empty list accepts the modules that Intel reports as up to date.",
+    ),
     advisories: textList(
       { type: "string", minLength: 1 },
-      "Advisories (INTEL-SA-…) that a platform in need of hardening may have.",
+      "Advisories (INTEL-SA-…) that are accepted on a platform that needs software hardening.",
     ),
     min_tcb_evaluation: {
       type: "integer",
       minimum: 0,
-      description: "The lowest tcbEvaluationDataNumber of TDX collateral.",
+      description: "Minimum tcbEvaluationDataNumber of TDX collateral.",
     },
     platforms: {
       type: "array",
       items: { type: "string", pattern: "^[0-9a-f]+$" },
-      description: "PPIDs (TDX) or chip ids (SEV-SNP) of the machines accepted; absent: any.",
+      description:
+        "PPIDs (TDX) or chip ids (SEV-SNP) of the accepted machines. By default, any machine is accepted.",
     },
     sev_snp: sevSnpSchema,
   },
 };
 
-/** confidential-stream.md section 3.5: a verifier fetches nothing, so that what it needs comes with the quote. */
+/** confidential-stream.md section 3.5: a verifier does not fetch anything, so collateral is sent with the quote. */
 export const collateralSchema: JsonSchema = {
   type: "object",
-  description: "What verifiers need beside this gateway's own evidence; read at the start.",
+  description:
+    "Sources of the collateral that verifiers need in addition to this gateway's evidence. Read at the start.",
   additionalProperties: false,
   default: {},
   properties: {
@@ -201,61 +235,65 @@ export const collateralSchema: JsonSchema = {
       type: "string",
       format: "http-url",
       description:
-        "TDX: where Intel's collateral is fetched, a PCCS or https://api.trustedservices.intel.com.",
+        "TDX: URL of Intel's collateral, a PCCS or https://api.trustedservices.intel.com.",
     },
     file: {
       type: "string",
       minLength: 1,
       description:
-        "TDX: a JSON file instead, relative to this one, which is read again for each quote.",
+        "TDX: a JSON file with the collateral, instead of pccs. The path is relative to pipeline.yaml. The file is read again for each quote.",
     },
     kds: {
       type: "string",
       format: "http-url",
       description:
-        "SEV-SNP: where AMD's revocation list is fetched, https://kdsintf.amd.com or a mirror of it.",
+        "SEV-SNP: URL of AMD's revocation list, https://kdsintf.amd.com or a mirror of it.",
     },
   },
 };
 
-/** One inference network: decisions.md section 8. A network without a `url` is not configured. */
+/** One inference network: decisions.md section 8. A network without a `url` is disabled. */
 export const networkSchema: JsonSchema = {
   type: "object",
   description: "One inference network.",
   additionalProperties: false,
   required: ["kind"],
   properties: {
-    kind: { enum: ["openai", "enclave"], description: "What its workers speak." },
+    kind: {
+      enum: ["openai", "enclave"],
+      description: "Protocol of the workers: OpenAI's API, or the encrypted stream.",
+    },
     url: {
       type: "string",
       format: "network-url",
       description:
-        "openai: base URL, with or without /v1. enclave: where its worker listens. Absent: not configured.",
+        "For openai, the base URL, with or without /v1. For enclave, the URL of the worker. Without a URL, the network is disabled.",
     },
     origins: {
       type: "array",
       items: { type: "string", format: "origin" },
       default: [],
       description:
-        "Further origins that prompts and headers may be sent to, beside that of url; workers elsewhere are skipped.",
+        "Origins, in addition to that of url, to which prompts and headers may be sent. Workers at other origins are skipped.",
     },
     evidence: evidenceSchema,
     status: {
       type: "object",
       additionalProperties: false,
       default: {},
-      description: "Where prices and workers are polled.",
+      description: "Source from which prices and workers are polled.",
       properties: {
         url: {
           type: "string",
           format: "http-url",
-          description: "A status document; absent: each model that the network lists is a worker.",
+          description:
+            "URL of a status document. Without it, each model that the network lists is a worker.",
         },
         every: {
           type: "string",
           format: "short-duration",
           default: "10s",
-          description: "How often workers and prices are read.",
+          description: "Interval between two reads of workers and prices.",
         },
       },
     },
@@ -263,7 +301,8 @@ export const networkSchema: JsonSchema = {
       type: "string",
       format: "decimal",
       default: "0",
-      description: "Price of a token in nano native tokens, where no status tells it.",
+      description:
+        "Price per token in nano native tokens, if the status document does not have a price.",
     },
     rate: rateSchema,
     headers: {
@@ -271,15 +310,19 @@ export const networkSchema: JsonSchema = {
       default: {},
       propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
       additionalProperties: { type: "string", pattern: "^[\\t -~\\x80-\\xff]*$" },
-      description: "Sent to its servers, such as Authorization.",
+      description: "Headers that are sent to its servers, such as Authorization.",
     },
-    connectMs: integer(2_000, [1, day], "Until a connection stands."),
-    idleMs: integer(60_000, [1, day], "Until a streamed answer begins, and between two pieces."),
-    answerMs: integer(600_000, [1, day], "Until an answer in one piece begins."),
+    connectMs: integer(2_000, [1, day], "Time limit for opening a connection."),
+    idleMs: integer(
+      60_000,
+      [1, day],
+      "Time limit until a streamed answer begins, and maximum pause between two chunks of any answer.",
+    ),
+    answerMs: integer(600_000, [1, day], "Time limit until an answer that is not streamed begins."),
     maxOutputTokens: integer(
       8_192,
       [1, 10_000_000],
-      "What a request without max_tokens is reserved for.",
+      "Number of output tokens for which credit is reserved if the request has no max_tokens.",
     ),
   },
 };

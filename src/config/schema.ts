@@ -1,6 +1,6 @@
 /**
- * The shape of pipeline.yaml as one JSON Schema (draft 2020-12): what `read.ts` validates with, where the defaults
- * stand, and what pipeline.schema.json is generated from.
+ * The shape of pipeline.yaml as a JSON Schema (draft 2020-12) with all defaults. `read.ts` validates with it, and
+ * pipeline.schema.json is generated from it.
  */
 import { defaultTimeoutMs } from "./config.ts";
 import type { JsonSchema } from "../plugin.ts";
@@ -8,12 +8,12 @@ import { collateralSchema, networkSchema, rateSchema, upstreamSchema } from "./s
 
 type Properties = Readonly<Record<string, JsonSchema>>;
 
-/** An object that takes no other keys. */
+/** The schema of an object that does not accept other keys. */
 function closed(description: string, properties: Properties, more: JsonSchema = {}): JsonSchema {
   return { type: "object", description, properties, additionalProperties: false, ...more };
 }
 
-/** Any names, one schema for all of them. */
+/** The schema of an object with any keys, whose values all have the same schema. */
 function named(description: string, value: JsonSchema, more: JsonSchema = {}): JsonSchema {
   return { type: "object", description, additionalProperties: value, ...more };
 }
@@ -25,22 +25,27 @@ function milliseconds(fallback: number, description: string): JsonSchema {
 }
 
 const server = closed(
-  "The listener that clients reach.",
+  "The listener for clients.",
   {
-    host: { type: "string", format: "listen-host", default: "127.0.0.1", description: "Address." },
-    port: { ...port, default: 8080, description: "Port; 0 takes any free one." },
+    host: {
+      type: "string",
+      format: "listen-host",
+      default: "127.0.0.1",
+      description: "Address or host name to listen on.",
+    },
+    port: { ...port, default: 8080, description: "Port to listen on. 0 uses any free port." },
     trustProxy: {
       type: "array",
       items: { type: "string", format: "address-block" },
       default: [],
-      description: "Proxies whose X-Forwarded-For counts: addresses or CIDR blocks.",
+      description: "Proxies whose X-Forwarded-For is trusted: addresses or CIDR blocks.",
     },
     drainSeconds: {
       type: "number",
       minimum: 0,
       maximum: 86_400,
       default: 30,
-      description: "How long running requests may take to finish after SIGTERM.",
+      description: "Seconds that running requests may take to finish after SIGTERM.",
     },
     drainDelaySeconds: {
       type: "number",
@@ -48,12 +53,12 @@ const server = closed(
       maximum: 3_600,
       default: 1,
       description:
-        "How long new connections are still taken after SIGTERM, while /readyz says 503.",
+        "Seconds after SIGTERM in which new connections are still accepted, while /readyz answers 503.",
     },
-    headersMs: milliseconds(10_000, "The whole request head must arrive within this."),
+    headersMs: milliseconds(10_000, "Time limit for the whole request head to arrive."),
     bodyIdleMs: milliseconds(
       30_000,
-      "Maximum pause of a request body, and of a client that reads its answer. A body must also gain 64 KiB in 10 seconds.",
+      "Maximum pause of a request body, and of a client that reads its answer. A request body must also progress by 64 KiB every 10 seconds.",
     ),
     unfinishedBodyBytes: {
       type: "integer",
@@ -61,7 +66,7 @@ const server = closed(
       maximum: 1024 ** 4,
       default: 512 * 1024 * 1024,
       description:
-        "Maximum number of bytes of request bodies that are still arriving, and of WebSocket messages. Beyond it the newest ones are refused; one caller may hold half of it.",
+        "Maximum number of bytes of request bodies that are still arriving, and of WebSocket messages. Above it, the newest ones are refused. One caller may use half of it.",
     },
     connections: {
       type: "integer",
@@ -69,31 +74,36 @@ const server = closed(
       maximum: 1_000_000,
       default: 10_000,
       description:
-        "Maximum number of open connections, WebSockets included. Further ones are closed at once.",
+        "Maximum number of open connections, including WebSockets. Further connections are closed at once.",
     },
-    keepAliveMs: milliseconds(65_000, "An idle connection is kept this long."),
+    keepAliveMs: milliseconds(65_000, "Time for which an idle connection is kept open."),
   },
   { default: {} },
 );
 
 const admin = closed(
-  "The second listener: metrics, health, the pipeline as loaded, the dashboard. Keep it private.",
+  "The second listener, for metrics, health, the loaded pipeline and the dashboard. Keep it private.",
   {
-    host: { type: "string", format: "listen-host", default: "127.0.0.1", description: "Address." },
-    port: { ...port, default: 9090, description: "Port; 0 takes any free one." },
+    host: {
+      type: "string",
+      format: "listen-host",
+      default: "127.0.0.1",
+      description: "Address or host name to listen on.",
+    },
+    port: { ...port, default: 9090, description: "Port to listen on. 0 uses any free port." },
     hosts: {
       type: "array",
       items: { type: "string", pattern: "^[A-Za-z0-9._-]+$" },
       default: [],
       description:
-        "Host names that the dashboard, /metrics, /pipelines and /explain accept, beside IP addresses and localhost. List the names that scrapers use.",
+        "Host names that the dashboard, /metrics, /pipelines and /explain accept, in addition to IP addresses and localhost. List the names that scrapers use.",
     },
   },
   { default: {} },
 );
 
 const store = closed(
-  "Where accounts and charges are kept.",
+  "The store of accounts and charges.",
   {
     data: {
       type: "string",
@@ -104,24 +114,25 @@ const store = closed(
     redis: {
       type: "string",
       format: "redis-url",
-      description: "Hot counters that several replicas share. Not in this release.",
+      description: "Counters that several replicas share. This release does not support it.",
     },
     postgres: {
       type: "string",
       format: "postgres-url",
-      description: "Accounts and usage that several replicas share. Not in this release.",
+      description:
+        "Accounts and usage that several replicas share. This release does not support it.",
     },
   },
   { default: {} },
 );
 
 const usageExport = closed(
-  "Delivers every settled charge to whoever bills, as CloudEvents over HTTP.",
+  "Delivers every settled charge to a billing system, as CloudEvents over HTTP.",
   {
     url: {
       type: "string",
       format: "http-url",
-      description: "Where batches are posted to; absent: nowhere.",
+      description: "URL to which batches are posted. Without it, nothing is exported.",
     },
     headers: named(
       "Header fields of each request, such as authorization.",
@@ -132,42 +143,44 @@ const usageExport = closed(
       type: "string",
       format: "short-duration",
       default: "5s",
-      description: "How often the journal is looked at while it has nothing new.",
+      description: "Interval at which the journal is checked for new charges.",
     },
     batch: {
       type: "integer",
       minimum: 1,
       maximum: 10_000,
       default: 100,
-      description: "The most events of one request.",
+      description: "Maximum number of events per request.",
     },
     source: {
       type: "string",
       minLength: 1,
       default: "sluice",
-      description: "The events' source (a URI reference): with their ids it tells what came twice.",
+      description:
+        "Source of the events, a URI reference. Source and id together identify duplicates.",
     },
     type: {
       type: "string",
       minLength: 1,
       default: "sluice.charge",
-      description: "The events' type.",
+      description: "Type of the events.",
     },
     subject: {
       enum: ["workspace", "key"],
       default: "workspace",
-      description: "Whom an event is counted for: its subject.",
+      description: "Subject of an event: the workspace or the key that it is counted for.",
     },
   },
 );
 
 const metering = closed(
-  "How charges reach the disk.",
+  "Durability and export of charges.",
   {
     durability: {
       enum: ["settled", "async"],
       default: "settled",
-      description: "settled: on disk before the last byte of the answer leaves; async: soon after.",
+      description:
+        "settled: a charge is on disk before the last byte of the answer is sent. async: soon after.",
     },
     export: usageExport,
   },
@@ -183,7 +196,7 @@ function plan(name: string, rps: number, includedCu: number, overage: string): J
         exclusiveMinimum: 0,
         maximum: 1_000_000,
         default: rps,
-        description: "Requests per second; the burst is twice that.",
+        description: "Requests per second. The burst is twice this number.",
       },
       includedCu: {
         type: "integer",
@@ -197,14 +210,14 @@ function plan(name: string, rps: number, includedCu: number, overage: string): J
         format: "overage-rate",
         default: overage,
         description:
-          'USD per CU beyond the included and purchased amount; "none": refused instead.',
+          'USD per CU beyond the included and purchased amount. With "none", such calls are refused.',
       },
     },
     { default: {} },
   );
 }
 
-/** gateway.md, "Limits"; the overage of the paid plans: decisions.md section 3. */
+/** The limits are from gateway.md, "Limits". The overage of the paid plans is from decisions.md section 3. */
 const plans = closed(
   "Terms of the plans.",
   {
@@ -222,13 +235,16 @@ const log = closed(
     level: {
       enum: ["trace", "debug", "info", "warn", "error", "fatal", "silent"],
       default: "info",
-      description: "The least serious level that is written.",
+      description: "Minimum level of the messages that are logged.",
     },
   },
   { default: {} },
 );
 
-/** What stands in lists and at `to:`. Loose when reading (expand.ts judges entries), by plugin when published. */
+/**
+ * Schemas of plugin uses. They accept anything when the file is read (expand.ts checks entries) and list all plugins
+ * when published.
+ */
 export interface EntrySchemas {
   readonly step: JsonSchema;
   readonly surface: JsonSchema;
@@ -238,30 +254,32 @@ export interface EntrySchemas {
 
 function route(entries: EntrySchemas): JsonSchema {
   return closed(
-    "One path and what answers it.",
+    "A path, with the steps and the surface that answer its requests.",
     {
       path: {
         type: "string",
-        description: "Literal segments, {name} segments, and * as the last one for the rest.",
+        description:
+          "Literal segments, {name} segments, and an optional final * that matches the rest.",
       },
       methods: {
         type: "array",
         items: { type: "string" },
         minItems: 1,
-        description: 'HTTP methods, upper case; GET brings HEAD; "*" or absent: any.',
+        description:
+          'HTTP methods in upper case. GET includes HEAD. "*" means any method, and is the default.',
       },
       websocket: {
         type: "boolean",
         default: false,
-        description: "The route takes WebSocket upgrades.",
+        description: "The route accepts WebSocket upgrades.",
       },
       run: {
         type: "array",
         items: entries.step,
         default: [],
-        description: "Steps, in the order in which a request passes them.",
+        description: "Steps, in the order in which a request runs through them.",
       },
-      to: { ...entries.surface, description: "The surface that answers." },
+      to: { ...entries.surface, description: "The surface that answers the request." },
     },
     { required: ["path", "to"] },
   );
@@ -271,19 +289,19 @@ function route(entries: EntrySchemas): JsonSchema {
 export function fileSchema(entries: EntrySchemas): JsonSchema {
   const steps = { type: "array", items: entries.step };
   return closed(
-    "What runs where, in which order.",
+    "The configuration of a gateway: its routes, and the steps and the surface of each route.",
     {
-      version: { const: 1, description: "Version of this file's format." },
+      version: { const: 1, description: "Version of the file format." },
       secret: {
         type: "string",
         minLength: 16,
         description:
-          "Seals sessions and confirmation tokens, the same on every replica; absent: made and kept in the data folder.",
+          "Seals sessions and confirmation tokens. Must be the same on every replica. By default, a secret is generated and kept in the data folder.",
       },
       environment: {
         enum: ["dev", "stage", "prod"],
         default: "dev",
-        description: "The deployment: only keys of the same environment are valid.",
+        description: "Environment of the deployment. Only keys of the same environment are valid.",
       },
       server,
       admin,
@@ -296,7 +314,7 @@ export function fileSchema(entries: EntrySchemas): JsonSchema {
       rate: rateSchema,
       collateral: collateralSchema,
       plugins: named(
-        "Third-party plugins: name to package or ./path.",
+        "Third-party plugins: maps a name to a package or a ./path.",
         { type: "string", minLength: 1 },
         { default: {} },
       ),
@@ -304,7 +322,7 @@ export function fileSchema(entries: EntrySchemas): JsonSchema {
         type: "array",
         items: entries.tools,
         default: [],
-        description: "What adds tools to the catalogue of /mcp and /rpc.",
+        description: "Plugins that add tools to the catalogue of /mcp and /rpc.",
       },
       fastify: {
         type: "array",
@@ -316,7 +334,7 @@ export function fileSchema(entries: EntrySchemas): JsonSchema {
       unmatched: {
         ...steps,
         default: [],
-        description: "Steps that run before the 404 or 405 of a request that no route takes.",
+        description: "Steps for requests that match no route. They run before the 404 or 405.",
       },
       routes: { type: "array", items: route(entries), minItems: 1, description: "All routes." },
     },
@@ -324,36 +342,41 @@ export function fileSchema(entries: EntrySchemas): JsonSchema {
   );
 }
 
-/** Sections that belong to the gateway itself, so that a service cannot have one of these names. */
+/** Sections of the gateway itself. A service cannot have one of these names. */
 export const gatewaySections: ReadonlySet<string> = new Set(
   Object.keys(fileSchema({ step: {}, surface: {}, tools: {}, fastify: {} })["properties"] ?? {}),
 );
 
-/** How an entry of a list may be qualified, beside its plugin. */
+/** `mode` of an entry of a list. */
 export const modeSchema: JsonSchema = {
   enum: ["enforce", "shadow", "off"],
-  description: "shadow: runs and counts what it would refuse, refuses nothing; off: does not run.",
+  description:
+    "enforce is the default. A step with shadow runs and counts the requests that it would refuse, but does not refuse them. A step with off does not run.",
 };
 
 export const timeoutSchema: JsonSchema = {
   type: "integer",
   minimum: 0,
   maximum: 3_600_000,
-  description: `Milliseconds that one asynchronous hook of the step may take (${defaultTimeoutMs}); after that the request is answered with 500. 0: no limit.`,
+  description: `Time limit in milliseconds of one asynchronous hook of the step (default ${defaultTimeoutMs}). When it expires, the request is answered with 500. 0 means no limit.`,
 };
 
 export const whenSchema: JsonSchema = closed(
-  "Runs only for requests that meet all of these.",
+  "The step runs only for requests that meet all of these conditions.",
   {
-    path: { type: "string", format: "condition-path", description: "A path, or a prefix and *." },
+    path: {
+      type: "string",
+      format: "condition-path",
+      description: "A path, or a prefix that ends in *.",
+    },
     methods: {
       type: "array",
       items: { type: "string" },
       minItems: 1,
-      description: "HTTP methods, upper case.",
+      description: "HTTP methods in upper case.",
     },
     header: named(
-      "Header name to its exact value, or * for present.",
+      "Maps a header name to its exact value, or to * if the header only has to be present.",
       { type: "string" },
       { minProperties: 1 },
     ),

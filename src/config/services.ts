@@ -1,4 +1,4 @@
-/** Puts the services of a configuration in the order in which they start, and proves that each one that is used exists. */
+/** Sorts the services of a configuration by start order, and checks that every service that a plugin uses exists. */
 import type { Plugin } from "../plugin.ts";
 import type { Config, PluginUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
@@ -8,8 +8,8 @@ import { gatewaySections } from "./schema.ts";
 type Plugins = ReadonlyMap<string, Plugin>;
 
 /**
- * Every service of the file: those that have a section, and those that are declared under `plugins:` alone. `plugins`
- * holds the plugins that could be loaded.
+ * Returns every service of the file: the services that have a section, and those that are only declared under
+ * `plugins:`. `plugins`: the plugins that could be loaded.
  */
 export function declaredServices(config: Config, plugins: Plugins): PluginUse[] {
   const withSection = new Set(config.services.map(({ name }) => name));
@@ -22,7 +22,7 @@ export function declaredServices(config: Config, plugins: Plugins): PluginUse[] 
   ];
 }
 
-/** Orders services so that each one follows those that it uses. The members of a cycle keep their order. */
+/** Sorts services so that each one comes after the services that it uses. The members of a cycle keep their order. */
 export function startOrder(services: readonly PluginUse[], plugins: Plugins): PluginUse[] {
   const byName = new Map(services.map((service) => [service.name, service]));
   const ordered = new Set<PluginUse>();
@@ -38,7 +38,7 @@ export function startOrder(services: readonly PluginUse[], plugins: Plugins): Pl
   return [...ordered];
 }
 
-/** `uses`: every plugin at every place, services included. */
+/** `uses`: every use of a plugin, including services. */
 export function serviceFaults(
   uses: readonly PluginUse[],
   services: readonly PluginUse[],
@@ -49,7 +49,7 @@ export function serviceFaults(
     (plugins.get(name)?.uses ?? [])
       .filter((service) => !known.includes(service))
       .map((service) => {
-        const message = `"${name}" uses the service "${service}", which no plugin provides`;
+        const message = `"${name}" uses the unknown service "${service}"`;
         const didYouMean = nearest(service, known);
         return fault("SLUICE_SERVICE_UNKNOWN", message, { at, didYouMean });
       }),
@@ -57,7 +57,7 @@ export function serviceFaults(
   const misnamed = services
     .filter(({ name }) => gatewaySections.has(name))
     .map(({ name, at }) => {
-      const message = `a service cannot be called "${name}": that section belongs to the gateway`;
+      const message = `a service cannot have the name "${name}", because the gateway has a section with this name`;
       return fault("SLUICE_PLUGIN_SHADOWS", message, { at, remedy: "Rename the plugin." });
     });
   return [...unknown, ...misnamed, ...cycles(services, plugins)];
@@ -76,7 +76,7 @@ function cycles(services: readonly PluginUse[], plugins: Plugins): Fault[] {
     const at = services.find((service) => cycle.includes(service.name))?.at;
     if (cycle.some((member) => reported.has(member))) return;
     for (const member of cycle) reported.add(member);
-    const message = `services use one another in a circle: ${[...cycle, name].join(" → ")}`;
+    const message = `services use each other in a cycle: ${[...cycle, name].join(" → ")}`;
     faults.push(fault("SLUICE_SERVICE_CYCLE", message, { at }));
   };
   for (const { name } of services) follow(name, []);

@@ -1,4 +1,4 @@
-/** The networks of pipeline.yaml, with the rate that holds for each and what their enclaves must show. */
+/** Converts the networks of pipeline.yaml, with the rate and the evidence policy of each network. */
 import type {
   Config,
   EvidencePolicyConfig,
@@ -10,7 +10,7 @@ import { fault, type Fault } from "./fault.ts";
 import { durationMs, fragmentPointer } from "./formats.ts";
 import { find, isDefaulted, keyPositionOf, type LocatedMap } from "./located.ts";
 
-/** A rate as it may be written: `0.25`, `https://host/doc#/price`, or its parts. */
+/** A rate as written: `0.25`, `https://host/doc#/price`, or an object with these parts. */
 export type RateShape =
   | string
   | { readonly url?: string; readonly pointer?: string; readonly every: string };
@@ -46,7 +46,7 @@ interface EvidenceShape {
 
 const everyMinute = 60_000;
 
-/** The networks that have a url, in the order of the file. `rate`: the one at the top level of the file. */
+/** Returns the networks that have a url, in the order of the file. `rate`: the rate at the top level of the file. */
 export function shapeNetworks(
   networks: Readonly<Record<string, NetworkShape | null>>,
   rate: RateShape | undefined,
@@ -81,7 +81,7 @@ export function shapeNetworks(
   return configured;
 }
 
-/** Undefined also for one whose parts could not be read: its fault is reported. */
+/** Also returns undefined if a part of the rate could not be read; its fault has been reported. */
 function shapeRate(shape: RateShape | undefined): RateConfig | undefined {
   if (shape === undefined) return undefined;
   if (typeof shape === "string") {
@@ -95,7 +95,7 @@ function shapeRate(shape: RateShape | undefined): RateConfig | undefined {
   return { kind: "polled", url, pointer, everyMs: durationMs(every) ?? everyMinute };
 }
 
-/** Of a simulation any image will do: whoever has its seed can make every one. */
+/** Simulated evidence may have any image, because anyone who has the seed can create evidence for every image. */
 function shapeEvidence(shape: EvidenceShape): EvidencePolicyConfig {
   const { kind, roots, mrseam, advisories, platforms, sev_snp: snp } = shape;
   return {
@@ -110,7 +110,7 @@ function shapeEvidence(shape: EvidenceShape): EvidencePolicyConfig {
   };
 }
 
-/** What no schema can say of networks. `found`: the faults of the shape; one for each place is enough. */
+/** Checks rules that the schema cannot express. `found`: the faults of the shape; a position gets only one fault. */
 export function networkFaults(
   { networks, simulatedAllowed }: Config,
   root: LocatedMap,
@@ -128,14 +128,26 @@ export function networkFaults(
       faults.push(fault(code, `networks.${name} ${message}`, { at }));
     };
     if (kind === "openai" && /^wss?:/i.test(url)) {
-      refuse("url", "SLUICE_NETWORK_KIND", "speaks OpenAI's wire format, which needs an http URL");
+      refuse(
+        "url",
+        "SLUICE_NETWORK_KIND",
+        "has kind openai: expected an http or https URL, got a ws or wss URL",
+      );
     }
     if (evidence === undefined) continue;
     const { imageHashes } = evidence;
     if (evidence.kind === "simulated" && !simulatedAllowed) {
-      refuse("evidence", "SLUICE_NETWORK_EVIDENCE", "has simulated evidence, refused in prod");
+      refuse(
+        "evidence",
+        "SLUICE_NETWORK_EVIDENCE",
+        "has simulated evidence, which is not allowed in prod",
+      );
     } else if (evidence.kind === "hardware" && imageHashes.length === 0) {
-      refuse("evidence", "SLUICE_NETWORK_EVIDENCE", "does not say which images it accepts");
+      refuse(
+        "evidence",
+        "SLUICE_NETWORK_EVIDENCE",
+        "has no `image_hashes`, which list the accepted images",
+      );
     }
   }
   return faults;

@@ -1,4 +1,4 @@
-/** The section `upstreams` as the rest of the code sees it. */
+/** Converts the section `upstreams`. */
 import type { UpstreamConfig } from "./config.ts";
 import type { Position } from "./fault.ts";
 import { durationMs, splitUrls } from "./formats.ts";
@@ -6,7 +6,7 @@ import { find, isDefaulted, type Located } from "./located.ts";
 import { upstreamSchema } from "./schema-backends.ts";
 import { validate } from "./validate.ts";
 
-/** One of them after validation, with defaults. */
+/** One upstream after validation, with defaults. */
 export type UpstreamShape = Omit<
   UpstreamConfig,
   "name" | "at" | "urls" | "isDefault" | "methods" | "maxHeadAgeMs"
@@ -25,7 +25,7 @@ export function shapeUpstreams(
   const nodes = find(root, "/upstreams");
   if (nodes?.kind !== "map") return result;
   for (const [name, { keyAt: at, value: node }] of nodes.entries) {
-    // One that could not be read is there all the same: whoever names it makes no mistake.
+    // An upstream that could not be read is kept, because using its name is not a fault.
     const { urls = [], methods, maxHeadAge, ...rest } = upstreams[name] ?? blankUpstream(at);
     const urlsNode = find(node, "/urls");
     const isDefault = urlsNode !== undefined && isDefaulted(urlsNode);
@@ -46,6 +46,6 @@ export function shapeUpstreams(
 }
 
 function blankUpstream(at: Position): UpstreamShape {
-  // `validate` fills in what the schema describes; `urls` may be absent.
+  // `validate` fills in the defaults of the schema; `urls` may be missing.
   return validate({ kind: "map", at, entries: new Map() }, upstreamSchema).value as UpstreamShape;
 }

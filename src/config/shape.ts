@@ -1,4 +1,4 @@
-/** Makes the `Config` out of the located tree: validates the whole file, then turns each section into its type. */
+/** Creates the `Config` from the located tree: validates the whole file, then converts each section. */
 import { dirname, resolve } from "node:path";
 import type { PlanName } from "../plugin.ts";
 import type {
@@ -36,7 +36,7 @@ import { shapeUpstreams, type UpstreamShape } from "./shape-upstreams.ts";
 import { unsupportedFaults, type UnsupportedShape } from "./unsupported.ts";
 import { validate } from "./validate.ts";
 
-/** The file after validation, with defaults: what `fileSchema` describes. */
+/** The file after validation, with defaults, as `fileSchema` describes it. */
 interface FileShape extends UnsupportedShape {
   readonly environment: Config["environment"];
   readonly server: ServerConfig;
@@ -74,7 +74,7 @@ interface RouteShape {
   readonly websocket: boolean;
 }
 
-/** Entries of lists are judged by expand.ts, which knows their forms and names them better than a schema could. */
+/** expand.ts checks the entries of lists, because it can describe faults better than a schema. */
 const looseEntry = {};
 const readingSchema = fileSchema({
   step: looseEntry,
@@ -93,7 +93,7 @@ export function shapeConfig(
   const { faults: found, value } = validate(root, readingSchema);
   const faults = [...found];
   const sections = new Map([...root.entries, ...serviceSections]);
-  // `validate` returns what the schema describes, without the parts it reported.
+  // `validate` returns a value that matches the schema, without the parts that have faults.
   const shape = value as FileShape;
   const expander = createExpander(find(root, "/lists"));
   const config: Config = {
@@ -139,7 +139,11 @@ export function shapeConfig(
   };
   if (config.environment === "prod" && config.secret === undefined) {
     const at = find(root, "/environment")?.at ?? root.at;
-    faults.push(fault("SLUICE_SECRET_MISSING", "the environment prod needs a secret", { at }));
+    faults.push(
+      fault("SLUICE_SECRET_MISSING", "missing `secret`, which the environment prod requires", {
+        at,
+      }),
+    );
   }
   if (isInNodeModules(config.store.data)) {
     const message = `the data folder ${config.store.data} is located in a node_modules folder`;
@@ -151,8 +155,8 @@ export function shapeConfig(
 }
 
 /**
- * Takes the sections out of the tree that are named like a plugin under `plugins:`: they hold the options of a service,
- * whose schema is known once the plugin is loaded.
+ * Removes the sections that have the name of a plugin under `plugins:` from the tree. They contain the options of a
+ * service, whose schema is known only after the plugin is loaded.
  */
 function takeServiceSections(root: LocatedMap): Map<string, LocatedEntry> {
   const taken = new Map<string, LocatedEntry>();
@@ -167,7 +171,7 @@ function takeServiceSections(root: LocatedMap): Map<string, LocatedEntry> {
   return taken;
 }
 
-/** An export without a url is not there: its variable may be empty. */
+/** An export without a url is disabled, because the variable of the url may be empty. */
 function shapeMetering({ durability, export: shape }: MeteringShape): Config["metering"] {
   if (shape?.url === undefined) return { durability, export: undefined };
   const { url, every, ...rest } = shape;
@@ -223,13 +227,15 @@ function shapeRoute(
   if (problem !== undefined) {
     const at = pathNode?.at ?? node.at;
     faults.push(
-      fault("SLUICE_ROUTE_PATH", `the path ${JSON.stringify(path)} is wrong: ${problem}`, { at }),
+      fault("SLUICE_ROUTE_PATH", `invalid path ${JSON.stringify(path)}: ${problem}`, { at }),
     );
   }
   const methodsNode = find(node, "/methods");
   if (websocket && methodsNode !== undefined) {
     faults.push(
-      fault("SLUICE_ROUTE_WEBSOCKET", "a websocket route takes no methods", { at: methodsNode.at }),
+      fault("SLUICE_ROUTE_WEBSOCKET", "a websocket route cannot have `methods`", {
+        at: methodsNode.at,
+      }),
     );
   } else faults.push(...methodFaults(methodsNode, ["*"]));
   const methods = (shape.methods ?? ["*"]).filter((method) => method !== null);
@@ -239,7 +245,7 @@ function shapeRoute(
     methods: websocket ? ["GET"] : methods,
     websocket,
     run: steps,
-    // A route without a readable surface is a fault already; the empty name is never looked up.
+    // A route without a readable surface has a fault already. No plugin is looked up for the empty name.
     to: to ?? pluginUse("", node.at),
     at: node.at,
     off,

@@ -1,18 +1,18 @@
-/** The part of a configuration that can be started although other parts are wrong: what `sluice check` tries. */
+/** Returns the part of a configuration that `sluice check` can start although other parts have faults. */
 import type { Config, PluginUse, RouteConfig } from "./config.ts";
 import { isWhole } from "./located.ts";
 
-/** Whether all options could be read: what a broken one would have said is not to be judged. */
+/** Whether all options could be read. Options that could not be read must not be checked. */
 export function isReadable({ incomplete = false, source }: PluginUse): boolean {
   return !incomplete && (source === undefined || isWhole(source));
 }
 
-/** Without the uses that are not sound. A route whose surface is not keeps its steps. */
+/** Removes the uses that are not sound. A route whose surface is not sound keeps its steps. */
 export function soundPart(config: Config, isSound: (use: PluginUse) => boolean): Config {
   const soundRoute = (route: RouteConfig): RouteConfig => ({
     ...route,
     run: route.run.filter(isSound),
-    // The empty name is never looked up.
+    // No plugin is looked up for the empty name.
     to: isSound(route.to) ? route.to : { ...route.to, name: "" },
   });
   return {

@@ -1,4 +1,4 @@
-/** A store that cannot be used, as a fault of pipeline.yaml: at the key that names the data folder. */
+/** Converts a store error to a fault of pipeline.yaml, at the key of the data folder. */
 import type { StoreError } from "../store/store-error.ts";
 import type { Config } from "./config.ts";
 import type { Fault } from "./fault.ts";

@@ -1,4 +1,4 @@
-/** Puts ajv's errors into words: what is wrong, at which key, and what would be right. */
+/** Turns ajv's errors into faults that name the key, the expected value and the value found. */
 import type { ErrorObject } from "ajv/dist/2020.js";
 import type { SluiceCode } from "../errors.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
@@ -7,12 +7,12 @@ import { find, keyPositionOf, pointerKeys, positionOf, type Located } from "./lo
 import { nearest } from "./nearest.ts";
 
 const branching = ["anyOf", "oneOf"];
-/** These only say that errors listed beside them matter. */
+/** Keywords whose own errors add nothing: ajv reports the actual errors separately. */
 const silent = ["if", "propertyNames"];
 
 /**
- * Drops what only repeats another error. Of a choice (`anyOf`, `oneOf`) the errors of the one branch whose type fits
- * the value are kept, else only the choice's own error.
+ * Drops errors that only repeat others. For `anyOf` and `oneOf`, keeps the errors of the only branch whose type matches
+ * the value. If there is no such branch, or more than one, keeps only the error of the keyword itself.
  */
 export function relevantErrors(errors: readonly ErrorObject[]): ErrorObject[] {
   let left = errors.filter((error) => !silent.includes(error.keyword));
@@ -40,7 +40,7 @@ function missesTheBranch(choice: ErrorObject, error: ErrorObject): boolean {
   );
 }
 
-/** `routes[2].path`, below the label of the subtree. */
+/** Returns a readable path such as `routes[2].path`, which starts with the label of the subtree. */
 function spell(pointer: string, label: string): string {
   let text = label;
   for (const key of pointerKeys(pointer)) {
@@ -65,26 +65,24 @@ export function describeError(
   if (error.keyword === "required" || error.keyword === "dependentRequired") {
     const missing = JSON.stringify(String(error.params["missingProperty"]));
     const at = keyPositionOf(node, pointer, own);
-    return fault("SLUICE_KEY_MISSING", `${name} has no ${missing}`, { at });
+    return fault("SLUICE_KEY_MISSING", `missing key ${missing} in ${name}`, { at });
   }
   if (error.propertyName !== undefined) {
     const { code, wanted } = describeWanted(error);
     const key = JSON.stringify(error.propertyName);
     const at = keyPositionOf(node, childPointer(pointer, error.propertyName), own);
-    return fault(code, `the key ${key} of ${name} must be ${wanted}`, { at });
+    return fault(code, `invalid key ${key} in ${name}: expected ${wanted}`, { at });
   }
   const at = positionOf(node, pointer, own);
   const { code, wanted } = describeWanted(error);
   const part = find(node, pointer);
   if (part?.kind === "scalar" && part.expanded) {
-    return fault(code, `${name} must be ${wanted}, and the environment gives something else`, {
-      at,
-      remedy: "Correct what the environment variable holds.",
-    });
+    const message = `${name}: expected ${wanted}, got another value from the environment`;
+    return fault(code, message, { at, remedy: "Correct the value of the environment variable." });
   }
   const didYouMean = code === "SLUICE_VALUE_CHOICE" ? closestChoice(part, error) : undefined;
-  const contrast = code === "SLUICE_VALUE_RANGE" && part?.kind !== "scalar" ? "" : not(part);
-  return fault(code, `${name} must be ${wanted}${contrast}`, { at, didYouMean });
+  const found = code === "SLUICE_VALUE_RANGE" && part?.kind !== "scalar" ? "" : got(part);
+  return fault(code, `${name}: expected ${wanted}${found}`, { at, didYouMean });
 }
 
 function describeUnknownKey(node: Located, error: ErrorObject, name: string, own: Position): Fault {
@@ -94,13 +92,13 @@ function describeUnknownKey(node: Located, error: ErrorObject, name: string, own
   const properties: unknown = error.parentSchema?.["properties"];
   const known =
     typeof properties === "object" && properties !== null ? Object.keys(properties) : [];
-  return fault("SLUICE_KEY_UNKNOWN", `${name} has no key ${JSON.stringify(key)}`, {
+  return fault("SLUICE_KEY_UNKNOWN", `unknown key ${JSON.stringify(key)} in ${name}`, {
     at: keyPositionOf(node, pointer, own),
     didYouMean: nearest(key, known),
     remedy:
       known.length === 0
-        ? "Remove it: no keys are taken here."
-        : `Correct or remove the key. Possible are ${known.join(", ")}.`,
+        ? "Remove the key: this mapping does not accept any keys."
+        : `Correct or remove the key. Valid keys: ${known.join(", ")}.`,
   });
 }
 
@@ -110,13 +108,13 @@ function childPointer(pointer: string, key: string): string {
 }
 
 const typeWords: Readonly<Record<string, string>> = {
-  string: "text",
-  integer: "a whole number",
+  string: "a string",
+  integer: "an integer",
   number: "a number",
   boolean: "true or false",
   array: "a list",
   object: "a mapping",
-  null: "nothing",
+  null: "no value",
 };
 
 function describeWanted(error: ErrorObject): { code: SluiceCode; wanted: string } {
@@ -136,19 +134,22 @@ function describeWanted(error: ErrorObject): { code: SluiceCode; wanted: string 
       return { code: "SLUICE_VALUE_CHOICE", wanted: show(params["allowedValue"]) };
     case "format": {
       const format = String(params["format"]);
-      const wanted = isFormat(format) ? formats[format].says : `of the form ${format}`;
+      const wanted = isFormat(format) ? formats[format].says : `a string in the format ${format}`;
       return { code: "SLUICE_VALUE_FORM", wanted };
     }
     case "pattern":
-      return { code: "SLUICE_VALUE_FORM", wanted: `of the form ${String(params["pattern"])}` };
+      return {
+        code: "SLUICE_VALUE_FORM",
+        wanted: `a string that matches ${String(params["pattern"])}`,
+      };
     case "minimum":
       return { code: "SLUICE_VALUE_RANGE", wanted: `at least ${limit}` };
     case "maximum":
       return { code: "SLUICE_VALUE_RANGE", wanted: `at most ${limit}` };
     case "exclusiveMinimum":
-      return { code: "SLUICE_VALUE_RANGE", wanted: `above ${limit}` };
+      return { code: "SLUICE_VALUE_RANGE", wanted: `more than ${limit}` };
     case "exclusiveMaximum":
-      return { code: "SLUICE_VALUE_RANGE", wanted: `below ${limit}` };
+      return { code: "SLUICE_VALUE_RANGE", wanted: `less than ${limit}` };
     case "multipleOf":
       return {
         code: "SLUICE_VALUE_RANGE",
@@ -165,15 +166,15 @@ function sizeCode(keyword: string): SluiceCode {
 
 function describeSize(keyword: string, limit: string): string {
   if (keyword.startsWith("min") && limit === "1") {
-    const kind = { minItems: "a list", minLength: "text", minProperties: "a mapping" }[keyword];
-    if (kind !== undefined) return `${kind} that is not empty`;
+    const kind = { minItems: "list", minLength: "string", minProperties: "mapping" }[keyword];
+    if (kind !== undefined) return `a non-empty ${kind}`;
   }
   const amount = keyword.startsWith("min") ? `at least ${limit}` : `at most ${limit}`;
-  if (keyword === "uniqueItems") return "a list without repetitions";
-  if (keyword.endsWith("Items")) return `a list of ${amount} items`;
-  if (keyword.endsWith("Length")) return `text of ${amount} characters`;
-  if (keyword.endsWith("Properties")) return `a mapping of ${amount} keys`;
-  return "of another form (see the plugin's or the file's schema)";
+  if (keyword === "uniqueItems") return "a list without duplicates";
+  if (keyword.endsWith("Items")) return `a list with ${amount} items`;
+  if (keyword.endsWith("Length")) return `a string with ${amount} characters`;
+  if (keyword.endsWith("Properties")) return `a mapping with ${amount} keys`;
+  return "a value that matches the schema of the plugin or of pipeline.yaml";
 }
 
 function choices(error: ErrorObject): readonly unknown[] {
@@ -190,11 +191,11 @@ function show(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** `, not "x"`; nothing for what is long or may hold credentials (a URL with `@`). */
-function not(part: Located | undefined): string {
+/** Returns `, got "x"`, or nothing for a value that is long or may contain credentials (a URL with `@`). */
+function got(part: Located | undefined): string {
   if (part === undefined) return "";
-  if (part.kind !== "scalar") return part.kind === "list" ? ", not a list" : ", not a mapping";
-  if (part.value === null) return ", not nothing";
+  if (part.kind !== "scalar") return part.kind === "list" ? ", got a list" : ", got a mapping";
+  if (part.value === null) return ", got no value";
   const text = JSON.stringify(part.value);
-  return text.length > 40 || text.includes("@") ? "" : `, not ${text}`;
+  return text.length > 40 || text.includes("@") ? "" : `, got ${text}`;
 }

@@ -1,7 +1,7 @@
 /**
- * Validates a located tree against a JSON Schema and says what is wrong in the words of someone who reads the file.
- * Repairs on the way what can be repaired, so that one mistake is one fault: values from the environment take the type
- * that the schema wants, and a mistyped key is read as the key it was meant to be.
+ * Validates a located tree against a JSON Schema and describes faults for a reader of the file. Repairs what it can, so
+ * that one mistake is one fault: values from the environment are converted to the type that the schema requires, and a
+ * misspelled key is read as the key that was probably meant.
  */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import draft7 from "ajv/dist/refs/json-schema-draft-07.json" with { type: "json" };
@@ -14,7 +14,7 @@ import { describeError, relevantErrors } from "./validate-errors.ts";
 
 export interface Validated {
   readonly faults: readonly Fault[];
-  /** The plain value with defaults filled in. Where faults were found, without the parts that are wrong. */
+  /** The plain value with defaults filled in, without the parts that have faults. */
   readonly value: unknown;
 }
 
@@ -29,7 +29,7 @@ const ajv = new Ajv2020({
   allowUnionTypes: true,
   logger: false,
 });
-// Schema builders write `$schema`, often still this one; what options use of it means the same in both drafts.
+// Schema builders often still write draft 7 in `$schema`. The keywords that options use are the same in both drafts.
 ajv.addMetaSchema(draft7);
 for (const [name, format] of Object.entries(formats)) {
   ajv.addFormat(name, { type: "string", validate: format.test });
@@ -37,23 +37,23 @@ for (const [name, format] of Object.entries(formats)) {
 
 const compiled = new WeakMap<JsonSchema, ValidateFunction>();
 
-/** Throws an Error with ajv's words when the schema itself is wrong. */
+/** Throws an Error with ajv's message if the schema itself is invalid. */
 function compileSchema(schema: JsonSchema): ValidateFunction {
   const known = compiled.get(schema);
   if (known !== undefined) return known;
   const validator = ajv.compile(schema);
   compiled.set(schema, validator);
-  // ajv would keep every schema for the life of the process; the WeakMap keeps it as long as its plugin.
+  // ajv would keep every schema until the process ends. The WeakMap keeps it only as long as its plugin.
   ajv.removeSchema(schema);
   return validator;
 }
 
-/** More rounds than any file needs: each repairs at least one thing. */
+/** Maximum number of repair rounds, more than any file needs. Each round repairs at least one fault. */
 const mostRounds = 100;
 
 /**
- * `node` is changed in place where something was repaired. `label` names the subtree in messages (`rate-limit`; empty
- * for the whole file), `own` is where it stands.
+ * Changes `node` in place if it repairs something. `label`: the name of the subtree in messages (`rate-limit`, empty
+ * for the whole file). `own`: the position of the subtree.
  */
 export function validate(
   node: Located,
@@ -101,7 +101,7 @@ function typesOf(values: unknown): string[] {
   return Array.isArray(values) ? values.map((value: unknown) => typeof value) : [];
 }
 
-/** Gives a scalar one of the types that the schema wants, where its text says it just as well. */
+/** Converts a scalar to a type that the schema requires, if its text can be read as that type. */
 function retype(node: Located, error: ErrorObject, wanted: readonly unknown[]): boolean {
   const part = find(node, error.instancePath);
   if (part?.kind !== "scalar" || part.broken) return false;
@@ -122,7 +122,7 @@ function retype(node: Located, error: ErrorObject, wanted: readonly unknown[]): 
   return false;
 }
 
-/** Keys that a schema error's own schema declares. */
+/** Returns the keys that the schema of an error declares. */
 function declaredKeys(error: ErrorObject): string[] {
   const properties: unknown = error.parentSchema?.["properties"];
   return typeof properties === "object" && properties !== null ? Object.keys(properties) : [];
@@ -148,7 +148,7 @@ function unknownKey(node: Located, error: ErrorObject, label: string, meant: str
   return { ...describeError(node, error, label, node.at), didYouMean: meant };
 }
 
-/** The value without what is wrong in it, and blanks for what is missing, so that later checks can go on. */
+/** Removes the invalid parts of the value and fills in defaults, so that later checks can continue. */
 function prune(
   validator: ValidateFunction,
   value: unknown,
@@ -156,7 +156,7 @@ function prune(
 ): unknown {
   if (errors.some((error) => error.instancePath === "" && error.keyword === "type")) return {};
   for (const error of errors) pruneOne(value, error);
-  // Runs for the defaults of what was taken out.
+  // Fills in the defaults of the parts that were removed.
   validator(value);
   return value;
 }
@@ -174,7 +174,7 @@ function pruneOne(value: unknown, error: ErrorObject): void {
   else delete parent[last];
 }
 
-/** Objects and arrays alike: both are reached by key. */
+/** Whether the value is an object or an array. The parts of both are accessed by key. */
 function isContainer(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
 }

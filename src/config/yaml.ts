@@ -1,4 +1,4 @@
-/** Reads YAML 1.2 into the located tree, with the environment expanded, and turns what YAML objects to into faults. */
+/** Reads YAML 1.2 into the located tree, expands environment variables, and converts YAML errors to faults. */
 import {
   isAlias,
   isMap,
@@ -17,21 +17,21 @@ import { expandText, type Environment } from "./environment.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import type { Located, LocatedEntry, LocatedScalar } from "./located.ts";
 
-/** More parts than any real file has: aliases of aliases can grow a small file without bound. */
+/** Maximum number of nodes, far above any real file. Nested aliases can expand a small file without bound. */
 const mostParts = 50_000;
 
 interface Reading {
   readonly document: Document;
   readonly env: Environment;
   readonly faults: Fault[];
-  /** 1-based position of an offset into the text. */
+  /** Converts an offset in the text to a position. */
   readonly position: (offset: number) => Position;
-  /** Collections around the one being read: an alias to one of them would never end. */
+  /** Collections that enclose the current node. An alias to one of them would be an endless recursion. */
   readonly around: Set<Node>;
   parts: number;
 }
 
-/** `root` is undefined when the text is no YAML that could be read on. */
+/** `root` is undefined if the YAML is empty or has errors that prevent further reading. */
 export function readYaml(
   text: string,
   file: string,
@@ -60,7 +60,7 @@ const yamlCodes: Partial<Record<YAMLError["code"], SluiceCode>> = {
   MULTIPLE_DOCS: "SLUICE_YAML_DOCUMENTS",
 };
 
-/** After its first syntax error the parser stumbles over what follows, token by token: that helps nobody. */
+/** Drops follow-up errors: after the first syntax error, the parser reports each token that follows. */
 function withoutAftermath(problems: readonly YAMLError[]): YAMLError[] {
   const first = problems.findIndex((problem) => yamlCodes[problem.code] === undefined);
   return problems.filter((problem, index) => index <= first || problem.code !== "UNEXPECTED_TOKEN");
@@ -74,16 +74,16 @@ function yamlFault(
   const [from, to] = problem.pos;
   const at = position(from);
   if (text.startsWith("${", from - 1)) {
-    const message = '"${…}" must stand in quotes inside { } and [ ]';
+    const message = '"${…}" must be in quotes inside { } and [ ]';
     return fault("SLUICE_ENV_UNQUOTED", message, { at: position(from - 1) });
   }
   const code = yamlCodes[problem.code] ?? "SLUICE_YAML_SYNTAX";
   if (code === "SLUICE_YAML_DUPLICATE_KEY") {
     const key = /^[^:\n]*/.exec(text.slice(from, Math.max(to, from + 64)))?.[0] ?? "";
-    return fault(code, `the key ${key.trim()} stands here a second time`, { at });
+    return fault(code, `duplicate key ${key.trim()}`, { at });
   }
   if (code === "SLUICE_YAML_DOCUMENTS") {
-    return fault(code, "the file holds more than one document", { at });
+    return fault(code, "the file contains more than one document", { at });
   }
   const [message = ""] = problem.message.split("\n");
   return fault(code, message, { at });
@@ -103,7 +103,7 @@ function locateNode(node: Node, reading: Reading): Located {
   if (reading.parts > mostParts) {
     if (reading.parts === mostParts + 1) {
       reading.faults.push(
-        fault("SLUICE_YAML_ALIAS", "aliases make the file grow without bound", { at }),
+        fault("SLUICE_YAML_ALIAS", `the aliases expand to more than ${mostParts} values`, { at }),
       );
     }
     return scalar(at, null, true);
@@ -135,8 +135,8 @@ function locateAlias(
   if (target === undefined || reading.around.has(target)) {
     const message =
       target === undefined
-        ? `there is no anchor &${name} above this alias`
-        : `the alias *${name} stands inside its own anchor`;
+        ? `unknown alias *${name}: no anchor &${name} above`
+        : `the alias *${name} is inside its own anchor`;
     reading.faults.push(fault("SLUICE_YAML_ALIAS", message, { at }));
     return scalar(at, null, true);
   }
@@ -151,7 +151,9 @@ function locateMap(node: YAMLMap, at: Position, reading: Reading): Located {
     const keyAt = positionOfNode(pair.key, reading);
     const key = isScalar(pair.key) ? keyText(pair.key.value, pair.key.source) : undefined;
     if (key === undefined) {
-      reading.faults.push(fault("SLUICE_YAML_KEY", "a key must be plain text", { at: keyAt }));
+      reading.faults.push(
+        fault("SLUICE_YAML_KEY", "a key must be a plain word or a quoted string", { at: keyAt }),
+      );
       continue;
     }
     const value = isNodeLike(pair.value) ? locateNode(pair.value, reading) : scalar(keyAt, null);
@@ -184,7 +186,7 @@ function locateScalar(
   return scalar(at, null);
 }
 
-/** What the environment expanded to nothing counts as not written: `redis: ${REDIS_URL:-}` has no redis. */
+/** A value that expands to nothing counts as missing: `redis: ${REDIS_URL:-}` does not set `redis`. */
 function isNothing(node: Located): boolean {
   return node.kind === "scalar" && node.expanded && !node.broken && node.value === "";
 }

@@ -1,4 +1,4 @@
-/** Brings a checked configuration to life: starts its plugins and compiles its routes, collecting what goes wrong. */
+/** Starts the plugins of a checked configuration, compiles its routes and collects the faults. */
 import type { Config, PluginUse, RouteConfig, StepUse } from "../config/config.ts";
 import { fault, type Fault, type Position } from "../config/fault.ts";
 import type { SluiceCode } from "../errors.ts";
@@ -62,7 +62,7 @@ export class Builder {
     return this.#supply.services;
   }
 
-  /** Starts the services, each after those that it uses, and before every plugin that may use one. */
+  /** Starts the services, each after the services that it uses, and before all other plugins. */
   async startServices(): Promise<void> {
     for (const use of this.#config.services) {
       const plugin = this.#plugins.get(use.name);
@@ -72,7 +72,7 @@ export class Builder {
     }
   }
 
-  /** Starts the `tools` plugins: before any surface, so that those find the catalogue complete. */
+  /** Starts the `tools` plugins. Must run before any surface starts, because surfaces need the complete catalogue. */
   async tools(): Promise<void> {
     const instances: ToolsHooks[] = [];
     for (const use of this.#config.tools) {
@@ -115,7 +115,11 @@ export class Builder {
     } catch (error) {
       const { path, at } = compiled.config;
       const reason = error instanceof Error ? error.message : String(error);
-      this.#fault("SLUICE_PLUGIN_OPERATION", `${path} cannot be documented: ${reason}`, at);
+      this.#fault(
+        "SLUICE_PLUGIN_OPERATION",
+        `the OpenAPI operation of ${path} could not be created: ${reason}`,
+        at,
+      );
     }
   }
 
@@ -161,17 +165,17 @@ export class Builder {
     return whole ? placed : undefined;
   }
 
-  /** One instance per plugin, options and mode, whichever routes use it: buckets and caches are shared by them. */
+  /** Starts one instance per plugin, options and mode. All routes that use it share its buckets and caches. */
   async #start<Hooks extends AnyHooks>(
     plugin: Plugin,
     use: PluginUse,
     mode: Host["mode"],
   ): Promise<Hooks | undefined> {
-    // A service that did not start has been reported. The plugins that use it cannot start either.
+    // A service that could not start has been reported. The plugins that use it cannot start either.
     if (plugin.uses?.some((name) => !this.#supply.services.has(name)) === true) return undefined;
     const { host, needs } = this.#supply.hostFor(plugin, mode);
     try {
-      // Options were checked against the plugin's schema, which is what its `Options` type describes.
+      // The options were checked against the plugin's schema, which matches its `Options` type.
       const options = use.options as never;
       const wrong = plugin.check?.(options, host) ?? [];
       for (const { pointer, message } of wrong) {
@@ -185,7 +189,7 @@ export class Builder {
         return { value: hooks, stop: () => hooks.stop?.(), needs, stopsLast };
       };
       const holds = (earlier: Needs): boolean => this.#supply.renew(earlier);
-      // The plugin's kind says which hooks `start` returns.
+      // The plugin's kind determines which hooks `start` returns.
       return (await this.#parts.acquire(key, plugin, start, holds)) as Hooks;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);

@@ -1,4 +1,4 @@
-/** From a file to a configuration that can be brought to life, or to the list of everything that is wrong with it. */
+/** Turns a file into a configuration that can be started, or into the list of its faults. */
 import { checkPlugins } from "../config/check.ts";
 import type { Config } from "../config/config.ts";
 import { orderFaults, type Fault } from "../config/fault.ts";
@@ -8,28 +8,28 @@ import { loadPlugins } from "./load.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** A configuration whose plugins are loaded and whose order is proved. */
+/** A configuration whose plugins are loaded and whose order has been proved. */
 export interface Checked {
   readonly config: Config;
   readonly plugins: ReadonlyMap<string, Plugin>;
 }
 
-/** Everything wrong with a file; `checked` only where that is nothing. */
+/** The result of checking a file. `checked` is defined only if there are no faults. */
 export interface Judged {
   readonly checked: Checked | undefined;
-  /** What of it can be started all the same, for a trial: undefined when the file could not be read. */
+  /** The part that can be started in a dry run despite the faults. Undefined if the file could not be read. */
   readonly sound: Checked | undefined;
   readonly faults: readonly Fault[];
-  /** Code that has changed on disk and that only a restart can load, one sentence each. */
+  /** One sentence for each change on disk that only a restart can load. */
   readonly outdated: readonly string[];
 }
 
-/** Reads the file, imports its plugins and proves their order. Starts nothing. */
+/** Reads the file, imports its plugins and proves their order. Does not start any plugin. */
 export async function checkFile(file: string, env: Env): Promise<Judged> {
   return checkReading(await readConfig(file, env));
 }
 
-/** The same for a file that has been read. */
+/** Like `checkFile`, for a file that has been read already. */
 export async function checkReading({ config, faults }: Reading): Promise<Judged> {
   if (config === undefined) {
     return { checked: undefined, sound: undefined, faults: orderFaults(faults), outdated: [] };

@@ -1,11 +1,11 @@
-/** Why a module could not be imported, with its place: Node's message alone names neither file nor line. */
+/** Describes why a module could not be imported, with file and line, which are missing from Node's message. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
-/** The most files that are looked through for an error without a place. */
+/** Maximum number of files that are searched for an error without a position. */
 const maxFiles = 100;
 
-/** One line: `file:line:column: message`, or the message alone. `files`: paths of what the module consists of. */
+/** Returns `file:line:column: message`, or only the message. `files`: the paths of the module and its local imports. */
 export async function describeImportError(
   error: unknown,
   files: readonly string[],
@@ -19,7 +19,7 @@ export async function describeImportError(
   return place === undefined ? message : `${place}: ${message}`;
 }
 
-/** Node prints the place, the line and a marker below it ahead of the error's name. */
+/** Finds the position in Node's output, which prints the position, the line and a marker before the error's name. */
 function placeIn(text: string): string | undefined {
   const found = /^(?:file:\/\/)?(\/[^\n?]*?)(?:\?[^\n]*)?:(\d+)\n([^]*?)\n\n?\w*Error\b/.exec(text);
   if (found === null) return undefined;
@@ -31,7 +31,9 @@ function placeIn(text: string): string | undefined {
   return `${decodeURI(file)}:${line}:${column + 1}`;
 }
 
-/** Node says nothing of the place of a syntax error in JavaScript, but `node --check` does. */
+/**
+ * Finds the position of a syntax error in JavaScript with `node --check`, because the error itself does not contain it.
+ */
 async function findPlace(files: readonly string[]): Promise<string | undefined> {
   for (const file of files.filter((each) => /\.[cm]?js$/.test(each)).slice(0, maxFiles)) {
     const printed = await promisify(execFile)(process.execPath, ["--check", file]).then(

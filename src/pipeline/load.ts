@@ -1,6 +1,6 @@
 /**
- * Finds and imports plugins. Those that ship with Sluice are the folders plugins/<module>/<plugin>; third-party ones are
- * declared under `plugins:` in pipeline.yaml. Both go through the same contract and the same checks.
+ * Finds and imports plugins. Plugins that ship with Sluice are the folders plugins/<module>/<plugin>; third-party
+ * plugins are declared under `plugins:` in pipeline.yaml. The same contract and the same checks apply to both.
  */
 import { existsSync, globSync, readdirSync, statSync } from "node:fs";
 import { registerHooks } from "node:module";
@@ -16,18 +16,18 @@ import { currentUrl, importAgain, localFiles, refreshLocalModules } from "./loca
 import { pluginProblems } from "./manifest.ts";
 
 export interface Loaded {
-  /** Every plugin that the configuration names and that could be loaded, by the name used there. */
+  /** The plugins of the configuration that could be loaded, by the name in the configuration. */
   readonly plugins: ReadonlyMap<string, Plugin>;
   readonly faults: readonly Fault[];
-  /** Code that has changed on disk and that only a restart can load, one sentence each. */
+  /** One sentence for each change on disk that only a restart can load. */
   readonly outdated: readonly string[];
 }
 
 const shippedFolder = fileURLToPath(new URL("../../plugins/", import.meta.url));
-/** `index.ts` when Node runs the sources, `index.js` in the published package. */
+/** `index.ts` if Node runs the sources, `index.js` in the published package. */
 const indexFile = `index${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`;
 
-/** The plugins that ship with Sluice: name to module file, in alphabetical order of the names. */
+/** Returns the module files of the plugins that ship with Sluice, by plugin name in alphabetical order. */
 export function shippedPlugins(): ReadonlyMap<string, string> {
   const files = globSync(`*/*/${indexFile}`, { cwd: shippedFolder })
     .map((file) => join(shippedFolder, file))
@@ -46,7 +46,7 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
   };
   for (const [name, { source, at }] of config.plugins) {
     if (shipped.has(name)) {
-      const message = `"${name}" is the name of a plugin that ships with Sluice`;
+      const message = `invalid plugin name "${name}": a plugin that ships with Sluice has this name`;
       faults.push(fault("SLUICE_PLUGIN_SHADOWS", message, { at }));
     } else add(name, await loadThirdParty(name, source, at, dirname(config.file)));
   }
@@ -60,24 +60,24 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
   for (const { name, at } of uses) {
     if (shipped.has(name)) continue;
     const didYouMean = nearest(name, known);
-    faults.push(fault("SLUICE_PLUGIN_UNKNOWN", `there is no plugin "${name}"`, { at, didYouMean }));
+    faults.push(fault("SLUICE_PLUGIN_UNKNOWN", `unknown plugin "${name}"`, { at, didYouMean }));
   }
   faults.push(...fastifyFaults(config));
   return { plugins, faults, outdated };
 }
 
-/** The listener imports Fastify's plugins itself; here they only have to be there. */
+/** Checks that the packages of Fastify plugins exist. The listener imports them itself. */
 function fastifyFaults(config: Config): Fault[] {
   const folder = dirname(config.file);
   return config.fastify.flatMap(({ name, at }) => {
     if (locatePackage(name, folder) !== undefined) return [];
     const didYouMean = nearest(name, installedPackages(folder));
-    const message = `there is no package ${name}`;
+    const message = `package ${name} not found`;
     return [fault("SLUICE_PLUGIN_NOT_FOUND", message, { at, didYouMean })];
   });
 }
 
-/** Every plugin that ships with Sluice; a broken one is left out, with its faults. */
+/** Loads every plugin that ships with Sluice. A plugin that does not load is skipped, and its faults are returned. */
 export async function loadShipped(): Promise<Omit<Loaded, "outdated">> {
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
@@ -98,11 +98,11 @@ async function loadThirdParty(
 ): Promise<Plugin | Fault[]> {
   const url = isPath(source) ? locatePath(source, folder) : locatePackage(source, folder);
   if (url === undefined) {
-    const what = isPath(source) ? `no module at ${source}` : `no package ${source}`;
+    const what = isPath(source) ? `module ${source}` : `package ${source}`;
     const candidates = isPath(source) ? filesBeside(source, folder) : installedPackages(folder);
     const didYouMean = nearest(source, candidates);
     return [
-      fault("SLUICE_PLUGIN_NOT_FOUND", `plugin "${name}": there is ${what}`, { at, didYouMean }),
+      fault("SLUICE_PLUGIN_NOT_FOUND", `plugin "${name}": ${what} not found`, { at, didYouMean }),
     ];
   }
   return importPlugin(name, url, at);
@@ -112,7 +112,7 @@ function isPath(source: string): boolean {
   return /^(\.\.?(\/|$)|\/|file:)/.test(source);
 }
 
-/** A module file, or a folder with an index, counted from the folder of pipeline.yaml. */
+/** Finds a module file, or a folder with an index. `source` is relative to the folder of pipeline.yaml. */
 function locatePath(source: string, folder: string): string | undefined {
   const path = source.startsWith("file:") ? pathOfUrl(source) : resolve(folder, source);
   if (path === undefined) return undefined;
@@ -124,7 +124,7 @@ function locatePath(source: string, folder: string): string | undefined {
   return found && pathToFileURL(found).href;
 }
 
-/** Undefined for a URL that names no local file (another host). */
+/** Returns undefined for a URL that is not a local file (another host). */
 function pathOfUrl(url: string): string | undefined {
   try {
     return fileURLToPath(url);
@@ -133,23 +133,23 @@ function pathOfUrl(url: string): string | undefined {
   }
 }
 
-/** What stands where the path points, spelled like the path. */
+/** Returns the paths of all files in the same folder, spelled like `source`. */
 function filesBeside(source: string, folder: string): string[] {
   const parent = dirname(source);
   return namesIn(resolve(folder, parent)).map((name) => `${parent}/${name}`);
 }
 
-/** Names in a folder; none when there is no such folder. */
+/** Returns the names in a folder. Empty if the folder does not exist. */
 function namesIn(folder: string): string[] {
   const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
   return isFolder ? readdirSync(folder) : [];
 }
 
 /**
- * The module that `import "source"` would mean in a file beside pipeline.yaml, else in Sluice itself; undefined when
- * there is none. Node resolves packages only for the module that asks (`import.meta.resolve` takes no other parent); a
- * resolve hook for one call lends it that parent, so that `exports`, conditions and nested node_modules mean what they
- * mean to Node.
+ * Returns the URL that `import "source"` resolves to in a file next to pipeline.yaml, else in Sluice itself. Undefined
+ * if neither resolves. Node resolves packages only for the calling module (`import.meta.resolve` does not accept
+ * another parent). A resolve hook sets the parent for one call, so that `exports`, conditions and nested node_modules
+ * work as in Node.
  */
 export function locatePackage(source: string, folder: string): string | undefined {
   const parentURL = pathToFileURL(join(folder, "pipeline.yaml")).href;
@@ -183,7 +183,7 @@ function installedPackages(folder: string): string[] {
 }
 
 const importedModules = new Map<string, string>();
-/** The file of every plugin module that this process has imported, to the plugin's name. */
+/** Maps the file of every plugin module that this process has imported to the plugin's name. */
 export const pluginModules: ReadonlyMap<string, string> = importedModules;
 
 async function importPlugin(name: string, url: string, at: Position): Promise<Plugin | Fault[]> {
@@ -194,7 +194,9 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
   } catch (error) {
     importAgain(url);
     const reason = await describeImportError(error, localFiles(url));
-    return [fault("SLUICE_PLUGIN_IMPORT", `plugin "${name}" does not load: ${reason}`, { at })];
+    return [
+      fault("SLUICE_PLUGIN_IMPORT", `plugin "${name}" could not be loaded: ${reason}`, { at }),
+    ];
   }
   const plugin =
     typeof module === "object" && module !== null && "default" in module
@@ -209,9 +211,9 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
       fault("SLUICE_PLUGIN_SHAPE", `plugin "${name}": ${problem}`, { at }),
     );
   }
-  // `pluginProblems` has found every member to be of its type.
+  // `pluginProblems` has checked the type of every member.
   const sound = plugin as Plugin;
   if (sound.name === name) return sound;
-  const message = `the plugin under "${name}" calls itself "${sound.name}"`;
+  const message = `the plugin under "${name}" has the name "${sound.name}"`;
   return [fault("SLUICE_PLUGIN_NAME", message, { at, didYouMean: sound.name })];
 }

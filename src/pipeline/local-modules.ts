@@ -1,9 +1,10 @@
 /**
- * The code of local plugins: modules outside node_modules that pipeline.yaml names by a path, and what those import.
+ * Reloads the code of local plugins: modules outside node_modules that pipeline.yaml names by a path, and the modules
+ * that they import.
  *
- * Node keeps every module that it has loaded, under its URL. So that a reload runs the code that is on disk, a module
- * that has changed, and each one that imports it, is imported under a URL with a new query. Modules that have not changed
- * keep their URL and thereby their state. Old versions stay in memory until the process ends: Node cannot unload them.
+ * Node keeps every loaded module under its URL. To run the code on disk after a reload, a module that has changed and
+ * all modules that import it are imported under a URL with a new query. Modules that have not changed keep their URL
+ * and therefore their state. Old versions stay in memory until the process ends, because Node cannot unload them.
  */
 import { readFileSync, statSync } from "node:fs";
 import { registerHooks, type ResolveHookSync } from "node:module";
@@ -11,18 +12,18 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 interface LocalModule {
-  /** Changes when the file does. */
+  /** Changes when the file changes. */
   stamp: string;
-  /** 0: imported under its plain URL. */
+  /** 0 if the module is imported under its plain URL. */
   version: number;
-  /** CommonJS, which Node keeps by file name: only a restart loads it again. */
+  /** The module is CommonJS. Node keeps it by file name, so only a restart loads it again. */
   isFixed: boolean;
   readonly importers: Set<string>;
 }
 
-/** By URL without query. */
+/** Local modules, by URL without query. */
 const modules = new Map<string, LocalModule>();
-/** Versions of packages when their plugins were loaded, by the URL of the module. */
+/** Versions of packages at the time when their plugins were loaded, by the URL of the module. */
 const packageVersions = new Map<string, string>();
 let lastVersion = 0;
 let isHooked = false;
@@ -34,12 +35,12 @@ function isOwn(url: string): boolean {
   return ownFolders.some((folder) => url.startsWith(folder.href));
 }
 
-/** Whether a module is code that its owner edits in place: neither an installed package nor Sluice itself. */
+/** Whether a module is local code: neither part of an installed package nor of Sluice itself. */
 function isLocal(url: string): boolean {
   return url.startsWith("file:") && !url.includes("/node_modules/") && !isOwn(url);
 }
 
-/** Returns the URL under which the present code of a plugin's module is imported. */
+/** Returns the URL under which the current code of a plugin's module is imported. */
 export function currentUrl(url: string): string {
   if (isOwn(url)) return url;
   if (!isLocal(url)) {
@@ -51,13 +52,13 @@ export function currentUrl(url: string): string {
   return versioned(url, track(url, false));
 }
 
-/** Has the next load import the module again, whether or not its file changes: the last import failed. */
+/** Makes the next load import the module again even if its file does not change, after an import that failed. */
 export function importAgain(url: string): void {
   const module = modules.get(url);
   if (module !== undefined) module.stamp = "";
 }
 
-/** Paths of the local modules that the module at `url` has imported so far, itself included. */
+/** Returns the paths of the module at `url` and of the local modules that it has imported so far. */
 export function localFiles(url?: string): string[] {
   if (url === undefined) return [...modules.keys()].map((each) => fileURLToPath(each));
   const found = new Set([url]);
@@ -68,8 +69,8 @@ export function localFiles(url?: string): string[] {
 }
 
 /**
- * Looks which modules have changed on disk, so that the next import of them loads their present code. Returns what only
- * a restart can load, one sentence each.
+ * Finds the modules that have changed on disk, so that their next import loads the current code. Returns one sentence
+ * for each change that only a restart can load.
  */
 export function refreshLocalModules(): string[] {
   const changed = [...modules].filter(([url, { stamp }]) => stamp !== stampOf(url));
@@ -86,7 +87,7 @@ export function refreshLocalModules(): string[] {
   }
   const fixed = changed.filter(([, { isFixed }]) => isFixed);
   return [
-    ...fixed.map(([url]) => `${fileURLToPath(url)} has changed; it is CommonJS`),
+    ...fixed.map(([url]) => `the CommonJS module ${fileURLToPath(url)} has changed`),
     ...changedPackages(),
   ];
 }
@@ -125,11 +126,11 @@ function changedPackages(): string[] {
   return [...packageVersions].flatMap(([url, loaded]) => {
     const found = packageVersion(url);
     if (found === loaded) return [];
-    return [`${fileURLToPath(url)} is of version ${found} on disk, and ${loaded} is running`];
+    return [`${fileURLToPath(url)} has version ${found} on disk, but version ${loaded} is running`];
   });
 }
 
-/** The version in the nearest package.json; empty when there is none to read. */
+/** Returns the version in the nearest package.json. Empty if none can be read. */
 function packageVersion(url: string): string {
   for (let folder = dirname(fileURLToPath(url)); ; folder = dirname(folder)) {
     try {
@@ -137,7 +138,7 @@ function packageVersion(url: string): string {
       const isObject = typeof manifest === "object" && manifest !== null;
       if (isObject && "version" in manifest) return String(manifest.version);
     } catch {
-      // Not in this folder: the package's own is further up.
+      // This folder has no package.json. The package's file is in a parent folder.
     }
     if (folder === dirname(folder) || folder.endsWith("node_modules")) return "";
   }

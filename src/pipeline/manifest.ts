@@ -1,4 +1,4 @@
-/** Checks at run time that what a module exports is a plugin: third parties may write JavaScript. */
+/** Checks at run time that the export of a module is a plugin, because third parties may write JavaScript. */
 import type { Phase, Plugin } from "../plugin.ts";
 
 const stepPhases: readonly Phase[] = [
@@ -35,39 +35,39 @@ const membersOf: Readonly<Record<Plugin["kind"], readonly string[]>> = {
 };
 const kinds = Object.keys(membersOf);
 
-/** What keeps `value` from being a plugin, one sentence each; empty when it is one. */
+/** Returns the reasons why `value` is not a valid plugin. Empty if it is valid. */
 export function pluginProblems(value: unknown): string[] {
-  if (!isRecord(value)) return ["its default export is no object"];
+  if (!isRecord(value)) return ["the default export must be an object"];
   const { kind, name, description, start, check, operation, options, websocket } = value;
   const { uses, dryRun } = value;
   const problems: string[] = [];
   if (!isKind(kind)) {
     return [
-      `its \`kind\` is not one of ${kinds.join(", ")} (defineStep, defineSurface, defineTools and defineService set it)`,
+      `\`kind\` must be one of ${kinds.join(", ")} (defineStep, defineSurface, defineTools and defineService set it)`,
     ];
   }
   if (typeof name !== "string" || !/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
-    problems.push("its `name` is not in kebab case");
+    problems.push("`name` must be a string in kebab case");
   }
   if (typeof description !== "string" || description === "")
-    problems.push("it has no `description`");
-  if (typeof start !== "function") problems.push("it has no `start` function");
+    problems.push("`description` must be a non-empty string");
+  if (typeof start !== "function") problems.push("`start` must be a function");
   if (check !== undefined && typeof check !== "function")
-    problems.push("its `check` is no function");
+    problems.push("`check` must be a function");
   if (operation !== undefined && typeof operation !== "function")
-    problems.push("its `operation` is no function");
+    problems.push("`operation` must be a function");
   if (websocket !== undefined && typeof websocket !== "boolean")
-    problems.push("its `websocket` is no boolean");
+    problems.push("`websocket` must be a boolean");
   if (dryRun !== undefined && typeof dryRun !== "function")
-    problems.push("its `dryRun` is not a function");
+    problems.push("`dryRun` must be a function");
   const isNames = Array.isArray(uses) && uses.every((each) => typeof each === "string");
-  if (uses !== undefined && !isNames) problems.push("its `uses` is not a list of service names");
+  if (uses !== undefined && !isNames) problems.push("`uses` must be a list of service names");
   problems.push(...optionsProblems(options));
   for (const member of ["needs", "wants", "provides"]) {
     problems.push(...slotProblems(member, value[member], phasesOf[kind]));
   }
   const unknown = Object.keys(value).filter((key) => !membersOf[kind].includes(key));
-  if (unknown.length > 0) problems.push(`its manifest has unknown members: ${unknown.join(", ")}`);
+  if (unknown.length > 0) problems.push(`unknown members in the manifest: ${unknown.join(", ")}`);
   return problems;
 }
 
@@ -78,20 +78,23 @@ function isKind(kind: unknown): kind is Plugin["kind"] {
 function optionsProblems(options: unknown): string[] {
   if (options === undefined) return [];
   if (!isRecord(options) || options["type"] !== "object") {
-    return ['its `options` are no JSON Schema of `type: "object"`'];
+    return ['`options` must be a JSON Schema with `type: "object"`'];
   }
-  // Without it a mistyped option would be taken for none.
+  // Without it, a misspelled option would be ignored.
   const isOpen = !("additionalProperties" in options || "unevaluatedProperties" in options);
-  return isOpen ? ["its `options` lack `additionalProperties: false`"] : [];
+  return isOpen ? ["`options` must have `additionalProperties: false`"] : [];
 }
 
 function slotProblems(member: string, slots: unknown, phases: readonly string[]): string[] {
   if (slots === undefined) return [];
-  if (!isRecord(slots)) return [`its \`${member}\` is no mapping of slots to phases`];
+  if (!isRecord(slots)) return [`\`${member}\` must be an object that maps slots to phases`];
+  const expected = phases.length === 0 ? "no slots" : `one of ${phases.join(", ")}`;
   return Object.entries(slots).flatMap(([slot, phase]) =>
     typeof phase === "string" && phases.includes(phase)
       ? []
-      : [`its \`${member}\` gives "${slot}" a phase that it has not (${phases.join(", ")})`],
+      : [
+          `unknown phase ${JSON.stringify(phase)} for "${slot}" in \`${member}\`: expected ${expected}`,
+        ],
   );
 }
 

@@ -219,7 +219,7 @@ routes: [{ path: /, to: a }]
 `;
     const { faults } = await loadPlugins(parse(text, configFile));
     assert.equal(faults.length, 1);
-    const start = `plugin "a" does not load: ${folder}/${expected}`;
+    const start = `plugin "a" could not be loaded: ${folder}/${expected}`;
     assert.equal(faults[0]?.message.slice(0, start.length), start);
   });
 }

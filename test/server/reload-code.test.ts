@@ -114,7 +114,7 @@ test("a plugin that is broken by its change is refused with its place, and loads
   });
   project.save("one.js", "const a = 1;\nexport default { a: ; };");
   const [message = ""] = await project.reload();
-  assert.match(message, /^plugin "one" does not load: \/.*one\.js:2:21: Unexpected token ';'$/);
+  assert.match(message, /^plugin "one" could not be loaded: \/.*one\.js:2:21: Unexpected token ';'$/);
   assert.equal(await project.says("/one"), "old");
   // What it imports appears later: the file itself does not change any more.
   project.save("one.js", surface("one", 'import { text } from "./late.js";', "text"));
@@ -144,8 +144,8 @@ test("what only a restart can load is logged: CommonJS, and packages of another 
   writeFileSync(join(project.folder, "node_modules/acme-two/package.json"), manifest("1.0.1"));
   assert.deepEqual(await project.reload(), []);
   const [commonJs = "", packaged = ""] = warnings();
-  assert.match(commonJs, /common\.cjs has changed; it is CommonJS/);
-  assert.match(packaged, /two\.js is of version 1\.0\.1 on disk, and 1\.0\.0 is running/);
+  assert.match(commonJs, /the CommonJS module .*common\.cjs has changed/);
+  assert.match(packaged, /two\.js has version 1\.0\.1 on disk, but version 1\.0\.0 is running/);
   assert.equal(await project.says("/one"), "old");
 });
 

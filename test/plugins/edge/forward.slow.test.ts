@@ -219,7 +219,7 @@ test("does not start with an upstream that does not exist", async () => {
   const route = "  - { path: /x, run: [{ use: edge }], to: { forward: { upstream: outer } } }";
   await assertRefused(
     pipeline("http://a", "", route),
-    /SLUICE_UPSTREAM_UNKNOWN: there is no upstream "outer"/,
+    /SLUICE_UPSTREAM_UNKNOWN: unknown upstream "outer"/,
   );
 });
 
