@@ -53,7 +53,7 @@ const server = closed(
       maximum: 3_600,
       default: 1,
       description:
-        "Seconds after SIGTERM in which new connections are still accepted, while /readyz answers 503.",
+        "Seconds after SIGTERM while new connections are accepted and /readyz answers 503.",
     },
     headersMs: milliseconds(10_000, "Time limit for the whole request head to arrive."),
     bodyIdleMs: milliseconds(
@@ -114,13 +114,12 @@ const store = closed(
     redis: {
       type: "string",
       format: "redis-url",
-      description: "Counters that several replicas share. This release does not support it.",
+      description: "Counters that replicas share. This release does not support it.",
     },
     postgres: {
       type: "string",
       format: "postgres-url",
-      description:
-        "Accounts and usage that several replicas share. This release does not support it.",
+      description: "Accounts and usage that replicas share. This release does not support it.",
     },
   },
   { default: {} },
@@ -143,7 +142,7 @@ const usageExport = closed(
       type: "string",
       format: "short-duration",
       default: "5s",
-      description: "Interval at which the journal is checked for new charges.",
+      description: "Interval at which the journal is checked while it has no new charges.",
     },
     batch: {
       type: "integer",
@@ -156,8 +155,7 @@ const usageExport = closed(
       type: "string",
       minLength: 1,
       default: "sluice",
-      description:
-        "Source of the events, a URI reference. Source and id together identify duplicates.",
+      description: "Source of the events, a URI reference. Source and id identify duplicates.",
     },
     type: {
       type: "string",
@@ -254,12 +252,11 @@ export interface EntrySchemas {
 
 function route(entries: EntrySchemas): JsonSchema {
   return closed(
-    "A path, with the steps and the surface that answer its requests.",
+    "A path and the plugins that answer it.",
     {
       path: {
         type: "string",
-        description:
-          "Literal segments, {name} segments, and an optional final * that matches the rest.",
+        description: "Literal and {name} segments, and an optional final * that matches the rest.",
       },
       methods: {
         type: "array",
@@ -289,7 +286,7 @@ function route(entries: EntrySchemas): JsonSchema {
 export function fileSchema(entries: EntrySchemas): JsonSchema {
   const steps = { type: "array", items: entries.step };
   return closed(
-    "The configuration of a gateway: its routes, and the steps and the surface of each route.",
+    "The configuration of a gateway.",
     {
       version: { const: 1, description: "Version of the file format." },
       secret: {

@@ -68,7 +68,7 @@ test("--json prints one document: the faults, or the order", async (t) => {
   assert.equal(faults.length, 3);
   assert.deepEqual(faults[1], {
     code: "SLUICE_ROUTE_PATH",
-    message: 'the path "web" is wrong: it does not start with "/"',
+    message: 'invalid path "web": it does not start with "/"',
     remedy: sluiceErrors.SLUICE_ROUTE_PATH,
     file: bad.configFile,
     line: 4,

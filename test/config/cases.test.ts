@@ -1,7 +1,7 @@
 /**
  * Golden cases of pipeline.yaml: the file, a line `----`, then what `sluice check` prints about it. Comment lines at
- * the top, `# env NAME=value`, set the environment. `UPDATE=1` records what is printed now; read the difference before
- * committing it.
+ * the top, `# env NAME=value`, set the environment. `UPDATE=1` writes the current output to the files. Read the diff
+ * before you commit it.
  */
 import assert from "node:assert/strict";
 import { globSync, readFileSync, writeFileSync } from "node:fs";
@@ -39,9 +39,9 @@ for (const file of files) {
   });
 }
 
-test("every code of a fault in pipeline.yaml has a case", () => {
+test("every code of a fault in pipeline.yaml has a golden case", () => {
   const seen = new Set(files.flatMap((file) => readFileSync(file, "utf8").match(/SLUICE_\w+/g)));
-  // What a file's text cannot bring about.
+  // These faults do not depend on the text of the file.
   const elsewhere = [
     "SLUICE_FILE_MISSING",
     "SLUICE_FILE_UNREADABLE",

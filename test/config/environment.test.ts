@@ -18,19 +18,19 @@ test("a variable, with or without a default, is replaced", () => {
   assert.equal(expand("${URL:-http://x:-1}"), "http://x:-1");
 });
 
-test("a default stands in for an empty variable, an empty variable without default stays empty", () => {
+test("a default replaces an empty variable; an empty variable without a default stays empty", () => {
   assert.equal(expand("${HOST:-localhost}", { HOST: "" }), "localhost");
   assert.equal(expand("${HOST}", { HOST: "" }), "");
   assert.equal(expand("${HOST:-}"), "");
 });
 
-test("$${ is a literal ${, and what a variable holds is not expanded again", () => {
+test("$${ is a literal ${, and the value of a variable is not expanded again", () => {
   assert.equal(expand("$${HOST}", { HOST: "x" }), "${HOST}");
   assert.equal(expand("${A}", { A: "${B}", B: "b" }), "${B}");
   assert.equal(expand("$5 and $"), "$5 and $");
 });
 
-test("text without a placeholder comes back as it is", () => {
+test("text without a placeholder is not changed", () => {
   fc.assert(
     fc.property(
       fc.string().filter((text) => !text.includes("${")),
@@ -42,7 +42,7 @@ test("text without a placeholder comes back as it is", () => {
   );
 });
 
-test("any text expands without a throw, and faults never hold what variables hold", () => {
+test("expanding any text does not throw, and faults never contain the values of variables", () => {
   const text = fc
     .array(fc.constantFrom("${", "}", "$", "A", "B", ":-", " ", "x"), { maxLength: 12 })
     .map((parts) => parts.join(""));
@@ -55,13 +55,13 @@ test("any text expands without a throw, and faults never hold what variables hol
   );
 });
 
-test("every fault of one text is found", () => {
+test("all faults of a text are found", () => {
   const { faults } = expandText("${A} ${1} ${B:-x} ${C", {}, at);
   const codes = faults.map((fault) => fault.code);
   assert.deepEqual(codes, ["SLUICE_ENV_UNSET", "SLUICE_ENV_SYNTAX", "SLUICE_ENV_SYNTAX"]);
 });
 
-test("text counts as defaulted where no variable in it is set", () => {
+test("text is marked as defaulted if none of its variables is set", () => {
   const defaulted = (text: string, env: Environment = {}): boolean =>
     expandText(text, env, at).defaulted;
   assert.equal(defaulted("${A:-1}"), true);

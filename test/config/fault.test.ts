@@ -13,7 +13,7 @@ function at(line: number, col: number, file = "/srv/pipeline.yaml"): Position {
   return { file, line, col };
 }
 
-test("faults are ordered by file and position; those without one come first", () => {
+test("faults are sorted by file and position; faults without a position come first", () => {
   const faults = [
     fault("SLUICE_KEY_UNKNOWN", "c", { at: at(10, 1) }),
     fault("SLUICE_KEY_UNKNOWN", "b", { at: at(9, 20) }),
@@ -25,13 +25,13 @@ test("faults are ordered by file and position; those without one come first", ()
   assert.deepEqual(messages, ["none", "a", "b", "c", "d"]);
 });
 
-test("the same fault at the same place stays once", () => {
+test("duplicate faults at the same position are reported once", () => {
   const one = fault("SLUICE_KEY_UNKNOWN", "x", { at: at(1, 1) });
   const elsewhere = fault("SLUICE_KEY_UNKNOWN", "x", { at: at(2, 1) });
   assert.equal(orderFaults([one, { ...one }, elsewhere]).length, 2);
 });
 
-test("a fault prints its place, code, message, suggestion and remedy", () => {
+test("a fault is printed with its position, code, message, suggestion and remedy", () => {
   const one = fault("SLUICE_KEY_UNKNOWN", 'no key "a"', { at: at(3, 7), didYouMean: "b" });
   const expected = [
     'pipeline.yaml:3:7  SLUICE_KEY_UNKNOWN  no key "a"',
@@ -41,7 +41,7 @@ test("a fault prints its place, code, message, suggestion and remedy", () => {
   assert.equal(printFault(one, "/srv"), expected.join("\n"));
 });
 
-test("paths are relative below the working directory only", () => {
+test("only paths in the working directory are printed as relative paths", () => {
   assert.equal(shownPath("/srv/a/pipeline.yaml", "/srv"), "a/pipeline.yaml");
   assert.equal(shownPath("/srv/pipeline.yaml", "/srv/a"), "/srv/pipeline.yaml");
   assert.equal(shownPath("/srv/..a/pipeline.yaml", "/srv"), "..a/pipeline.yaml");

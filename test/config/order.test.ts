@@ -38,14 +38,14 @@ function prove(steps: readonly Manifest[], surface: Manifest): string[] {
 const down = ["requestHeaders", "requestBody"] as const;
 const up = ["responseHeaders", "responseChunk", "responseEnd", "settled"] as const;
 
-/** How one exchange goes. `replier`: the step that replies on the way down; undefined: the surface answers. */
+/** The course of one exchange. `replier`: the step that replies on the way down. Undefined if the surface answers. */
 interface Path {
   readonly replier: { readonly phase: Phase; readonly depth: number } | undefined;
-  /** `left`: the client goes before the answer's head; `empty`: the answer has no body. */
+  /** `left`: the client leaves before the answer's head is sent; `empty`: the answer has no body. */
   readonly end: "whole" | "empty" | "left";
 }
 
-/** Runs an exchange as plugin.ts describes it and says whether some hook missed a slot. */
+/** Runs an exchange as plugin.ts describes it and returns whether a slot was missing for some hook. */
 function misses(steps: readonly Manifest[], surface: Manifest, { replier, end }: Path): boolean {
   const set = new Set<string>();
   let missed = false;
@@ -94,7 +94,7 @@ const route = fc
   )
   .filter(([steps, surface]) => noneTwice(steps, surface));
 
-test("an order is refused exactly when some exchange would read a slot before it is set", () => {
+test("an order is refused if and only if some exchange would read a slot before it is set", () => {
   const seen = { refused: 0, proved: 0 };
   fc.assert(
     fc.property(route, ([steps, surface]) => {
@@ -108,7 +108,7 @@ test("an order is refused exactly when some exchange would read a slot before it
   assert.ok(seen.refused > 50 && seen.proved > 50, JSON.stringify(seen));
 });
 
-test("two providers of one slot are refused, whoever needs it", () => {
+test("two providers of one slot are refused, even if no step needs the slot", () => {
   const provider: Manifest = { needs: {}, provides: { a: "requestHeaders" } };
   const surface: Manifest = { needs: {}, provides: { a: "answer" } };
   assert.deepEqual(prove([provider, provider], { needs: {}, provides: {} }), ["SLUICE_SLOT_TWICE"]);

@@ -15,13 +15,13 @@ const path = fc
   .array(fc.constantFrom("a", "b", "c"), { minLength: 1, maxLength: 4 })
   .map((parts) => `/${parts.join("/")}`);
 
-/** What a pattern means, written as a regular expression. */
+/** The meaning of a pattern, as a regular expression. */
 function matches(route: string, actual: string): boolean {
   const expression = route.replaceAll(/\{\w+\}/g, "[^/]+").replace(/\*$/, ".*");
   return new RegExp(`^${expression}$`).test(actual);
 }
 
-test("a pattern that takes all of another matches every path that the other matches", () => {
+test("if takesAll is true, the earlier pattern matches every path that the later one matches", () => {
   fc.assert(
     fc.property(pattern, pattern, path, (earlier, later, actual) => {
       if (takesAll(earlier, later) && matches(later, actual)) {
@@ -32,7 +32,7 @@ test("a pattern that takes all of another matches every path that the other matc
   );
 });
 
-test("patterns of one kind that take less leave some path to the later one", () => {
+test("if takesAll is false within one group, the later pattern matches a path that the earlier one does not match", () => {
   assert.equal(takesAll("/a/{x}", "/{y}/b"), false);
   assert.equal(takesAll("/{x}/b", "/a/b"), false);
   assert.equal(takesAll("/{x}", "/a/*"), false);
@@ -41,7 +41,7 @@ test("patterns of one kind that take less leave some path to the later one", () 
   assert.equal(takesAll("/{x}/{y}", "/{a}/b"), true);
 });
 
-/** A route's pattern, one path that it matches, and conditions' paths that are likely to fit. */
+/** A route's pattern, one path that it matches, and paths of conditions that are likely to match. */
 const place = fc
   .tuple(pattern, fc.array(fc.constantFrom("a", "b"), { minLength: 4, maxLength: 4 }))
   .map(([route, fill]) => ({
@@ -68,11 +68,11 @@ function request(
   headers: Readonly<Record<string, string>>,
 ): RequestHead {
   const head: Pick<RequestHead, "method" | "path" | "headers"> = { method, path: actual, headers };
-  // Conditions look at no other member.
+  // Conditions do not use other members.
   return head as RequestHead;
 }
 
-test("a condition with no narrower part holds whenever the other holds on the route", () => {
+test("a condition without a narrower part holds for every request of the route that meets the other condition", () => {
   const headers = fc.dictionary(fc.constantFrom("x-a", "x-b"), fc.constantFrom("1", "2", "3"));
   const situation = place.chain(({ route, actual }) =>
     fc.record({
@@ -99,7 +99,7 @@ test("a condition with no narrower part holds whenever the other holds on the ro
   assert.ok(implied > 10, `only ${implied} of the cases say anything`);
 });
 
-test("a condition's path that never fits a route holds for no path of it", () => {
+test("a condition's path that never matches a route matches none of its paths", () => {
   const situation = place.chain(({ route, actual }) =>
     fc.record({
       route: fc.constant(route),
@@ -115,7 +115,7 @@ test("a condition's path that never fits a route holds for no path of it", () =>
   );
 });
 
-test("what a condition leaves open it names", () => {
+test("narrowerParts names the parts that another condition does not restrict", () => {
   const route = { path: "/v1/{name}", methods: ["GET", "POST"] };
   const outer = { path: "/v1/a", methods: ["GET", "HEAD"], header: { "x-a": "1" } };
   assert.deepEqual(narrowerParts(outer, undefined, route), ["path", "methods", "header x-a"]);

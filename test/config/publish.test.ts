@@ -1,4 +1,4 @@
-/** pipeline.schema.json, as editors use it: on the text of the file, before the environment is expanded. */
+/** Tests pipeline.schema.json as editors use it: on the text of the file, before environment variables are expanded. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ const root = join(import.meta.dirname, "..", "..");
 const { plugins, faults } = await loadShipped();
 const published = publishedSchema(plugins.values());
 
-/** A validator of an editor: it knows none of our formats. */
+/** A validator like that of an editor, which does not know our formats. */
 function validator(schema: object): (text: string) => boolean {
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   const validate = ajv.compile(schema);
@@ -33,11 +33,11 @@ test("the committed pipeline.schema.json is the generated one (npm run schema)",
   assert.equal(committed, schemaText(published));
 });
 
-test("the shipped pipeline.yaml fits it as written", () => {
+test("the shipped pipeline.yaml matches the schema as written", () => {
   assert.ok(accepts(readFileSync(join(root, "pipeline.yaml"), "utf8")));
 });
 
-test("the good golden cases fit it as written", () => {
+test("the good golden cases match the schema as written", () => {
   for (const name of ["smallest", "every-section", "order-of-nested-lists", "environment"]) {
     const path = join(import.meta.dirname, "cases", `good-${name}.case`);
     const [text = ""] = readFileSync(path, "utf8").split("\n----\n");
@@ -45,14 +45,14 @@ test("the good golden cases fit it as written", () => {
   }
 });
 
-test("a placeholder may stand for any scalar", () => {
+test("a placeholder is allowed for every scalar", () => {
   const routes = "routes: [{ path: /a, to: echo }]";
   assert.ok(accepts(`version: 1\nserver: { port: "\${PORT}", host: "\${H}" }\n${routes}`));
   assert.ok(accepts(`version: 1\nlog: { level: "\${L:-info}" }\n${routes}`));
   assert.ok(!accepts(`version: 1\nserver: { port: "8080" }\n${routes}`));
 });
 
-test("unknown keys, wrong values and wrong options of a shipped plugin do not fit", () => {
+test("the schema refuses unknown keys, wrong values and wrong options of a shipped plugin", () => {
   const routes = "routes: [{ path: /a, to: echo }]";
   assert.ok(!accepts(`version: 1\nsever: {}\n${routes}`));
   assert.ok(!accepts(`version: 1\nplans: { gold: {} }\n${routes}`));
@@ -62,7 +62,7 @@ test("unknown keys, wrong values and wrong options of a shipped plugin do not fi
   assert.ok(accepts(`version: 1\ntools: [{ ledger-tools: { write: true } }]\n${routes}`));
 });
 
-test("references inside a plugin's options count from those options", () => {
+test("references inside a plugin's options schema are relative to that schema", () => {
   const plugin: Plugin = {
     kind: "step",
     name: "tree",

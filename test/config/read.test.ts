@@ -22,7 +22,7 @@ function read(text: string, env: Environment = {}): Config {
 
 const routes = "routes: [{ path: /a, to: echo }]\n";
 
-test("what is not written has the documented default", () => {
+test("missing settings have the documented defaults", () => {
   const config = read(`version: 1\n${routes}`);
   assert.equal(config.environment, "dev");
   assert.deepEqual(config.server, {
@@ -46,7 +46,7 @@ test("what is not written has the documented default", () => {
   assert.equal(config.routes[0]?.websocket, false);
 });
 
-test("plans have the specification's terms, in milli-CU", () => {
+test("plans have the terms of the specification, in milli-CU", () => {
   const plan = (rps: number, includedCu: number, overageUsdPerCu: string | undefined): object => {
     return { rps, includedCuMilli: includedCu * 1_000, overageUsdPerCu };
   };
@@ -58,7 +58,7 @@ test("plans have the specification's terms, in milli-CU", () => {
   });
 });
 
-test("one term of a plan can be changed alone, and a rate keeps its digits", () => {
+test("one term of a plan can be changed without the others, and a rate keeps its digits", () => {
   const { plans } = read(`version: 1
 plans: { free: { rps: 3 }, startup: { overageUsdPerCu: 0.0010 }, enterprise: { overageUsdPerCu: none } }
 ${routes}`);
@@ -95,7 +95,7 @@ test("an upstream has the documented defaults", () => {
   });
 });
 
-test("urls are one, several with commas, a list, or both", () => {
+test("urls can be one url, several with commas, a list, or a list with commas", () => {
   const { upstreams } = read(
     `version: 1
 upstreams:
@@ -110,7 +110,7 @@ ${routes}`,
   assert.deepEqual(upstreams.get("list")?.urls, ["https://a", "wss://b", "http://c"]);
 });
 
-test("durations become milliseconds; a method rule of true is one without changes", () => {
+test("durations are converted to milliseconds; a method rule of true changes nothing", () => {
   const { upstreams } = read(`version: 1
 upstreams:
   a: { urls: "http://a", maxHeadAge: 90s, methods: { x: true, y: false, z: { cuMilli: 5 } } }
@@ -119,7 +119,7 @@ ${routes}`);
   assert.deepEqual(upstreams.get("a")?.methods, { x: {}, y: false, z: { cuMilli: 5 } });
 });
 
-test("the store's folder counts from the file; an empty variable leaves an optional url out", () => {
+test("the store's folder is relative to the file; an empty variable omits an optional url", () => {
   const text = `version: 1\nstore: { data: "\${DATA_DIR:-./data}", redis: "\${REDIS_URL:-}" }\n${routes}`;
   const { data, redis } = read(text, { REDIS_URL: "" }).store;
   assert.equal(data, join(folder, "data"));
@@ -127,7 +127,7 @@ test("the store's folder counts from the file; an empty variable leaves an optio
   assert.equal(read(text, { DATA_DIR: "/var/lib/sluice" }).store.data, "/var/lib/sluice");
 });
 
-test("a value from the environment takes the type that is wanted at its place", () => {
+test("a value from the environment is converted to the type that the schema requires", () => {
   const config = read(
     `version: 1
 environment: \${GATEWAY_ENV}
@@ -153,7 +153,7 @@ routes:
   assert.notEqual(both[1]?.run[0], both[1]?.run[1]);
 });
 
-test("modes and conditions reach the steps; a step that is off is not among them", () => {
+test("steps have their modes and conditions; a step with mode off is not listed", () => {
   const route = read(`version: 1
 routes:
   - path: /a
@@ -171,7 +171,7 @@ routes:
   assert.deepEqual(step.when, { path: "/a", methods: ["GET", "HEAD"], header: { "x-beta": "1" } });
 });
 
-test("options know where each part stands", () => {
+test("options have the position of each part", () => {
   const [route] = read(`version: 1
 routes:
   - path: /a
@@ -194,7 +194,7 @@ routes:
   assert.equal(at("/list/7"), "6:9");
 });
 
-test("options are completed with their schema's defaults before a plugin starts", async () => {
+test("defaults of the options schema are filled in before a plugin starts", async () => {
   const config = read(`version: 1
 plugins: { echo: ./plugins/echo.ts }
 routes: [{ path: /a, to: { echo: { times: 3 } } }]
@@ -206,7 +206,7 @@ routes: [{ path: /a, to: { echo: { times: 3 } } }]
   assert.deepEqual(config.routes[0]?.to.options, { times: 3 });
 });
 
-test("a file with a byte order mark and CRLF keeps its positions", () => {
+test("positions are correct in a file with a byte order mark and CRLF", () => {
   const { faults } = parseConfig(`\uFEFFversion: 1\r\nserver: { port: x }\r\n${routes}`, file, {});
   assert.deepEqual(
     faults.map(({ at }) => at),
@@ -214,7 +214,7 @@ test("a file with a byte order mark and CRLF keeps its positions", () => {
   );
 });
 
-test("__proto__ is a key like any other: unknown", () => {
+test("__proto__ is reported as an unknown key", () => {
   const { config, faults } = parseConfig(
     `version: 1\nserver: { __proto__: { port: 1 } }\n${routes}`,
     file,
@@ -233,11 +233,11 @@ test("a file that cannot be read is one fault", async () => {
   assert.equal(config, undefined);
   assert.deepEqual(
     faults.map(({ code, message, at }) => [code, message, at?.file]),
-    [["SLUICE_FILE_MISSING", "this file does not exist", missing]],
+    [["SLUICE_FILE_MISSING", "the file does not exist", missing]],
   );
 });
 
-test("the shipped file reads the documented variables, and is sound without any", async () => {
+test("the shipped file uses the documented variables, and is valid without any", async () => {
   const shipped = join(root, "pipeline.yaml");
   const plain = await readConfig(shipped, {});
   assert.deepEqual(plain.faults, []);
@@ -264,7 +264,7 @@ test("the shipped file reads the documented variables, and is sound without any"
   assert.deepEqual(config.upstreams.get("ledger")?.urls, ["ws://n:1", "http://n:2"]);
 });
 
-test("whatever stands in the file, reading it ends in faults with positions, never in a throw", () => {
+test("reading any file returns faults with positions and never throws", () => {
   const words = `version: 1|routes:|  - {|path: /a|to: x|}|lists:|  a: [|use: a|]|*a|&a|\${X}|server:|  port: x|plans: { free: 1 }|\t|- |? |!t`;
   const word = fc.constantFrom(...words.split("|"));
   const text = fc.array(fc.tuple(word, fc.constantFrom("\n", " ", ", ", "\n  ")), {

@@ -50,7 +50,7 @@ routes:
   - { path: /closed, methods: [GET], run: [stamp], to: banner }
 `;
 
-test("a third party's package runs in a gateway through the same contract as a shipped plugin", async (t) => {
+test("a third-party package runs in a gateway with the same contract as a shipped plugin", async (t) => {
   const { configFile } = project(t, stamped, ["sluice-plugin-stamp"]);
   const gateway = await startGateway({ configFile, env: {}, watch: false });
   t.after(() => gateway.stop());
@@ -65,7 +65,7 @@ test("a third party's package runs in a gateway through the same contract as a s
   assert.deepEqual(await refused.json(), { error: "not found", error_code: "GATEWAY_NOT_FOUND" });
 });
 
-test("the order of a third party's plugins is proved like any other", async (t) => {
+test("the order of third-party plugins is proved like that of shipped plugins", async (t) => {
   const wrong = stamped.replace("run: [stamp], ", "");
   const { configFile } = project(t, wrong, ["sluice-plugin-stamp"]);
   await assert.rejects(startGateway({ configFile, env: {}, watch: false }), (error) => {
@@ -78,7 +78,7 @@ test("the order of a third party's plugins is proved like any other", async (t) 
   });
 });
 
-test("packages are found from the folder of pipeline.yaml, scoped ones too", async (t) => {
+test("packages, including scoped ones, are resolved from the folder of pipeline.yaml", async (t) => {
   const text = `version: 1
 plugins: { stamp: "@acme/stamp", banner: "@acme/stamp/banner" }
 routes: [{ path: /, run: [stamp], to: banner }]
@@ -89,7 +89,7 @@ routes: [{ path: /, run: [stamp], to: banner }]
   assert.deepEqual([...plugins.keys()], ["stamp", "banner"]);
 });
 
-test("a package that is not installed is a fault that names the nearest installed one", async (t) => {
+test("a package that is not installed is a fault that suggests the most similar installed package", async (t) => {
   const text = `version: 1
 plugins: { stamp: sluice-plugin-stmap, banner: "@acme/stemp" }
 routes: [{ path: /, run: [stamp], to: banner }]
@@ -106,7 +106,7 @@ routes: [{ path: /, run: [stamp], to: banner }]
   );
 });
 
-test("a Fastify plugin is found beside pipeline.yaml too", async (t) => {
+test("a Fastify plugin is also resolved from the folder of pipeline.yaml", async (t) => {
   const text = `${stamped}fastify: [{ fastify-seal: { text: pressed } }]\n`;
   const { folder, configFile } = project(t, text, ["sluice-plugin-stamp"]);
   const source = `
@@ -127,7 +127,7 @@ test("a Fastify plugin is found beside pipeline.yaml too", async (t) => {
   assert.equal(answer.headers.get("x-stamp"), "by a third party");
 });
 
-test("a part that a package does not export, and a module of Node itself, are not found", async (t) => {
+test("paths that a package does not export and modules of Node itself are not found", async (t) => {
   const text = `version: 1
 plugins: { stamp: sluice-plugin-stamp/internal, banner: "node:fs" }
 routes: [{ path: /, run: [stamp], to: banner }]
@@ -173,7 +173,7 @@ routes: [{ path: /, run: [a], to: b }]
   );
 });
 
-test("only plugins that are used are imported, each once", async (t) => {
+test("only plugins that are used are imported, each one once", async (t) => {
   const text = `version: 1
 routes: [{ path: /, run: [request-id, request-id], to: forward }]
 `;
@@ -183,7 +183,7 @@ routes: [{ path: /, run: [request-id, request-id], to: forward }]
   assert.deepEqual([...plugins.keys()].toSorted(), ["forward", "request-id"]);
 });
 
-test("every folder of plugins/ is a sound plugin of that name", async () => {
+test("every folder of plugins/ is a valid plugin with that name", async () => {
   const { plugins, faults } = await loadShipped();
   assert.deepEqual(faults, []);
   assert.deepEqual([...plugins.keys()].toSorted(), [...shippedPlugins().keys()]);
