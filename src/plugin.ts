@@ -1,11 +1,12 @@
 /**
- * The plugin contract: all that a plugin may know about Sluice.
+ * The plugin contract: everything that a plugin may know about Sluice.
  *
- * A request runs down an ordered list of **steps** to a **surface** that answers it; the answer runs back up the same
- * steps. `pipeline.yaml` is the only place where that order is written. A plugin is a plain object: a manifest first
- * (name, options, the slots it needs and provides), then `start`, which returns its hooks. There is no `next()`, no
- * priority and no base class; only a step that must begin and end with the surface's answer stands around it
- * (`around`). Shipped and third-party plugins use this one file, exported as `sluice-gateway/plugin`.
+ * A request runs down an ordered list of **steps** to a **surface** that answers it, and the answer runs back up the
+ * same steps. `pipeline.yaml` is the only place where that order is written. A plugin is a plain object: first a
+ * manifest (name, options, the slots that it needs and provides), then `start`, which returns its hooks. The contract
+ * has no `next()`, no priorities and no base class. Only a step that must begin and end together with the surface's
+ * answer wraps the surface (`around`). The plugins that ship with Sluice and third-party plugins use the same file,
+ * exported as `sluice-gateway/plugin`.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
@@ -50,17 +51,17 @@ export { refuse, type GatewayCode } from "./errors.ts";
 export { redact } from "./redact.ts";
 
 /**
- * The moments at which a plugin can act, in the order in which an exchange passes them.
+ * The phases in which a plugin can act, in the order in which an exchange passes them.
  *
  * | phase | runs | may |
  * |---|---|---|
- * | `requestHeaders` | down the list | reply (nothing below runs, no upstream is called) |
- * | `requestBody` | down, with the whole body read once | replace it, reply |
- * | `answer` | the surface | answer; only surfaces have it |
+ * | `requestHeaders` | down the list | reply (then nothing below runs and no upstream is called) |
+ * | `requestBody` | down the list, with the whole body, which is read once | replace the body, reply |
+ * | `answer` | in the surface only | answer |
  * | `responseHeaders` | up the list | change status and headers |
- * | `responseChunk` | up, synchronous, chunks are borrowed | replace a chunk |
- * | `responseEnd` | up, before the last byte leaves | wait; refuse while no byte has left |
- * | `settled` | up, exactly once, however the exchange ended | release, charge, log |
+ * | `responseChunk` | up the list, synchronously, with borrowed chunks | replace a chunk |
+ * | `responseEnd` | up the list, before the last byte leaves | wait; refuse if no byte has left yet |
+ * | `settled` | up the list, exactly once, however the exchange ended | release, charge, log |
  */
 export type Phase =
   | "requestHeaders"
@@ -72,12 +73,12 @@ export type Phase =
   | "settled";
 
 /**
- * Values that plugins hand to one another, by name. A plugin adds its slot by declaration merging:
- * `declare module "sluice-gateway/plugin" { interface Slots { tenant: Tenant } }`, and names it in `provides`.
+ * Values that plugins pass to one another, by name. A plugin adds its slot by declaration merging,
+ * `declare module "sluice-gateway/plugin" { interface Slots { tenant: Tenant } }`, and lists it in `provides`.
  */
 export interface Slots {}
 export type SlotName = keyof Slots & string;
-/** Slot name to the phase in which it is set (`provides`) or first read (`needs`, `wants`). */
+/** Maps the name of a slot to the phase in which it is set (`provides`) or first read (`needs`, `wants`). */
 export type SlotPhases = Partial<Record<SlotName, Phase>>;
 
 /**
@@ -87,37 +88,44 @@ export type SlotPhases = Partial<Record<SlotName, Phase>>;
 export interface ServiceTypes {}
 export type ServiceName = keyof ServiceTypes & string;
 
-/** How an exchange ended: `replied` is a step's own answer, `complete` the surface's, sent to its last byte. */
+/**
+ * How an exchange ended. `complete`: the answer of the surface was sent to its last byte. `replied`: a step answered
+ * instead of the surface.
+ */
 export type Outcome = "complete" | "replied" | "clientLeft" | "upstreamFailed" | "timedOut";
 
-/** A limit that leaves no room for a request. */
+/** A limit that a request would exceed. */
 export interface LimitReached {
-  /** What is counted together: `key`, `address`, `24h`, `plan` … */
+  /** The scope in which requests or credit are counted: `key`, `address`, `24h`, `plan` … */
   readonly scope: string;
   readonly unit: "requests" | "milli-CU";
   readonly used: number;
   readonly limit: number;
-  /** When there is room again, milliseconds since 1970; absent: the refusing plugin does not know. */
+  /** When the limit leaves room again, in milliseconds since 1970. Missing if the plugin does not know. */
   readonly clearsAt?: number;
 }
 
-/** An answer of known size. Values, never throws, carry expected failures: see `refuse` for those with a code. */
+/**
+ * An answer of known size. A plugin returns a Reply for an expected failure and never throws for it. `refuse` makes the
+ * Reply for a failure with a code.
+ */
 export interface Reply {
   readonly status: number;
-  /** Flat name, value, name, value … in the order sent. `Content-Length` is added by the core. */
+  /** A flat list of name, value, name, value … in the order in which they are sent. The core adds `Content-Length`. */
   readonly headers?: readonly string[];
   readonly body?: string | Uint8Array;
   /** The `GATEWAY_*` code of a refusal, for logs and metrics. */
   readonly code?: string;
-  /** The limit that a refusal is about, for whoever explains the exchange. It is not sent. */
+  /** The limit that refused the request, for `sluice explain`. It is not sent to the client. */
   readonly reached?: LimitReached;
-  /** How the exchange ends, where the reply stands in for an upstream's missing answer. */
+  /** How the exchange ends, if the reply replaces the missing answer of an upstream. */
   readonly outcome?: "upstreamFailed" | "timedOut";
 }
 
 /**
- * What the client asked. Header names are lower case; `path` has no query, `query` no question mark. It is for reading
- * only: requests with the same head share their headers on a connection. In strict mode it is frozen.
+ * The head of the client's request. Header names are in lower case. `path` does not contain the query, and `query` does
+ * not contain the question mark. Do not change the object: requests on a connection that have the same head share their
+ * headers. Strict mode freezes it.
  */
 export interface RequestHead {
   readonly method: string;
@@ -126,147 +134,166 @@ export interface RequestHead {
   /** Path and query exactly as received, without scheme and authority. */
   readonly target: string;
   readonly headers: Readonly<IncomingHttpHeaders>;
-  /** Flat name, value … exactly as received. */
+  /** A flat list of name, value … exactly as received. */
   readonly rawHeaders: readonly string[];
-  /** Values of `{name}` segments of the route's path, percent-decoded. */
+  /** Values of the `{name}` segments of the route's path, percent-decoded. */
   readonly params: Readonly<Record<string, string>>;
-  /** The client's address: the socket's, or `X-Forwarded-For`'s behind `server.trustProxy`. */
+  /**
+   * Address of the client: the address of the socket, or the one in `X-Forwarded-For` if the peer is listed in
+   * `server.trustProxy`.
+   */
   readonly address: string;
-  /** The other end of the socket, and whether `server.trustProxy` lists it: then its `X-Forwarded-*` fields count. */
+  /**
+   * The other end of the socket. `trusted`: true if `server.trustProxy` lists it; then its `X-Forwarded-*` fields are
+   * used.
+   */
   readonly peer: { readonly address: string; readonly trusted: boolean };
-  /** True when the request announces a body (`Content-Length` above 0, or chunked). */
+  /** True if the request announces a body (`Content-Length` above 0, or chunked). */
   readonly hasBody: boolean;
 }
 
-/** The head of the response on its way up. Names are compared without case; order is kept. */
+/** The head of the response on its way up. Names are case-insensitive, and the order of the fields is kept. */
 export interface ResponseHead {
   status: number;
-  /** `step` when a step on the way down (or the core) answered instead of the surface. */
+  /** `step` if a step on the way down (or the core) answered instead of the surface. */
   readonly from: "step" | "surface";
-  /** True when the body is streamed: its size and what it will cost are not known yet. */
+  /** True if the body is streamed. Its size and its cost are then not known yet. */
   readonly streamed: boolean;
-  /** The code of a refusal, else undefined. */
+  /** The code of a refusal. Undefined if the response is not a refusal. */
   readonly code: string | undefined;
   get(name: string): string | undefined;
-  /** Replaces every field of that name. */
+  /** Replaces every field with this name. */
   set(name: string, value: string): void;
-  /** Adds a field, keeping those that are there. */
+  /** Adds a field and keeps the existing fields with this name. */
   add(name: string, value: string): void;
   remove(name: string): void;
 }
 
 /**
- * Where a surface streams its answer. The head has been sent through `responseHeaders` when you hold one.
- * Exactly one of `end` and `fail` MUST be called, once.
+ * A streamed answer of a surface. The head has already passed `responseHeaders` and has been sent. The surface MUST call
+ * exactly one of `end` and `fail`, exactly once.
  */
 export interface Sink {
   /**
-   * Sends a borrowed chunk, or a text: for what is small and many, text costs less, and least in latin1, which is bytes
-   * as characters. False asks to stop until `onDrain` runs (backpressure from the client).
+   * Sends a borrowed chunk or a string. Prefer strings for many small chunks; `latin1` (one byte per character) is the
+   * cheapest. Returns false if the surface should stop until `onDrain` runs (backpressure from the client).
    */
   write(chunk: Uint8Array | string, encoding?: "utf8" | "latin1"): boolean;
   /** Called each time the client has room again after `write` returned false. */
   onDrain: (() => void) | undefined;
   /**
-   * Sends the last byte, after every `responseEnd` hook; resolves when it has been handed to the socket. `last` is the
-   * chunk that tells a client that all is well (`data: [DONE]`): it waits for the hooks too. `outcome`: the answer
-   * itself says that it is not whole (an error as the last event of a stream).
+   * Runs every `responseEnd` hook and then sends the last byte. Resolves when the last byte has been handed to the
+   * socket. `last`: the chunk that reports success to the client (`data: [DONE]`); it is sent after the hooks, too.
+   * `outcome`: set if the answer itself reports that it is incomplete (an error as the last event of a stream).
    */
   end(
     trailers?: readonly string[],
     last?: Uint8Array,
     outcome?: "upstreamFailed" | "timedOut",
   ): Promise<void>;
-  /** The answer cannot be completed: the connection is cut so that the client cannot take it for whole. */
+  /**
+   * Reports that the answer cannot be completed. The connection is cut, so that the client cannot mistake the answer for
+   * a complete one.
+   */
   fail(outcome: "upstreamFailed" | "timedOut"): void;
 }
 
-/** What a surface accepts an upgrade with. */
+/** The options with which a surface accepts an upgrade. */
 export interface AcceptOptions {
-  /** The subprotocol to select, one of those that the client offers; undefined: none. */
+  /** The subprotocol to select, one of those that the client offers. Undefined for no subprotocol. */
   readonly protocol: string | undefined;
-  /** The largest message taken, bytes; a larger one closes the connection with 1009. */
+  /** Maximum size of a message in bytes. A larger message closes the connection with code 1009. */
   readonly messageBytes: number;
 }
 
 /**
- * A WebSocket that a surface has accepted (RFC 6455). It ends when either side has closed it, and so does the exchange.
+ * A WebSocket that a surface has accepted (RFC 6455). When either side has closed it, the exchange ends, too.
  */
 export interface Connection {
-  /** Sends a message, text or binary. False asks to stop until `onDrain` runs (backpressure from the client). */
+  /**
+   * Sends a text or binary message. Returns false if the surface should stop until `onDrain` runs (backpressure from the
+   * client).
+   */
   send(message: string | Uint8Array): boolean;
   /** Called each time the client has room again after `send` returned false. */
   onDrain: (() => void) | undefined;
-  /** Told each message; what comes before it is set is kept. */
+  /** Called for each message. Messages received before it is set are queued. */
   onMessage: ((data: Buffer, isText: boolean) => void) | undefined;
-  /** Told once when the connection has ended, with the client's close code (1006: without one). */
+  /** Called once when the connection has ended, with the client's close code (1006 if the client sent none). */
   onClose: ((code: number) => void) | undefined;
-  /** The gateway is stopping: finish what runs, then `close`. Called at most once. */
+  /** Called at most once, when the gateway is stopping. Finish the running work, then call `close`. */
   onGoAway: (() => void) | undefined;
-  /** Messages wait with the client until `resume`. */
+  /** Stops reading messages, so that they wait at the client until `resume`. */
   pause(): void;
   resume(): void;
   /**
-   * Starts the closing handshake; the connection is cut if the client does not answer it soon. `reason`: at most 123
-   * bytes.
+   * Starts the closing handshake. The connection is cut if the client does not answer soon. `reason`: at most 123 bytes.
    */
   close(code: number, reason: string): void;
 }
 
-/** One request and its answer. Valid until `settled` returns. Its methods must be called on it, not destructured. */
+/**
+ * One request and its answer. Valid until `settled` returns. Call its methods on the object; they cannot be
+ * destructured.
+ */
 export interface Exchange {
   readonly request: RequestHead;
-  /** The route's path as written in pipeline.yaml and its surface's name: safe as metric labels. */
+  /** The path of the route, as written in pipeline.yaml, and the name of its surface. Both are safe as metric labels. */
   readonly route: { readonly path: string; readonly surface: string };
-  /** `clock.now()` and `clock.monotonic()` at arrival, milliseconds. */
+  /** `clock.now()` and `clock.monotonic()` at arrival, in milliseconds. */
   readonly arrivedAt: number;
   readonly arrivedMonotonic: number;
 
-  /** Reads a slot that the manifest names in `needs`. Throws (a bug) when it was never set. */
+  /** Reads a slot that the manifest lists in `needs`. Throws if the slot was never set, which is a bug. */
   get<S extends SlotName>(slot: S): Slots[S];
-  /** Reads a slot named in `wants`: undefined when nobody has set it. */
+  /** Reads a slot that the manifest lists in `wants`. Undefined if no plugin has set it. */
   peek<S extends SlotName>(slot: S): Slots[S] | undefined;
-  /** Sets a slot named in `provides`. Throws (a bug) when it is already set. */
+  /** Sets a slot that the manifest lists in `provides`. Throws if it is already set, which is a bug. */
   set<S extends SlotName>(slot: S, value: Slots[S]): void;
 
-  /** The whole body, when the route buffers it (a `requestBody` hook, or a surface with `body`). Borrowed. */
+  /**
+   * The whole body, if the route buffers it (for a `requestBody` hook or a surface with `body`). The bytes are borrowed.
+   */
   readonly body: Buffer | undefined;
-  /** Replaces the buffered body, for the hooks below and the surface. */
+  /** Replaces the buffered body for the hooks below and the surface. */
   replaceBody(body: Buffer): void;
   /**
-   * Lets go of the buffered body and of what was parsed of it, for a surface that has read it and streams for long:
-   * from here on there is none, on the way up too.
+   * Releases the buffered body and its parsed value. Meant for a surface that has read the body and streams for a long
+   * time. After this call `body` is undefined, on the way up too.
    */
   dropBody(): void;
   /**
-   * The body parsed as JSON, once for all plugins: `{ ok: false }` when it is not JSON in UTF-8, or when it has more than
-   * 65,536 members and elements or more than 128 levels.
+   * Returns the body parsed as JSON. It is parsed once for all plugins. `{ ok: false }` if the body is not JSON in UTF-8,
+   * or has more than 65,536 members and elements or more than 128 levels.
    */
   json(): { readonly ok: true; readonly value: unknown } | { readonly ok: false };
-  /** The body as a stream, for a surface that declared no `body`. Reading it sends `100 Continue` where asked for. */
+  /**
+   * Returns the body as a stream, for a surface that does not declare `body`. Reading from it sends `100 Continue` if
+   * the client asked for that.
+   */
   bodyStream(): Readable;
 
   /** Aborts when the client has left or the gateway cuts the exchange. Created on first use. */
   readonly signal: AbortSignal;
   /**
-   * Told at most once, when `signal` would abort: what a hot path sets instead of asking for a signal. An object and
-   * not a function: a closure that is stored for each request makes V8 keep the whole exchange until its next major
-   * collection (measured on Node 26: 6 to 9 µs a request).
+   * Called at most once, when `signal` would abort. A hot path sets it instead of creating a signal. It is an object and
+   * not a function, because a closure that is stored for each request makes V8 keep the whole exchange until its next
+   * major collection (measured on Node 26: 6 to 9 µs per request).
    */
   onAbort: { aborted(): void } | undefined;
-  /** True once the client has gone. */
+  /** True after the client has left. */
   readonly clientLeft: boolean;
   /** Opens a streamed answer: runs `responseHeaders` and sends the head. Only for surfaces, at most once. */
   stream(status: number, headers: readonly string[]): Promise<Sink>;
   /**
-   * Accepts the upgrade on a route with `websocket: true`: runs `responseHeaders`, answers 101. Only for surfaces that
-   * declare `websocket`, at most once; instead of it a Reply refuses. `answer` resolves when the surface is done with
-   * it.
+   * Accepts the upgrade on a route with `websocket: true`: runs `responseHeaders` and answers 101. Only for surfaces that
+   * declare `websocket`, at most once. To refuse the upgrade, return a Reply instead. `answer` resolves when the surface
+   * has finished with the connection.
    */
   accept(options: AcceptOptions): Promise<Connection>;
   /**
-   * A limit left no room for the request or, where it holds several calls, for one of them: told by whoever explains
-   * the exchange, not sent. The last one counts, and a Reply's `reached` before it.
+   * Records the limit that refused the request (or one call of a batch), for `sluice explain`; it is not sent to the
+   * client. The last recorded limit is shown, unless a Reply has `reached`.
    */
   limitReached(reached: LimitReached): void;
   /**
@@ -274,14 +301,14 @@ export interface Exchange {
    * per call, also for calls that were refused or failed in an answer with HTTP status 200.
    */
   called(report: CallReport): void;
-  /** All calls reported so far; undefined if there were none. */
+  /** All calls that were reported so far. Undefined if there were none. */
   readonly calls: ReportedCalls | undefined;
   /** Sends a 1xx (103 Early Hints) before the answer. */
   informational(status: number, headers: readonly string[]): void;
 
   /**
-   * What was sent so far: status 0 before the head. For `settled`, where `code` is that of the last failed call if the
-   * answer itself was not a refusal.
+   * The part of the response that was sent so far. `status` is 0 before the head is sent. In `settled`, `code` is the
+   * code of the last failed call if the answer itself was not a refusal.
    */
   readonly sent: {
     readonly status: number;
@@ -292,25 +319,28 @@ export interface Exchange {
 
 type Awaitable<T> = T | Promise<T>;
 
-/** Every member but `start` is what `sluice check` reads without running the plugin. */
+/** The members that `sluice check` reads without running the plugin: all except `start`. */
 interface Manifest<Options> {
-  /** Kebab case; the name used in pipeline.yaml and the folder's name. */
+  /** Name of the plugin in kebab case, as used in pipeline.yaml. It is also the name of the plugin's folder. */
   readonly name: string;
   /** One sentence, shown by `sluice check --json` and on /pipelines. */
   readonly description: string;
-  /** JSON Schema of the options, an object schema with `additionalProperties: false`; absent: takes none. */
+  /**
+   * JSON Schema of the options: an object schema with `additionalProperties: false`. Missing if the plugin has no
+   * options.
+   */
   readonly options?: JsonSchema;
-  /** Slots that must be provided earlier. */
+  /** Slots that an earlier plugin must provide. */
   readonly needs?: SlotPhases;
-  /** Slots that are used if something provides them earlier. */
+  /** Slots that the plugin uses if an earlier plugin provides them. */
   readonly wants?: SlotPhases;
-  /** Slots that this plugin sets, each in the phase named. One provider a route. */
+  /** Slots that this plugin sets, each with the phase. A slot has at most one provider per route. */
   readonly provides?: SlotPhases;
-  /** Services that this plugin asks `host.use` for. They are started before the plugin and stopped after it. */
+  /** Services that this plugin gets from `host.use`. They start before the plugin and stop after it. */
   readonly uses?: readonly ServiceName[];
   /**
-   * Checks what a schema cannot say (a name that must exist, two options that exclude each other).
-   * Each string is one fault; `pointer` is a JSON Pointer into the options for its position.
+   * Checks rules that a schema cannot express (a name that must exist, two options that exclude each other). Returns one
+   * entry per fault. `pointer`: a JSON Pointer into the options, from which the position in the file is found.
    */
   readonly check?: (
     options: Options,
@@ -318,53 +348,59 @@ interface Manifest<Options> {
   ) => readonly { pointer: string; message: string }[];
 }
 
-/** The surface, as a step that stands around it sees it. */
+/** The surface, as the step sees it that wraps it with `around`. */
 export interface Surrounded {
-  /** The surface's own `atomic`. */
+  /** The `atomic` member of the surface. */
   readonly atomic: boolean;
   /**
-   * Asks for the answer, at most once: a Reply, or undefined once the surface has streamed it. Throws what it throws.
+   * Runs the surface. May be called at most once. Returns its Reply, or undefined after the surface has streamed its
+   * answer. Throws the errors that the surface throws.
    */
   readonly answer: () => Awaitable<Reply | undefined>;
 }
 
-/** What steps and surfaces may add to their manifest for the OpenAPI document of the deployment. */
+/** The member that steps and surfaces may add to their manifest for the OpenAPI document of the deployment. */
 interface Documented<Options> {
   /**
-   * What the plugin takes, answers and refuses at a method of a route. Called while a generation is loaded, the options
-   * being sound; `host.tools` is complete. Absent: a surface is documented as one that may answer anything.
+   * Describes the plugin's part of one method of a route: what it accepts, answers and refuses. Called while a
+   * generation is loaded, with valid options; `host.tools` is complete. A surface without it is documented as one that
+   * may answer anything.
    */
   readonly operation?: (options: Options, place: OperationPlace, host: Host) => Operation;
 }
 
 /**
- * The hooks of a step. A hook that is absent costs nothing. A synchronous hook costs no promise. A promise that takes
- * longer than `timeoutMs` of the step's entry in pipeline.yaml fails the exchange; what it brings later is ignored.
+ * The hooks of a step. A missing hook costs nothing, and a synchronous hook costs no promise. If a promise takes longer
+ * than `timeoutMs` of the step's entry in pipeline.yaml, the exchange fails and a later result is ignored.
  */
 export interface StepHooks {
   requestHeaders?(x: Exchange): Awaitable<Reply | void>;
   requestBody?(x: Exchange, body: Buffer): Awaitable<Reply | void>;
-  /** The most bytes that `requestBody` accepts; above: 413. The smallest cap of a route counts. */
+  /**
+   * Maximum number of bytes that `requestBody` accepts. A larger body is answered with 413. The smallest limit of a
+   * route applies.
+   */
   readonly bodyBytes?: number;
-  /** The status of a body above the route's cap, where it is not 413. */
+  /** The status with which a body above the route's limit is answered, instead of 413. */
   readonly tooLargeStatus?: number;
-  /** `requestBody` reads the body as JSON: see `SurfaceHooks.body.json`. */
+  /** True if `requestBody` reads the body as JSON: see `SurfaceHooks.body.json`. */
   readonly json?: boolean;
   /**
-   * Stands around the surface, for what must begin and end with its answer (a transaction): nothing else of the
-   * exchange runs meanwhile. It asks the surface and returns what that returned; any other Reply is its own.
+   * Wraps the surface, for work that must begin and end together with its answer (a transaction). No other hook of the
+   * exchange runs meanwhile. Calls `surface.answer` and returns its result. If it returns any other Reply, the step has
+   * answered itself.
    */
   around?(x: Exchange, surface: Surrounded): Awaitable<Reply | undefined>;
   responseHeaders?(x: Exchange, head: ResponseHead): Awaitable<void>;
-  /** Returns a replacement or nothing. The chunk is borrowed: never kept after the call. */
+  /** Returns a replacement or nothing. The chunk is borrowed: do not keep it after the call. */
   responseChunk?(x: Exchange, chunk: Uint8Array): Uint8Array | void;
   /**
-   * Runs before the last byte leaves. A Reply replaces the answer if no byte has left, else the exchange is cut.
-   * `outcome` is there where the answer itself says that it is not whole.
+   * Runs before the last byte leaves. A returned Reply replaces the answer if no byte has left yet; otherwise the
+   * connection is cut. `outcome`: set if the answer itself reports that it is incomplete.
    */
   responseEnd?(x: Exchange, outcome?: Reply["outcome"]): Awaitable<Reply | void>;
   settled?(x: Exchange, outcome: Outcome): void;
-  /** Ends timers and connections. Runs when no exchange uses the plugin any more. */
+  /** Ends timers and connections. Called when no exchange uses the plugin any more. */
   stop?(): Awaitable<void>;
 }
 
@@ -377,9 +413,9 @@ export interface Step<Options = Record<string, never>>
 /** The hooks of a surface. */
 export interface SurfaceHooks {
   /**
-   * Present: the core reads the whole body first. `types` are the accepted media types; any other is 415. `json`: the body
-   * is JSON, and one with more than 65,536 members and elements or more than 128 levels is 400 before any hook gets it;
-   * the default is true if `types` names a JSON type.
+   * If present, the core reads the whole body first. `bytes`: maximum size. `types`: the accepted media types; others
+   * are answered with 415. `json`: true if the body is JSON. Then a body with more than 65,536 members and elements or
+   * more than 128 levels is answered with 400 before any hook gets it. The default is true if `types` lists a JSON type.
    */
   readonly body?: {
     readonly bytes: number;
@@ -387,11 +423,11 @@ export interface SurfaceHooks {
     readonly json?: boolean;
   };
   /**
-   * It answers with a Reply and no promise, and all that it changes lies in the accounts (`host.workspaces`,
-   * `host.networks.override`): both can be kept in one transaction.
+   * True if the surface answers synchronously with a Reply and changes only the accounts database (`host.workspaces`,
+   * `host.networks.override`). The changes and the Reply can then be stored in one transaction.
    */
   readonly atomic?: boolean;
-  /** Answers with a Reply, or streams through `x.stream` and resolves to undefined when the stream has ended. */
+  /** Returns a Reply, or streams through `x.stream` and resolves to undefined when the stream has ended. */
   answer(x: Exchange): Awaitable<Reply | undefined>;
   stop?(): Awaitable<void>;
 }
@@ -399,12 +435,12 @@ export interface SurfaceHooks {
 export interface Surface<Options = Record<string, never>>
   extends Manifest<Options>, Documented<Options> {
   readonly kind: "surface";
-  /** It answers upgrades (`Exchange.accept`), and nothing else: its routes have `websocket: true`. */
+  /** True if the surface answers only upgrades (`Exchange.accept`). Its routes must have `websocket: true`. */
   readonly websocket?: boolean;
   start(options: Options, host: Host): Awaitable<SurfaceHooks>;
 }
 
-/** What a started `tools` plugin brings. */
+/** The tools, resources and prompts of a started `tools` plugin. */
 export interface ToolsHooks {
   readonly tools: readonly Tool<never>[];
   readonly resources?: readonly Resource[];
@@ -413,7 +449,7 @@ export interface ToolsHooks {
   stop?(): Awaitable<void>;
 }
 
-/** Adds tools, documents to read and prompts to the catalogue that all tool surfaces share. */
+/** Adds tools, resources and prompts to the catalogue that all tool surfaces share. */
 export interface ToolsPlugin<Options = Record<string, never>> extends Manifest<Options> {
   readonly kind: "tools";
   start(options: Options, host: Host): Awaitable<ToolsHooks>;
@@ -453,24 +489,24 @@ export interface Service<
 
 export type Plugin = Step<never> | Surface<never> | ToolsPlugin<never> | Service<never>;
 
-/** Declares a step: it looks at, changes or refuses an exchange on its way. */
+/** Declares a step, which inspects, changes or refuses exchanges. */
 export function defineStep<Options>(step: Omit<Step<Options>, "kind">): Step<Options> {
   return { kind: "step", ...step };
 }
 
-/** Declares a surface: it answers a route. */
+/** Declares a surface, which answers a route. */
 export function defineSurface<Options>(surface: Omit<Surface<Options>, "kind">): Surface<Options> {
   return { kind: "surface", ...surface };
 }
 
-/** Declares a plugin that adds tools. Its manifest has no slots: tools see a caller, not an exchange. */
+/** Declares a plugin that adds tools. Its manifest has no slots, because a tool gets a caller and not an exchange. */
 export function defineTools<Options>(
   tools: Omit<ToolsPlugin<Options>, "kind" | "needs" | "wants" | "provides">,
 ): ToolsPlugin<Options> {
   return { kind: "tools", ...tools };
 }
 
-/** Declares a service, which other plugins reach by `host.use`. */
+/** Declares a service, which other plugins get from `host.use`. */
 export function defineService<Options, Provided>(
   service: Omit<Service<Options, Provided>, "kind" | "needs" | "wants" | "provides">,
 ): Service<Options, Provided> {

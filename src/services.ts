@@ -1,6 +1,7 @@
 /**
- * The services that plugins reach through `host`: types only, so that a third party can build on them as we do. Each
- * has its own file in src/services/, which says where it is implemented.
+ * The services that plugins get through `host`. This file contains only types, so that third parties can use them in the
+ * same way as the plugins that ship with Sluice. Each service has a file in src/services/, which names the folder of its
+ * implementation.
  */
 import type { Accounts, Environment } from "./services/accounts.ts";
 import type { Clock } from "./services/clock.ts";
@@ -22,10 +23,16 @@ import type { Workspaces } from "./services/workspaces.ts";
 import type { ServiceName, ServiceTypes } from "./plugin.ts";
 import type { Tools } from "./tool.ts";
 
-/** What a plugin instance gets beside its options. One instance per distinct options; it may serve many routes. */
+/**
+ * The object that a plugin instance gets together with its options. There is one instance per distinct set of options,
+ * and it may serve many routes.
+ */
 export interface Host {
   readonly environment: Environment;
-  /** `shadow`: what this instance refuses is counted and logged, never sent. Services it hands out must not refuse. */
+  /**
+   * `shadow`: the refusals of this instance are counted and logged but not sent. Values that it puts into slots must not
+   * refuse, either.
+   */
   readonly mode: "enforce" | "shadow";
   readonly log: Log;
   readonly clock: Clock;
@@ -34,21 +41,21 @@ export interface Host {
   readonly workspaces: Workspaces;
   readonly idempotency: Idempotency;
   readonly meter: Meter;
-  /** The catalogue of this generation. While a `tools` plugin starts it is not complete yet. */
+  /** The catalogue of this generation. It is not complete while `tools` plugins start. */
   readonly tools: Tools;
-  /** What every route of this generation says of itself. While plugins start it is not complete yet. */
+  /** The documentation of every route of this generation. It is not complete while plugins start. */
   readonly routes: readonly DocumentedRoute[];
   readonly seal: Seal;
   readonly claims: Claims;
-  /** The inference networks; empty where none is configured. */
+  /** The inference networks. Empty if none is configured. */
   readonly networks: Networks;
-  /** The encrypted stream to them. */
+  /** The encrypted stream to the inference networks. */
   readonly confidential: Confidential;
   readonly tickets: Tickets;
   /**
-   * Who attests what this deployment runs on, one for each source and process. Throws for one that must not be used
-   * here (a simulation in prod), which keeps the plugin from starting; whether there is a platform shows when it is
-   * asked.
+   * Returns the service that attests the machine of this deployment. There is one per source and process. Throws if the
+   * source must not be used here (a simulation in prod), so that the plugin does not start. Whether the machine has the
+   * platform is only known after the first request for a quote.
    */
   evidence(source: EvidenceSource): Evidence;
   /**
@@ -56,20 +63,24 @@ export interface Host {
    * is not listed there.
    */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name];
-  /** Sluice's own version, as in its package.json. */
+  /** The version of Sluice, as in its package.json. */
   readonly version: string;
-  /** Reads a JSON-RPC 2.0 body strictly, a call or a batch of at most `maxItems`, and makes values of nothing in it. */
+  /**
+   * Reads a JSON-RPC 2.0 body strictly: one call, or a batch of at most `maxItems` calls. It locates the members without
+   * parsing their values.
+   */
   readJsonRpc(body: Buffer, maxItems: number): JsonRpcBody;
-  /** The Substrate node pool named in `upstreams`; undefined when there is none of that name. */
+  /** Returns the Substrate node pool with this name in `upstreams`. Undefined if there is none. */
   ledger(upstream: string): Ledger | undefined;
   /**
-   * Reads blocks, events and accounts of the node pool named in `upstreams`; undefined when there is none of that name.
+   * Returns the decoder for blocks, events and accounts of the node pool with this name in `upstreams`. Undefined if
+   * there is none.
    */
   decoder(upstream: string): Decoder | undefined;
-  /** A streamed way to the upstream of that name; undefined when there is none. Its connections are shared. */
+  /** Returns a forwarder to the upstream with this name. Undefined if there is none. Its connections are shared. */
   forwarder(upstream: string, options?: ForwardOptions): Forwarder | undefined;
-  /** Any upstream of pipeline.yaml by name. */
+  /** Returns the upstream with this name in pipeline.yaml. Undefined if there is none. */
   upstream(name: string): Upstream | undefined;
-  /** The folder of pipeline.yaml: relative paths in options start there. */
+  /** The folder of pipeline.yaml. Relative paths in options are resolved against it. */
   readonly folder: string;
 }

@@ -1,71 +1,81 @@
-/** The service `host.confidential`, the encrypted stream as a gateway serves it: implemented in src/confidential/relay. */
+/**
+ * The service `host.confidential`: the gateway's part of the encrypted stream. Implemented in src/confidential/relay.
+ */
 import type { Connection } from "../plugin.ts";
 import type { EvidenceSource } from "./evidence.ts";
 import type { ChargeLine } from "./meter.ts";
 import type { Pricing } from "./networks.ts";
 
-/** Credit reserved for one request of a session. Exactly one of `settle` and `release` ends it. */
+/** Credit that is reserved for one request of a session. Call exactly one of `settle` and `release`. */
 export interface StreamCharge {
   readonly reservedMilli: number;
-  /** Resolves when the charge is on disk, to false when it cannot be. */
+  /** Resolves to true when the charge is on disk, and to false if it cannot be written. */
   settle(line: Omit<ChargeLine, "surface">): Promise<boolean>;
   release(): void;
 }
 
-/** Who a session is served to. */
+/** The caller for whom a session is served. */
 export interface StreamCustomer {
   readonly keyId: string;
   readonly workspaceId: string;
-  /** The one model that it may ask, bound by a ticket. */
+  /** The only model that the session may use, as bound by a ticket. Undefined if every model is allowed. */
   readonly model: string | undefined;
-  /** Whether its key still opens anything. What is reserved from then on goes by what the key may use now. */
+  /** Returns whether the key is still accepted. Later reservations use the current limits of the key. */
   admitted(): boolean;
-  /** `refused`: its credit does not reach. `unavailable`: nothing can be charged now. */
+  /** Reserves credit. `refused`: insufficient credit. `unavailable`: charges cannot be written now. */
   reserve(costMilli: number): StreamCharge | "refused" | "unavailable";
 }
 
-/** What an enclave signed for one request, and what the gateway made of it (confidential-stream.md section 5). */
+/** The usage report that an enclave signed for one request, and its charge (confidential-stream.md section 5). */
 export interface Receipt {
   /** base64url of 16 bytes. */
   readonly session: string;
   readonly rid: number;
   readonly keyId: string;
   readonly workspaceId: string;
-  /** base64url of the exact bytes that are signed, and of the signature. */
+  /** The exact bytes that are signed, in base64url. `sig` is the signature, also in base64url. */
   readonly report: string;
   readonly sig: string;
   /** `sha256:<hex>`. */
   readonly evidenceDigest: string;
   readonly pricing: Pricing;
   readonly usedCUMilli: number;
-  /** What attempts before it, under the same idempotency key, have paid of its cost; absent: nothing. */
+  /** The part of the cost that earlier attempts with the same idempotency key have paid. Missing if they paid nothing. */
   readonly paidBeforeCUMilli?: number;
   readonly verified: boolean;
   readonly unverifiedReason: string | undefined;
 }
 
-/** How a surface wants its sessions served. */
+/** The options with which a surface serves its sessions. */
 export interface StreamOptions {
-  /** Who attests the gateway's own enclave, for networks that have none; undefined: nobody, and it ends no encryption. */
+  /**
+   * The source of evidence for the gateway's own enclave, which serves networks that have no enclave. If it is
+   * undefined, the gateway does not decrypt sessions itself.
+   */
   readonly evidence: EvidenceSource | undefined;
-  /** Open at once, those that began with an earlier configuration included. */
+  /** Maximum number of open sessions per key, including sessions that began under an earlier configuration. */
   readonly sessionsPerKey: number;
-  /** Memory for requests that the gateway decrypts itself and that have not arrived completely. */
+  /** Memory for incomplete requests that the gateway decrypts itself. */
   readonly unfinished: { readonly maxBytes: number; readonly maxBytesPerOwner: number };
 }
 
 export interface Stream {
-  /** Resolves when it is known which of the gateway's own enclaves have their evidence. */
+  /** Resolves when each of the gateway's own enclaves has its evidence or has failed to get it. */
   readonly ready: Promise<void>;
-  /** A place for one more session of the key, until it is disposed of; undefined: it has as many as it may have. */
+  /**
+   * Admits one more session of the key. Dispose of the result when the session ends. Undefined if the key has the
+   * maximum number of sessions.
+   */
   admit(keyId: string): Disposable | undefined;
-  /** Serves one session, from its `hello` to the end of the connection and of what it owes. Never rejects. */
+  /**
+   * Serves one session, from its `hello` until the connection has ended and its charges are settled. Never rejects.
+   */
   serve(connection: Connection, customer: StreamCustomer): Promise<void>;
-  /** Running sessions go on. */
+  /** Closes the stream. Running sessions continue. */
   close(): void;
 }
 
-/** A policy and its signature (confidential-stream.md section 5), each base64url. */
+/** A policy, its signature and the public key (confidential-stream.md section 5), each in base64url. */
 export interface SignedPolicy {
   readonly policy: string;
   readonly sig: string;
@@ -74,12 +84,18 @@ export interface SignedPolicy {
 
 export interface Confidential {
   stream(options: StreamOptions): Stream;
-  /** Evidence that a session has shown, as parsed JSON, by `sha256:<hex>`; undefined: not seen, or too long ago. */
+  /**
+   * Returns the evidence of an earlier session as parsed JSON. `digest`: `sha256:<hex>`. Undefined if no session has
+   * shown it, or if that was too long ago.
+   */
   evidence(digest: string): unknown;
-  /** `session`: base64url of 16 bytes. */
+  /** Returns the receipt of one request. `session`: base64url of 16 bytes. */
   receipt(session: string, rid: number): Receipt | undefined;
-  /** What may run where, as pipeline.yaml has it, signed by this deployment. */
+  /** Returns the policy of pipeline.yaml, which lists the images that each network may run, signed by this deployment. */
   policy(): Promise<SignedPolicy>;
-  /** A document that was signed elsewhere, once its signature has been checked; else what is wrong with it. */
+  /**
+   * Checks a policy document that was signed elsewhere against the key that it contains. Resolves to the document, or to
+   * a message that says why it is not valid.
+   */
   readPolicy(document: unknown): Promise<SignedPolicy | string>;
 }

@@ -1,62 +1,66 @@
-/** The service `host.ledger`, a pool of Substrate nodes: implemented in src/ledger. */
+/** The service `host.ledger`: a pool of Substrate nodes. Implemented in src/ledger. */
 import type { CallReporter } from "../called.ts";
 import type { ChargeLine } from "./meter.ts";
 
 /** One whitelisted node method. */
 export interface LedgerMethod {
   readonly name: string;
-  /** As in the specification: `["storageKey", "blockHash?"]`. */
+  /** Names of the parameters, written as in the specification: `["storageKey", "blockHash?"]`. */
   readonly params: readonly string[];
   readonly cuMilli: number;
 }
 
-/** What a node said. Bytes are the node's own, borrowed. `failed`: no answer of any node; nothing is owed. */
+/**
+ * The answer of a node. `bytes`: the unchanged bytes of the node; they are borrowed. `failed`: no node answered, and
+ * nothing is charged.
+ */
 export type LedgerAnswer =
   | { readonly kind: "result"; readonly bytes: Buffer }
   | { readonly kind: "error"; readonly bytes: Buffer }
   | { readonly kind: "failed"; readonly reason: "unreachable" | "timeout" | "garbage" | "aborted" };
 
 export interface Ledger {
-  /** The whitelist, by the name that clients use. */
+  /** The whitelisted methods, by the names that clients use. */
   readonly methods: ReadonlyMap<string, LedgerMethod>;
   /**
-   * A method for the gateway's own needs, whitelisted or not, for `call`: every known read, and
-   * `author_submitExtrinsic`. `name` MUST NOT come from a client. Throws (a bug) for a name that is neither.
+   * Returns a method for the gateway's own calls, whether it is whitelisted or not: every known read, and
+   * `author_submitExtrinsic`. `name` MUST NOT come from a client. Throws for any other name, which is a bug.
    */
   internal(name: string): LedgerMethod;
   /**
-   * Calls a method of `methods` or `internal` with raw JSON `params` bytes (empty: none). Cached, shared with identical
-   * reads in flight, retried on another node where safe. Synchronous when the answer is at hand. Never rejects.
-   * `signal`: the caller has left; a shared call goes on for the others.
+   * Calls a method of `methods` or `internal`. `params`: raw JSON bytes, empty if there are none. The answer may come
+   * from the cache, and identical reads in flight share one call. The call is retried on another node if that is safe.
+   * Synchronous if the answer is available at once. Never rejects. `signal`: aborts when the caller has left; a shared
+   * call continues for the other callers.
    */
   call(
     method: LedgerMethod,
     params: Buffer,
     options?: { readonly signal?: AbortSignal },
   ): LedgerAnswer | Promise<LedgerAnswer>;
-  /** Reads and prices a JSON-RPC body (a call or a batch), by decisions.md section 5. Nothing is sent yet. */
+  /** Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. */
   rpc(body: Buffer): LedgerRpc;
 }
 
-/** A JSON-RPC body on its way: reserve its cost, `run` it once, then settle its `lines`. */
+/** A JSON-RPC body that can be run. Reserve its cost, call `run` once, then settle its `lines`. */
 export interface LedgerRpc {
-  /** The sum over the calls that it holds; 0 when there is nothing to reserve. */
+  /** Sum of the costs of its calls. 0 if no credit needs to be reserved. */
   readonly costMilli: number;
   /**
-   * Makes the calls. The JSON-RPC answer in UTF-8, which is not to be written to; undefined when the body held only
-   * notifications. Synchronous when everything is at hand. Never rejects. What a batch has not begun is left out once
-   * the caller has left.
+   * Makes the calls. Returns the JSON-RPC answer in UTF-8, which must not be modified. Undefined if the body contains
+   * only notifications. Synchronous if all answers are available at once. Never rejects. After the caller has left, the
+   * calls of a batch that have not begun are skipped.
    */
   run(caller?: {
     readonly clientLeft: boolean;
   }): string | Uint8Array | undefined | Promise<string | Uint8Array | undefined>;
-  /** After `run`: what is owed, a line for each call that a node has answered. */
+  /** After `run`: the lines to charge, one per call that a node has answered. */
   readonly lines: readonly Pick<ChargeLine, "method" | "costMilli">[];
-  /** After `run`: why no node answered, when that befell every call of the body. */
+  /** After `run`: the reason why no node answered. Undefined if at least one call of the body was answered. */
   readonly failure: "unreachable" | "timeout" | "garbage" | "aborted" | undefined;
   /**
-   * Reports each call that the body holds. After `run`, or instead of it with `refusedWith`: the code of the refusal that
-   * all of them share. Notifications are not calls.
+   * Reports each call of the body. Notifications are not calls. Call it after `run`, or instead of `run` if the body was
+   * refused. `refusedWith`: the code of the refusal, which all calls share.
    */
   report(to: CallReporter, refusedWith?: string): void;
 }

@@ -1,11 +1,14 @@
-/** The service `host.log`: implemented in src/log.ts. */
+/** The service `host.log`. Implemented in src/log.ts. */
 
 export type LogLine = (fields: object, message: string) => void;
-/** Structured log (pino). Never pass a secret: `authorization` and key texts are redacted, prompts are not. */
+/**
+ * Structured log (pino). Never pass a secret. Headers such as `authorization` and the texts of keys are redacted, but
+ * prompts are not.
+ */
 export interface Log {
-  /** The least level that is written, one of pino's; undefined: not said. */
+  /** The lowest level that is written, one of pino's levels. Undefined if it is unknown. */
   readonly level?: string;
-  /** Takes a whole line (JSON without a line feed) in place of standard output; undefined: lines go there. */
+  /** Receives each line (JSON without a line feed) instead of standard output. Undefined: use standard output. */
   readonly line?: (text: string) => void;
   readonly debug: LogLine;
   readonly info: LogLine;

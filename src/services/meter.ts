@@ -1,9 +1,12 @@
-/** The service `host.meter` and the account of an exchange: implemented in src/metering and by the step `meter`. */
+/**
+ * The service `host.meter`, implemented in src/metering, and the slot `charge`, implemented by the step `meter`
+ * (plugins/billing/meter).
+ */
 import type { Reply } from "../plugin.ts";
 import type { Agent, KeyPrincipal } from "./accounts.ts";
 import type { Pricing } from "./networks.ts";
 
-/** One charge as the journal keeps it. `costMilli` is a non-negative safe integer. */
+/** One charge as it is written to the journal. `costMilli` is a non-negative safe integer. */
 export interface ChargeLine {
   readonly surface: string;
   readonly method: string;
@@ -13,11 +16,14 @@ export interface ChargeLine {
   readonly outputTokens?: number;
   readonly estimated?: boolean;
   readonly outcome?: string;
-  /** What an inference was reckoned with, for whoever recomputes the charge. */
+  /** The prices of an inference, so that the charge can be recomputed. */
   readonly pricing?: Pricing;
 }
 
-/** Why a reservation did not fit; `details` of the 429 (decisions.md section 3). */
+/**
+ * The reason why a reservation exceeds a limit: the `details` of the 429 (decisions.md section 3). `window` is undefined
+ * if the limit is that of the plan.
+ */
 export interface CuRefusal {
   readonly kind: "refused";
   readonly window: "24h" | "30d" | undefined;
@@ -25,27 +31,33 @@ export interface CuRefusal {
   readonly limitCuMilli: number;
 }
 
-/** Credit taken from every scope at once and not yet charged. Exactly one of `settle` and `release` ends it. */
+/** Credit that is reserved in every scope and not charged yet. Call exactly one of `settle` and `release`. */
 export interface Reservation {
   readonly kind: "reserved";
   readonly costMilli: number;
   /**
-   * Charges the lines and frees the rest. A sum above `costMilli` is cut to it, from the last line backwards. `more`:
-   * further reservations whose credit pays for the same lines; they end as well. Resolves when the charge is on disk (at
-   * once with `metering.durability: async`). Rejects, and charges nothing, when it could not be written, and with a
-   * RangeError for a line that is not a whole number of milli-CU. Never throws.
+   * Charges the lines and releases the rest. If their sum exceeds `costMilli`, it is cut to `costMilli`, from the last
+   * line backwards. `more`: further reservations whose credit pays for the same lines; they end, too.
+   *
+   * Resolves when the charge is on disk, or at once with `metering.durability: async`. Rejects, and charges nothing, if
+   * the charge could not be written, or with a RangeError if the cost of a line is not a whole number of milli-CU. Never
+   * throws.
    */
   settle(lines: readonly ChargeLine[], more?: readonly Reservation[]): Promise<void>;
-  /** Frees it without a charge. Does nothing after `settle`. */
+  /** Releases the reservation without a charge. Does nothing after `settle`. */
   release(): void;
 }
 
 export interface Meter {
   /**
-   * Takes `costMilli` from 24h, 30d and plan at once, or from none.
-   * `streamed`: bytes will leave before the charge settles, so an intent goes to the journal that tells of a crash.
-   * `force`: takes it whatever the limits say (a meter in shadow mode counts, and refuses nothing).
-   * While the journal cannot write, answers `{ kind: "unavailable" }` (503): nothing is served unmetered.
+   * Reserves `costMilli` in all scopes (24h, 30d and plan), or in none of them.
+   *
+   * - `streamed`: bytes will leave before the charge is settled. An intent is written to the journal, so that the
+   *   reservation is found after a crash.
+   * - `force`: reserves even if a limit is exceeded. A meter in shadow mode uses it, because it must not refuse.
+   *
+   * While the journal cannot be written, the result is `{ kind: "unavailable" }` (503), because no request is served
+   * unmetered.
    */
   reserve(
     principal: KeyPrincipal,
@@ -53,7 +65,7 @@ export interface Meter {
     about: {
       readonly requestId: string;
       readonly surface: string;
-      /** For the record of a charge. */
+      /** Written to the journal with the charge. */
       readonly agent?: Agent | undefined;
       readonly streamed?: boolean | undefined;
       readonly force?: boolean | undefined;
@@ -61,41 +73,49 @@ export interface Meter {
   ): Reservation | CuRefusal | { readonly kind: "unavailable" };
 }
 
-/** One call's share of an exchange's account, where an exchange holds several calls. End it exactly once. */
+/**
+ * The account of one call in an exchange with several calls. Call exactly one of `settle` and `release`, exactly once.
+ */
 export interface ChargePart {
   readonly reservedMilli: number;
-  /** Charges the lines and gives back the rest. */
+  /** Charges the lines and releases the rest. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
-  /** After `settle`: resolves when the charge is on disk; to a Reply (503) when it cannot be. */
+  /** Call it after `settle`. Resolves when the charge is on disk, or to a Reply (503) if it cannot be written. */
   written(): Promise<Reply | undefined>;
   release(): void;
 }
 
 export interface PartOptions {
-  /** Bytes will leave before it settles. */
+  /** True if bytes will leave before the part is settled. */
   readonly streamed?: boolean;
-  /** Its call goes on when the exchange ends, and so does it: whoever opened it ends it. */
+  /**
+   * True if the call and its part continue after the exchange has ended. The plugin that opened the part must end it.
+   */
   readonly detached?: boolean;
   /**
-   * Who pays, as known now, where the exchange outlives what was known at its head; absent: the exchange's principal.
+   * The principal who pays, as currently known, for an exchange that lasts longer than the state of its key at arrival.
+   * The default is the principal of the exchange.
    */
   readonly principal?: KeyPrincipal;
 }
 
-/** The slot `charge` of the `meter` step: the exchange's own account. */
+/** The slot `charge` of the `meter` step: the account of an exchange. */
 export interface Charge {
-  /** Reserves; a Reply is the refusal to send (429 with details, 503). Adds to an earlier reservation. */
+  /**
+   * Reserves credit, in addition to an earlier reservation. A returned Reply is the refusal to send (429 with details,
+   * or 503).
+   */
   reserve(costMilli: number, options?: { readonly streamed?: boolean }): Reply | undefined;
-  /** Says what is really owed. Called at most once. The core waits for the disk before the last byte leaves. */
+  /** Charges the actual cost. Call it at most once. The last byte leaves after the charge is on disk. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
   /**
-   * Reserves for one of several calls of the exchange, which settles or releases on its own. Beside parts, `reserve`
-   * and `settle` are not used.
+   * Reserves credit for one of several calls of the exchange. Each part is settled or released separately. An exchange
+   * that opens parts must not call `reserve` and `settle`.
    */
   open(
     costMilli: number,
     options?: PartOptions,
   ): ChargePart | CuRefusal | { readonly kind: "unavailable" };
-  /** Sum of the settled lines, of parts too; undefined before anything was settled. */
+  /** Sum of the settled lines, including those of parts. Undefined before the first line is settled. */
   readonly usedMilli: number | undefined;
 }

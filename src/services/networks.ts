@@ -1,21 +1,28 @@
-/** The service `host.networks`, the inference networks and their workers: implemented in src/inference. */
+/** The service `host.networks`: the inference networks and their workers. Implemented in src/inference. */
 
-/** What vouches for the place where a network's models run; `simulated` is for tests, `none` is nobody. */
+/**
+ * The hardware that attests the machines of a network. `simulated` is for tests. `none`: the network is not attested.
+ */
 export type EvidenceKind = "tdx" | "sev-snp" | "simulated" | "none";
 
-/** The lowest, the median and the highest price coefficient (thousandths) of a model's active workers. */
+/**
+ * The lowest (`base`), median (`standard`) and highest (`priority`) price coefficient of a model's active workers, in
+ * thousandths.
+ */
 export interface CoefficientBands {
   readonly base: number;
   readonly standard: number;
   readonly priority: number;
 }
 
-/** One model as the catalogue shows it: prices per token in integer milli-CU, at the median of its active workers. */
+/**
+ * One model in the catalogue. Prices are per token in integer milli-CU, at the median coefficient of its active workers.
+ */
 export interface ModelEntry {
   readonly network: string;
   readonly modelId: string;
   readonly ownedBy: string;
-  /** Milliseconds since 1970 when the network first listed it here. */
+  /** When the network first listed the model in this gateway, in milliseconds since 1970. */
   readonly createdAt: number;
   readonly activeWorkers: number;
   readonly promptPriceCUMilli: number;
@@ -26,18 +33,18 @@ export interface ModelEntry {
   readonly evidence: EvidenceKind;
 }
 
-/** What a charge was reckoned with. Decimal strings are exact; `asOf` is when the price was read (RFC 3339). */
+/** The values from which a charge was computed. Decimal strings are exact. `asOf`: when the price was read (RFC 3339). */
 export interface Pricing {
   readonly network: string;
   /** Thousandths. */
   readonly coefficient: number;
   readonly pricePerTokenNano: string;
-  /** USD of one native token; undefined: not known, and the charge is 0. */
+  /** The price of one native token in USD. Undefined if it is unknown; the charge is then 0. */
   readonly tokenUsdRate: string | undefined;
   readonly asOf: string;
 }
 
-/** The worker that answered, with its price as it was when it was chosen. */
+/** The worker that answered, with its price at the time when it was chosen. */
 export interface ServingWorker {
   readonly network: string;
   readonly id: string;
@@ -45,31 +52,43 @@ export interface ServingWorker {
 }
 
 /**
- * Why an answer is missing, or its rest. `rejected`: the worker will not take the request (400, 413, 422). `notServed`:
- * it does not have the model. `unavailable`: none could be reached, or all refused. `broken`: the answer broke off.
+ * The reason why an answer, or the rest of it, is missing.
+ *
+ * - `rejected`: the worker does not accept the request (400, 413, 422).
+ * - `notServed`: the worker does not have the model.
+ * - `unavailable`: no worker could be reached, or all of them refused.
+ * - `broken`: the answer broke off.
+ * - `timedOut`: the answer took too long.
  */
 export type InferenceFailure = "rejected" | "notServed" | "unavailable" | "broken" | "timedOut";
 
-/** Tokens of one answer, inclusive as OpenAI counts: prompt with cached, completion with reasoning. */
+/**
+ * Tokens of one answer. As with OpenAI, `promptTokens` includes the cached tokens, and `completionTokens` includes the
+ * reasoning tokens.
+ */
 export interface TokenUsage {
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly cachedTokens: number | undefined;
   readonly reasoningTokens: number | undefined;
   /**
-   * The worker's report is missing or above what was asked for, so the tokens were counted here: UTF-8 bytes / 4 of the
-   * prompt; of the completion the same or the chunks with content, whichever is more. Rounded up.
+   * True if the worker's report is missing or exceeds the limits of the request, so that the gateway estimated the
+   * tokens. The estimate for the prompt is its UTF-8 bytes / 4. The estimate for the completion is its UTF-8 bytes / 4
+   * or the number of chunks with content, whichever is higher. Both are rounded up.
    */
   readonly estimated: boolean;
 }
 
-/** What an answer came to, whole or broken off. */
+/** The result of an answer, whether it is complete or broke off. */
 export interface InferenceResult {
   readonly worker: ServingWorker;
   readonly usage: TokenUsage;
-  /** round half up of tokens × price × coefficient / 1000 × rate (decisions.md section 3), milli-CU. */
+  /** tokens × price × coefficient / 1000 × rate in milli-CU, rounded half up (decisions.md section 3). */
   readonly costMilli: number;
-  /** As the worker reports it; `length` where it was ended at its cap; undefined where the answer broke off. */
+  /**
+   * The finish reason that the worker reports, or `length` if the gateway ended the answer at its token limit. Undefined
+   * if the answer broke off.
+   */
   readonly finishReason: string | undefined;
 }
 
@@ -80,105 +99,114 @@ export interface WholeMessage {
 }
 
 /**
- * Told what a worker answers. One of `ended` and `failed` is called, once, unless the call was aborted. Which worker it
- * is, and that others failed before it, is seen in the result only: nothing is told before an answer has begun.
+ * Receives the answer of a worker. Exactly one of `ended` and `failed` is called, once, unless the call was aborted. No
+ * method is called before an answer has begun, so only the result shows which worker answered. Workers that failed
+ * earlier are not reported.
  */
 export interface AnswerReader {
   /**
-   * Streamed: the choice of one chunk, a JSON object `{ index, delta, finish_reason }` on one line, in borrowed bytes.
+   * Called for each chunk of a streamed answer with its choice: a JSON object `{ index, delta, finish_reason }` on one
+   * line, in borrowed bytes.
    */
   choice(bytes: Buffer, start: number, end: number): void;
-  /** After all that has arrived at once was told: the moment to pass it on. */
+  /** Called after all chunks that arrived together have been passed to `choice`: the time to forward them. */
   arrived(): void;
-  /** `message`: of an answer that was not streamed. */
+  /** `message`: the answer, if it was not streamed. */
   ended(result: InferenceResult, message: WholeMessage | undefined): void;
-  /** `result`: of what had come until then; undefined when nothing had, and nothing is owed. */
+  /** `result`: the part of the answer that had arrived. Undefined if nothing had arrived; then nothing is charged. */
   failed(failure: InferenceFailure, result: InferenceResult | undefined): void;
 }
 
-/** A chat completion as it goes to a worker: OpenAI's chat-completions wire format. */
+/** A chat completion request as it is sent to a worker, in OpenAI's chat-completions wire format. */
 export interface InferenceRequest {
-  /** JSON in UTF-8. A streamed one asks for usage (`stream_options.include_usage`). */
+  /** JSON in UTF-8. A streamed request asks for usage (`stream_options.include_usage`). */
   readonly body: Buffer;
   readonly streamed: boolean;
-  /** UTF-8 bytes of the text of all messages: the prompt's tokens are estimated from them. */
+  /** Number of UTF-8 bytes in the text of all messages. The tokens of the prompt are estimated from it. */
   readonly promptBytes: number;
-  /** As `body` has it; undefined: none of its own. */
+  /** The token limit in `body`. Undefined if the request has no limit. */
   readonly maxTokens?: number | undefined;
-  /** Sent along, flat name, value …: the trace context. */
+  /** Additional headers (the trace context), as a flat list of name, value … */
   readonly headers?: readonly string[] | undefined;
 }
 
-/** A request on its way. */
+/** A request that is in flight. */
 export interface InferenceCall {
-  /** Backpressure: chunks stop soon after `pause`. */
+  /** Applies backpressure: chunks stop soon after `pause`. */
   pause(): void;
   resume(): void;
   /**
-   * Ends it here and at the worker; the reader is not called any more. What the worker has had and produced until then;
-   * undefined if no worker has the request.
+   * Ends the call in the gateway and at the worker. The reader is not called any more. Returns the result for the tokens
+   * that the worker has read and produced so far. Undefined if no worker has the request.
    */
   abort(): InferenceResult | undefined;
   /**
-   * The client has left. As `abort`, but the worker may still report its usage: the result follows when it has, and
-   * after 2 s at the latest. Never rejects.
+   * Ends the call because the client has left. It works like `abort`, but the worker may still report its usage.
+   * Resolves when it has, and after 2 s at the latest. Never rejects.
    */
   leave(): Promise<InferenceResult | undefined>;
 }
 
-/** A model and the workers that serve it at this moment. */
+/** A model and the workers that serve it now. */
 export interface Offer {
   readonly modelId: string;
   readonly activeWorkers: number;
-  /** What a request without a limit of its own is reserved for, tokens. */
+  /** Number of output tokens that are reserved for a request without a token limit. */
   readonly maxOutputTokens: number;
-  /** The most that so many tokens cost at any active worker, milli-CU. */
+  /** Returns the maximum cost of this many tokens at any active worker, in milli-CU. */
   mostMilli(tokens: number): number;
   /**
-   * Sends a request to the less busy of two workers. One that fails before its answer has begun is replaced by another.
-   * Nothing is told before this returns.
+   * Sends a request to the less busy of two workers. If that worker fails before its answer has begun, the request is
+   * retried on another. The reader is not called before this method returns.
    */
   send(request: InferenceRequest, reader: AnswerReader): InferenceCall;
 }
 
-/** Changes what a network's catalogue shows: PUT /v1/admin/confidential/{network}/models. */
+/** A change to one model in the catalogue of a network: PUT /v1/admin/confidential/{network}/models. */
 export interface ModelOverride {
   readonly id: string;
-  /** False hides it; true lists it even while the network does not. */
+  /** False hides the model. True lists it even while the network does not list it. */
   readonly enabled: boolean;
   readonly ownedBy: string | undefined;
-  /** Thousandths, instead of each worker's own. */
+  /** The coefficient in thousandths that replaces the coefficient of each worker. */
   readonly priceCoefficient: number | undefined;
 }
 
-/** Who makes a change, for the record of changes. */
+/** The author of a change, for the audit log. */
 export interface ChangedBy {
-  /** The id of a key. */
+  /** Id of the key that makes the change. */
   readonly actor: string;
   readonly requestId: string;
 }
 
 export interface Networks {
-  /** Configured networks, in the order of pipeline.yaml. */
+  /** Names of the configured networks, in the order of pipeline.yaml. */
   readonly names: readonly string[];
-  /** What a network lists, or all of them, in a stable order; nothing for a network that is not configured. */
+  /**
+   * Returns the models of one network, or of all networks, in a stable order. Empty for a network that is not
+   * configured.
+   */
   models(network?: string): readonly ModelEntry[];
   /**
-   * Puts these in the place of all that was changed in a network's catalogue; no two have the same id. What the network
-   * lists with them; undefined: they could not be written, or there is no such network, and nothing has changed. On
-   * disk when it returns, or when the transaction ends that it joins; every gateway on the same store follows within 1
-   * s.
+   * Replaces all overrides of a network with `models`, which must have distinct ids. Returns the models that the network
+   * lists with them. Undefined if the overrides could not be written or the network does not exist; then nothing has
+   * changed. The change is on disk when the method returns, or when the surrounding transaction ends. Every gateway on
+   * the same store follows within 1 s.
    */
   override(
     network: string,
     models: readonly ModelOverride[],
     by: ChangedBy,
   ): readonly ModelEntry[] | undefined;
-  /** True while that network, or one of them, has never been heard of: what it lists is not known yet. */
+  /**
+   * Returns true while the models of this network, or of any network if it is not given, are still unknown because its
+   * status document has never been read.
+   */
   unread(network?: string): boolean;
   /**
-   * What serves a model, in that network or in any: the first in the order of pipeline.yaml with an active worker.
-   * Undefined when none lists it.
+   * Returns the offer for a model in this network, or in any network if it is not given. The first network in the order
+   * of pipeline.yaml with an active worker for the model is used, else the first that lists the model. Undefined if none
+   * lists it.
    */
   find(modelId: string, network?: string): Offer | undefined;
 }

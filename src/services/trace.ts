@@ -1,36 +1,36 @@
-/** The slot `trace` of the step of that name: the spans of one exchange. Not set while nothing is exported. */
+/** The slot `trace` of the step `trace`: the spans of one exchange. It is not set if no traces are exported. */
 
 /**
- * Attributes by their names in OpenTelemetry's semantic conventions; undefined is left out. What a client wrote is
- * bounded before it gets here, and nothing secret does: no prompt, no header, no input of a tool.
+ * Attributes by their names in OpenTelemetry's semantic conventions. Undefined values are omitted. Shorten text from a
+ * client before you pass it, and never pass a secret: no prompt, no header, no input of a tool.
  */
 export type SpanAttributes = Readonly<
   Record<string, string | number | boolean | readonly string[] | undefined>
 >;
 
-/** The exchange's own span, or one below it. */
+/** The span of the exchange, or a span below it. */
 export interface TraceSpan {
-  /** 32 hex digits: the client's trace if it sent one, else the gateway's own. */
+  /** 32 hex digits: the trace of the client if it sent one, else a trace that the gateway began. */
   readonly traceId: string;
   /** 16 hex digits. */
   readonly spanId: string;
   /**
-   * What a request made within this span carries, flat name, value …: `traceparent`, and `tracestate` where the client
-   * sent one (W3C Trace Context).
+   * Headers for requests that are made within this span, as a flat list of name, value …: `traceparent`, and
+   * `tracestate` if the client sent one (W3C Trace Context).
    */
   readonly headers: readonly string[];
   set(attributes: SpanAttributes): void;
-  /** Begins a span below this one: `client` where it is a request to somebody else. */
+  /** Begins a span below this one. `kind`: `client` for a request to another server. */
   child(name: string, kind: "client" | "internal", attributes?: SpanAttributes): ChildSpan;
   /**
-   * This span as a message in its body sees it that names a trace of its own (`traceparent`, `tracestate`): spans begun
-   * from it are part of that trace, and linked to this one. Itself where the message names none, or the one that it is
-   * in.
+   * Returns a view of this span for a message in its body that has a trace of its own (`traceparent`, `tracestate`).
+   * Spans that are begun from the view belong to that trace and are linked to this span. Returns this span itself if the
+   * message has no trace, or the same trace.
    */
   within(message: MessageTrace): TraceSpan;
 }
 
-/** What a message says of its trace; a client's own words, of any type. */
+/** The trace context of a message. The values come from the client and can have any type. */
 export interface MessageTrace {
   readonly traceparent?: unknown;
   readonly tracestate?: unknown;
@@ -38,8 +38,8 @@ export interface MessageTrace {
 
 export interface ChildSpan extends TraceSpan {
   /**
-   * Ends it; whatever comes after is passed over, and one that is never ended is never exported. `error`: what went
-   * wrong, a word of a short list (`error.type`); absent: nothing did.
+   * Ends the span. Later calls are ignored, and a span that is never ended is never exported. `error`: the error as a
+   * word from a short list (`error.type`); undefined if the span succeeded.
    */
   end(error?: string): void;
 }
