@@ -1,9 +1,10 @@
-/** Lists of addresses and CIDR blocks: proxies that are trusted, where a key may be used from. */
+/** Lists of addresses and CIDR blocks, such as trusted proxies and the addresses from which a key may be used. */
 import { BlockList, isIP } from "node:net";
 
 /**
- * Returns whether an address is in one of `entries` (`192.0.2.1`, `10.0.0.0/8`, `fd00::/8`); what is no address is in
- * none. Throws what node:net throws for an entry that is neither: see `isAddressBlock`.
+ * Returns a function that tests whether an address is in one of `entries` (`192.0.2.1`, `10.0.0.0/8`, `fd00::/8`). It
+ * returns false for text that is not an address. If an entry is neither an address nor a block, `addressList` throws
+ * the error of node:net; check entries with `isAddressBlock` first.
  */
 export function addressList(entries: readonly string[]): (address: string) => boolean {
   const list = new BlockList();
@@ -19,7 +20,7 @@ export function addressList(entries: readonly string[]): (address: string) => bo
   };
 }
 
-/** Whether the text is an IP address or a CIDR block. */
+/** Returns true if the text is an IP address or a CIDR block. */
 export function isAddressBlock(text: string): boolean {
   const [address = "", bits, rest] = text.split("/");
   const family = isIP(address);

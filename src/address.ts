@@ -1,11 +1,11 @@
-/** The identity of a client's address for limits: one IPv4 address, or the IPv6 network that one client is given. */
+/** The key of a client's address for limits: one IPv4 address, or the IPv6 network that is assigned to one client. */
 import { isIPv4 } from "node:net";
 
 /**
- * The text under which an address counts: an IPv4 address as it is (also when mapped into IPv6), an IPv6 address as its
- * network of `ipv6Prefix` bits (`2001:db8:0:7::/64`: lower-case hex groups), however it was written. A subscriber
- * commonly holds a whole /64 or more (RFC 6177), so single IPv6 addresses would be free to change. What is not an
- * address counts as itself.
+ * Returns the text under which an address is counted. An IPv4 address is returned unchanged, also if it is mapped into
+ * IPv6. An IPv6 address in any notation is returned as its network of `ipv6Prefix` bits in lower-case hex groups
+ * (`2001:db8:0:7::/64`). A subscriber commonly has a whole /64 or more (RFC 6177) and could change single IPv6
+ * addresses freely. Text that is not an address is returned unchanged.
  */
 export function addressKey(address: string, ipv6Prefix = 64): string {
   if (!address.includes(":")) return address;
@@ -19,14 +19,17 @@ export function addressKey(address: string, ipv6Prefix = 64): string {
   return `${kept.join(":")}${kept.length < 8 ? "::" : ""}/${ipv6Prefix}`;
 }
 
-/** `::ffff:192.0.2.1` is how a dual-stack socket shows an IPv4 client (RFC 4291 section 2.5.5.2). */
+/**
+ * Returns the IPv4 address that is mapped into these groups. A dual-stack socket shows an IPv4 client as
+ * `::ffff:192.0.2.1` (RFC 4291 section 2.5.5.2).
+ */
 function mappedIpv4(groups: readonly number[]): string | undefined {
   const [high = 0, low = 0] = groups.slice(6);
   const mapped = groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0);
   return mapped ? [high >> 8, high & 0xff, low >> 8, low & 0xff].join(".") : undefined;
 }
 
-/** The eight 16-bit groups of an IPv6 address, its zone left out; undefined when it is none. */
+/** Returns the eight 16-bit groups of an IPv6 address without its zone. Undefined if it is not an IPv6 address. */
 function ipv6Groups(address: string): number[] | undefined {
   const zone = address.indexOf("%");
   const [head = "", tail, more] = (zone === -1 ? address : address.slice(0, zone)).split("::");
@@ -39,7 +42,7 @@ function ipv6Groups(address: string): number[] | undefined {
   return groups.some((group) => Number.isNaN(group)) ? undefined : groups;
 }
 
-/** Groups of colon-separated hex, the last perhaps a dotted IPv4 address; NaN for what is neither. */
+/** Parses colon-separated hex groups. A dotted IPv4 address gives two groups. Anything else gives NaN. */
 function parseGroups(text: string): number[] {
   if (text === "") return [];
   return text.split(":").flatMap((group) => {
@@ -49,7 +52,7 @@ function parseGroups(text: string): number[] {
   });
 }
 
-/** The mask of a group that the network shares `bits` bits of: 16 and more all, 0 none. */
+/** Returns the mask that keeps the first `bits` bits of a group: all of them for 16 or more, none for 0. */
 function groupMask(bits: number): number {
   return bits >= 16 ? 0xffff : (0xffff << (16 - bits)) & 0xffff;
 }

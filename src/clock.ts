@@ -1,4 +1,4 @@
-/** The real clock. */
+/** The clock of the system. */
 import type { Clock } from "./services/clock.ts";
 
 export const systemClock: Clock = {

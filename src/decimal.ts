@@ -1,15 +1,15 @@
-/** Decimals without a float: the money of inference is exact to the last digit until it is rounded, once. */
+/** Decimals without floating point. The cost of inference is exact to the last digit until it is rounded, once. */
 
-/** `digits` / 10^`places`; never negative. */
+/** The number `digits` / 10^`places`. Never negative. */
 export interface Decimal {
   readonly digits: bigint;
   readonly places: number;
 }
 
-/** The longest decimal that is believed: 18 digits before the point, 30 behind it. */
+/** The accepted notation: at most 18 digits before the point and 30 after it. */
 const form = /^(\d{1,18})(?:\.(\d{1,30}))?$/;
 
-/** The decimal that the text stands for (`12`, `0.001`); undefined for anything else: signs, exponents, spaces. */
+/** Parses a decimal (`12`, `0.001`). Undefined for anything else, including signs, exponents and spaces. */
 export function parseDecimal(text: string): Decimal | undefined {
   const match = form.exec(text);
   if (match === null) return undefined;
@@ -17,19 +17,22 @@ export function parseDecimal(text: string): Decimal | undefined {
   return { digits: BigInt(whole + fraction), places: fraction.length };
 }
 
-/** A decimal from JSON: a string, or a number by the digits that JavaScript prints for it (`1.5e-7` included). */
+/**
+ * Returns a decimal from a JSON value as text. A number has the digits that JavaScript prints for it (including
+ * `1.5e-7`). Undefined if the value is not a decimal.
+ */
 export function decimalText(value: unknown): string | undefined {
   const text = typeof value === "number" ? withoutExponent(String(value)) : value;
   return typeof text === "string" && parseDecimal(text) !== undefined ? text : undefined;
 }
 
-/** `1.5e-7` as `0.00000015`; large exponents stay, and are then no decimal. */
+/** Writes `1.5e-7` as `0.00000015`. Text with a positive exponent is unchanged and not a valid decimal. */
 function withoutExponent(text: string): string {
   const [, whole = "", fraction = "", places] = /^(\d)(?:\.(\d+))?e-(\d+)$/.exec(text) ?? [];
   return places === undefined ? text : `0.${"0".repeat(Number(places) - 1)}${whole}${fraction}`;
 }
 
-/** The product of a count and decimals, rounded half up to an integer, once. */
+/** Returns the product of a count and decimals, rounded half up to an integer. It is rounded only once. */
 export function productHalfUp(count: bigint, ...factors: readonly Decimal[]): bigint {
   let digits = count;
   let places = 0;

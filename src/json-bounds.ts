@@ -1,7 +1,7 @@
 /**
- * Finds JSON that costs far more than its bytes, before anything is built from it. A body of 10 MiB that is one long text
- * is parsed in milliseconds; the same body as a million small members holds the event loop for seconds (decisions.md
- * section 13).
+ * Finds JSON that is expensive to parse for its size, before it is parsed. A body of 10 MiB that is one long string is
+ * parsed in milliseconds, but a body of the same size with a million small members blocks the event loop for seconds
+ * (decisions.md section 13).
  */
 
 /** Maximum number of members and elements of one JSON text. */
@@ -9,10 +9,10 @@ export const maxJsonParts = 65_536;
 /** Maximum number of arrays and objects around a value. It is also the default recursion limit of Substrate nodes. */
 export const maxJsonDepth = 128;
 
-/** The bound that a JSON text exceeds: more than `maxJsonParts`, or deeper than `maxJsonDepth`. */
+/** The limit that a JSON text exceeds: `parts` for `maxJsonParts`, `depth` for `maxJsonDepth`. */
 export type JsonExcess = "parts" | "depth";
 
-/** A shorter text cannot close more than `maxJsonDepth` levels, so it is either within the bounds or not JSON. */
+/** A shorter text cannot close more than `maxJsonDepth` levels, so it is either within the limits or not JSON. */
 const minTextLength = 2 * maxJsonDepth + 2;
 
 const quote = 0x22;
@@ -24,8 +24,8 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
 /**
- * Returns the bound that a JSON text exceeds, `undefined` if none. The result is exact for valid JSON; for other text it
- * may be either.
+ * Returns the limit that a JSON text exceeds, or `undefined` if it exceeds none. The result is exact for valid JSON.
+ * For any other text, the result may be wrong in both directions.
  */
 export function jsonExcess(text: string): JsonExcess | undefined {
   if (text.length < minTextLength) return undefined;
@@ -54,19 +54,20 @@ export function jsonExcess(text: string): JsonExcess | undefined {
   return undefined;
 }
 
-/** Returns the bound that a JSON text in UTF-8 exceeds, `undefined` if none. */
+/** Returns the limit that a JSON text in UTF-8 exceeds, or `undefined` if it exceeds none. */
 export function jsonBytesExcess(bytes: Buffer): JsonExcess | undefined {
-  // Structure is ASCII, whose bytes are part of no other character in UTF-8. Most bodies need no text for this.
+  // The structure of JSON is ASCII, and in UTF-8 these bytes are never part of another character, so latin1 is enough.
+  // Most bodies are too short to need the conversion.
   return bytes.length < minTextLength ? undefined : jsonExcess(bytes.toString("latin1"));
 }
 
-/** Units of a string that are read one by one before the native search takes over. */
+/** Number of code units of a string that are read one by one before the native search is used. */
 const stepsBeforeSearch = 32;
 
 /**
- * Returns the index of the quote that ends a string; `from` is inside the string and not inside an escape. A long text
- * costs a native search. What comes before a quote that may be escaped is read unit by unit: a search for each escaped
- * quote would cost more.
+ * Returns the index of the quote that ends a string. `from`: an index inside the string, but not inside an escape. In a
+ * long string the quote is found by a native search. After a quote that may be escaped, the next units are read one by
+ * one, because a search for each escaped quote would cost more.
  */
 function closingQuote(text: string, from: number): number {
   let at = from;
@@ -84,7 +85,7 @@ function closingQuote(text: string, from: number): number {
   }
 }
 
-/** Whether an array or object that was opened before `from` closes at once. */
+/** Returns true if the array or object that was opened directly before `from` is empty. */
 function isEmpty(text: string, from: number): boolean {
   let at = from;
   while (text.charCodeAt(at) <= 0x20) at++;

@@ -1,26 +1,26 @@
-/** The gateway's log: pino's JSON lines, with what must never be in a log taken out of every line. */
+/** The gateway's log: JSON lines from pino, from which secrets are removed. */
 import { pino } from "pino";
 import { redact } from "./redact.ts";
 import type { Log, LogLine } from "./services/log.ts";
 
 export interface LogOptions {
-  /** pino's levels: trace, debug, info, warn, error, fatal, silent. */
+  /** One of pino's levels: trace, debug, info, warn, error, fatal, silent. */
   readonly level: string;
-  /** Where whole lines go; by default standard output, written at once so that a crash loses nothing. */
+  /** Receives whole lines. The default is standard output, written synchronously, so that a crash loses no line. */
   readonly destination?: { write(line: string): void };
 }
 
-/** The log of a process, with the level that plugins do not have: `fatal`, for an error that ends it. */
+/** The log of a process. It has one level that plugins do not have: `fatal`, for an error that ends the process. */
 export interface ProcessLog extends Log {
   readonly fatal: LogLine;
 }
 
-/** Opens a log. Throws on a level that pino does not know. */
+/** Opens a log. Throws if pino does not know the level. */
 export function createLog({ level, destination }: LogOptions): ProcessLog {
   return pino(
     {
       level,
-      // Neither process id nor host name: whoever collects the lines adds what tells processes apart.
+      // Process id and host name are left out. The log collector adds the fields that identify a process.
       base: null,
       hooks: { streamWrite: redact },
     },

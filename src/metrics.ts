@@ -1,20 +1,23 @@
 /**
- * Prometheus metrics. The data path adds to plain numbers held here; prom-client turns them into text when somebody
- * asks, and brings the metrics of the process (CPU, memory, event loop, garbage collection).
+ * Prometheus metrics. Requests only add to plain numbers, which are kept here. prom-client renders them as text when
+ * they are scraped, and adds the metrics of the process (CPU, memory, event loop, garbage collection).
  */
 import { collectDefaultMetrics, Registry, type Metric } from "prom-client";
 import type { Counter, Family, Gauge, Histogram, Metrics } from "./services/metrics.ts";
 
 export interface RenderedMetrics extends Metrics {
-  /** Everything in the text exposition format. */
+  /** Returns all metrics in the text exposition format. */
   render(): Promise<string>;
-  /** What a family holds now, a histogram as its buckets, sum and count; empty while nothing has declared it. */
+  /**
+   * Returns the current samples of a family. A histogram has samples for its buckets, sum and count. Empty if the
+   * family has not been declared.
+   */
   read(name: string): readonly ReadSample[];
-  /** Media type of what `render` gives. */
+  /** Media type of the text that `render` returns. */
   readonly contentType: string;
 }
 
-/** One number of a family: its own name, or that with `_bucket`, `_sum` or `_count` behind it. */
+/** One sample of a family. `metricName`: the name of the family, for histograms with `_bucket`, `_sum` or `_count`. */
 export interface ReadSample {
   readonly metricName: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -25,12 +28,12 @@ export function createMetrics(): RenderedMetrics {
   const registry = new Registry();
   const ofProcess = processMetrics();
   const families = new Map<string, SeriesFamily<Series>>();
-  // Several plugins, and every generation of a reload, declare the same families: they share one.
+  // Plugins and generations that declare the same family share one object.
   const declare = <S extends Series>(wanted: SeriesFamily<S>): SeriesFamily<S> => {
     const known = families.get(wanted.name);
     if (known === undefined) {
       families.set(wanted.name, wanted);
-      // The registry asks a metric for nothing but `name` and `get`, which is all that its own classes share.
+      // The registry uses only `name` and `get` of a metric.
       registry.registerMetric(wanted as unknown as Metric);
       return wanted;
     }
@@ -39,7 +42,7 @@ export function createMetrics(): RenderedMetrics {
         `metric ${wanted.name} was declared as ${known.shape}, now as ${wanted.shape}`,
       );
     }
-    // The same shape has the same type, and so the same kind of series.
+    // Families with the same shape have the same type and the same kind of series.
     return known as SeriesFamily<S>;
   };
   return {
@@ -66,7 +69,7 @@ export function createMetrics(): RenderedMetrics {
 
 let processRegistry: Registry | undefined;
 
-/** One for the process, from the first gateway on: its observers cannot be taken down again. */
+/** Returns the registry of the process, created with the first gateway. Its observers cannot be removed again. */
 function processMetrics(): Registry {
   if (processRegistry === undefined) {
     processRegistry = new Registry();
@@ -75,7 +78,9 @@ function processMetrics(): Registry {
   return processRegistry;
 }
 
-/** One line of the exposition. `suffix` follows the family's name (`_bucket`), `le` is a bucket's upper bound. */
+/**
+ * One line of the exposition. `suffix`: the text after the family's name (`_bucket`). `le`: upper bound of a bucket.
+ */
 interface Sample {
   readonly suffix: string;
   readonly le?: string;
@@ -112,7 +117,7 @@ class GaugeSeries implements Gauge, Series {
 
 class HistogramSeries implements Histogram, Series {
   readonly #bounds: readonly number[];
-  /** Observations in each bucket alone; the last has no upper bound. */
+  /** Observations per bucket, not cumulative. The last bucket has no upper bound. */
   readonly #counts: number[];
   #sum = 0;
 
@@ -124,7 +129,7 @@ class HistogramSeries implements Histogram, Series {
   observe(value: number): void {
     const bounds = this.#bounds;
     let bucket = 0;
-    // Most observations fall into the lower buckets, so walking up beats halving.
+    // Most observations are in the lower buckets, so a linear search is faster than a binary search.
     while (bucket < bounds.length && value > (bounds[bucket] ?? Infinity)) bucket++;
     this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1;
     this.#sum += value;
@@ -143,10 +148,10 @@ class HistogramSeries implements Histogram, Series {
 const metricName = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 const labelName = /^(?!le$|__)[a-zA-Z_][a-zA-Z0-9_]*$/;
 
-/** All series of a name. Throws on names that Prometheus would not read: a bug of whoever declares them. */
+/** All series with the same name. Throws if Prometheus does not accept a name, which is a bug of the declaring code. */
 class SeriesFamily<S extends Series> implements Family<string, S> {
   readonly name: string;
-  /** What must be equal for two declarations to mean the same metric. */
+  /** Type, labels and buckets. Two declarations of one metric must have the same shape. */
   readonly shape: string;
   readonly #type: string;
   readonly #help: string;
@@ -189,7 +194,7 @@ class SeriesFamily<S extends Series> implements Family<string, S> {
     return known.series;
   }
 
-  /** What prom-client's registry reads when it renders. */
+  /** Returns the samples. Called by the registry of prom-client when it renders. */
   get(): {
     readonly name: string;
     readonly values: readonly ReadSample[];

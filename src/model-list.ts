@@ -1,13 +1,16 @@
-/** The catalogue of models as clients read it: `GET /v1/models`, and the answer to a change of it. */
+/** The catalogue of models as clients see it: the answer of `GET /v1/models` and of changes to the catalogue. */
 import type { JsonSchema } from "./services/json.ts";
 import type { ModelEntry } from "./services/networks.ts";
 
-/** decisions.md section 8: `{ object: "list", data: [{ id, object, created, owned_by, network, … }] }` as JSON. */
+/**
+ * Returns the list `{ object: "list", data: [{ id, object, created, owned_by, network, … }] }` as JSON (decisions.md
+ * section 8).
+ */
 export function modelList(models: readonly ModelEntry[]): string {
   return JSON.stringify({ object: "list", data: models.map(shown) });
 }
 
-/** One model of that list, as JSON. */
+/** Returns one model of that list as JSON. */
 export function modelJson(model: ModelEntry): string {
   return JSON.stringify(shown(model));
 }
@@ -29,7 +32,7 @@ function shown(model: ModelEntry): object {
   };
 }
 
-/** The JSON Schema of what `modelJson` makes. */
+/** The JSON Schema of the result of `modelJson`. */
 export const modelSchema: JsonSchema = {
   type: "object",
   properties: {
@@ -57,7 +60,7 @@ export const modelSchema: JsonSchema = {
   required: ["id", "object", "created", "owned_by", "network", "active_workers", "pricing"],
 };
 
-/** The JSON Schema of what `modelList` makes. */
+/** The JSON Schema of the result of `modelList`. */
 export const modelListSchema: JsonSchema = {
   examples: [
     {

@@ -1,66 +1,71 @@
 /**
- * What plugins say of the HTTP that they speak: the parts of which the OpenAPI document of a deployment is made
+ * How plugins document their HTTP interface: the parts from which the OpenAPI document of a deployment is built
  * (surface `openapi`). Exported through `sluice-gateway/plugin`.
  */
 import type { GatewayCode } from "./errors.ts";
 import type { Capability } from "./services/accounts.ts";
 import type { JsonSchema } from "./services/json.ts";
 
-/** Where an operation stands: a method (never `*`) and the route's path as written in pipeline.yaml. */
+/** The place of an operation: a method (never `*`) and the route's path as written in pipeline.yaml. */
 export interface OperationPlace {
   readonly method: string;
   readonly path: string;
 }
 
-/** Media type to the schema of the body; an empty schema takes anything. */
+/** Maps a media type to the schema of the body. An empty schema accepts any body. */
 export type DocumentedBodies = Readonly<Record<string, JsonSchema>>;
 
-/** Header name to what it says. */
+/** Maps the name of a header to its documentation. */
 export type DocumentedHeaders = Readonly<
   Record<string, { readonly description: string; readonly schema: JsonSchema }>
 >;
 
-/** An answer that is no refusal. */
+/** An answer that is not a refusal. */
 export interface DocumentedAnswer {
   readonly description: string;
-  /** Absent: it has no body. */
+  /** Missing if the answer has no body. */
   readonly content?: DocumentedBodies;
   readonly headers?: DocumentedHeaders;
 }
 
-/** A refusal in the canonical envelope (`refuse`). Status, message and `Retry-After` are the catalogue's. */
+/**
+ * A refusal in the canonical envelope (`refuse`). The catalogue of errors has its status, message and `Retry-After`.
+ */
 export interface DocumentedRefusal {
   readonly code: GatewayCode;
-  /** Where it is not the code's own. */
+  /** The status, if it differs from the status of the code. */
   readonly status?: number;
-  /** When it comes; absent: the code's message. */
+  /** The condition under which the refusal is sent. The default is the message of the code. */
   readonly description?: string;
-  /** Schema of `details`; absent: there are none. */
+  /** Schema of `details`. Missing if the refusal has no `details`. */
   readonly details?: JsonSchema;
   readonly headers?: DocumentedHeaders;
 }
 
 /**
- * One plugin's part of an operation. Parts are put together down the list: a surface says what it takes and answers, a
- * step what it asks for, adds and refuses.
+ * One plugin's part of an operation. The parts of a route are merged down its list. A surface documents what it accepts
+ * and answers. A step documents what it requires, adds and refuses.
  */
 export interface Operation {
-  /** A few words, without a full stop; the surface's. */
+  /** A few words without a full stop, given by the surface. */
   readonly summary?: string;
   readonly description?: string;
-  /** A key is required: any (empty), or one with any of these capabilities. Absent: nothing is asked for. */
+  /**
+   * The capabilities of which a key must have at least one. If the array is empty, any key is accepted. Missing if no
+   * key is required.
+   */
   readonly access?: readonly Capability[];
   /**
-   * Schemas of objects, each property one parameter; `path` names the `{name}` segments. Required where the schema says
-   * so.
+   * Object schemas in which each property is one parameter. The properties of `path` are the `{name}` segments. A
+   * parameter is required if the schema lists it under `required`.
    */
   readonly path?: JsonSchema;
   readonly query?: JsonSchema;
   readonly headers?: JsonSchema;
   readonly body?: { readonly content: DocumentedBodies; readonly required: boolean };
-  /** By status. */
+  /** Answers by status. */
   readonly answers?: Readonly<Record<number, DocumentedAnswer>>;
   readonly refusals?: readonly DocumentedRefusal[];
-  /** Fields that answers of any status may carry. */
+  /** Header fields that answers of any status may have. */
   readonly answerHeaders?: DocumentedHeaders;
 }

@@ -1,8 +1,11 @@
 /**
- * JSON.parse for text from clients and backends: it bounds what a text may cost (json-bounds.ts) and corrects names that
- * V8 misreads. V8 14.6 (Node 26) takes a member name written with an escape for a name that holds a backslash, where an
- * object before it had that one in its place: after `{"b":1,"\\":1}` from one client, `{"b":1,"\u0063":1}` from another
- * has no `c`. Then names are read again, without the escapes that they do not need.
+ * JSON.parse for text from clients and backends. It limits the cost of parsing (json-bounds.ts) and corrects names that
+ * V8 misreads.
+ *
+ * V8 14.6 (Node 26) can read a member name that is written with an escape as a name that contains a backslash, if an
+ * earlier object had such a name in the same position. After `{"b":1,"\\":1}` from one client, `{"b":1,"\u0063":1}`
+ * from another client has no member `c`. In this case the text is parsed again with all unnecessary escapes removed
+ * from its names.
  */
 import { jsonExcess } from "./json-bounds.ts";
 
@@ -10,7 +13,7 @@ const quote = 0x22;
 const backslash = 0x5c;
 
 /**
- * Parses JSON text. Throws SyntaxError, as JSON.parse does, and also for a text with more than 65,536 members and elements
+ * Parses JSON text. Throws SyntaxError like JSON.parse, and also for a text with more than 65,536 members and elements
  * or more than 128 levels.
  */
 export function parseJson(text: string): unknown {
@@ -18,7 +21,7 @@ export function parseJson(text: string): unknown {
   return parseBoundedJson(text);
 }
 
-/** Parses JSON text in which `jsonExcess` has found nothing. Throws SyntaxError, as JSON.parse does. */
+/** Parses JSON text that `jsonExcess` has found to be within the limits. Throws SyntaxError like JSON.parse. */
 export function parseBoundedJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
   if (!text.includes("\\") || !namesBackslash(value)) return value;
@@ -26,7 +29,7 @@ export function parseBoundedJson(text: string): unknown {
   return plain === text ? value : JSON.parse(plain);
 }
 
-/** Whether any object in it has a name with a backslash, as every name that was misread. However deep it is nested. */
+/** Returns true if any object in `value`, at any depth, has a name with a backslash. Every misread name has one. */
 function namesBackslash(value: unknown): boolean {
   const waiting: object[] = [];
   const add = (one: unknown): void => {
@@ -49,7 +52,7 @@ function withPlainNames(text: string): string {
   for (let at = text.indexOf('"'); at !== -1; at = text.indexOf('"', end)) {
     end = endOfString(text, at);
     const string = text.slice(at, end);
-    // The other escapes are those that JSON.stringify writes, too.
+    // JSON.stringify writes all other escapes, too.
     if (!string.includes("\\u") && !string.includes("\\/")) continue;
     if (!isName(text, end)) continue;
     plain += text.slice(copied, at) + JSON.stringify(JSON.parse(string));
@@ -58,7 +61,7 @@ function withPlainNames(text: string): string {
   return plain + text.slice(copied);
 }
 
-/** The index behind the closing quote of the string that starts at `at`. */
+/** Returns the index after the closing quote of the string that starts at `at`. */
 function endOfString(text: string, at: number): number {
   let end = at + 1;
   for (let unit = text.charCodeAt(end); unit !== quote; unit = text.charCodeAt(end)) {
@@ -67,7 +70,7 @@ function endOfString(text: string, at: number): number {
   return end + 1;
 }
 
-/** Whether a colon follows. */
+/** Returns true if a colon follows, so that the string is a member name. */
 function isName(text: string, end: number): boolean {
   let at = end;
   while (text.charCodeAt(at) <= 0x20) at++;

@@ -170,8 +170,8 @@ export interface ResponseHead {
 }
 
 /**
- * A streamed answer of a surface. The head has already passed `responseHeaders` and has been sent. The surface MUST call
- * exactly one of `end` and `fail`, exactly once.
+ * A streamed answer of a surface. The head has already passed `responseHeaders` and has been sent. The surface MUST
+ * call exactly one of `end` and `fail`, exactly once.
  */
 export interface Sink {
   /**
@@ -192,8 +192,8 @@ export interface Sink {
     outcome?: "upstreamFailed" | "timedOut",
   ): Promise<void>;
   /**
-   * Reports that the answer cannot be completed. The connection is cut, so that the client cannot mistake the answer for
-   * a complete one.
+   * Reports that the answer cannot be completed. The connection is cut, so that the client cannot mistake the answer
+   * for a complete one.
    */
   fail(outcome: "upstreamFailed" | "timedOut"): void;
 }
@@ -211,8 +211,8 @@ export interface AcceptOptions {
  */
 export interface Connection {
   /**
-   * Sends a text or binary message. Returns false if the surface should stop until `onDrain` runs (backpressure from the
-   * client).
+   * Sends a text or binary message. Returns false if the surface should stop until `onDrain` runs (backpressure from
+   * the client).
    */
   send(message: string | Uint8Array): boolean;
   /** Called each time the client has room again after `send` returned false. */
@@ -227,7 +227,8 @@ export interface Connection {
   pause(): void;
   resume(): void;
   /**
-   * Starts the closing handshake. The connection is cut if the client does not answer soon. `reason`: at most 123 bytes.
+   * Starts the closing handshake. The connection is cut if the client does not answer soon. `reason`: at most 123
+   * bytes.
    */
   close(code: number, reason: string): void;
 }
@@ -238,7 +239,9 @@ export interface Connection {
  */
 export interface Exchange {
   readonly request: RequestHead;
-  /** The path of the route, as written in pipeline.yaml, and the name of its surface. Both are safe as metric labels. */
+  /**
+   * The path of the route, as written in pipeline.yaml, and the name of its surface. Both are safe as metric labels.
+   */
   readonly route: { readonly path: string; readonly surface: string };
   /** `clock.now()` and `clock.monotonic()` at arrival, in milliseconds. */
   readonly arrivedAt: number;
@@ -252,7 +255,8 @@ export interface Exchange {
   set<S extends SlotName>(slot: S, value: Slots[S]): void;
 
   /**
-   * The whole body, if the route buffers it (for a `requestBody` hook or a surface with `body`). The bytes are borrowed.
+   * The whole body, if the route buffers it (for a `requestBody` hook or a surface with `body`). The bytes are
+   * borrowed.
    */
   readonly body: Buffer | undefined;
   /** Replaces the buffered body for the hooks below and the surface. */
@@ -263,8 +267,8 @@ export interface Exchange {
    */
   dropBody(): void;
   /**
-   * Returns the body parsed as JSON. It is parsed once for all plugins. `{ ok: false }` if the body is not JSON in UTF-8,
-   * or has more than 65,536 members and elements or more than 128 levels.
+   * Returns the body parsed as JSON. It is parsed once for all plugins. `{ ok: false }` if the body is not JSON in
+   * UTF-8, or has more than 65,536 members and elements or more than 128 levels.
    */
   json(): { readonly ok: true; readonly value: unknown } | { readonly ok: false };
   /**
@@ -276,9 +280,9 @@ export interface Exchange {
   /** Aborts when the client has left or the gateway cuts the exchange. Created on first use. */
   readonly signal: AbortSignal;
   /**
-   * Called at most once, when `signal` would abort. A hot path sets it instead of creating a signal. It is an object and
-   * not a function, because a closure that is stored for each request makes V8 keep the whole exchange until its next
-   * major collection (measured on Node 26: 6 to 9 µs per request).
+   * Called at most once, when `signal` would abort. A hot path sets it instead of creating a signal. It is an object
+   * and not a function, because a closure that is stored for each request makes V8 keep the whole exchange until its
+   * next major collection (measured on Node 26: 6 to 9 µs per request).
    */
   onAbort: { aborted(): void } | undefined;
   /** True after the client has left. */
@@ -286,9 +290,9 @@ export interface Exchange {
   /** Opens a streamed answer: runs `responseHeaders` and sends the head. Only for surfaces, at most once. */
   stream(status: number, headers: readonly string[]): Promise<Sink>;
   /**
-   * Accepts the upgrade on a route with `websocket: true`: runs `responseHeaders` and answers 101. Only for surfaces that
-   * declare `websocket`, at most once. To refuse the upgrade, return a Reply instead. `answer` resolves when the surface
-   * has finished with the connection.
+   * Accepts the upgrade on a route with `websocket: true`: runs `responseHeaders` and answers 101. Only for surfaces
+   * that declare `websocket`, at most once. To refuse the upgrade, return a Reply instead. `answer` resolves when the
+   * surface has finished with the connection.
    */
   accept(options: AcceptOptions): Promise<Connection>;
   /**
@@ -339,8 +343,8 @@ interface Manifest<Options> {
   /** Services that this plugin gets from `host.use`. They start before the plugin and stop after it. */
   readonly uses?: readonly ServiceName[];
   /**
-   * Checks rules that a schema cannot express (a name that must exist, two options that exclude each other). Returns one
-   * entry per fault. `pointer`: a JSON Pointer into the options, from which the position in the file is found.
+   * Checks rules that a schema cannot express (a name that must exist, two options that exclude each other). Returns
+   * one entry per fault. `pointer`: a JSON Pointer into the options, from which the position in the file is found.
    */
   readonly check?: (
     options: Options,
@@ -415,7 +419,8 @@ export interface SurfaceHooks {
   /**
    * If present, the core reads the whole body first. `bytes`: maximum size. `types`: the accepted media types; others
    * are answered with 415. `json`: true if the body is JSON. Then a body with more than 65,536 members and elements or
-   * more than 128 levels is answered with 400 before any hook gets it. The default is true if `types` lists a JSON type.
+   * more than 128 levels is answered with 400 before any hook gets it. The default is true if `types` lists a JSON
+   * type.
    */
   readonly body?: {
     readonly bytes: number;

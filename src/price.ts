@@ -1,20 +1,21 @@
 /**
- * What tokens cost: tokens × price × coefficient / 1000 × rate (decisions.md section 3). The price is in nano native
- * tokens, the rate in USD of one native token: nano times USD is nano-USD, which is the milli-CU.
+ * The cost of tokens: tokens × price × coefficient / 1000 × rate (decisions.md section 3). The price is in billionths
+ * of the native token, and the rate is the price of one native token in USD. Their product is in nano-USD, and one
+ * nano-USD is one milli-CU.
  */
 import type { Pricing } from "./services/networks.ts";
 import { parseDecimal, productHalfUp, type Decimal } from "./decimal.ts";
 
-/** A price as it was read at one moment. */
+/** A price that was read at one moment. */
 export interface Price {
   readonly pricing: Pricing;
-  /** Milli-CU of so many tokens; 0 where price or rate is missing. */
+  /** Returns the cost of this many tokens in milli-CU. 0 if the price or the rate is missing. */
   costMilli(tokens: number): number;
 }
 
 const zero: Decimal = { digits: 0n, places: 0 };
 
-/** `pricing`'s decimals have been checked when they were read; one that is none costs nothing. */
+/** The decimals in `pricing` were checked when they were read. A decimal that is not valid counts as 0. */
 export function createPrice(pricing: Pricing): Price {
   const price = parseDecimal(pricing.pricePerTokenNano) ?? zero;
   const rate =
@@ -26,12 +27,17 @@ export function createPrice(pricing: Pricing): Price {
   };
 }
 
-/** The same price and rate at another coefficient: what was read since does not change what was offered. */
+/**
+ * Returns the same price and rate with another coefficient. Values that were read later do not change a price that was
+ * offered before.
+ */
 export function atCoefficient({ pricing }: Pick<Price, "pricing">, coefficient: number): Price {
   return createPrice({ ...pricing, coefficient });
 }
 
-/** Credit is counted in safe integers: nine million USD for one answer is no price that anybody meant. */
+/**
+ * Limits a cost to the safe integers, in which credit is counted. Nine million USD for one answer is an error anyway.
+ */
 function boundedMilli(cost: bigint): number {
   return cost > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(cost);
 }

@@ -1,20 +1,20 @@
-/** What must never be in a log, and how it is taken out. */
+/** Removes secrets from log lines. */
 
 const censor = "[redacted]";
 
-/** Members whose value is a secret wherever they stand; the second group is the quoted value, escapes included. */
+/** Members whose value is always a secret, at any depth. The value is a quoted string, including its escapes. */
 const secretMembers =
   /"((?:proxy-)?authorization|(?:set-)?cookie|password|passphrase|secret|token|confirmation_token|api[-_]?key)":"(?:[^"\\]|\\.)*"/gi;
-/** decisions.md section 1: an API key's text. The environment stays, to tell a wrong one from a right one. */
+/** The text of an API key (decisions.md section 1). The environment is kept, so that a wrong one can be noticed. */
 const keyTexts = /gateway_(dev|stage|prod)_[0-9a-f]{32}/gi;
 const bearerTokens = /\b(Bearer|Basic) +[A-Za-z0-9\-._~+/]+=*/gi;
-/** `https://user:password@node`: the credentials of an upstream's or a store's URL. */
+/** The credentials in the URL of an upstream or a store: `https://user:password@node`. */
 const urlCredentials = /:\/\/[^/@\s"?#]+@/g;
 
 /**
- * Takes secrets out of a line of JSON, or of any text: values of members that are named as one, API keys, bearer
- * tokens, credentials in URLs. It works on the text, and so at any depth and inside messages and stacks, where pino's
- * path-based `redact` does not reach.
+ * Removes secrets from a line of JSON or any other text: the values of members with the name of a secret, API keys,
+ * bearer and basic credentials, and credentials in URLs. It works on the text, so it also covers messages and stack
+ * traces at any depth, which the path-based `redact` of pino does not.
  */
 export function redact(line: string): string {
   return line

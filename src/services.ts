@@ -1,7 +1,7 @@
 /**
- * The services that plugins get through `host`. This file contains only types, so that third parties can use them in the
- * same way as the plugins that ship with Sluice. Each service has a file in src/services/, which names the folder of its
- * implementation.
+ * The services that plugins get through `host`. This file contains only types, so that third parties can use them in
+ * the same way as the plugins that ship with Sluice. Each service has a file in src/services/, which names the folder
+ * of its implementation.
  */
 import type { Accounts, Environment } from "./services/accounts.ts";
 import type { Clock } from "./services/clock.ts";
@@ -30,8 +30,8 @@ import type { Tools } from "./tool.ts";
 export interface Host {
   readonly environment: Environment;
   /**
-   * `shadow`: the refusals of this instance are counted and logged but not sent. Values that it puts into slots must not
-   * refuse, either.
+   * `shadow`: the refusals of this instance are counted and logged but not sent. Values that it puts into slots must
+   * not refuse, either.
    */
   readonly mode: "enforce" | "shadow";
   readonly log: Log;
@@ -66,8 +66,8 @@ export interface Host {
   /** The version of Sluice, as in its package.json. */
   readonly version: string;
   /**
-   * Reads a JSON-RPC 2.0 body strictly: one call, or a batch of at most `maxItems` calls. It locates the members without
-   * parsing their values.
+   * Reads a JSON-RPC 2.0 body strictly: one call, or a batch of at most `maxItems` calls. It locates the members
+   * without parsing their values.
    */
   readJsonRpc(body: Buffer, maxItems: number): JsonRpcBody;
   /** Returns the Substrate node pool with this name in `upstreams`. Undefined if there is none. */

@@ -1,6 +1,6 @@
 /**
- * The contract of tools: what a `tools` plugin adds to the catalogue, and the catalogue that every tool surface shares
- * (`/mcp`, `/rpc`, discovery, `gateway_batch`). Exported through `sluice-gateway/plugin`.
+ * The contract of tools: the tools and resources that a `tools` plugin adds, and the catalogue that all tool surfaces
+ * share (`/mcp`, `/rpc`, discovery, `gateway_batch`). Exported through `sluice-gateway/plugin`.
  */
 import type { CallReport, CallReporter } from "./called.ts";
 import type { GatewayCode } from "./errors.ts";
@@ -10,7 +10,7 @@ import type { JsonSchema } from "./services/json.ts";
 import type { Charge } from "./services/meter.ts";
 import type { TraceSpan } from "./services/trace.ts";
 
-/** Hints for agents, as the Model Context Protocol defines them. `write` tools may not claim `readOnlyHint`. */
+/** Hints for agents, as the Model Context Protocol defines them. `write` tools must not set `readOnlyHint`. */
 export interface ToolAnnotations {
   readonly title?: string;
   readonly readOnlyHint?: boolean;
@@ -19,60 +19,66 @@ export interface ToolAnnotations {
   readonly openWorldHint?: boolean;
 }
 
-/** What a tool costs, milli-CU. A function of the input when it varies; `estimateMilli` is what catalogues show. */
+/**
+ * The price of a call in milli-CU. If the price depends on the input, `of` computes it and catalogues show
+ * `estimateMilli`.
+ */
 export type ToolPrice<Input = never> =
   | number
   | { readonly estimateMilli: number; readonly of: (input: Input) => number };
 
-/** One tool. `Input` is what the schema describes: it has been validated when `call` runs. */
+/** One tool. `Input` is the type that the schema describes. The input has been validated when `call` runs. */
 export interface Tool<Input = unknown> {
-  /** Letters, digits and underscores; unique on a deployment. */
+  /** At most 64 letters, digits and underscores, beginning with a letter. Unique within a deployment. */
   readonly name: string;
   readonly description: string;
   /**
-   * JSON Schema 2020-12; the root is `type: "object"`, without `oneOf`, `anyOf` or `allOf` beside it. `x-mcp-header:
-   * "Region"` on a text, integer or boolean has agents of revision 2026-07-28 repeat the argument in
-   * `Mcp-Param-Region`, for proxies to route by.
+   * JSON Schema 2020-12. The root has `type: "object"` and no `oneOf`, `anyOf` or `allOf`. If a string, integer or
+   * boolean property has `x-mcp-header: "Region"`, agents of revision 2026-07-28 repeat the argument in the header
+   * `Mcp-Param-Region`, so that proxies can route by it.
    */
   readonly inputSchema: JsonSchema;
   readonly price: ToolPrice<Input>;
   readonly capability: Capability | undefined;
   /**
-   * Changes something: asks for confirmation first and never runs in a batch. The catalogue adds `confirmation_token`
-   * to the schema that it publishes, and takes it out of the input again.
+   * True if the tool changes something. It then asks for confirmation first and never runs in a batch. The catalogue
+   * adds `confirmation_token` to the published schema and removes it from the input.
    */
   readonly write?: boolean;
   readonly annotations?: ToolAnnotations;
-  /** Checks that come before the schema's (a batch that is too large). */
+  /** Checks the input before the schema does (for example, that a batch is not too large). */
   readonly before?: (input: unknown) => ToolFailure | undefined;
-  /** What a person who confirms a write tool is shown: plain JSON values. */
+  /** Returns the summary that is shown to the person who confirms a call of a write tool: plain JSON values. */
   readonly summarise?: (
     input: Input,
     context: ToolContext,
   ) => Promise<{ readonly ok: true; readonly summary: object } | ToolFailure>;
-  /** A throw is a bug: GATEWAY_INTERNAL_ERROR. After 30 s the call is aborted: GATEWAY_TOOL_EXECUTION_ERROR. */
+  /**
+   * Runs the tool. Throwing is a bug and is answered with GATEWAY_INTERNAL_ERROR. After 30 s the call is aborted and
+   * answered with GATEWAY_TOOL_EXECUTION_ERROR.
+   */
   call(input: Input, context: ToolContext): ToolResult | Promise<ToolResult>;
 }
 
 export type ToolResult =
-  /** A JSON value, serialised once by the catalogue. */
+  /** A JSON value, which the catalogue serializes once. */
   | (Succeeded & { readonly value: unknown })
-  /** Already JSON text: nothing parses or copies it on its way. */
+  /** JSON text, which is neither parsed nor copied. */
   | (Succeeded & { readonly json: string })
   | ToolFailure;
 
 interface Succeeded {
   readonly ok: true;
   readonly usage?: ModelUsage;
-  /** Resources that the result speaks of, best first: `resource_link` items for agents that read them. */
+  /** Resources that the result mentions, best first. Agents get them as `resource_link` items. */
   readonly links?: readonly ResourceLink[];
-  /** What agents are shown in place of the JSON text. */
+  /** Content that agents get instead of the JSON text. */
   readonly content?: readonly Content[];
 }
 
-/** What a link or a list shows of a resource, by the names of the Model Context Protocol. */
+/** The description of a resource in a link or a list, with the names of the Model Context Protocol. */
 export interface ResourceLink {
-  /** Absolute URI. One with a fragment names a part; the resource is read without it. */
+  /** Absolute URI. A fragment names a part of the resource; the resource is read without it. */
   readonly uri: string;
   readonly name: string;
   readonly title?: string;
@@ -80,35 +86,39 @@ export interface ResourceLink {
 }
 
 /**
- * A document that a `tools` plugin offers for reading beside its tools: a resource of the Model Context Protocol.
- * Reading is free, for keys with its capability.
+ * A document that a `tools` plugin offers in addition to its tools: a resource of the Model Context Protocol. Reading
+ * it is free for every key that has its capability.
  */
 export interface Resource extends ResourceLink {
-  /** Absolute URI without a fragment, unique on a deployment. */
+  /** Absolute URI without a fragment. Unique within a deployment. */
   readonly uri: string;
   readonly mimeType: string;
   readonly description?: string;
-  /** Size of what `read` gives, bytes. */
+  /** Size of the content in bytes. */
   readonly bytes?: number;
   readonly capability: Capability | undefined;
-  /** The content: text, or bytes for a blob. A throw or a rejection is a bug. */
+  /** Returns the content: text, or bytes for a blob. Throwing or rejecting is a bug. */
   read(): string | Uint8Array | Promise<string | Uint8Array>;
 }
 
-/** For inference tools: the `genAI…` members of the usage metadata. */
+/** Token usage of an inference tool: the `genAI…` members of the usage metadata. */
 export interface ModelUsage {
   readonly model: string;
   readonly inputTokens: number;
   readonly outputTokens: number;
 }
 
-/** An expected failure; costs nothing. `message` is shown to the caller: never an upstream's text. */
+/**
+ * An expected failure, which costs nothing. `message` is sent to the caller, so it never contains an upstream's text.
+ */
 export interface ToolFailure {
   readonly ok: false;
   readonly code: GatewayCode;
   readonly message: string;
   readonly details?: Readonly<Record<string, unknown>>;
-  /** The call can go on once these are answered. Not for write tools: their one question is the confirmation. */
+  /**
+   * Questions after whose answers the call can continue. Not for write tools, whose only question is the confirmation.
+   */
   readonly asks?: Questions;
 }
 
@@ -120,7 +130,7 @@ export function toolFailure(
   return { ok: false, code, message, ...(details !== undefined && { details }) };
 }
 
-/** How severe it is what a tool tells, mildest first: RFC 5424 by the names of the Model Context Protocol. */
+/** Severity of a log message, lowest first: the levels of RFC 5424 with the names of the Model Context Protocol. */
 export type LogLevel =
   | "debug"
   | "info"
@@ -131,27 +141,27 @@ export type LogLevel =
   | "alert"
   | "emergency";
 
-/** What a tool gets beside its input. Its methods may be destructured. */
+/** The context of a call, passed to the tool with its input. Its methods may be destructured. */
 export interface ToolContext {
   readonly principal: KeyPrincipal;
   readonly requestId: string;
   /**
-   * Aborts when the call is over: at its time-out, or when `call` has ended. It does not abort when the caller leaves:
-   * a call that has begun is carried through, and a success is charged.
+   * Aborts at the time limit of the call, and when `call` has ended. It does not abort when the caller leaves, because
+   * a call that has begun runs to its end, and a success is charged.
    */
   readonly signal: AbortSignal;
-  /** Undefined where the client cannot be asked anything. */
+  /** Undefined if the client cannot answer questions. */
   readonly dialogue: Dialogue | undefined;
-  /** Reports to a caller that asked for it how far the call is. `total`: undefined if unknown. */
+  /** Sends the progress of the call, if the caller asked for it. `total`: undefined if unknown. */
   readonly progress: (done: number, total?: number, message?: string) => void;
-  /** Reports to a caller that asked for it what happens meanwhile. `data`: a JSON value, shown as it is. */
+  /** Sends a log message, if the caller asked for them. `data`: a JSON value, which is sent unchanged. */
   readonly log: (level: LogLevel, data: unknown) => void;
-  /** Returns the catalogue's entry of a tool; undefined when there is none of that name. */
+  /** Returns the catalogue entry of a tool. Undefined if there is no tool with this name. */
   readonly entry: (tool: string) => CatalogueEntry | undefined;
   /**
-   * Calls another tool of the catalogue as this caller, with its own usage accounting: what it costs is charged
-   * whatever becomes of this call, and is part of its `usedCUMilli`. `signal` ends it earlier than this call's own.
-   * Fails without running the tool when the caller has left by now.
+   * Calls another tool of the catalogue for the same caller. Its cost is charged separately, even if this call fails,
+   * and is part of the `usedCUMilli` of this call. `signal`: ends the other call before this call ends. If the caller
+   * has left, the result is a failure and the tool does not run.
    */
   readonly run: (
     tool: string,
@@ -160,23 +170,25 @@ export interface ToolContext {
   ) => Promise<ToolOutcome>;
 }
 
-/** Who calls a tool, for the catalogue. */
+/** The caller of a tool, passed to the catalogue. */
 export interface ToolCaller {
   readonly principal: KeyPrincipal;
   readonly requestId: string;
-  /** The exchange's own account: each call opens its part of it. */
+  /** The account of the exchange. Each call opens a part of it. */
   readonly charge: Charge;
-  /** Aborts when the caller has gone: what has not begun is then not begun. What has begun is carried through. */
+  /**
+   * Aborts when the caller has left. Calls that have not begun are then skipped; calls that have begun run to the end.
+   */
   readonly signal: AbortSignal;
   readonly progress?: (done: number, total?: number, message?: string) => void;
   readonly log?: (level: LogLevel, data: unknown) => void;
   /**
-   * The confirmation token of the second call of a write tool, where the transport carries one beside the input; the
-   * input's own `confirmation_token` does as well.
+   * The confirmation token of the second call of a write tool, if the transport sends it outside the input. The member
+   * `confirmation_token` of the input works, too.
    */
   readonly confirmationToken?: string | undefined;
   readonly dialogue?: Dialogue | undefined;
-  /** Where the call's own span goes, while its exchange is traced. */
+  /** Parent of the call's span. Undefined if the exchange is not traced. */
   readonly trace?: TraceSpan | undefined;
   /** Receives a report of each call that the tool itself makes, as `gateway_batch` does. */
   readonly calls?: CallReporter | undefined;
@@ -189,7 +201,7 @@ export type ToolOutcome =
       readonly tool: string;
       /** The result as JSON text. */
       readonly json: string;
-      /** What was charged: its own price and that of the calls it made. */
+      /** The amount that was charged: the price of the call and of the calls that it made. */
       readonly usedCUMilli: number;
       readonly latencyMs: number;
       readonly usage: ModelUsage | undefined;
@@ -198,13 +210,13 @@ export type ToolOutcome =
     }
   | (ToolFailure & { readonly tool: string; readonly latencyMs: number });
 
-/** The report of a call that has ended. */
+/** Returns the report of a call that has ended. */
 export function toolReport(outcome: ToolOutcome): CallReport {
   const code = outcome.ok ? undefined : outcome.code;
   return { kind: "tool", name: outcome.tool, isListed: code !== "GATEWAY_TOOL_NOT_FOUND", code };
 }
 
-/** A catalogue entry as discovery and lists show it. */
+/** The entry of a tool in the catalogue, as discovery and lists show it. */
 export interface CatalogueEntry {
   readonly name: string;
   readonly description: string;
@@ -216,18 +228,21 @@ export interface CatalogueEntry {
   readonly capability: Capability | undefined;
 }
 
-/** The service `host.tools`: one catalogue for every transport. */
+/** The service `host.tools`: the catalogue that all transports share. */
 export interface Tools {
-  /** In a stable order: that of pipeline.yaml, then of each plugin. Complete when surfaces start. */
+  /**
+   * The tools in the order of their plugins in pipeline.yaml, then in the order within each plugin. Complete when
+   * surfaces start.
+   */
   readonly list: readonly CatalogueEntry[];
-  /** What can be read beside the tools (MCP `resources/list`, `resources/read`), in the same order. */
+  /** The documents that can be read (MCP `resources/list`, `resources/read`), in the same order. */
   readonly resources: readonly Resource[];
   readonly resourceTemplates: readonly ResourceTemplate[];
   readonly prompts: readonly Prompt[];
   /**
-   * Calls a tool: looks it up, checks capability and input, asks for confirmation, reserves, runs, settles.
-   * Never throws or rejects; a promise only where the tool gives one, or writes. GATEWAY_CONFIRMATION_REQUIRED is a
-   * failure whose `details` hold token, expiry and summary.
+   * Calls a tool: looks it up, checks the capability and the input, asks for confirmation, reserves credit, runs the
+   * tool and settles the charge. Never throws or rejects. Returns a promise only if the tool returns one or is a write
+   * tool. The `details` of the failure GATEWAY_CONFIRMATION_REQUIRED contain the token, its expiry and the summary.
    */
   call(tool: string, input: unknown, caller: ToolCaller): ToolOutcome | Promise<ToolOutcome>;
 }

@@ -40,7 +40,9 @@ export interface Receipt {
   readonly evidenceDigest: string;
   readonly pricing: Pricing;
   readonly usedCUMilli: number;
-  /** The part of the cost that earlier attempts with the same idempotency key have paid. Missing if they paid nothing. */
+  /**
+   * The part of the cost that earlier attempts with the same idempotency key have paid. Missing if they paid nothing.
+   */
   readonly paidBeforeCUMilli?: number;
   readonly verified: boolean;
   readonly unverifiedReason: string | undefined;
@@ -91,11 +93,13 @@ export interface Confidential {
   evidence(digest: string): unknown;
   /** Returns the receipt of one request. `session`: base64url of 16 bytes. */
   receipt(session: string, rid: number): Receipt | undefined;
-  /** Returns the policy of pipeline.yaml, which lists the images that each network may run, signed by this deployment. */
+  /**
+   * Returns the policy of pipeline.yaml, which lists the images that each network may run, signed by this deployment.
+   */
   policy(): Promise<SignedPolicy>;
   /**
-   * Checks a policy document that was signed elsewhere against the key that it contains. Resolves to the document, or to
-   * a message that says why it is not valid.
+   * Checks a policy document that was signed elsewhere against the key that it contains. Resolves to the document, or
+   * to a message that says why it is not valid.
    */
   readPolicy(document: unknown): Promise<SignedPolicy | string>;
 }

@@ -59,8 +59,8 @@ export interface LedgerRpc {
   /** After `run`: the reason why no node answered. Undefined if at least one call of the body was answered. */
   readonly failure: "unreachable" | "timeout" | "garbage" | "aborted" | undefined;
   /**
-   * Reports each call of the body. Notifications are not calls. Call it after `run`, or instead of `run` if the body was
-   * refused. `refusedWith`: the code of the refusal, which all calls share.
+   * Reports each call of the body. Notifications are not calls. Call it after `run`, or instead of `run` if the body
+   * was refused. `refusedWith`: the code of the refusal, which all calls share.
    */
   report(to: CallReporter, refusedWith?: string): void;
 }

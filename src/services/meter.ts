@@ -21,8 +21,8 @@ export interface ChargeLine {
 }
 
 /**
- * The reason why a reservation exceeds a limit: the `details` of the 429 (decisions.md section 3). `window` is undefined
- * if the limit is that of the plan.
+ * The reason why a reservation exceeds a limit: the `details` of the 429 (decisions.md section 3). `window` is
+ * undefined if the limit is that of the plan.
  */
 export interface CuRefusal {
   readonly kind: "refused";
@@ -40,8 +40,8 @@ export interface Reservation {
    * line backwards. `more`: further reservations whose credit pays for the same lines; they end, too.
    *
    * Resolves when the charge is on disk, or at once with `metering.durability: async`. Rejects, and charges nothing, if
-   * the charge could not be written, or with a RangeError if the cost of a line is not a whole number of milli-CU. Never
-   * throws.
+   * the charge could not be written, or with a RangeError if the cost of a line is not a whole number of milli-CU.
+   * Never throws.
    */
   settle(lines: readonly ChargeLine[], more?: readonly Reservation[]): Promise<void>;
   /** Releases the reservation without a charge. Does nothing after `settle`. */

@@ -16,7 +16,8 @@ export interface CoefficientBands {
 }
 
 /**
- * One model in the catalogue. Prices are per token in integer milli-CU, at the median coefficient of its active workers.
+ * One model in the catalogue. Prices are per token in integer milli-CU, at the median coefficient of its active
+ * workers.
  */
 export interface ModelEntry {
   readonly network: string;
@@ -33,7 +34,9 @@ export interface ModelEntry {
   readonly evidence: EvidenceKind;
 }
 
-/** The values from which a charge was computed. Decimal strings are exact. `asOf`: when the price was read (RFC 3339). */
+/**
+ * The values from which a charge was computed. Decimal strings are exact. `asOf`: when the price was read (RFC 3339).
+ */
 export interface Pricing {
   readonly network: string;
   /** Thousandths. */
@@ -86,8 +89,8 @@ export interface InferenceResult {
   /** tokens × price × coefficient / 1000 × rate in milli-CU, rounded half up (decisions.md section 3). */
   readonly costMilli: number;
   /**
-   * The finish reason that the worker reports, or `length` if the gateway ended the answer at its token limit. Undefined
-   * if the answer broke off.
+   * The finish reason that the worker reports, or `length` if the gateway ended the answer at its token limit.
+   * Undefined if the answer broke off.
    */
   readonly finishReason: string | undefined;
 }
@@ -136,8 +139,8 @@ export interface InferenceCall {
   pause(): void;
   resume(): void;
   /**
-   * Ends the call in the gateway and at the worker. The reader is not called any more. Returns the result for the tokens
-   * that the worker has read and produced so far. Undefined if no worker has the request.
+   * Ends the call in the gateway and at the worker. The reader is not called any more. Returns the result for the
+   * tokens that the worker has read and produced so far. Undefined if no worker has the request.
    */
   abort(): InferenceResult | undefined;
   /**
@@ -188,10 +191,10 @@ export interface Networks {
    */
   models(network?: string): readonly ModelEntry[];
   /**
-   * Replaces all overrides of a network with `models`, which must have distinct ids. Returns the models that the network
-   * lists with them. Undefined if the overrides could not be written or the network does not exist; then nothing has
-   * changed. The change is on disk when the method returns, or when the surrounding transaction ends. Every gateway on
-   * the same store follows within 1 s.
+   * Replaces all overrides of a network with `models`, which must have distinct ids. Returns the models that the
+   * network lists with them. Undefined if the overrides could not be written or the network does not exist; then
+   * nothing has changed. The change is on disk when the method returns, or when the surrounding transaction ends. Every
+   * gateway on the same store follows within 1 s.
    */
   override(
     network: string,
@@ -205,8 +208,8 @@ export interface Networks {
   unread(network?: string): boolean;
   /**
    * Returns the offer for a model in this network, or in any network if it is not given. The first network in the order
-   * of pipeline.yaml with an active worker for the model is used, else the first that lists the model. Undefined if none
-   * lists it.
+   * of pipeline.yaml with an active worker for the model is used, else the first that lists the model. Undefined if
+   * none lists it.
    */
   find(modelId: string, network?: string): Offer | undefined;
 }

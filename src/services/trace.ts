@@ -24,8 +24,8 @@ export interface TraceSpan {
   child(name: string, kind: "client" | "internal", attributes?: SpanAttributes): ChildSpan;
   /**
    * Returns a view of this span for a message in its body that has a trace of its own (`traceparent`, `tracestate`).
-   * Spans that are begun from the view belong to that trace and are linked to this span. Returns this span itself if the
-   * message has no trace, or the same trace.
+   * Spans that are begun from the view belong to that trace and are linked to this span. Returns this span itself if
+   * the message has no trace, or the same trace.
    */
   within(message: MessageTrace): TraceSpan;
 }

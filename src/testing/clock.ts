@@ -1,4 +1,4 @@
-/** A clock that only a test moves. */
+/** A clock that moves only when a test moves it. */
 import type { Clock } from "../services/clock.ts";
 
 interface Timer {
@@ -8,13 +8,13 @@ interface Timer {
 }
 
 export interface ManualClock extends Clock {
-  /** Moves wall and monotonic time forward by `ms`, running the timers that fall due, in order. */
+  /** Moves wall clock and monotonic time forward by `ms` and runs the timers that become due, in order. */
   advance(ms: number): void;
-  /** Jumps the wall clock only, as an operator or NTP would; may be negative. */
+  /** Moves only the wall clock, as an operator or NTP would. `ms` may be negative. */
   jump(ms: number): void;
 }
 
-/** Starts at `start` (milliseconds since 1970). */
+/** Creates a clock that starts at `start`, in milliseconds since 1970. */
 export function manualClock(start: number = Date.UTC(2026, 0, 15, 12)): ManualClock {
   let wall = start;
   let mono = 0;

@@ -1,4 +1,4 @@
-/** Starts a whole gateway for a test: port 0, a temporary folder, a workspace and a key. */
+/** Starts a whole gateway for a test, with port 0, a temporary folder, a workspace and a key. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,22 +11,22 @@ import type { Capability, Clock, Environment, Log, PlanName } from "../plugin.ts
 import { startGateway, type Gateway } from "../server/gateway.ts";
 
 export interface TestGatewayOptions {
-  /** The text of pipeline.yaml. Ports are set to 0 and the store to a temporary folder through the environment. */
+  /** The text of pipeline.yaml. Environment variables set the ports to 0 and the store to a temporary folder. */
   readonly pipeline: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly clock?: Clock;
-  /** Default: a log that keeps its lines, and those of the access log, in `lines`. */
+  /** The log of the gateway. By default the lines of the log and of the access log are kept in `lines`. */
   readonly log?: Log;
-  /** What the first key may do and spend. */
+  /** The workspace and the limits of the first key. */
   readonly account?: WantedKey;
   readonly watch?: boolean;
-  /** Holds plugins to their manifests, as `sluice dev` does (default true). */
+  /** Strict mode, which holds plugins to their manifests as in `sluice dev` (default true). */
   readonly strict?: boolean;
-  /** Puts further files into the folder of pipeline.yaml (a package in node_modules) before the gateway starts. */
+  /** Called before the gateway starts, to add files to the folder of pipeline.yaml (a package in node_modules). */
   readonly prepare?: (folder: string) => void;
 }
 
-/** A workspace and a key of it; the defaults are an enterprise plan and the capabilities of a new key. */
+/** A workspace and one of its keys. The defaults are the plan `enterprise` and the capabilities of a new key. */
 export interface WantedKey {
   readonly plan?: PlanName;
   readonly overageLimitCuMilli?: number;
@@ -51,17 +51,19 @@ export interface TestGateway extends TestKey, AsyncDisposable {
   readonly gateway: Gateway;
   readonly url: string;
   readonly adminUrl: string;
-  /** The temporary folder; pipeline.yaml and the store (`data`) are in it. */
+  /** The temporary folder, which contains pipeline.yaml and the store (`data`). */
   readonly folder: string;
-  /** Another workspace and key; the running gateway sees it at its first use. */
+  /** Creates another workspace and key. The running gateway accepts the key at once. */
   issue(wanted: WantedKey): TestKey;
-  /** What was logged, as `message {fields}`, and the access log's lines of JSON. Standard output stays empty. */
+  /** The log lines as `message {fields}`, and the JSON lines of the access log. Nothing goes to standard output. */
   readonly lines: readonly string[];
-  /** Writes pipeline.yaml anew; the caller reloads, or watches. */
+  /** Replaces pipeline.yaml. The caller must reload the gateway or have set `watch`. */
   write(pipeline: string): Promise<void>;
 }
 
-/** Throws `StartError` when the pipeline does not start. Dispose to stop it and remove its folder. */
+/**
+ * Starts a gateway. Throws `StartError` if the pipeline does not start. Dispose of it to stop it and remove its folder.
+ */
 export async function startTestGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-test-"));
   const data = join(folder, "data");
@@ -71,7 +73,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
   try {
     await write(options.pipeline);
     options.prepare?.(folder);
-    // The configuration refuses any other word before this matters.
+    // The configuration refuses any other value of GATEWAY_ENV.
     const environment = (options.env?.["GATEWAY_ENV"] ?? "dev") as Environment;
     const account = issue(data, environment, options.account ?? {});
     const gateway = await startGateway({
@@ -103,7 +105,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
   }
 }
 
-/** Makes a workspace and a key of it in the store that the gateway uses. */
+/** Creates a workspace and a key in the store that the gateway uses. */
 function issue(data: string, environment: Environment, wanted: WantedKey): TestKey {
   const { plan = "enterprise", overageLimitCuMilli, ...limits } = wanted;
   const db = openAccountsDatabase(data);
@@ -128,7 +130,7 @@ function issue(data: string, environment: Environment, wanted: WantedKey): TestK
   }
 }
 
-/** JSON leaves nothing of an Error: pino's serializer keeps its message, its stack and its causes. */
+/** JSON.stringify would write an Error as `{}`. The serializer of pino keeps its message, stack and causes. */
 function withCause(fields: object): object {
   return "err" in fields && fields.err instanceof Error
     ? { ...fields, err: pino.stdSerializers.err(fields.err) }
