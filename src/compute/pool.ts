@@ -55,9 +55,11 @@ const threadHeapMb = 512;
 export function openComputePool(options: ComputeOptions): ComputePool {
   const { clock, metrics, queue = defaultQueue, timeoutMs = defaultTimeoutMs } = options;
   const threads = options.threads ?? Math.min(maxThreads, Math.max(1, availableParallelism() - 1));
-  const family = metrics.counter("sluice_compute_jobs_total", "Jobs of the worker pool.", [
-    "result",
-  ]);
+  const family = metrics.counter(
+    "sluice_compute_jobs_total",
+    "Jobs of the thread pool, by result.",
+    ["result"],
+  );
   const counters = new Map<string, Counter>();
   const count = (result: string): void => {
     const counter = counters.get(result) ?? family.with({ result });

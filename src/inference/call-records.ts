@@ -67,19 +67,19 @@ export class CallRecords {
     this.#clock = clock;
     this.#tokens = metrics.histogram(
       "gen_ai_client_token_usage",
-      "Tokens of a chat completion, prompt (input) and completion (output), as they were charged.",
+      "Charged tokens of a chat completion, by prompt (`input`) and completion (`output`).",
       tokenBuckets,
       [...modelLabels, "gen_ai_token_type"],
     );
     this.#durations = metrics.histogram(
       "gen_ai_server_request_duration_seconds",
-      "From the sending of a chat completion to a worker to the end of its answer, retries included.",
+      "Time from sending a chat completion to a worker to the end of its answer, including retries.",
       durationBuckets,
       [...modelLabels, "error_type"],
     );
     this.#firstTokens = metrics.histogram(
       "gen_ai_server_time_to_first_token_seconds",
-      "From the sending of a streamed chat completion to a worker to its first token.",
+      "Time from sending a streamed chat completion to a worker to the first token.",
       firstTokenBuckets,
       modelLabels,
     );
@@ -91,11 +91,11 @@ export class CallRecords {
     };
     this.#disbelieved = byWorker(
       "sluice_inference_disbelieved_usage_total",
-      "Usage reports of a worker that were above what was asked for; the tokens were counted instead.",
+      "Usage reports of a worker that exceeded the limits of the request. The gateway estimated the tokens instead.",
     );
     this.#capped = byWorker(
       "sluice_inference_capped_streams_total",
-      "Streams that were ended because the worker wrote more than was asked for.",
+      "Streams that the gateway ended because the worker wrote more tokens than the request allows.",
     );
   }
 

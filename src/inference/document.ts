@@ -60,17 +60,15 @@ export class PolledDocument<T> {
     this.#readAt = metrics
       .gauge(
         "sluice_polled_document_read_timestamp_seconds",
-        "When a polled document was last read; 0: never.",
+        "Unix time of the last successful read of a polled document. 0 if it was never read.",
         ["document"],
       )
       .with({ document: name });
     this.#readAt.set(0);
     this.#failures = metrics
-      .counter(
-        "sluice_polled_document_failures_total",
-        "Readings of polled documents that failed.",
-        ["document"],
-      )
+      .counter("sluice_polled_document_failures_total", "Failed reads of polled documents.", [
+        "document",
+      ])
       .with({ document: name });
     this.firstReading = this.#poll();
   }

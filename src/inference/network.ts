@@ -226,7 +226,7 @@ export class Network implements OpenNetwork {
 function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"] {
   const family = metrics.counter(
     "sluice_inference_unpriced_total",
-    "Answers charged 0 because the price or the rate was missing.",
+    "Answers that were charged 0 because the price or the rate was missing.",
     ["network", "missing"],
   );
   return {

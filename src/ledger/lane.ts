@@ -39,12 +39,12 @@ export function createLanes(
 ): ReadonlyMap<string, Lane> {
   const calls = metrics.counter(
     "sluice_ledger_calls_total",
-    "Node calls by where their answer came from: cache, flight (shared with an identical call), node.",
+    "Node calls by the source of their answer: `cache`, `flight` (shared with an identical call in flight) or `node`.",
     ["upstream", "method", "source"],
   );
   const kept = metrics.counter(
     "sluice_ledger_cache_kept_total",
-    "Answers of a node that were kept: the misses of calls that can hit.",
+    "Answers of a node that were stored in the cache. They are the cache misses of cacheable calls.",
     ["upstream", "method"],
   );
   const flights = new Map<string, Map<string, Flight>>();

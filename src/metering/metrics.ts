@@ -27,37 +27,48 @@ const secondBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02
 export function meterMetrics(metrics: Metrics): MeterMetrics {
   const gauge = (name: string, help: string): Gauge => metrics.gauge(name, help).with({});
   const counter = (name: string, help: string): Counter => metrics.counter(name, help).with({});
-  const charged = bySurface(metrics, "sluice_charged_cu_milli_total", "Milli-CU charged.");
+  const charged = bySurface(
+    metrics,
+    "sluice_charged_cu_milli_total",
+    "Milli-CU charged, by surface.",
+  );
   const cut = bySurface(
     metrics,
     "sluice_cut_cu_milli_total",
-    "Milli-CU by which charges exceeded their reservations; they were not charged.",
+    "Milli-CU by which charges exceeded their reservations. They were not charged.",
   );
   return {
-    writable: gauge("sluice_journal_writable", "1 while charges can be written."),
-    waitingRows: gauge("sluice_journal_waiting_rows", "Records not yet on disk, each second."),
+    writable: gauge("sluice_journal_writable", "1 while charges can be written to disk, else 0."),
+    waitingRows: gauge(
+      "sluice_journal_waiting_rows",
+      "Records that are not on disk yet, sampled every second.",
+    ),
     waitingSeconds: gauge(
       "sluice_journal_waiting_seconds",
-      "Age of the oldest record not yet on disk, each second.",
+      "Age of the oldest record that is not on disk yet, sampled every second.",
     ),
     commitRows: metrics
-      .histogram("sluice_journal_commit_rows", "Records in one commit.", rowBuckets)
+      .histogram("sluice_journal_commit_rows", "Number of records per commit.", rowBuckets)
       .with({}),
     commitSeconds: metrics
-      .histogram("sluice_journal_commit_seconds", "One commit with its fsync.", secondBuckets)
+      .histogram(
+        "sluice_journal_commit_seconds",
+        "Duration of a commit, including the fsync.",
+        secondBuckets,
+      )
       .with({}),
-    failures: counter("sluice_journal_failures_total", "Commits and retries that failed."),
+    failures: counter("sluice_journal_failures_total", "Failed commits, including retries."),
     lost: counter(
       "sluice_lost_cu_milli_total",
-      "Milli-CU charged and taken back because the journal could not write them.",
+      "Milli-CU whose charges were reversed because they could not be written to the journal.",
     ),
     openReservations: gauge(
       "sluice_reservations_open",
-      "Reservations that are neither settled nor released, each second.",
+      "Reservations that are neither settled nor released, sampled every second.",
     ),
     expired: counter(
       "sluice_expired_intents_total",
-      "Reservations of streams that a crash left open, released at the start after it.",
+      "Reservations of streams that were open at a crash and were released at the next start.",
     ),
     charged,
     cut,

@@ -28,9 +28,7 @@ interface OpenExchanges {
 }
 
 export function coreMetrics(metrics: Metrics): CoreMetrics {
-  const gauges = metrics.gauge("sluice_exchanges_open", "Exchanges under way, by route.", [
-    "route",
-  ]);
+  const gauges = metrics.gauge("sluice_exchanges_open", "Running exchanges, by route.", ["route"]);
   const open = new Map<string, OpenExchanges>();
   return {
     open: (route) => open.getOrInsertComputed(route, () => newOpen(gauges.with({ route }))),
@@ -40,7 +38,7 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
     ]),
     latency: metrics.histogram(
       "sluice_request_seconds",
-      "From the request's head to the end of the exchange.",
+      "Time from the arrival of the request's head to the end of the exchange.",
       latencyBuckets,
       ["route"],
     ),
@@ -49,23 +47,23 @@ export function coreMetrics(metrics: Metrics): CoreMetrics {
       "Refused requests and requests with a failed call, by route and code.",
       ["route", "code"],
     ),
-    outcomes: metrics.counter("sluice_outcomes_total", "How exchanges ended.", [
+    outcomes: metrics.counter("sluice_outcomes_total", "Exchanges by route and outcome.", [
       "route",
       "outcome",
     ]),
     stepTimeouts: metrics.counter(
       "sluice_step_timeouts_total",
-      "Hooks of steps that did not end within their timeoutMs.",
+      "Hooks of steps that took longer than the `timeoutMs` of the step.",
       ["route", "step", "phase"],
     ),
     shadowRefusals: metrics.counter(
       "sluice_shadow_refusals_total",
-      "What steps in shadow mode would have refused.",
+      "Requests that a step in shadow mode would have refused.",
       ["route", "step"],
     ),
     calls: metrics.counter(
       "sluice_calls_total",
-      "Calls of node methods, tools and models by how they ended; `other`: a name that is not listed.",
+      "Calls of node methods, tools and models, by result. Names that are not listed count as `other`.",
       ["route", "kind", "name", "code"],
     ),
   };

@@ -63,7 +63,7 @@ class Watch implements BodyWatch, Disposable {
     this.#heldBytes.set(0);
     const refusals = metrics.counter(
       "sluice_unfinished_body_refusals_total",
-      "Request bodies that were refused while they arrived: slow, or above the limit of a caller or of all.",
+      "Request bodies that were refused while they arrived, because they were slow or exceeded the limit per caller or for all callers.",
       ["limit"],
     );
     this.#refusals = {

@@ -4,11 +4,10 @@ import { version } from "../version.ts";
 
 export function countBuild(metrics: Metrics): void {
   metrics
-    .gauge(
-      "sluice_build_info",
-      "Always 1; the labels name the release and the Node that runs it.",
-      ["version", "node"],
-    )
+    .gauge("sluice_build_info", "Always 1. The labels contain the versions of Sluice and Node.", [
+      "version",
+      "node",
+    ])
     .with({ version, node: process.versions.node })
     .set(1);
 }

@@ -140,7 +140,7 @@ function limitConnections(http: Server, connections: number, metrics: Metrics): 
   const refused = metrics
     .counter(
       "sluice_connections_refused_total",
-      "Connections that were closed at once because `server.connections` were open.",
+      "Connections that were closed at once because the maximum number (`server.connections`) was open.",
     )
     .with({});
   http.maxConnections = connections;

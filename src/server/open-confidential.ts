@@ -83,7 +83,7 @@ function openUnfinished(metrics: Metrics): UnfinishedBytes {
   const gauge = metrics
     .gauge(
       "sluice_stream_unfinished_bytes",
-      "Memory held by requests of the encrypted stream that have not arrived completely.",
+      "Bytes of memory held by requests of the encrypted stream that have not arrived completely.",
     )
     .with({});
   return new UnfinishedBytes((bytes) => gauge.set(bytes));

@@ -94,7 +94,7 @@ async function sendArrived(
 function failureCounters(upstream: string, metrics: Metrics): ForwardPlan["failures"] {
   const family = metrics.counter(
     "sluice_upstream_failures_total",
-    "Forwarded requests that an upstream did not answer, or not to the end.",
+    "Forwarded requests that an upstream did not answer, or not completely, by reason.",
     ["upstream", "reason"],
   );
   const counter = (reason: FailureReason) => family.with({ upstream, reason });

@@ -40,7 +40,7 @@ export class Till {
     this.#host = host;
     const refusals = host.metrics.counter(
       "sluice_meter_shadow_refusals_total",
-      "What meter in shadow mode would have refused, by the limit that was reached.",
+      "Requests that `meter` in shadow mode would have refused, by limit.",
       ["scope"],
     );
     for (const scope of scopes) this.#shadowRefusals.set(scope, refusals.with({ scope }));

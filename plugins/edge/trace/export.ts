@@ -53,7 +53,7 @@ export function openExport(settings: TraceSettings, host: Host): TraceExport {
 function countedBatches({ batch }: TraceSettings, { log, metrics }: Host): SpanProcessor {
   const family = metrics.counter(
     "sluice_trace_spans_total",
-    "Ended spans: exported, failed (the collector did not take them), dropped (too many were waiting).",
+    "Ended spans by result: `exported`, `failed` (the collector did not accept them) or `dropped` (too many were waiting).",
     ["result"],
   );
   const exported = family.with({ result: "exported" });

@@ -22,7 +22,7 @@ export function withIgnored(reply: Reply, ignored: readonly string[]): Reply {
 export function ignoredCounter(metrics: Metrics): (ignored: readonly string[]) => void {
   const family = metrics.counter(
     "sluice_chat_ignored_fields_total",
-    "Chat requests that set a field which is accepted and dropped, by field.",
+    "Chat requests with a field that is accepted but ignored, by field.",
     ["field"],
   );
   const counters = new Map<string, Counter>(

@@ -65,7 +65,7 @@ export class Retries {
     this.#givenMilli = metrics
       .counter(
         "sluice_stream_retry_credit_cu_milli_total",
-        "Milli-CU that requests cost less because an earlier answer broke off.",
+        "Milli-CU that were deducted from requests because an earlier answer broke off.",
       )
       .with({});
   }

@@ -82,7 +82,10 @@ function createStream(
   const networks = new Map(parts.networks.map((network) => [network.name, network]));
   const count = requestCounter(metrics);
   const missing = metrics
-    .gauge("sluice_stream_reports_missing", "Numbers of usage reports that were left out.")
+    .gauge(
+      "sluice_stream_reports_missing",
+      "Usage reports that are missing from their sequence of numbers.",
+    )
     .with({});
   const shared: SessionParts = {
     clock,
@@ -130,7 +133,7 @@ function createStream(
 function requestCounter(metrics: Metrics): (network: string, verdict: string) => void {
   const family = metrics.counter(
     "sluice_stream_requests_total",
-    "Requests of the encrypted stream, by what their usage report is worth.",
+    "Requests of the encrypted stream, by the verdict on their usage report.",
     ["network", "verdict"],
   );
   const counters = new Map<string, Counter>();

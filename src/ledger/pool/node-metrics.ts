@@ -24,7 +24,7 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
   );
   const ejections = metrics.counter(
     "sluice_ledger_node_ejections_total",
-    "Times a node was left out, by reason.",
+    "Ejections of a node from the pool, by reason.",
     [...labels, "reason"],
   );
   const byCause = new Map<string, Counter>(
@@ -34,17 +34,18 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
     complaints.map((reason) => [reason, ejections.with({ ...of, reason })]),
   );
   return {
-    up: metrics.gauge("sluice_ledger_node_up", "1 while the node is usable.", labels).with(of),
-    inFlight: metrics
-      .gauge("sluice_ledger_node_in_flight", "Requests at the node, sampled every second.", labels)
+    up: metrics
+      .gauge("sluice_ledger_node_up", "1 while the node is usable, else 0.", labels)
       .with(of),
-    seconds: metrics
-      .histogram(
-        "sluice_ledger_node_seconds",
-        "Time a node took to answer.",
-        latencyBuckets,
+    inFlight: metrics
+      .gauge(
+        "sluice_ledger_node_in_flight",
+        "Requests in flight at the node, sampled every second.",
         labels,
       )
+      .with(of),
+    seconds: metrics
+      .histogram("sluice_ledger_node_seconds", "Response time of a node.", latencyBuckets, labels)
       .with(of),
     failed: (failure) => byCause.get(failure.cause)?.add(1),
     ejected: (complaint) => byReason.get(complaint)?.add(1),

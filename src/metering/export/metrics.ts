@@ -13,7 +13,7 @@ export interface ExportMetrics {
 export function exportMetrics(metrics: Metrics): ExportMetrics {
   const failures = metrics.counter(
     "sluice_usage_export_failures_total",
-    "Attempts to deliver usage that failed: at the sink, refused by it, or reading the journal.",
+    "Failed attempts to deliver usage, by reason: the sink failed, the sink refused, or the journal could not be read.",
     ["reason"],
   );
   const byReason = {
@@ -25,17 +25,17 @@ export function exportMetrics(metrics: Metrics): ExportMetrics {
     lagSeconds: metrics
       .gauge(
         "sluice_usage_export_lag_seconds",
-        "Age of the oldest charge that is not delivered; 0: all are.",
+        "Age of the oldest charge that is not delivered. 0 if all charges are delivered.",
       )
       .with({}),
     stopped: metrics
       .gauge(
         "sluice_usage_export_stopped",
-        "1 while the sink refuses what it is sent: somebody has to look.",
+        "1 while delivery is stopped because the sink refuses the charges. An operator must act.",
       )
       .with({}),
     delivered: metrics
-      .counter("sluice_usage_export_events_total", "Charges that the sink has taken.")
+      .counter("sluice_usage_export_events_total", "Charges that the sink has accepted.")
       .with({}),
     failed: (reason) => byReason[reason],
   };
