@@ -1,7 +1,7 @@
-/** The version of this package, as its package.json has it. */
+/** The version of this package, read from its package.json. */
 import { readFileSync } from "node:fs";
 
-// The file stands beside src/ in the sources and in the published package alike.
+// package.json is next to src/, both in the repository and in the published package.
 const manifest: unknown = JSON.parse(
   readFileSync(new URL("../package.json", import.meta.url), "utf8"),
 );

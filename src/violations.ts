@@ -1,7 +1,10 @@
-/** How a refusal tells what of a request does not match its schema: in `details`, for documents. */
+/** The schema of the `details` of a refusal that lists where a request does not match its schema. */
 import type { JsonSchema } from "./services/json.ts";
 
-/** decisions.md section 6: `{ violations: [{ path, reason }] }`, a path into the request each, `most` of them or fewer. */
+/**
+ * Returns the JSON Schema of `{ violations: [{ path, reason }] }` with at most `most` violations. `path` is a path into
+ * the request (decisions.md section 6).
+ */
 export function violationsSchema(most: number): JsonSchema {
   return {
     type: "object",

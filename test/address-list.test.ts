@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { addressList, isAddressBlock } from "../src/address-list.ts";
 
-test("an address is in a list by itself or by a block, and what is no address never is", () => {
+test("a list contains its addresses and the addresses of its blocks, and nothing else", () => {
   const contains = addressList(["192.0.2.1", "10.0.0.0/8", "fd00::/8", "2001:db8::7"]);
   for (const inside of ["192.0.2.1", "10.255.255.255", "fdff::1", "2001:DB8:0::7"]) {
     assert.ok(contains(inside), inside);
@@ -13,7 +13,7 @@ test("an address is in a list by itself or by a block, and what is no address ne
   assert.ok(!addressList([])("10.0.0.1"));
 });
 
-test("a block may hold everything, or one address", () => {
+test("a block may contain all addresses, or only one", () => {
   const all = addressList(["0.0.0.0/0"]);
   assert.ok(all("203.0.113.9"));
   assert.ok(!all("2001:db8::1"));
@@ -21,7 +21,7 @@ test("a block may hold everything, or one address", () => {
   assert.ok(one("203.0.113.9") && !one("203.0.113.8"));
 });
 
-test("only addresses and blocks are taken", () => {
+test("only addresses and blocks are accepted", () => {
   for (const good of ["10.0.0.1", "10.0.0.1/8", "::/0", "fd00::1/128"]) {
     assert.ok(isAddressBlock(good), good);
   }

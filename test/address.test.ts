@@ -25,12 +25,12 @@ for (const [address, prefix, key] of cases) {
   });
 }
 
-test("the network is 64 bits wide unless told otherwise", () => {
+test("the network is 64 bits wide by default", () => {
   assert.equal(addressKey("2001:db8::1"), "2001:db8:0:0::/64");
 });
 
 for (const text of ["unknown", "", ":", "1:2", "1:2:3:4:5:6:7:8:9", "1::2::3", "g::1", "12345::"]) {
-  test(`what is no address counts as itself: "${text}"`, () => {
+  test(`text that is not an address is returned unchanged: "${text}"`, () => {
     assert.equal(addressKey(text), text);
   });
 }

@@ -68,12 +68,12 @@ for (const [json, text] of [
   ["[1]", undefined],
   ['{"0":"1"}', undefined],
 ] as const) {
-  test(`the JSON value ${json} is ${text ?? "no decimal"}`, () => {
+  test(`the JSON value ${json} is ${text ?? "not a decimal"}`, () => {
     assert.equal(decimalText(JSON.parse(json)), text);
   });
 }
 
-/** A decimal as text, and the same as a fraction. */
+/** A decimal as text and as a fraction. */
 interface Rational {
   readonly text: string;
   readonly over: bigint;
@@ -88,13 +88,13 @@ const rationals = fc
     return { text, over: whole * under + BigInt(`0${fraction}`), under };
   });
 
-/** The integer nearest to a fraction; of two as near the greater. */
+/** Returns the integer that is nearest to a fraction. Halves are rounded up. */
 function nearest(over: bigint, under: bigint): bigint {
   const below = over / under;
   return (over - below * under) * 2n >= under ? below + 1n : below;
 }
 
-test("a product is the nearest integer to the exact one, half up, whatever the factors", () => {
+test("a product is the exact product rounded half up, for any factors", () => {
   fc.assert(
     fc.property(
       fc.bigInt(0n, 10n ** 9n),
@@ -142,17 +142,17 @@ test("a cost is the exact product rounded half up once, for any price, coefficie
   );
 });
 
-test("a half is rounded up, what is less than a half down, and only the sum is rounded", () => {
+test("halves are rounded up, less is rounded down, and only the sum is rounded", () => {
   assert.equal(costOf(1, "0.5", "1"), 1);
   assert.equal(costOf(1, "0.4999999999999999999999999999", "1"), 0);
-  // Two tokens at 0.4 are 0.8, and not twice zero.
+  // Two tokens at 0.4 cost 0.8, which is rounded to 1; rounding each would give 0.
   assert.equal(costOf(2, "0.4", "1"), 1);
   // In doubles 1.005 × 1000 × 0.5 is 502.49999999999994.
   assert.equal(costOf(1000, "1.005", "0.5"), 503);
   assert.equal(costOf(3, "12", "0.25", 1500), 14);
 });
 
-test("a missing price or rate, and what is no decimal, cost nothing", () => {
+test("a missing or invalid price or rate costs nothing", () => {
   assert.equal(costOf(1000, "12", undefined), 0);
   assert.equal(costOf(1000, "0", "0.25"), 0);
   assert.equal(costOf(1000, "12", "0"), 0);
@@ -161,7 +161,7 @@ test("a missing price or rate, and what is no decimal, cost nothing", () => {
   assert.equal(costOf(0, "12", "0.25"), 0);
 });
 
-test("an absurd cost stays an integer that credit can count with", () => {
+test("an absurd cost is limited to a safe integer", () => {
   const absurd = "999999999999999999";
   assert.equal(costOf(1e9, absurd, absurd, 1_000_000), Number.MAX_SAFE_INTEGER);
 });

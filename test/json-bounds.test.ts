@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import * as fc from "fast-check";
 import { jsonBytesExcess, jsonExcess, maxJsonDepth, maxJsonParts } from "../src/json-bounds.ts";
 
-/** Counts members and elements, and levels, of a value that JSON.parse has built. */
+/** Counts members and elements, and levels, of a value that JSON.parse has returned. */
 function measure(value: unknown): { parts: number; depth: number } {
   if (typeof value !== "object" || value === null) return { parts: 0, depth: 0 };
   let parts = 0;
@@ -16,12 +16,12 @@ function measure(value: unknown): { parts: number; depth: number } {
   return { parts, depth: depth + 1 };
 }
 
-describe("the bounds of JSON", () => {
+describe("the limits on JSON", () => {
   const elements = (count: number): string => `[${"0,".repeat(count - 1)}0]`;
   const members = (count: number): string =>
     `{${Array.from({ length: count }, (_, at) => `"${at}":0`).join(",")}}`;
 
-  test("allow as many members and elements as there may be, and not one more", () => {
+  test("allow the maximum number of members and elements, and not one more", () => {
     for (const make of [elements, members]) {
       assert.equal(jsonExcess(make(maxJsonParts)), undefined);
       assert.equal(jsonExcess(make(maxJsonParts + 1)), "parts");
@@ -31,13 +31,13 @@ describe("the bounds of JSON", () => {
     assert.equal(jsonExcess(`[${elements(half)},${members(half)},0]`), "parts");
   });
 
-  test("do not count empty arrays and objects as having parts", () => {
+  test("count no parts in empty arrays and objects", () => {
     const empty = Array.from({ length: maxJsonParts }, (_, at) => (at % 2 ? "{ \n}" : "[\t]"));
     assert.equal(jsonExcess(`[${empty.join(",")}]`), undefined);
     assert.equal(jsonExcess(`[${empty.join(",")},[]]`), "parts");
   });
 
-  test("allow as many levels as there may be, and not one more", () => {
+  test("allow the maximum number of levels, and not one more", () => {
     const nested = (levels: number): string =>
       `${'{"a":['.repeat(levels / 2)}"${"x".repeat(300)}"${"]}".repeat(levels / 2)}`;
     assert.equal(jsonExcess(nested(maxJsonDepth)), undefined);
@@ -45,7 +45,7 @@ describe("the bounds of JSON", () => {
     assert.equal(jsonExcess("[".repeat(10_000_000)), "depth");
   });
 
-  test("do not count what is inside a string, however it is escaped", () => {
+  test("ignore the content of strings, however it is escaped", () => {
     const noise = String.raw`\"[{,\\`;
     const text = JSON.stringify([noise.repeat(20_000), `${"é日🙂,[".repeat(20_000)}\\`]);
     assert.equal(jsonExcess(text), undefined);
@@ -72,7 +72,7 @@ describe("the bounds of JSON", () => {
     );
   });
 
-  test("end with text that is not JSON", () => {
+  test("terminate on text that is not JSON", () => {
     for (const text of [
       '"'.repeat(999),
       "\\".repeat(999),

@@ -14,7 +14,7 @@ function keeping(level = "info"): {
   return {
     log,
     text: () => written.join(""),
-    // pino writes one JSON object a line.
+    // pino writes one JSON object per line.
     lines: () => written.map((line) => JSON.parse(line) as Record<string, unknown>),
   };
 }
@@ -35,7 +35,7 @@ test("a line has a level, a time, the fields and the message", () => {
   });
 });
 
-test("a message is taken as it is, percent signs too", () => {
+test("a message is written unchanged, including percent signs", () => {
   const { log, lines } = keeping();
   log.info({}, "100 %s of %d");
   assert.equal(lines()[0]?.["msg"], "100 %s of %d");
@@ -86,7 +86,7 @@ for (const [what, fields, message] of secrets) {
   });
 }
 
-test("an API key is nowhere in a line: fields, messages, stacks", () => {
+test("no part of a line contains an API key: fields, messages, stacks", () => {
   const { log, text, lines } = keeping();
   log.error({ path: `/x/${key}`, err: new Error(`for ${key.toUpperCase()}`) }, `key ${key} failed`);
   assert.equal(lines().length, 1);
@@ -94,7 +94,7 @@ test("an API key is nowhere in a line: fields, messages, stacks", () => {
   assert.match(text(), /gateway_prod_\[redacted\] failed/, "its environment is left to see");
 });
 
-test("what only resembles a secret stays", () => {
+test("text that only resembles a secret is kept", () => {
   for (const text of [
     "gateway_batch",
     "gateway_dev_123",

@@ -5,12 +5,12 @@ import { createMetrics } from "../src/metrics.ts";
 interface Parsed {
   readonly types: ReadonlyMap<string, string>;
   readonly help: ReadonlyMap<string, string>;
-  /** Name and labels as written, to the value. */
+  /** Maps the name and labels, as written, to the value. */
   readonly samples: ReadonlyMap<string, number>;
 }
 
 /**
- * Reads the text exposition format, version 0.0.4; throws on a line that is none of its forms. prom-client writes
+ * Reads the text exposition format, version 0.0.4; throws on a line that does not match the format. prom-client writes
  * `Nan`, which Prometheus reads too (Go's ParseFloat ignores case).
  */
 function parse(text: string): Parsed {
@@ -39,7 +39,7 @@ function parse(text: string): Parsed {
   return { types, help, samples };
 }
 
-test("a counter adds up, by labels", async () => {
+test("a counter adds up per set of labels", async () => {
   const metrics = createMetrics();
   const family = metrics.counter("t_total", "Things.", ["route", "code"]);
   family.with({ route: "/a", code: "x" }).add(2);
@@ -52,7 +52,7 @@ test("a counter adds up, by labels", async () => {
   assert.equal(samples.get('t_total{route="/b",code="y"}'), 1);
 });
 
-test("a series shows 0 before anything happened", async () => {
+test("a series is 0 until it is changed", async () => {
   const metrics = createMetrics();
   metrics.counter("t_total", "Things.").with({});
   metrics.gauge("t_now", "Now.").with({});
@@ -61,7 +61,7 @@ test("a series shows 0 before anything happened", async () => {
   assert.equal(samples.get("t_now"), 0);
 });
 
-test("a gauge has its last value, also below zero and broken", async () => {
+test("a gauge has its last value, which may be negative or fractional", async () => {
   const metrics = createMetrics();
   const gauge = metrics.gauge("t_now", "Now.").with({});
   gauge.set(5);
@@ -71,7 +71,7 @@ test("a gauge has its last value, also below zero and broken", async () => {
   assert.equal(parse(await metrics.render()).samples.get("t_now"), NaN);
 });
 
-test("a histogram counts a value in its bucket and in all above", async () => {
+test("a histogram counts a value in its bucket and in all higher buckets", async () => {
   const metrics = createMetrics();
   const histogram = metrics.histogram("t_seconds", "Latency.", [0.1, 1, 10], ["route"]);
   const series = histogram.with({ route: "/a" });
@@ -93,20 +93,20 @@ test("label values and help texts are escaped", async () => {
   assert.equal(help.get("t_total"), String.raw`One\nline, one \\.`);
 });
 
-test("values that only look joined alike are different series", () => {
+test("label values that look the same when joined are different series", () => {
   const family = createMetrics().counter("t_total", "T.", ["a", "b"]);
   assert.notEqual(family.with({ a: "x,", b: "y" }), family.with({ a: "x", b: ",y" }));
   assert.equal(family.with({ a: "x", b: "y" }), family.with({ b: "y", a: "x" }));
 });
 
-test("declaring a metric again shares its series", async () => {
+test("a metric that is declared twice shares its series", async () => {
   const metrics = createMetrics();
   metrics.counter("t_total", "T.", ["a"]).with({ a: "1" }).add(1);
   metrics.counter("t_total", "T.", ["a"]).with({ a: "1" }).add(1);
   assert.equal(parse(await metrics.render()).samples.get('t_total{a="1"}'), 2);
 });
 
-test("declaring it differently is an error", () => {
+test("a metric that is declared twice with different shapes is an error", () => {
   const metrics = createMetrics();
   metrics.counter("t_total", "T.", ["a"]);
   metrics.histogram("t_seconds", "T.", [1, 2]);
@@ -115,7 +115,7 @@ test("declaring it differently is an error", () => {
   assert.throws(() => metrics.histogram("t_seconds", "T.", [1, 3]), /of 1, 2, now as/);
 });
 
-test("names that Prometheus would not read are errors", () => {
+test("names that Prometheus does not accept are errors", () => {
   const metrics = createMetrics();
   for (const name of ["", "1a", "a-b", "a b", "é"]) {
     assert.throws(() => metrics.counter(name, "T."), /is not a metric name/);
@@ -127,7 +127,7 @@ test("names that Prometheus would not read are errors", () => {
   assert.throws(() => metrics.histogram("t", "T.", [NaN]), /must ascend/);
 });
 
-test("two gateways of one process keep their numbers apart, and share the process's", async () => {
+test("two gateways in one process have separate metrics and share the metrics of the process", async () => {
   const one = createMetrics();
   const other = createMetrics();
   one.counter("t_total", "T.").with({}).add(1);
@@ -140,11 +140,11 @@ test("two gateways of one process keep their numbers apart, and share the proces
   }
 });
 
-test("the media type is the text exposition format's", () => {
+test("the media type is that of the text exposition format", () => {
   assert.equal(createMetrics().contentType, "text/plain; version=0.0.4; charset=utf-8");
 });
 
-test("what a family holds can be read without its text, and is what the text says", async () => {
+test("the samples of a family can be read without rendering and match the text", async () => {
   const metrics = createMetrics();
   assert.deepEqual(metrics.read("sluice_things_total"), []);
   metrics.counter("sluice_things_total", "Things.", ["kind"]).with({ kind: "a" }).add(3);

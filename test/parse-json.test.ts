@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { parseJson } from "../src/parse-json.ts";
 
-describe("JSON from a stranger", () => {
-  test("keeps the escapes that its strings need, and names that hold a backslash", () => {
+describe("JSON from clients and backends", () => {
+  test("keeps the escapes that its strings need, and names that contain a backslash", () => {
     const value = { '\\u0061"\n\u2028': ["\\u0062", { "\\": '\t"\\/\u0000\ud800' }], "a/b": "\\n" };
     assert.deepEqual(parseJson(JSON.stringify(value)), value);
     assert.deepEqual(parseJson(String.raw`{"\\":"\u005c\u0022\u000a\/\u00e9\ud83d\ude42"}`), {
@@ -11,7 +11,7 @@ describe("JSON from a stranger", () => {
     });
   });
 
-  test("is refused when it is not JSON or exceeds a bound", () => {
+  test("is refused if it is not valid or exceeds a limit", () => {
     for (const text of ["", "{", String.raw`{"\\":\u0031}`, String.raw`{"\\":1}\/`]) {
       assert.throws(() => parseJson(text), SyntaxError);
     }

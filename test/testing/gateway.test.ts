@@ -1,4 +1,4 @@
-/** What a plugin author's test sees of the gateway that it starts. */
+/** The test gateway, as the tests of plugin authors use it. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -47,7 +47,7 @@ function call(url: string, key: string): Promise<Response> {
   });
 }
 
-test("the lines keep why a tool failed, with its stack and the id of the request", async () => {
+test("the lines contain the error of a failed tool, with its stack and the request id", async () => {
   await using gateway = await startTestGateway({ pipeline, prepare });
   await call(gateway.url, gateway.key);
   const line = gateway.lines.find((each) => each.startsWith("a tool failed")) ?? "";
@@ -56,7 +56,7 @@ test("the lines keep why a tool failed, with its stack and the id of the request
   assert.match(line, /"requestId":"r7"/);
 });
 
-test("the lines keep the access log's", async () => {
+test("the lines contain the lines of the access log", async () => {
   await using gateway = await startTestGateway({ pipeline, prepare });
   await (await call(gateway.url, gateway.key)).text();
   while (gateway.gateway.listener.running > 0) await new Promise(setImmediate);
@@ -65,7 +65,7 @@ test("the lines keep the access log's", async () => {
   assert.partialDeepStrictEqual(JSON.parse(lines[0] ?? ""), { requestId: "r7", status: 200 });
 });
 
-test("standard output stays empty", async (t) => {
+test("nothing is written to standard output", async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, "quiet.ts");
   const module = new URL("../../src/testing/gateway.ts", import.meta.url).href;
