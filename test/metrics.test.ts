@@ -61,7 +61,7 @@ test("a series is 0 until it is changed", async () => {
   assert.equal(samples.get("t_now"), 0);
 });
 
-test("a gauge has its last value, which may be negative or fractional", async () => {
+test("a gauge has its last value, which may be negative, fractional or NaN", async () => {
   const metrics = createMetrics();
   const gauge = metrics.gauge("t_now", "Now.").with({});
   gauge.set(5);

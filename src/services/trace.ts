@@ -23,9 +23,9 @@ export interface TraceSpan {
   /** Begins a span below this one. `kind`: `client` for a request to another server. */
   child(name: string, kind: "client" | "internal", attributes?: SpanAttributes): ChildSpan;
   /**
-   * Returns a view of this span for a message in its body that has a trace of its own (`traceparent`, `tracestate`).
-   * Spans that are begun from the view belong to that trace and are linked to this span. Returns this span itself if
-   * the message has no trace, or the same trace.
+   * Returns a view of this span for a message in its body that carries another trace context (`traceparent`,
+   * `tracestate`). Spans that are begun from the view belong to that trace and are linked to this span. Returns this
+   * span itself if the message has no trace, or the same trace.
    */
   within(message: MessageTrace): TraceSpan;
 }
