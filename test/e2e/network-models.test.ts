@@ -140,7 +140,7 @@ describe("network-models", () => {
     assert.deepEqual(await twice.json(), {
       error: "the body does not match its schema",
       error_code: "GATEWAY_INVALID_PARAMS",
-      details: { violations: [{ path: "/body/models/1/id", reason: "stands twice" }] },
+      details: { violations: [{ path: "/body/models/1/id", reason: "is listed twice" }] },
     });
     assert.deepEqual(
       (await models(gateway)).map(({ id }) => id),

@@ -29,24 +29,29 @@ interface Options {
 export default defineStep<Options>({
   name: "authenticate",
   description:
-    "Finds the caller of the Authorization header; blocks addresses after many failed keys.",
+    "Identifies the caller by the Authorization header; blocks addresses after many wrong keys.",
   options: {
     type: "object",
     properties: {
       failures: {
         description:
-          "401s for unknown keys that an address may get in a window (100). 0: no blocking.",
+          "Maximum number of 401 responses for unknown keys per address and window (default 100); 0 disables blocking.",
         type: "integer",
         minimum: 0,
       },
-      windowSeconds: { description: "The window (60).", type: "integer", minimum: 1 },
+      windowSeconds: {
+        description: "Length of the window in seconds (default 60).",
+        type: "integer",
+        minimum: 1,
+      },
       blockSeconds: {
-        description: "How long an address is blocked (60).",
+        description: "Number of seconds for which an address is blocked (default 60).",
         type: "integer",
         minimum: 1,
       },
       ipv6Prefix: {
-        description: "Bits of an IPv6 address that count as one address (64).",
+        description:
+          "Number of leading bits of an IPv6 address that count as one address (default 64).",
         type: "integer",
         minimum: 16,
         maximum: 128,

@@ -26,7 +26,7 @@ export default defineStep<Options>({
     type: "object",
     properties: {
       require: {
-        description: "`key`: any valid key; else the capability that the key must have.",
+        description: "`key` for any valid key, or the capability that the key must have.",
         enum: ["key", ...capabilities],
       },
     },

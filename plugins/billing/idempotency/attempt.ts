@@ -15,7 +15,7 @@ import {
 const responseBytes = 1024 * 1024;
 
 const inFlight = refuse("GATEWAY_CONFLICT", {
-  message: "a request with this idempotency key is being answered",
+  message: "a request with this idempotency key is still running",
 });
 const mismatch = refuse("GATEWAY_IDEMPOTENCY_KEY_MISMATCH");
 const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");

@@ -27,12 +27,12 @@ const safeMethods: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS", "TRA
 export default defineStep<Options>({
   name: "idempotency",
   description:
-    "Runs a request once for its Idempotency-Key, and replays the response for 24 hours.",
+    "Runs a request with an Idempotency-Key once, and replays the response for 24 hours.",
   options: {
     type: "object",
     properties: {
       prefix: {
-        description: "What an Idempotency-Key starts with (gateway_).",
+        description: "Required prefix of an Idempotency-Key (default gateway_).",
         type: "string",
         pattern: "^[\\x21-\\x7e]{0,64}$",
       },
@@ -46,10 +46,10 @@ export default defineStep<Options>({
   start({ prefix = "gateway_" }, host) {
     const form = new RegExp(keyPattern(prefix), "u");
     const malformed = refuse("GATEWAY_INVALID_IDEMPOTENCY_KEY", {
-      message: `an idempotency key starts with ${JSON.stringify(prefix)} and has at most ${mostKeyChars} visible ASCII characters`,
+      message: `an idempotency key must start with ${JSON.stringify(prefix)} and have at most ${mostKeyChars} visible ASCII characters`,
     });
     const keyless = refuse("GATEWAY_INVALID_IDEMPOTENCY_KEY", {
-      message: "an idempotency key needs a valid api key",
+      message: "an idempotency key requires a valid api key",
     });
     return {
       bodyBytes,
@@ -109,10 +109,13 @@ function documented(prefix: string): Operation {
         code: "GATEWAY_INVALID_IDEMPOTENCY_KEY",
         description: "The Idempotency-Key is not valid, or it was sent without a valid API key.",
       },
-      { code: "GATEWAY_CONFLICT", description: "A request with this Idempotency-Key is running." },
+      {
+        code: "GATEWAY_CONFLICT",
+        description: "The first request with this Idempotency-Key is still running.",
+      },
       {
         code: "GATEWAY_IDEMPOTENCY_KEY_MISMATCH",
-        description: "The Idempotency-Key was used with another request.",
+        description: "The Idempotency-Key was used for a different request.",
       },
     ],
     answerHeaders: {

@@ -45,13 +45,13 @@ const limitDetails = {
 
 export default defineStep<Options>({
   name: "meter",
-  description: "Reserves and charges credit units; 429 when a limit is reached.",
+  description: "Reserves and charges credit units; answers 429 if a limit is reached.",
   options: {
     type: "object",
     properties: {
       price: {
         description:
-          "Milli-CU of every request that the surface answers with a status below 500. Without it the surface charges.",
+          "Price in milli-CU of every request that the surface answers with a status below 500. Default: the surface sets the price.",
         type: "integer",
         minimum: 0,
         maximum: Number.MAX_SAFE_INTEGER,
@@ -69,7 +69,10 @@ export default defineStep<Options>({
         description: "A credit limit has been reached.",
         details: limitDetails,
       },
-      { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "Charges cannot be written now." },
+      {
+        code: "GATEWAY_SERVICE_UNAVAILABLE",
+        description: "Charges cannot be written at the moment.",
+      },
     ],
     answerHeaders: {
       "X-Used-CU-Milli": {

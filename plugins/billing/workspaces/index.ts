@@ -28,12 +28,13 @@ const bodyBytes = 1024 * 1024;
 
 export default defineSurface<Options>({
   name: "workspaces",
-  description: "Shows a workspace, its usage and its changes; changes its plan; sells it credit.",
+  description:
+    "Shows a workspace, its usage and its audit log, changes its plan, and sells credit.",
   options: {
     type: "object",
     properties: {
       do: {
-        description: "What the route is for; its path has the workspace as `{id}`.",
+        description: "Action of the route. Its path must contain the workspace id as `{id}`.",
         enum: [
           "show",
           "usage",

@@ -150,10 +150,10 @@ const queries: Partial<Record<ViewName, JsonSchema>> = {
   usage: {
     type: "object",
     properties: {
-      from: { ...instant, description: `First instant that counts. ${instant.description}` },
+      from: { ...instant, description: `Start of the range, inclusive. ${instant.description}` },
       to: {
         ...instant,
-        description: `First instant that no longer counts. ${instant.description}`,
+        description: `End of the range, exclusive. ${instant.description}`,
       },
       group_by: {
         description: `Comma-separated list of ${groupMembers.join(", ")}, each at most once.`,
@@ -180,19 +180,23 @@ const about: Readonly<
   Record<ViewName | ChangeName, { summary: string; done: string; answer: JsonSchema }>
 > = {
   show: { summary: "Show a workspace", done: "The workspace as it is now.", answer: workspace },
-  usage: { summary: "Report what was charged", done: "The charges of the period.", answer: usage },
+  usage: {
+    summary: "Report the usage of a workspace",
+    done: "The charges of the period.",
+    answer: usage,
+  },
   audit: {
-    summary: "List what was changed",
+    summary: "List the changes to a workspace",
     done: "The changes, in order of their ids.",
     answer: audit,
   },
   upgrade: {
-    summary: "Change to a higher plan, at once",
+    summary: "Change to a higher plan immediately",
     done: "The workspace has the new plan.",
     answer: workspace,
   },
   downgrade: {
-    summary: "Change to a lower plan, with the next billing period",
+    summary: "Change to a lower plan at the next billing period",
     done: "The downgrade is pending.",
     answer: workspace,
   },
@@ -206,11 +210,11 @@ const about: Readonly<
 
 const notFound: DocumentedRefusal = {
   code: "GATEWAY_NOT_FOUND",
-  description: "The workspace does not exist, or it belongs to another key.",
+  description: "The workspace does not exist, or the key may not access it.",
 };
 const unavailable: DocumentedRefusal = {
   code: "GATEWAY_SERVICE_UNAVAILABLE",
-  description: "The store cannot be used now.",
+  description: "The store is not available at the moment.",
 };
 const wrongBody: DocumentedRefusal = {
   code: "GATEWAY_INVALID_PARAMS",
@@ -245,7 +249,10 @@ export function operationOf(wanted: ViewName | ChangeName): Operation {
       notFound,
       unavailable,
       wrongBody,
-      { code: "GATEWAY_CONFLICT", description: "The state of the workspace does not allow it." },
+      {
+        code: "GATEWAY_CONFLICT",
+        description: "The state of the workspace does not allow this change.",
+      },
     ],
   };
 }

@@ -41,36 +41,36 @@ const messageBytes = mebibyte;
 
 export default defineSurface<Options>({
   name: "confidential-stream",
-  description: "Serves the encrypted inference stream: from the client to an enclave, metered.",
+  description: "Serves the encrypted inference stream between clients and enclaves, and meters it.",
   websocket: true,
   options: {
     type: "object",
     properties: {
       origins: {
         description:
-          "Origins of the pages whose browsers may connect, such as https://app.example (none).",
+          "Origins of the pages whose browsers may connect, such as https://app.example (default: none).",
         type: "array",
         items: { type: "string", pattern: "^https?://[^/]+$" },
       },
       sessionsPerKey: {
-        description: "Sessions that a key may have open at once (1000).",
+        description: "Maximum number of open sessions per key (default 1000).",
         type: "integer",
         minimum: 1,
       },
       maxUnfinishedBytes: {
         description:
-          "Memory for all requests that this gateway decrypts itself and that have not arrived completely (268435456).",
+          "Maximum memory in bytes for all requests that this gateway decrypts itself and that have not arrived completely (default 268435456).",
         type: "integer",
         minimum: 65_536,
       },
       maxUnfinishedBytesPerKey: {
-        description: "The same for the requests of one key (33554432).",
+        description: "The same limit per key (default 33554432).",
         type: "integer",
         minimum: 65_536,
       },
       evidence: {
         description:
-          "Who attests this gateway, for networks whose workers have no enclave: then it ends the encryption itself.",
+          "Source of the attestation of this gateway. Required for networks whose workers have no enclave: the gateway then terminates the encryption itself.",
         type: "object",
         properties: { kind: { enum: ["auto", "tdx", "sev-snp", "dstack", "simulated"] } },
         additionalProperties: false,
@@ -82,12 +82,12 @@ export default defineSurface<Options>({
   wants: { ticket: "answer" },
   operation: () => ({
     summary: "Open the encrypted inference stream",
-    description: `WebSocket with the subprotocol ${subprotocol}. Frames are encrypted between the client and an enclave. Each request is charged on its own.`,
+    description: `WebSocket with the subprotocol ${subprotocol}. Frames are encrypted between the client and an enclave. Each request is charged separately.`,
     headers: {
       type: "object",
       properties: {
         "sec-websocket-protocol": {
-          description: `${subprotocol}, and a ticket if the client is a page, which cannot send a key.`,
+          description: `${subprotocol}, and a ticket if the client is a web page, because pages cannot send a key in a header.`,
           type: "string",
           examples: [subprotocol],
           pattern: `(^|,)\\s*${subprotocol.replace(".", "\\.")}\\s*(,|$)`,
@@ -97,7 +97,7 @@ export default defineSurface<Options>({
     },
     refusals: [
       { code: "GATEWAY_INVALID_PARAMS", description: "The subprotocol is missing." },
-      { code: "GATEWAY_PERMISSION_DENIED", description: "Pages of this Origin may not connect." },
+      { code: "GATEWAY_PERMISSION_DENIED", description: "Pages of this origin may not connect." },
       { code: "GATEWAY_RATE_LIMITED", description: "The key has too many open sessions." },
     ],
   }),
@@ -133,7 +133,7 @@ async function answer(
   const customer = customerOf(x, principal, accounts);
   using place = stream.admit(customer.keyId);
   if (place === undefined) {
-    return refuse("GATEWAY_RATE_LIMITED", { message: "the key has too many sessions open" });
+    return refuse("GATEWAY_RATE_LIMITED", { message: "the key has too many open sessions" });
   }
   const connection = await x.accept({ protocol: subprotocol, messageBytes });
   await stream.serve(connection, customer);
@@ -166,5 +166,7 @@ function refuseProtocol(x: Exchange): Reply | undefined {
   const offered = x.request.headers["sec-websocket-protocol"] ?? "";
   const isOffered = offered.split(",").some((each) => each.trim() === subprotocol);
   if (isOffered) return undefined;
-  return refuse("GATEWAY_INVALID_PARAMS", { message: `the subprotocol ${subprotocol} is needed` });
+  return refuse("GATEWAY_INVALID_PARAMS", {
+    message: `the subprotocol ${subprotocol} is required`,
+  });
 }

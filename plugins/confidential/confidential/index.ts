@@ -16,18 +16,18 @@ const ticketBytes = 16_384;
 
 export default defineSurface<ConfidentialOptions>({
   name: "confidential",
-  description: "Tickets for browsers, evidence, receipts and the policy of the encrypted stream.",
+  description: "Serves the tickets, receipts, evidence and signed policy of the encrypted stream.",
   options: {
     type: "object",
     properties: {
       do: {
         description:
-          "What the route is for. evidence: its path has `{digest}`; receipt: `{session}` and `{rid}`.",
+          "Action of the route. The path must contain `{digest}` for evidence, and `{session}` and `{rid}` for receipt.",
         enum: ["ticket", "evidence", "receipt", "policy"] satisfies ConfidentialOptions["do"][],
       },
       document: {
         description:
-          "policy: a document signed by `sluice policy sign`, relative to pipeline.yaml; absent: this gateway signs what pipeline.yaml says.",
+          "For policy: a file signed by `sluice policy sign`, relative to pipeline.yaml. Default: this gateway signs the policy that is configured in pipeline.yaml.",
         type: "string",
         minLength: 1,
       },

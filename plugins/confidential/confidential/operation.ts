@@ -16,7 +16,7 @@ const pricing = {
     coefficient: { description: "Price coefficient in thousandths.", type: "integer" },
     pricePerTokenNano: { description: "Decimal number.", ...text, examples: ["12"] },
     tokenUsdRate: {
-      description: "Decimal number; missing if it is not known.",
+      description: "Decimal number; missing if unknown.",
       ...text,
       examples: ["0.25"],
     },
@@ -30,7 +30,7 @@ const receipt = {
   properties: {
     session: base64url,
     rid: { type: "integer", minimum: 1 },
-    report: { description: "The exact bytes that are signed.", ...base64url },
+    report: { description: "The exact bytes that were signed.", ...base64url },
     sig: base64url,
     evidence_digest: { type: "string", pattern: "^sha256:" },
     pricing,
@@ -50,7 +50,7 @@ const receipt = {
 const signedPolicy = {
   type: "object",
   properties: {
-    policy: { description: "The document as it is signed.", ...base64url },
+    policy: { description: "The signed document.", ...base64url },
     sig: base64url,
     key: { description: "Ed25519 public key, which clients pin.", ...base64url },
   },
@@ -75,12 +75,12 @@ const notFound = (description: string): readonly DocumentedRefusal[] => [
 
 export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> = {
   ticket: {
-    summary: "Make a ticket for a page",
+    summary: "Create a ticket for a web page",
     description:
-      "A page shows the ticket instead of an API key when it opens the encrypted stream, once and within 60 seconds.",
+      "A web page sends the ticket instead of an API key when it opens the encrypted stream. A ticket is valid once, for 60 seconds.",
     body: { content: { "application/json": wishSchema }, required: true },
     answers: {
-      201: { description: "The ticket was made.", content: { "application/json": ticket } },
+      201: { description: "The ticket was created.", content: { "application/json": ticket } },
     },
     refusals: [
       {
@@ -91,7 +91,7 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
     ],
   },
   evidence: {
-    summary: "Show evidence that a session has shown",
+    summary: "Show the evidence of a session",
     path: {
       type: "object",
       properties: {
@@ -104,14 +104,14 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
     },
     answers: {
       200: {
-        description: "The evidence as its enclave made it.",
+        description: "The evidence, unchanged from the enclave.",
         content: { "application/json": evidence },
       },
     },
     refusals: notFound("No session has shown this evidence, or it was shown too long ago."),
   },
   receipt: {
-    summary: "Show what an enclave signed for one request",
+    summary: "Show the signed report of a request",
     path: {
       type: "object",
       properties: {
@@ -134,7 +134,7 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
     refusals: notFound("The receipt does not exist, or it belongs to another key."),
   },
   policy: {
-    summary: "Show what may run where, signed",
+    summary: "Show the signed policy",
     answers: {
       200: {
         description: "The policy with its signature.",

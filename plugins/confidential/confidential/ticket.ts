@@ -12,14 +12,14 @@ export const wishSchema = {
   type: "object",
   properties: {
     model: {
-      description: "The one model that the ticket opens.",
+      description: "The only model that the ticket is valid for.",
       type: "string",
       minLength: 1,
       maxLength: 256,
     },
     origin: {
       description:
-        "The page that may use it, as browsers name it (https://app.example); else the request's own Origin.",
+        "Origin of the page that may use the ticket, such as https://app.example. Default: the Origin of the request.",
       type: "string",
       pattern: "^https?://",
       format: "origin",

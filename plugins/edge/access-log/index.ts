@@ -46,12 +46,12 @@ const levels = {
 
 export default defineStep<Options>({
   name: "access-log",
-  description: "One JSON line per exchange: who, what, outcome, duration and cost.",
+  description: "Writes one JSON line per exchange: caller, request, outcome, duration and cost.",
   options: {
     type: "object",
     properties: {
       file: {
-        description: "Appended to; relative to pipeline.yaml. Absent: standard output.",
+        description: "File to append to, relative to pipeline.yaml. Default: standard output.",
         type: "string",
         minLength: 1,
       },
@@ -62,7 +62,7 @@ export default defineStep<Options>({
       },
       sampling: {
         description:
-          "Share of the info lines that are written, 0 to 1 (1). Warnings and errors always are.",
+          "Share of the info lines that are written, from 0 to 1 (default 1). Warnings and errors are always written.",
         type: "number",
         minimum: 0,
         maximum: 1,

@@ -16,7 +16,8 @@ const mostCapabilityChars = 64;
 
 export default defineStep({
   name: "agent-headers",
-  description: "Reads the X-Agent-* headers, bounded and sanitised, for log, records and traces.",
+  description:
+    "Reads the X-Agent-* headers, limits and sanitises them, for the log, usage records and traces.",
   provides: { agent: "requestHeaders" },
   operation: () => ({
     headers: {

@@ -32,13 +32,13 @@ const fieldChanges = {
   additionalProperties: false,
   properties: {
     set: {
-      description: "Sent instead of any field of the same name.",
+      description: "Fields to send. Each replaces all fields of the same name.",
       type: "object",
       propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
       additionalProperties: { type: "string", pattern: "^[\\t\\x20-\\x7e\\x80-\\xff]*$" },
     },
     remove: {
-      description: "Not sent.",
+      description: "Names of fields that are not sent.",
       type: "array",
       items: { type: "string", pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
     },
@@ -47,28 +47,41 @@ const fieldChanges = {
 
 export default defineSurface<Options>({
   name: "forward",
-  description: "Streams requests to an upstream and its answers back.",
+  description: "Streams requests to an upstream, and its responses to the client.",
   options: {
     type: "object",
     additionalProperties: false,
     required: ["upstream"],
     properties: {
       upstream: {
-        description: "A name from `upstreams`, with http or https urls.",
+        description: "Name of an entry in `upstreams` with http or https URLs.",
         type: "string",
         format: "upstream-name",
       },
-      stripPrefix: { description: "Taken off the path; other paths are 404.", ...path },
-      prefix: { description: "Put before the path, after `stripPrefix`.", ...path },
-      request: { description: "Header fields towards the upstream.", ...fieldChanges },
-      response: { description: "Header fields towards the client.", ...fieldChanges },
+      stripPrefix: {
+        description: "Prefix to remove from the path. A path without it is answered with 404.",
+        ...path,
+      },
+      prefix: {
+        description: "Prefix to add to the path, after `stripPrefix` has been removed.",
+        ...path,
+      },
+      request: {
+        description: "Changes to the header fields that are sent to the upstream.",
+        ...fieldChanges,
+      },
+      response: {
+        description: "Changes to the header fields that are sent to the client.",
+        ...fieldChanges,
+      },
       passAuthorization: {
-        description: "Sends the client's Authorization, which holds its API key, to the upstream.",
+        description:
+          "Sends the client's Authorization, which contains its API key, to the upstream.",
         type: "boolean",
         default: false,
       },
       bodyBytes: {
-        description: "The largest request body, bytes; 0: any. Default 1 MiB.",
+        description: "Maximum size of a request body in bytes; 0 for no limit. Default: 1 MiB.",
         type: "integer",
         minimum: 0,
         default: defaultBodyBytes,
@@ -83,7 +96,7 @@ export default defineSurface<Options>({
       method !== "HEAD" && { body: { content: { "*/*": {} }, required: false } }),
     refusals: [
       { code: "GATEWAY_INVALID_PARAMS", description: "The path has dot segments." },
-      { code: "GATEWAY_NOT_FOUND", description: "The path is not below the prefix." },
+      { code: "GATEWAY_NOT_FOUND", description: "The path does not start with the prefix." },
       { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The upstream cannot be reached." },
       ...(bodyBytes === 0
         ? []

@@ -12,11 +12,12 @@ const path = { type: "string", pattern: "^/[!-~]*$" };
 
 export default defineSurface<Options>({
   name: "front-page",
-  description: "Links to the documentation, the OpenAPI document and the discovery document.",
+  description:
+    "Serves links to the documentation, the OpenAPI document and the discovery document.",
   options: {
     type: "object",
     properties: {
-      title: { description: "The API's name.", type: "string", minLength: 1, default: "Sluice" },
+      title: { description: "Name of the API.", type: "string", minLength: 1, default: "Sluice" },
       documentation: {
         description: "Path of the documentation page.",
         ...path,
@@ -102,10 +103,10 @@ function escape(text: string): string {
 const text = { type: "string" };
 
 const operation: Operation = {
-  summary: "Where the documentation is",
+  summary: "Show links to the documentation",
   answers: {
     200: {
-      description: "Paths of what this gateway offers; a page for clients that accept HTML",
+      description: "Paths of the documentation; a page for clients that accept HTML.",
       content: {
         "application/json": {
           type: "object",

@@ -5,7 +5,7 @@ import type { HeaderObject, MediaType, Ref, ResponseObject } from "./objects.ts"
 
 /** gateway.md, "Canonical envelope". */
 const errorSchema = {
-  description: "Error envelope of every refusal by the gateway itself.",
+  description: "Error format of all refusals by the gateway itself.",
   type: "object",
   properties: {
     error: { description: "Message for people; do not parse it.", type: "string" },
@@ -15,7 +15,7 @@ const errorSchema = {
     },
     details: {
       description:
-        "Further facts; missing if there are none. `reason` distinguishes statuses that share a code.",
+        "Additional information; missing if there is none. `reason` distinguishes errors that share a code.",
       type: "object",
     },
   },

@@ -40,24 +40,24 @@ const contentOf = {
 
 export default defineSurface<Options>({
   name: "openapi",
-  description: "Describes all routes: an OpenAPI 3.1 document, or a page that shows it.",
+  description: "Describes all routes, as an OpenAPI 3.1 document or as a page that shows it.",
   options: {
     type: "object",
     properties: {
       as: {
-        description: "The document for programs, or a page for people.",
+        description: "`document` for programs, or `page` for people.",
         enum: ["document", "page"],
         default: "document",
       },
       document: {
-        description: "Where the page says that the document is.",
+        description: "Path of the document, to which the page links.",
         type: "string",
         pattern: "^/",
         default: "/openapi.json",
       },
-      title: { description: "The API's name.", type: "string", minLength: 1, default: "Sluice" },
+      title: { description: "Name of the API.", type: "string", minLength: 1, default: "Sluice" },
       description: {
-        description: "What the API is for.",
+        description: "Purpose of the API.",
         type: "string",
         minLength: 1,
         default:
@@ -65,7 +65,7 @@ export default defineSurface<Options>({
       },
       url: {
         description:
-          "Where clients reach this gateway, such as https://gateway.example.com; /: here.",
+          "Base URL of this gateway for clients, such as https://gateway.example.com, or / for the host of the document.",
         type: "string",
         pattern: "^(/|https?://[^/]+)",
         default: "/",

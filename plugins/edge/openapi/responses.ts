@@ -13,7 +13,7 @@ import type { MediaType, Ref, ResponseObject } from "./objects.ts";
 
 const retryAfter: DocumentedHeaders = {
   "Retry-After": {
-    description: "Least number of seconds to wait; add jittered backoff.",
+    description: "Minimum number of seconds to wait; add jittered backoff.",
     schema: { type: "integer", minimum: 0 },
   },
 };
@@ -103,7 +103,7 @@ function sentence(text: string): string {
 /** A surface that says nothing of itself. */
 function anything(common: DocumentedHeaders, components: Components): ResponseObject {
   return {
-    description: "The surface does not describe its answers.",
+    description: "The surface does not describe its responses.",
     ...withHeaders(common, components),
     content: components.content({ "*/*": {} }, true),
   };

@@ -30,37 +30,38 @@ const addressRps = 5;
 export default defineStep<Options>({
   name: "rate-limit",
   description:
-    "Exact token buckets: per key at its plan's rate, per address for callers without a valid key.",
+    "Limits requests with exact token buckets: per key at the rate of its plan, per address for callers without a valid key.",
   options: {
     type: "object",
     properties: {
       rps: {
         description:
-          "Requests per second of every bucket, instead of the plan's (keys) and 5 (addresses).",
+          "Requests per second of every bucket. Default: the rate of the plan for keys, 5 for addresses.",
         type: "number",
         minimum: 0.001,
         maximum: 1_000_000,
       },
       burst: {
         description:
-          "Tokens of a full bucket, instead of twice the rate (keys) and the rate (addresses).",
+          "Capacity of every bucket. Default: twice the rate for keys, the rate for addresses.",
         type: "number",
         minimum: 1,
         maximum: 1_000_000,
       },
       by: {
         description:
-          "`principal`: a key has its own bucket (default). `address`: every caller shares its address's.",
+          "`principal` (default): each valid key has a bucket, all other callers share the bucket of their address. `address`: all callers share the bucket of their address.",
         enum: ["principal", "address"],
       },
       ipv6Prefix: {
-        description: "Bits of an IPv6 address that share a bucket (64).",
+        description: "Number of leading bits of an IPv6 address that share a bucket (default 64).",
         type: "integer",
         minimum: 16,
         maximum: 128,
       },
       maxBuckets: {
-        description: "The most buckets kept for keys, and again for addresses (100000).",
+        description:
+          "Maximum number of buckets for keys, and again for addresses (default 100000).",
         type: "integer",
         minimum: 1,
         maximum: 10_000_000,
@@ -73,7 +74,8 @@ export default defineStep<Options>({
     refusals: [{ code: "GATEWAY_RATE_LIMITED", description: "Too many requests were sent." }],
     answerHeaders: {
       RateLimit: {
-        description: "Rest of each limit: `r` requests, and `t` seconds until there are more.",
+        description:
+          "Remainder of each limit: `r` requests, and `t` seconds until more are available.",
         schema: { type: "string", examples: ['"key";r=19;t=1'] },
       },
       "RateLimit-Policy": {

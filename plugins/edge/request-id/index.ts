@@ -11,7 +11,8 @@ declare module "sluice-gateway/plugin" {
 
 export default defineStep({
   name: "request-id",
-  description: "Echoes X-Request-Id, or makes one; every response carries it.",
+  description:
+    "Keeps the X-Request-Id of the client or generates one, and sends it with every response.",
   provides: { requestId: "requestHeaders" },
   operation: () => ({
     headers: {
@@ -19,7 +20,7 @@ export default defineStep({
       properties: {
         "x-request-id": {
           description:
-            "Id of the request in the answer, in logs and in usage records. A text of any other form is replaced.",
+            "Id of the request in the response, in logs and in usage records. A value of any other form is replaced.",
           type: "string",
           pattern: "^[!-~]{1,128}$",
         },
@@ -27,7 +28,7 @@ export default defineStep({
     },
     answerHeaders: {
       "X-Request-Id": {
-        description: "Id that the request had, or a new one.",
+        description: "Id of the request: the client's, or a new one.",
         schema: { type: "string" },
       },
     },

@@ -23,7 +23,7 @@ declare module "sluice-gateway/plugin" {
 
 export default defineStep({
   name: "trace",
-  description: "OpenTelemetry traces, switched on by the standard OTEL_* variables.",
+  description: "Sends OpenTelemetry traces; enabled by the standard OTEL_* variables.",
   wants: { requestId: "settled", principal: "settled", charge: "settled", agent: "settled" },
   provides: { trace: "requestHeaders" },
   async start(_, host) {

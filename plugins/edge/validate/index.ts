@@ -35,22 +35,26 @@ const thoroughBytes = 64 * 1024;
 
 export default defineStep<Options>({
   name: "validate",
-  description: "Checks body, query and headers against JSON Schemas (draft 2020-12).",
+  description: "Validates body, query and headers against JSON Schemas (draft 2020-12).",
   options: {
     type: "object",
     properties: {
       body: { description: "Schema of the JSON body.", type: "object" },
       query: {
         description:
-          "Schema of the query as an object: repeated names are arrays, text is coerced to the types asked for.",
+          "Schema of the query as an object. Repeated parameters become arrays, and text is converted to the required types.",
         type: "object",
       },
       headers: {
         description:
-          "Schema of the headers as an object of lower-case names, coerced as the query is.",
+          "Schema of the headers as an object with lower-case names. Text is converted as in the query.",
         type: "object",
       },
-      bodyBytes: { description: "The largest body (1048576).", type: "integer", minimum: 1 },
+      bodyBytes: {
+        description: "Maximum size of the body in bytes (default 1048576).",
+        type: "integer",
+        minimum: 1,
+      },
     },
     anyOf: [{ required: ["body"] }, { required: ["query"] }, { required: ["headers"] }],
     additionalProperties: false,

@@ -35,7 +35,7 @@ const bodyBytes = 10 * 1024 * 1024;
 
 export default defineSurface({
   name: "chat",
-  description: "Answers chat completions from the workers of the inference networks.",
+  description: "Serves chat completions from the workers of the inference networks.",
   needs: { charge: "answer" },
   wants: { trace: "answer" },
   operation: () => operation,

@@ -31,16 +31,19 @@ const message = {
 };
 
 const members: Readonly<Record<string, JsonSchema>> = {
-  model: { description: "Id of a model, as `GET /v1/models` lists it.", ...text, minLength: 1 },
+  model: { description: "Id of a model that `GET /v1/models` lists.", ...text, minLength: 1 },
   messages: { type: "array", minItems: 1, items: message },
   max_tokens: { description: "Maximum number of tokens in the answer.", ...tokens },
   max_completion_tokens: { description: "Used as `max_tokens` if that is missing.", ...tokens },
-  stream: { description: "Answer as server-sent events.", type: ["boolean", "null"] },
+  stream: {
+    description: "Whether to stream the answer as server-sent events.",
+    type: ["boolean", "null"],
+  },
   stream_options: {
     type: ["object", "null"],
     properties: {
       include_usage: {
-        description: "Send a last chunk with the usage before `[DONE]`.",
+        description: "Whether to send a last chunk with the usage before `[DONE]`.",
         type: ["boolean", "null"],
       },
     },
@@ -175,7 +178,7 @@ export const operation: Operation = {
   body: { content: { "application/json": requestSchema }, required: true },
   answers: {
     200: {
-      description: "The completion, or with `stream` its chunks, which end with `data: [DONE]`.",
+      description: "The completion. With `stream`, its chunks, followed by `data: [DONE]`.",
       content: { "application/json": completion, "text/event-stream": stream },
       headers: {
         "X-Sluice-Ignored": {
@@ -206,7 +209,7 @@ export const operation: Operation = {
       },
     },
     503: {
-      description: "No worker can answer now.",
+      description: "No worker can answer at the moment.",
       content: {
         "application/json": failure(
           "internal_error",
@@ -216,7 +219,7 @@ export const operation: Operation = {
       },
       headers: {
         "Retry-After": {
-          description: "Least number of seconds to wait before a retry.",
+          description: "Minimum number of seconds to wait before a retry.",
           schema: { type: "integer" },
         },
       },

@@ -75,7 +75,7 @@ const notKnown = {
   content: { "application/json": failure(unavailable) },
   headers: {
     "Retry-After": {
-      description: "Least number of seconds to wait before a retry.",
+      description: "Minimum number of seconds to wait before a retry.",
       schema: { type: "integer" },
     },
   },
@@ -100,13 +100,12 @@ const oneAnswers = {
 
 export default defineSurface({
   name: "models",
-  description:
-    "Lists the models of the inference networks with their prices, or shows one of them.",
+  description: "Lists the models of the inference networks with their prices, or shows one model.",
   operation: (_, { path }) => ({
     summary: isOfOne(path) ? "Show one model" : "List the models",
     ...(isOfOne(path) && {
       description:
-        "The rest of the path is the model's id, with its slashes as they are or as %2F.",
+        "The rest of the path is the id of the model. Its slashes may be written as / or %2F.",
     }),
     path: networkInPath,
     answers: isOfOne(path) ? oneAnswers : listAnswers,

@@ -36,7 +36,7 @@ export const bodySchema = {
           owned_by: name,
           price_coefficient: {
             description:
-              "Coefficient in thousandths of the price of the network, instead of that of each worker.",
+              "Coefficient in thousandths of the price of the network. Replaces the coefficient of each worker.",
             type: "integer",
             minimum: 0,
             // A thousand times the network's price.
@@ -64,7 +64,7 @@ export function readOverrides(
   for (const [place, { id, enabled, owned_by, price_coefficient }] of value.models.entries()) {
     if (models.has(id)) {
       return {
-        refused: violated({ instancePath: `/models/${place}/id`, message: "stands twice" }),
+        refused: violated({ instancePath: `/models/${place}/id`, message: "is listed twice" }),
       };
     }
     models.set(id, { id, enabled, ownedBy: owned_by, priceCoefficient: price_coefficient });

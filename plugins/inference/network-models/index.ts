@@ -26,7 +26,7 @@ const bodyBytes = 1024 * 1024;
 
 export default defineSurface({
   name: "network-models",
-  description: "Replaces what operators changed in a network's catalogue of models.",
+  description: "Replaces the operator's overrides of a network's model catalogue.",
   needs: { principal: "answer" },
   wants: { requestId: "answer" },
   operation: () => operation,

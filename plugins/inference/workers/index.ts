@@ -40,7 +40,7 @@ const listing = {
 
 export default defineSurface({
   name: "workers",
-  description: "Lists the active workers of each model with their price coefficients.",
+  description: "Lists the number of active workers per model, and their price coefficients.",
   operation: (_, { path }) => ({
     summary: "List the workers of each model",
     path: {

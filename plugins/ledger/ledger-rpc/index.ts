@@ -31,14 +31,14 @@ const noBody = Buffer.alloc(0);
 
 export default defineSurface<Options>({
   name: "ledger-rpc",
-  description: "Answers JSON-RPC calls of whitelisted methods from the nodes of an upstream.",
+  description: "Passes JSON-RPC calls of whitelisted methods to the nodes of an upstream.",
   options: {
     type: "object",
     additionalProperties: false,
     required: ["upstream"],
     properties: {
       upstream: {
-        description: "A name from `upstreams`: the nodes to ask.",
+        description: "Name of the entry in `upstreams` that has the nodes.",
         type: "string",
         format: "upstream-name",
       },

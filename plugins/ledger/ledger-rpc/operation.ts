@@ -8,7 +8,7 @@ const request = {
   properties: {
     jsonrpc: { const: "2.0" },
     id: {
-      description: "Returned as sent. A request without it is neither forwarded nor answered.",
+      description: "Returned unchanged. A request without an id is neither forwarded nor answered.",
       ...id,
     },
     method: { description: "Whitelisted method of the node.", type: "string" },
@@ -43,7 +43,7 @@ const response = { oneOf: [result, failure] };
 export const operation: Operation = {
   summary: "Call the node",
   description:
-    "JSON-RPC 2.0: one call, or up to 50 that are answered in the same order. Each call that the node answers is charged.",
+    "JSON-RPC 2.0: one call, or a batch of up to 50 that are answered in the same order. Each call that the node answers is charged.",
   body: {
     content: {
       "application/json": {
@@ -55,7 +55,7 @@ export const operation: Operation = {
   },
   answers: {
     200: {
-      description: "The answers, which may be JSON-RPC errors.",
+      description: "The responses, which may be JSON-RPC errors.",
       content: {
         "application/json": {
           oneOf: [result, failure, { type: "array", items: response }],
@@ -69,6 +69,6 @@ export const operation: Operation = {
         },
       },
     },
-    204: { description: "The body had only notifications." },
+    204: { description: "The body contained only notifications." },
   },
 };

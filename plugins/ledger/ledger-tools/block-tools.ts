@@ -12,7 +12,7 @@ const blockInput = {
     height: {
       type: "integer",
       minimum: 0,
-      description: "Height of the block. Give either this or hash.",
+      description: "Height of the block. Give either height or hash.",
     },
     hash: hexSchema("Hash of the block: 0x and 64 hex digits. Give either this or height."),
   },
@@ -26,7 +26,7 @@ export function blockTools(chain: Chain): Tool<never>[] {
   const getBlock: Tool<BlockInput> = {
     name: "ledger_getBlock",
     description:
-      "Gets a block by height or hash: its header and its extrinsics as hex. Give exactly one of height and hash.",
+      "Gets a block by height or hash, with its header and its extrinsics as hex. Give exactly one of height and hash.",
     inputSchema: blockInput,
     price: 1000,
     capability,
@@ -49,7 +49,7 @@ export function blockTools(chain: Chain): Tool<never>[] {
   const getEvents: Tool<EventsInput> = {
     name: "ledger_getEvents",
     description:
-      "Gets the events of a block: for each its phase (such as ApplyExtrinsic(2)), pallet, name and SCALE-encoded data.",
+      "Gets the events of a block, each with its phase (such as ApplyExtrinsic(2)), pallet, name and SCALE-encoded data.",
     inputSchema: {
       type: "object",
       required: ["blockHash"],

@@ -11,7 +11,7 @@ const defaultSs58Format = 42;
 export function chainTools(chain: Chain): Tool<never>[] {
   const getHealth: Tool<object> = {
     name: "ledger_getHealth",
-    description: "Tells how many peers the node has, and whether it is still syncing.",
+    description: "Returns the number of peers of the node, and whether it is still syncing.",
     inputSchema: noInput,
     price: 100,
     capability,
@@ -23,8 +23,7 @@ export function chainTools(chain: Chain): Tool<never>[] {
   };
   const getNodeInfo: Tool<object> = {
     name: "ledger_getNodeInfo",
-    description:
-      "Tells the name of the chain, and the name and the version of the node's software.",
+    description: "Returns the name of the chain, and the name and version of the node software.",
     inputSchema: noInput,
     price: 100,
     capability,
@@ -34,7 +33,7 @@ export function chainTools(chain: Chain): Tool<never>[] {
   const getChainStats: Tool<object> = {
     name: "ledger_getChainStats",
     description:
-      "Tells at once: the chain's name and type, its latest and its finalized block, the node's health, and the token's symbol and decimals.",
+      "Returns in one call: the name and type of the chain, its latest and its finalized block, the health of the node, and the symbol and decimals of the token.",
     inputSchema: noInput,
     price: 500,
     capability,

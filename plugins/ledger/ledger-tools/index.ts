@@ -21,13 +21,13 @@ const defaultUpstream = "ledger";
 
 export default defineTools<Options>({
   name: "ledger-tools",
-  description: "Tools that read the chain, and submit extrinsics where that is turned on.",
+  description: "Adds tools that read the chain and, if enabled, submit extrinsics.",
   options: {
     type: "object",
     additionalProperties: false,
     properties: {
       upstream: {
-        description: "A name from `upstreams`: the nodes to ask.",
+        description: "Name of the entry in `upstreams` that has the nodes.",
         type: "string",
         format: "upstream-name",
         default: defaultUpstream,

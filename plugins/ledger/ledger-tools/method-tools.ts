@@ -21,13 +21,13 @@ export function methodTools(chain: Chain): Tool<never>[] {
   const rpc: Tool<RpcInput> = {
     name: "ledger_rpc",
     description:
-      "Calls a whitelisted JSON-RPC method of the node and gives its result as it is. ledger_listMethods lists the methods and their params.",
+      "Calls a whitelisted JSON-RPC method of the node and returns its result unchanged. ledger_listMethods lists the methods and their params.",
     inputSchema: {
       type: "object",
       required: ["method"],
       properties: {
         method: { type: "string", description: "A whitelisted method, such as chain_getHeader." },
-        params: { type: "array", default: [], description: "Its params by position." },
+        params: { type: "array", default: [], description: "Positional params of the method." },
       },
     },
     price: 1000,
@@ -44,7 +44,7 @@ export function methodTools(chain: Chain): Tool<never>[] {
       properties: {
         namespace: {
           type: "string",
-          description: "Only methods whose name starts with this, such as state_.",
+          description: "List only methods whose name starts with this text, such as state_.",
         },
       },
     },

@@ -17,7 +17,7 @@ export function prompts({ decoder }: Chain): readonly Prompt[] {
     {
       name: "ledger_explainBlock",
       title: "Explain a block",
-      description: "What happened in a block, in words.",
+      description: "Explains in words what happened in a block.",
       arguments: [
         { name: "block", description: "Height, or 0x and 64 hex digits.", required: true },
       ],
@@ -27,7 +27,8 @@ export function prompts({ decoder }: Chain): readonly Prompt[] {
     {
       name: "ledger_explainAccount",
       title: "Explain an account",
-      description: "What an account holds, and what holds it in place.",
+      description:
+        "Explains the balances of an account, and why parts of them are locked or reserved.",
       arguments: [{ name: "address", description: "SS58 address.", required: true }],
       capability,
       get({ address = "" }) {

@@ -25,7 +25,7 @@ interface QueryInput {
 export function storageTools(chain: Chain): Tool<never>[] {
   const getStorage: Tool<StorageInput> = {
     name: "ledger_getStorage",
-    description: "Gets the raw storage value under a key; null when there is none.",
+    description: "Gets the raw storage value under a key, or null if there is none.",
     inputSchema: {
       type: "object",
       required: ["key"],

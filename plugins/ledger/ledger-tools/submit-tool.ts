@@ -45,7 +45,7 @@ export function submitTool(chain: Chain): Tool<never> {
   const submitExtrinsic: Tool<SubmitInput> = {
     name: "ledger_submitExtrinsic",
     description:
-      "Submits a signed extrinsic to the chain. The first call answers with a summary and a confirmation token; repeat it with the token to submit.",
+      "Submits a signed extrinsic to the chain. The first call returns a summary and a confirmation token. Repeat the call with the token to submit the extrinsic.",
     inputSchema: {
       type: "object",
       additionalProperties: false,

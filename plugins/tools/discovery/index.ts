@@ -22,15 +22,15 @@ const path = { type: "string", pattern: "^/" };
 
 export default defineSurface<Options>({
   name: "discovery",
-  description: "Answers with the discovery document: endpoints, tools, protocol versions.",
+  description: "Serves the discovery document: endpoints, tools and protocol versions.",
   options: {
     type: "object",
     additionalProperties: false,
     properties: {
-      name: { description: "The service's name (sluice).", type: "string", minLength: 1 },
+      name: { description: "Name of the service (default sluice).", type: "string", minLength: 1 },
       description: { description: "One sentence about the service.", type: "string", minLength: 1 },
-      mcp: { description: "Path of the agent protocol (/mcp).", ...path },
-      rpc: { description: "Path of the tool JSON-RPC (/rpc).", ...path },
+      mcp: { description: "Path of the agent protocol (default /mcp).", ...path },
+      rpc: { description: "Path of the tool JSON-RPC endpoint (default /rpc).", ...path },
     },
   },
   operation: () => operation,

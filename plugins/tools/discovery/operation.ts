@@ -12,7 +12,7 @@ const tool = {
     description: text,
     estimatedCUMilli: { description: "Estimated cost in milli-CU.", type: "integer", minimum: 0 },
     estimatedCUVaries: {
-      description: "Whether the real cost differs from the estimate.",
+      description: "Whether the actual cost can differ from the estimate.",
       type: "boolean",
     },
   },
@@ -46,7 +46,7 @@ const document = {
     version: text,
     description: text,
     mcpEndpoint: { description: "Path of the agent protocol.", ...text },
-    rpcEndpoint: { description: "Path of the tool JSON-RPC.", ...text },
+    rpcEndpoint: { description: "Path of the tool JSON-RPC endpoint.", ...text },
     auth: {
       type: "object",
       properties: { type: { const: "bearer" }, header: { const: "Authorization" } },
@@ -64,7 +64,7 @@ const document = {
 };
 
 export const operation: Operation = {
-  summary: "Show what this deployment offers to agents",
+  summary: "Show the endpoints and tools of this deployment",
   headers: {
     type: "object",
     properties: {

@@ -23,14 +23,15 @@ const markdown = "text/markdown";
 
 export default defineTools<Sources>({
   name: "docs-search",
-  description: "Searches the documentation of Sluice and any other Markdown, ranked by BM25.",
+  description:
+    "Adds docs_search, which searches the documentation of Sluice and any other Markdown files, ranked by BM25.",
   options: {
     type: "object",
     properties: {
       own: {
         type: "boolean",
         default: true,
-        description: "Index Sluice's own documentation.",
+        description: "Whether to index Sluice's own documentation.",
       },
       folders: {
         type: "array",
@@ -80,7 +81,7 @@ const answerFromDocs: Prompt = {
   name: "docs_answer",
   title: "Answer from the documentation",
   description: "Answers a question from the documentation, with its sources.",
-  arguments: [{ name: "question", description: "What you want to know.", required: true }],
+  arguments: [{ name: "question", description: "Your question.", required: true }],
   capability: "docs:read",
   get({ question = "" }) {
     const text = [

@@ -48,7 +48,7 @@ const inputSchema = {
 
 export default defineTools({
   name: "gateway-batch",
-  description: "Adds gateway_batch: several tool calls in one request.",
+  description: "Adds gateway_batch, which runs several tool calls of one request.",
   start: (_, { clock }) => ({ tools: [batchTool(clock)] }),
 });
 
@@ -56,7 +56,7 @@ function batchTool(clock: Clock): Tool<Input> {
   return {
     name,
     description:
-      "Runs up to 20 tool calls one after the other. Each succeeds or fails, and is charged, on its own; write tools are not taken.",
+      "Runs up to 20 tool calls one after the other. Each call succeeds or fails separately, and is charged separately. Write tools are refused.",
     inputSchema,
     // The wrapper adds nothing: the catalogue counts what the inner calls cost.
     price: { estimateMilli: 0, of: () => 0 },

@@ -39,7 +39,8 @@ const card = {
 
 export default defineSurface<Options>({
   name: "mcp-card",
-  description: "Describes the MCP endpoint to clients that have no key yet: a server card.",
+  description:
+    "Serves the server card, which describes the MCP endpoint to clients that have no key yet.",
   options: {
     type: "object",
     properties: {
@@ -56,7 +57,7 @@ export default defineSurface<Options>({
         default: "Sluice",
       },
       description: {
-        description: "One sentence, at most 100 characters.",
+        description: "One sentence of at most 100 characters.",
         type: "string",
         minLength: 1,
         maxLength: 100,
@@ -70,7 +71,7 @@ export default defineSurface<Options>({
       },
       url: {
         description:
-          "Where clients reach this gateway, such as https://gateway.example.com. Default: as the request came.",
+          "Base URL of this gateway for clients, such as https://gateway.example.com. Default: the host that the request names.",
         type: "string",
         pattern: "^https?://[^/]+$",
       },

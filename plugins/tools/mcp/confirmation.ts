@@ -58,7 +58,7 @@ export function confirmationQuestion(
       requestedSchema: {
         type: "object",
         properties: {
-          confirm: { type: "boolean", title: "Confirm", description: "Go ahead with this call." },
+          confirm: { type: "boolean", title: "Confirm", description: "Whether to run this call." },
         },
         required: ["confirm"],
       },

@@ -90,7 +90,7 @@ function lacks(missing: readonly string[]): RpcFailure {
   const requiredCapabilities = Object.fromEntries(missing.map((name) => [name, {}]));
   return {
     code: codes.missingCapability,
-    message: "the call needs capabilities that the client did not declare",
+    message: "the call requires capabilities that the client did not declare",
     data: { requiredCapabilities },
   };
 }

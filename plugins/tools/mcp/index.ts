@@ -50,36 +50,36 @@ const ended: Reply = { status: 204 };
 
 export default defineSurface<Options>({
   name: "mcp",
-  description: "Serves the catalogue of tools to agents by the Model Context Protocol.",
+  description: "Serves the catalogue of tools to agents over the Model Context Protocol.",
   options: {
     type: "object",
     properties: {
       name: {
-        description: "What the server calls itself: a reverse domain name, a slash, a name.",
+        description: "Name of the server: a reverse domain name, a slash and a name.",
         type: "string",
         pattern: "^[A-Za-z0-9.-]+/[A-Za-z0-9._-]+$",
         default: "local.sluice/gateway",
       },
       title: {
-        description: "The server's name for people.",
+        description: "Name of the server for people.",
         type: "string",
         minLength: 1,
         default: "Sluice",
       },
       instructions: {
-        description: "What a model should know of this server beside its tools' descriptions.",
+        description: "Text for the model, in addition to the descriptions of the tools.",
         type: "string",
         minLength: 1,
       },
       origins: {
         description:
-          "Pages that may call this endpoint, by their Origin, such as https://app.example.com. Default: pages on loopback.",
+          "Origins of the pages that may call this endpoint, such as https://app.example.com. Default: pages on loopback.",
         type: "array",
         items: { type: "string", pattern: "^[a-z][a-z0-9+.-]*://[^/]+$" },
       },
       hosts: {
         description:
-          "Names that this endpoint is reached by (Host, without port). Default: loopback names for clients on this machine, any for others.",
+          "Host names under which clients may reach this endpoint (`Host` without the port). Default: loopback names for clients on this machine, any name for others.",
         type: "array",
         items: { type: "string", minLength: 1 },
       },

@@ -61,7 +61,7 @@ function plainCall({ name, description, inputSchema }: CatalogueEntry): JsonSche
 }
 
 const result = {
-  description: "Result of a bare call.",
+  description: "Result of a plain call.",
   type: "object",
   properties: {
     content: { type: "array", items: { type: "object" } },
@@ -95,19 +95,19 @@ const failure = {
 const failures = { "application/json": failure };
 
 const session = {
-  "mcp-session-id": { description: "Session that `initialize` began.", type: "string" },
+  "mcp-session-id": { description: "Session that `initialize` started.", type: "string" },
 };
 
 const call = (tools: readonly CatalogueEntry[]): Operation => ({
   summary: "Call tools as an agent",
   description:
-    "The Model Context Protocol over streamable HTTP, revisions 2026-07-28 to 2025-03-26, and bare `{ tool, input }` calls.",
+    "The Model Context Protocol over streamable HTTP, revisions 2025-03-26 to 2026-07-28, and plain `{ tool, input }` calls.",
   headers: {
     type: "object",
     properties: {
       ...session,
       "mcp-protocol-version": {
-        description: "Revision that the client speaks; an unknown one is refused.",
+        description: "Revision that the client uses. An unknown revision is refused.",
         type: "string",
       },
       "mcp-method": {
@@ -132,7 +132,7 @@ const call = (tools: readonly CatalogueEntry[]): Operation => ({
   answers: {
     200: {
       description:
-        "The answer, as a stream if the client accepts nothing else or asked for progress.",
+        "The response. It is a stream if the client accepts nothing else or asked for progress.",
       content: {
         "application/json": {
           anyOf: [response, result, { type: "array", items: response }],
@@ -145,7 +145,7 @@ const call = (tools: readonly CatalogueEntry[]): Operation => ({
       },
       headers: {
         "Mcp-Session-Id": {
-          description: "Session that `initialize` began.",
+          description: "Session that `initialize` started.",
           schema: { type: "string" },
         },
       },
@@ -157,14 +157,14 @@ const call = (tools: readonly CatalogueEntry[]): Operation => ({
     400: { description: "The message is not valid.", content: failures },
     404: { description: "The session has ended, or the method does not exist.", content: failures },
     410: {
-      description: "The confirmation token of a bare call has expired.",
+      description: "The confirmation token of a plain call has expired.",
       content: { "application/json": result },
     },
   },
   refusals: [
     {
       code: "GATEWAY_PERMISSION_DENIED",
-      description: "Pages of this Origin may not call this endpoint.",
+      description: "Pages of this origin may not call this endpoint.",
     },
     {
       code: "GATEWAY_INVALID_PARAMS",

@@ -31,19 +31,20 @@ export default defineTools<PlatformToolsOptions>({
     properties: {
       evidence: {
         type: "object",
-        description: "Who makes attestation quotes; absent: nobody, and the tool says so.",
+        description: "Source of attestation quotes. Without it, the quote tool fails.",
         properties: {
           kind: {
             type: "string",
             enum: ["auto", "tdx", "sev-snp", "dstack", "simulated"],
-            description: "The platform; auto: whatever this machine has, never a simulation.",
+            description:
+              "The platform. `auto` uses the platform of this machine, never a simulation.",
           },
           binding: {
             type: "string",
             enum: ["raw", "hashed"],
             default: "raw",
             description:
-              "hashed: quotes carry a hash of the bytes asked for. Needed where the same TD also has an RA-TLS identity, whose quotes could else be asked for here.",
+              "`hashed`: quotes contain a hash of the requested bytes. Required if the same TD also has an RA-TLS identity; otherwise its quotes could be requested here.",
           },
         },
         additionalProperties: false,
@@ -74,7 +75,7 @@ function listModels(networks: Networks): Tool<{ readonly network?: string }> {
       type: "object",
       properties: {
         network: {
-          description: "Only this network's models; omit for all networks.",
+          description: "List only models of this network; omit for all networks.",
           type: "string",
           enum: ["confidential-classic", "confidential-alpha"],
         },
@@ -104,7 +105,7 @@ function getAttestationQuote(
 ): Tool<{ readonly report_data?: string }> {
   return {
     name: "platform_getAttestationQuote",
-    description: "Makes a fresh attestation quote of this deployment, with its image hash.",
+    description: "Creates a fresh attestation quote of this deployment, with its image hash.",
     inputSchema: {
       type: "object",
       properties: {

@@ -50,7 +50,8 @@ const noBody = Buffer.alloc(0);
 
 export default defineSurface({
   name: "tool-rpc",
-  description: "Answers tools.list and tools.call as JSON-RPC 2.0, single calls and arrays.",
+  description:
+    "Serves the tools as JSON-RPC 2.0: tools.list and tools.call, as single calls and arrays.",
   needs: { principal: "answer", charge: "answer" },
   wants: { requestId: "answer", trace: "answer" },
   operation: (_, __, { tools }) => operationOf(tools.list, mostItems),

@@ -21,7 +21,10 @@ const failure = {
         data: {
           type: "object",
           properties: {
-            errorCode: { description: "GATEWAY_ code of the error.", type: "string" },
+            errorCode: {
+              description: "Code of the error, starting with GATEWAY_.",
+              type: "string",
+            },
             details: { type: "object" },
           },
         },
@@ -62,7 +65,7 @@ export function operationOf(tools: readonly CatalogueEntry[], mostItems: number)
     },
     answers: {
       200: {
-        description: "The answers, which may be JSON-RPC errors.",
+        description: "The responses, which may be JSON-RPC errors.",
         content: {
           "application/json": {
             oneOf: [result, failure, { type: "array", items: response }],
@@ -74,7 +77,7 @@ export function operationOf(tools: readonly CatalogueEntry[], mostItems: number)
         description: "A write tool asks for confirmation.",
         content: { "application/json": failure },
       },
-      204: { description: "The body had only notifications." },
+      204: { description: "The body contained only notifications." },
       410: {
         description: "The confirmation token has expired.",
         content: { "application/json": failure },
