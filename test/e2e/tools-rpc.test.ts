@@ -572,7 +572,7 @@ describe("gateway_batch over /rpc", () => {
       '{"tool":"echo","content":{"text":"x"},"usedCUMilli":100}',
       '{"tool":"reserved","error":"GATEWAY_PERMISSION_DENIED: the key lacks the capability platform:admin","usedCUMilli":0}',
       '{"tool":"raw","content":{"n":12345678901234567890, "n":1.0,"s":"\\u0041"},"usedCUMilli":100}',
-      '{"tool":"gateway_batch","error":"GATEWAY_INVALID_PARAMS: a batch cannot hold a batch","usedCUMilli":0}',
+      '{"tool":"gateway_batch","error":"GATEWAY_INVALID_PARAMS: a batch cannot contain a batch","usedCUMilli":0}',
     ];
     assert.equal(answer.text, result("1", `[${content.join(",")}]`, 200));
     assert.equal(answer.headers["x-used-cu-milli"], "200");

@@ -17,9 +17,9 @@ export function queryOf<R extends Readers>(
   for (const [name, text] of new URLSearchParams(query)) {
     const reader = Object.hasOwn(readers, name) ? readers[name] : undefined;
     if (reader === undefined) {
-      return { wrong: `unknown parameter; there are ${Object.keys(readers).join(", ")}` };
+      return { wrong: `unknown parameter; expected one of ${Object.keys(readers).join(", ")}` };
     }
-    if (Object.hasOwn(values, name)) return { wrong: `${name} stands twice` };
+    if (Object.hasOwn(values, name)) return { wrong: `${name} is given more than once` };
     const read = reader(text);
     if ("mustBe" in read) return { wrong: `${name} must be ${read.mustBe}` };
     values[name] = read.value;

@@ -34,10 +34,12 @@ export function urlFault(text: string): string | undefined {
   const url = URL.parse(text);
   if (url === null) return `"${text}" is not a url`;
   if (url.protocol !== "http:" && url.protocol !== "https:") {
-    return `forward speaks http and https, not ${url.protocol.slice(0, -1)}`;
+    return `forward supports http and https, not ${url.protocol.slice(0, -1)}`;
   }
   if (url.username !== "" || url.password !== "") {
-    return "a url to forward to has no credentials: set an authorization header instead";
+    return "a url to forward to must not contain credentials: set an authorization header instead";
   }
-  return url.search === "" && url.hash === "" ? undefined : "a url to forward to has no query";
+  return url.search === "" && url.hash === ""
+    ? undefined
+    : "a url to forward to must not contain a query or a fragment";
 }

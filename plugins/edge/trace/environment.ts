@@ -70,11 +70,11 @@ function isWanted(env: Env, complaints: string[]): boolean {
     .map((name) => name.trim());
   if (exporters === undefined ? endpoint === undefined : !exporters.includes("otlp")) {
     const unknown = exporters?.find((name) => name !== "none" && name !== "");
-    if (unknown !== undefined) complaints.push(`OTEL_TRACES_EXPORTER: only otlp is there`);
+    if (unknown !== undefined) complaints.push(`OTEL_TRACES_EXPORTER: only otlp is supported`);
     return false;
   }
   if (endpoint === undefined || isHttp(valueOf(env, endpoint))) return true;
-  complaints.push(`${endpoint} is not an http url: nothing is traced`);
+  complaints.push(`${endpoint} is not an http url: tracing is disabled`);
   return false;
 }
 
@@ -82,7 +82,7 @@ function checkProtocol(env: Env, complaints: string[]): void {
   const names = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
   const name = names.find((one) => valueOf(env, one) !== undefined);
   if (name !== undefined && valueOf(env, name) !== "http/protobuf") {
-    complaints.push(`${name}: traces go out as http/protobuf, nothing else is spoken`);
+    complaints.push(`${name}: only http/protobuf is supported, and is used instead`);
   }
 }
 
@@ -91,7 +91,7 @@ function readSampler(env: Env, complaints: string[]): TraceSettings["sampler"] {
   const name = valueOf(env, "OTEL_TRACES_SAMPLER");
   if (name === undefined) return standard;
   const known = samplers.find((sampler) => sampler === name.toLowerCase());
-  if (known === undefined) complaints.push(`OTEL_TRACES_SAMPLER: ${standard} is taken instead`);
+  if (known === undefined) complaints.push(`OTEL_TRACES_SAMPLER: ${standard} is used instead`);
   return known ?? standard;
 }
 
@@ -105,7 +105,7 @@ function readNumber(
   if (text === undefined) return standard;
   const value = Number(text);
   if (fits(value)) return value;
-  complaints.push(`${name}: ${standard} is taken instead`);
+  complaints.push(`${name}: ${standard} is used instead`);
   return standard;
 }
 

@@ -130,6 +130,6 @@ function upperCaseHeaders(schema: JsonSchema = {}): { pointer: string; message: 
     .filter((name) => name !== name.toLowerCase())
     .map((name) => ({
       pointer: `/headers/properties/${name}`,
-      message: `header names are lower case here: write ${name.toLowerCase()}`,
+      message: `header names must be in lower case: write ${name.toLowerCase()}`,
     }));
 }

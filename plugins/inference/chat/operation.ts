@@ -178,7 +178,7 @@ export const operation: Operation = {
   body: { content: { "application/json": requestSchema }, required: true },
   answers: {
     200: {
-      description: "The completion. With `stream`, its chunks, followed by `data: [DONE]`.",
+      description: "The completion, or (with `stream`) its chunks followed by `data: [DONE]`.",
       content: { "application/json": completion, "text/event-stream": stream },
       headers: {
         "X-Sluice-Ignored": {

@@ -88,7 +88,7 @@ export function readChatRequest(value: unknown): Reading {
   // A key that stands in both places is the body's own.
   const body: Json = isAbsent(extra) ? value : { ...extra, ...value };
   const { model, stream } = body;
-  if (typeof model !== "string" || model === "") return wrong("model must be a model's id");
+  if (typeof model !== "string" || model === "") return wrong("model must be the id of a model");
   if (!isAbsent(stream) && typeof stream !== "boolean") return wrong("stream must be a boolean");
   const messages = readMessages(body["messages"]);
   if (typeof messages === "string") return wrong(messages);
@@ -101,7 +101,7 @@ export function readChatRequest(value: unknown): Reading {
     return wrong("chat_template_kwargs must be an object");
   }
   if (!isNestedWithin(template, mostLevels)) {
-    return wrong(`chat_template_kwargs must not be nested deeper than ${mostLevels}`);
+    return wrong(`chat_template_kwargs must not be nested deeper than ${mostLevels} levels`);
   }
   const kwargs = variablesOf(template);
   const streamed = stream === true;

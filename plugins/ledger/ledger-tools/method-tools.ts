@@ -14,7 +14,7 @@ interface ListInput {
 
 const notAllowed = toolFailure(
   "GATEWAY_INVALID_PARAMS",
-  "method: not a whitelisted node method; ledger_listMethods names them",
+  "method: not a whitelisted node method; ledger_listMethods lists them",
 );
 
 export function methodTools(chain: Chain): Tool<never>[] {

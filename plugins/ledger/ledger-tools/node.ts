@@ -21,9 +21,9 @@ const executionError = (message: string): ToolFailure =>
   toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", message);
 
 const nodeError = executionError("the node answered with an error");
-const unreachable = executionError("no node gave an answer");
+const unreachable = executionError("no node answered");
 const timedOut = executionError("the node did not answer in time");
-const undecodable = executionError("what the node answered does not match its metadata");
+const undecodable = executionError("the node's answer does not match its metadata");
 const busy = toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "too many blocks are being decoded");
 
 /** The node's answer is none that this method has. */
@@ -32,7 +32,7 @@ export const unknownBlock = toolFailure("GATEWAY_NOT_FOUND", "there is no such b
 const prunedState = toolFailure("GATEWAY_NOT_FOUND", "no node keeps the state of that block");
 const wrongAccount = toolFailure(
   "GATEWAY_INVALID_PARAMS",
-  "address: this chain's account ids have another length",
+  "address: the account ids of this chain have a different length",
 );
 
 /** Calls a method for the tool's own needs, whitelisted or not. `params` is JSON text; empty for none. */

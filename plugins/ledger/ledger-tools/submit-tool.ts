@@ -16,13 +16,13 @@ interface SubmitInput {
 
 const undecodable = toolFailure(
   "GATEWAY_INVALID_PARAMS",
-  "extrinsic: not one of this chain's runtime",
+  "extrinsic: does not match the runtime of this chain",
 );
 
 /** A node that has taken it may fail to say so: the caller must look before trying again. */
 const unsure = toolFailure(
   "GATEWAY_TOOL_EXECUTION_ERROR",
-  "no answer of the node: the extrinsic may or may not be in its pool",
+  "the node did not answer: the extrinsic may or may not be in its pool",
 );
 
 /**

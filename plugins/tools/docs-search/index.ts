@@ -85,9 +85,9 @@ const answerFromDocs: Prompt = {
   capability: "docs:read",
   get({ question = "" }) {
     const text = [
-      "Answer the question below from the documentation alone. Search it with docs_search, in its own words and in others,",
-      "and read the pages that the results link to where a paragraph is not enough. Name the url of what you rely on; where",
-      "the documentation does not say it, say so.",
+      "Answer the question below from the documentation only. Search with docs_search, in the words of the question and in",
+      "others, and read the linked pages if a paragraph is not enough. Name the url of each source. If the documentation",
+      "does not contain the answer, say so.",
       "",
       question,
     ].join("\n");

@@ -69,11 +69,11 @@ function batchTool(clock: Clock): Tool<Input> {
 }
 
 const tooLarge = toolFailure("GATEWAY_BATCH_TOO_LARGE", `a batch holds at most ${mostCalls} calls`);
-const nested = toolFailure("GATEWAY_INVALID_PARAMS", "a batch cannot hold a batch");
+const nested = toolFailure("GATEWAY_INVALID_PARAMS", "a batch cannot contain a batch");
 const outOfTime = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the batch ran out of time");
 const outOfRoom = toolFailure(
   "GATEWAY_TOOL_EXECUTION_ERROR",
-  "not run: the results before it are too large",
+  "not run: the results of the earlier calls are too large",
 );
 
 /** Asked before the schema, so of anything. */

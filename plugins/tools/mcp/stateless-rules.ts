@@ -36,7 +36,7 @@ export function statelessFault(
   }
   const level = meta[metaKeys.logLevel];
   if (level !== undefined && !isLogLevel(level)) {
-    return invalidParams(`${metaKeys.logLevel} is no level`);
+    return invalidParams(`${metaKeys.logLevel} is not a log level`);
   }
   if (headers["mcp-method"] !== method) return mismatch("Mcp-Method");
   const member = named[method];

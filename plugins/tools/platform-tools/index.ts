@@ -153,6 +153,6 @@ const failures: Readonly<Record<QuoteFailure, ToolFailure>> = {
   aborted: timedOut,
   reserved: toolFailure(
     "GATEWAY_INVALID_PARAMS",
-    "report_data must not start with the bytes of CSTRM1RD: they are kept for sessions of the encrypted stream",
+    "report_data must not start with the bytes of CSTRM1RD: they are reserved for sessions of the encrypted stream",
   ),
 };

@@ -41,7 +41,7 @@ export function protocolReport(method: string, code?: CallFailureCode): CallRepo
 const silent: Answer = { text: "" };
 const crowded = toolFailure(
   "GATEWAY_TOOL_EXECUTION_ERROR",
-  "not run: the answers before it are too large",
+  "not run: the earlier responses are too large",
 );
 
 interface CallParams {

@@ -46,7 +46,10 @@ describe("nothing is traced", () => {
     [{ ...endpoint, OTEL_SDK_DISABLED: "true" }, undefined],
     [{ ...endpoint, OTEL_SDK_DISABLED: "TRUE" }, undefined],
     [{ ...endpoint, OTEL_TRACES_EXPORTER: "none" }, undefined],
-    [{ ...endpoint, OTEL_TRACES_EXPORTER: "zipkin" }, /^OTEL_TRACES_EXPORTER: only otlp is there$/],
+    [
+      { ...endpoint, OTEL_TRACES_EXPORTER: "zipkin" },
+      /^OTEL_TRACES_EXPORTER: only otlp is supported$/,
+    ],
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: "collector:4318" }, /_OTLP_ENDPOINT is not an http url/],
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: "not a url" }, /_OTLP_ENDPOINT is not an http url/],
     [
@@ -91,12 +94,12 @@ it("numbers are taken where they can be meant, else the default with a word abou
   for (const text of ["-1", "0", "1.5", "many", "4294967296", "NaN", "Infinity"]) {
     const read = settingsOf({ OTEL_BSP_SCHEDULE_DELAY: text });
     assert.equal(read.settings.batch.scheduledDelayMillis, 5000, text);
-    assert.deepEqual(read.complaints, ["OTEL_BSP_SCHEDULE_DELAY: 5000 is taken instead"]);
+    assert.deepEqual(read.complaints, ["OTEL_BSP_SCHEDULE_DELAY: 5000 is used instead"]);
   }
   for (const text of ["-0.1", "1.1", "half", "NaN"]) {
     const read = settingsOf({ OTEL_TRACES_SAMPLER_ARG: text });
     assert.equal(read.settings.ratio, 1, text);
-    assert.deepEqual(read.complaints, ["OTEL_TRACES_SAMPLER_ARG: 1 is taken instead"]);
+    assert.deepEqual(read.complaints, ["OTEL_TRACES_SAMPLER_ARG: 1 is used instead"]);
   }
 });
 

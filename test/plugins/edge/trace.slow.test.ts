@@ -610,7 +610,7 @@ test("a variable that nothing can be made of is a warning in the log", async (t)
   environment(t, { OTEL_EXPORTER_OTLP_ENDPOINT: "collector" });
   await using gateway = await startTestGateway({ pipeline: pipelineTo(await deadPort()) });
   const told = gateway.lines.filter((line) =>
-    line.includes("is not an http url: nothing is traced"),
+    line.includes("is not an http url: tracing is disabled"),
   );
   assert.equal(told.length, 1);
 });

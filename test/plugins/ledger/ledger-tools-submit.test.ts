@@ -93,17 +93,17 @@ describe("ledger_submitExtrinsic", () => {
     const tools = await scriptedTools(script);
     assert.deepEqual(failureOf(await tools.call(tool, input)), [
       "GATEWAY_INVALID_PARAMS",
-      "extrinsic: not one of this chain's runtime",
+      "extrinsic: does not match the runtime of this chain",
     ]);
     const gone = { ...script, decoder: { summary: undecoded("unreachable") } };
     assert.deepEqual(failureOf(await (await scriptedTools(gone)).call(tool, input)), [
       "GATEWAY_TOOL_EXECUTION_ERROR",
-      "no node gave an answer",
+      "no node answered",
     ]);
   });
 
   const refused = "the node refused the extrinsic";
-  const unsure = "no answer of the node: the extrinsic may or may not be in its pool";
+  const unsure = "the node did not answer: the extrinsic may or may not be in its pool";
   const answers: readonly (readonly [Said, string])[] = [
     [
       { error: '{"code":1010,"message":"Invalid Transaction","data":"secret"}' },

@@ -208,7 +208,7 @@ describe("ledger_getBlock", () => {
   const wrongAnswers: readonly (readonly [string, Said, readonly string[]])[] = [
     ["an error", { error: '{"code":-1,"message":"a secret of the node"}' }, nodeError],
     ["an error without a code", { error: '{"message":"wasm trap"}' }, nodeError],
-    ["nothing", { failed: "unreachable" }, execution("no node gave an answer")],
+    ["nothing", { failed: "unreachable" }, execution("no node answered")],
     ["nothing in time", { failed: "timeout" }, execution("the node did not answer in time")],
     ["garbage", { failed: "garbage" }, nonsense],
     ["a number", "1", nonsense],
@@ -266,8 +266,8 @@ describe("ledger_getBlockDecoded", () => {
 
   const failures = [
     ["unknownBlock", ["GATEWAY_NOT_FOUND", "no node keeps the state of that block"]],
-    ["undecodable", execution("what the node answered does not match its metadata")],
-    ["unreachable", execution("no node gave an answer")],
+    ["undecodable", execution("the node's answer does not match its metadata")],
+    ["unreachable", execution("no node answered")],
     ["timeout", execution("the node did not answer in time")],
     ["busy", ["GATEWAY_SERVICE_UNAVAILABLE", "too many blocks are being decoded"]],
     ["aborted", execution("the node did not answer in time")],
@@ -312,7 +312,7 @@ describe("ledger_getEvents", () => {
 
   it("says what else is wrong", async () => {
     const script = { node, decoder: { events: undecoded("undecodable") } };
-    const failure = execution("what the node answered does not match its metadata");
+    const failure = execution("the node's answer does not match its metadata");
     assert.deepEqual(await failing(script, "ledger_getEvents", { blockHash }), failure);
   });
 });
@@ -349,7 +349,7 @@ describe("ledger_getNodeInfo", () => {
       const say = (said: Said): ToolsScript => ({ node: { ...info, [name]: said } });
       assert.deepEqual(await failing(say("1"), "ledger_getNodeInfo", {}), nonsense);
       const gone = await failing(say({ failed: "unreachable" }), "ledger_getNodeInfo", {});
-      assert.deepEqual(gone, execution("no node gave an answer"));
+      assert.deepEqual(gone, execution("no node answered"));
     }
   });
 });
@@ -464,9 +464,9 @@ describe("ledger_getAccount", () => {
     ]);
     assert.deepEqual(await fail("wrongAccount", { address }), [
       "GATEWAY_INVALID_PARAMS",
-      "address: this chain's account ids have another length",
+      "address: the account ids of this chain have a different length",
     ]);
-    const undecodable = execution("what the node answered does not match its metadata");
+    const undecodable = execution("the node's answer does not match its metadata");
     assert.deepEqual(await fail("undecodable", { address }), undecodable);
   });
 });
@@ -624,7 +624,7 @@ describe("ledger_rpc", () => {
     const error = { node: { system_chain: { error: '{"code":1,"message":"secret"}' } } };
     assert.deepEqual(await failing(error, "ledger_rpc", input), nodeError);
     const gone: ToolsScript = { node: { system_chain: { failed: "unreachable" } } };
-    const none = execution("no node gave an answer");
+    const none = execution("no node answered");
     assert.deepEqual(await failing(gone, "ledger_rpc", input), none);
   });
 });

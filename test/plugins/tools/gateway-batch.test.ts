@@ -139,7 +139,7 @@ describe("gateway_batch", () => {
       { tool: "nothing", error: "GATEWAY_TOOL_NOT_FOUND: unknown tool", usedCUMilli: 0 },
       {
         tool: "gateway_batch",
-        error: "GATEWAY_INVALID_PARAMS: a batch cannot hold a batch",
+        error: "GATEWAY_INVALID_PARAMS: a batch cannot contain a batch",
         usedCUMilli: 0,
       },
       { tool: "echo", content: {}, usedCUMilli: 100 },

@@ -73,7 +73,7 @@ describe("the calls of an array", () => {
     // Two fill the response; how many of the four at work had begun their next is a matter of turns.
     assert.ok(begun >= 4 && begun <= 6, String(begun));
     const tail = String(reply.body).slice(-1500);
-    assert.match(tail, /"id":15,"error":\{"code":-32603,"message":"not run: the answers before it/);
+    assert.match(tail, /"id":15,"error":\{"code":-32603,"message":"not run: the earlier responses/);
     assert.ok(
       tail.endsWith(
         '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}]',
