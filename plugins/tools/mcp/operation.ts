@@ -132,7 +132,7 @@ const call = (tools: readonly CatalogueEntry[]): Operation => ({
   answers: {
     200: {
       description:
-        "The response. It is a stream if the client accepts nothing else or asked for progress.",
+        "The response, as an event stream if the client accepts nothing else or asked for progress.",
       content: {
         "application/json": {
           anyOf: [response, result, { type: "array", items: response }],

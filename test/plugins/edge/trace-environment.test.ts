@@ -103,7 +103,7 @@ it("numbers are taken where they can be meant, else the default with a word abou
   }
 });
 
-it("an unknown sampler and a protocol that is not spoken are complained of, and traces go out all the same", () => {
+it("an unknown sampler and an unsupported protocol are reported, and traces are sent nevertheless", () => {
   const { settings, complaints } = settingsOf({
     OTEL_TRACES_SAMPLER: "jaeger_remote",
     OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
@@ -112,9 +112,9 @@ it("an unknown sampler and a protocol that is not spoken are complained of, and 
   assert.equal(complaints.length, 2);
   assert.match(
     complaints.join("\n"),
-    /OTEL_EXPORTER_OTLP_PROTOCOL: traces go out as http\/protobuf/,
+    /OTEL_EXPORTER_OTLP_PROTOCOL: only http\/protobuf is supported/,
   );
-  assert.match(complaints.join("\n"), /OTEL_TRACES_SAMPLER: parentbased_always_on is taken/);
+  assert.match(complaints.join("\n"), /OTEL_TRACES_SAMPLER: parentbased_always_on is used/);
   // The more specific variable is the one that counts.
   assert.deepEqual(
     settingsOf({
