@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The command line: finds the command, reads argv and the environment for it, and exits with what it returns. */
+/** The command line: finds the command, parses its arguments, and exits with the exit code that it returns. */
 import module from "node:module";
 import { parseArgs, type ParseArgsConfig } from "node:util";
 import { UsageError, type Command, type OptionValues } from "./commands/command.ts";
@@ -7,7 +7,7 @@ import { findConfigFile } from "./commands/config-file.ts";
 import { becomeServerProcess } from "./commands/server-process.ts";
 import { nearest } from "./config/nearest.ts";
 
-/** Loaded when asked for: `sluice keys list` should not pay for the server's modules. */
+/** Commands by name. Each is loaded on use, so that `sluice keys list` does not load the server's modules. */
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
   init: async () => (await import("./commands/init.ts")).init,
   start: async () => (await import("./commands/start.ts")).start,
@@ -27,7 +27,10 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
 /** Commands that run until they are stopped. */
 const servers: ReadonlySet<string | undefined> = new Set(["start", "dev", "worker"]);
 
-/** An older one would stop at syntax or an import that it does not know: the commands are imported after the check. */
+/**
+ * Minimum major version of Node. It is checked before the commands are imported, because an older Node fails on syntax
+ * and imports that it does not support.
+ */
 const oldestNode = 24;
 
 const commonOptions = {
@@ -37,7 +40,7 @@ const commonOptions = {
   help: { type: "boolean", short: "h" },
 } as const satisfies ParseArgsConfig["options"];
 
-/** What may still be under way once a command that a signal stopped has returned: output, a trace's last retry. */
+/** Time for output and for the last retry of a trace export, after a command that was stopped by a signal returns. */
 const leaveMs = 1_000;
 
 process.exitCode = await main(process.argv.slice(2));
@@ -45,17 +48,17 @@ process.exitCode = await main(process.argv.slice(2));
 async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
   const { node } = process.versions;
   if (Number.parseInt(node, 10) < oldestNode) {
-    console.error(`sluice needs Node ${oldestNode} or later, and this is ${node}.`);
+    console.error(`sluice requires Node ${oldestNode} or later; this is Node ${node}.`);
     return 1;
   }
   const [name, ...rest] = withoutAliases(argv);
   if (servers.has(name)) becomeServerProcess();
-  // Whoever reads our output may have seen enough (`sluice check | head`).
+  // The reader of our output may close the pipe early (`sluice check | head`).
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
   });
-  // What was compiled once is there at the next start, which then takes a fifth less. A server keeps it in memory for
-  // as long as it runs (6 MiB), and starts seldom.
+  // The compile cache makes the next start a fifth faster. `start` does without it: a server would keep 6 MiB in memory
+  // for as long as it runs, and rarely starts.
   if (name !== "start") module.enableCompileCache();
   if (name === undefined || name === "--help" || name === "-h") {
     (name === undefined ? console.error : console.log)(await overview());
@@ -72,12 +75,12 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     return await runCommand(await load(), rest);
   } catch (error) {
     if (!isUsageError(error)) throw error;
-    console.error(`sluice ${name}: ${error.message}\nsee: sluice ${name} --help`);
+    console.error(`sluice ${name}: ${error.message}\nSee: sluice ${name} --help`);
     return 2;
   }
 }
 
-/** `sluice --version`, `sluice help` and `sluice help keys` as the commands that they are short for. */
+/** Expands `sluice --version`, `sluice help` and `sluice help keys` to the commands that they stand for. */
 function withoutAliases(argv: readonly string[]): readonly string[] {
   const [first, second] = argv;
   if (first === "--version" || first === "-v") return ["version", ...argv.slice(1)];
@@ -120,7 +123,7 @@ async function runCommand(command: Command, argv: readonly string[]): Promise<0 
     json: options["json"] === true,
   };
   const exitCode = await command.run(context, options, positionals);
-  // Unless the process has ended by itself before.
+  // Has no effect if the process ends earlier by itself.
   if (stopping.signal.aborted) setTimeout(() => process.exit(), leaveMs).unref();
   return exitCode;
 }
@@ -130,8 +133,9 @@ function textOf(value: OptionValues[string]): string | undefined {
 }
 
 /**
- * Variables that are set already keep their values. Node itself looks for the file of an option with this name, even
- * after the script, and exits with 9 if the file is missing: https://github.com/nodejs/node/issues/54232.
+ * Loads environment variables from `file`. Variables that are already set keep their values. Node itself also reads the
+ * option `--env-file`, even after the script name, and exits with 9 if the file is missing:
+ * https://github.com/nodejs/node/issues/54232.
  */
 function loadEnvFile(file: string): void {
   try {
@@ -163,13 +167,13 @@ async function overview(): Promise<string> {
     "",
     ...lines,
     "",
-    "Every command takes:",
-    "  --config FILE    the pipeline.yaml (default: SLUICE_CONFIG, else ./pipeline.yaml)",
-    "  --env-file FILE  read environment variables from FILE; variables that are set already win",
+    "Options of every command:",
+    "  --config FILE    path of pipeline.yaml (default: SLUICE_CONFIG, else ./pipeline.yaml)",
+    "  --env-file FILE  read environment variables from FILE; variables that are already set keep their values",
     "  --json           print JSON instead of text",
-    "  --help           print the help of the command",
+    "  --help           print help for the command",
     "",
     "sluice --version prints the version.",
-    "Exit codes: 0 done, 1 failed, 2 wrong usage.",
+    "Exit codes: 0 success, 1 failure, 2 usage error.",
   ].join("\n");
 }

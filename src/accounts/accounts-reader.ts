@@ -48,7 +48,7 @@ export function accountsReader(db: DatabaseSync): AccountsReader {
   const stored = (row: Row): StoredKey => {
     const key = keyFromRow(row);
     const workspace = workspaceById.get(key.workspaceId);
-    if (workspace === undefined) throw new Error(`key ${key.id} has no workspace`);
+    if (workspace === undefined) throw new Error(`the workspace of key ${key.id} is missing`);
     return { hash: text(row, "hash"), key, workspace: workspaceFromRow(workspace) };
   };
   const read = (statement: typeof dataVersion, column: string): number =>

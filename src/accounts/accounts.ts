@@ -172,7 +172,7 @@ class StoredAccounts implements AccountsService {
     try {
       for (const stored of this.#reader.changed()) this.#keys.update(stored, this.#clock.now());
       if (this.#reader.seen !== this.#overridesAt) this.#readOverrides();
-      if (!this.#healthy) this.#log.info({}, "accounts can be read again");
+      if (!this.#healthy) this.#log.info({}, "accounts are readable again");
       this.#healthy = true;
     } catch (error) {
       this.#unreadable(error);
@@ -253,14 +253,14 @@ class StoredAccounts implements AccountsService {
       this.#keys.saved(entries);
       this.#useLeft = entries.length === most;
     } catch (error) {
-      this.#log.warn({ err: error }, "the last use of keys was not saved; it is tried again");
+      this.#log.warn({ err: error }, "cannot save the time of the last use of keys; trying again");
     }
   }
 
-  /** Said once, not four times a second. */
+  /** Logs the error once, although the accounts are read four times per second. */
   #unreadable(error: unknown): void {
     if (this.#healthy) {
-      this.#log.error({ err: error }, "accounts cannot be read; keys in memory keep working");
+      this.#log.error({ err: error }, "cannot read accounts; keys in memory stay valid");
     }
     this.#healthy = false;
   }

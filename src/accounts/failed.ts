@@ -1,7 +1,8 @@
-/** How an operation on accounts says that it was not done. */
+/** The result of an operation on accounts that was not done. */
 
 /**
- * `notFound`: no such workspace or key; `conflict`: it is not in a state that allows this. The message is for people.
+ * `notFound`: the workspace or key does not exist. `conflict`: its state does not allow the operation. The message is
+ * for people.
  */
 export interface Failed {
   readonly failed: "notFound" | "conflict";

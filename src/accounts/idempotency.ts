@@ -94,9 +94,9 @@ class Slots implements IdempotencyService {
             throw error;
           }
           isUndone = end === "undo";
-          if (end === "undo") throw new Error("undone");
-          // A full disk makes SQLite give the transaction up: what is written now would stand alone.
-          if (!db.isTransaction) throw new Error("the transaction was given up");
+          if (end === "undo") throw new Error("the handler rolled the request back");
+          // On a full disk SQLite rolls back by itself. A later write would then not be part of the transaction.
+          if (!db.isTransaction) throw new Error("SQLite rolled the transaction back");
           if (end === "release") forget(db, request);
           else putResponse(db, request, end, now + keptMs);
           return ran;
@@ -105,7 +105,7 @@ class Slots implements IdempotencyService {
     } catch (error) {
       if (threw !== undefined) throw threw.error;
       if (isUndone) return ran;
-      this.#log.error({ err: error }, "a request with an idempotency key was undone");
+      this.#log.error({ err: error }, "a request with an idempotency key was rolled back");
       return unavailable;
     }
   }
@@ -120,20 +120,22 @@ class Slots implements IdempotencyService {
       store: ({ status, contentType, contentEncoding, body }) => {
         this.#held.delete(owner);
         const until = this.#clock.now() + keptMs;
-        const changed = this.#write("the response of a request could not be kept", (db) =>
-          db
-            .prepare(
-              `UPDATE idempotency_slots
+        const changed = this.#write(
+          "cannot store the response of a request with an idempotency key",
+          (db) =>
+            db
+              .prepare(
+                `UPDATE idempotency_slots
                SET owner = NULL, until = ?, status = ?, content_type = ?, content_encoding = ?, body = ?
                WHERE owner = ?`,
-            )
-            .run(until, status, contentType ?? null, contentEncoding ?? null, body, owner),
+              )
+              .run(until, status, contentType ?? null, contentEncoding ?? null, body, owner),
         );
         return changed?.changes === 1;
       },
       release: () => {
         this.#held.delete(owner);
-        this.#write("an idempotency slot could not be released; it ends with its lease", (db) =>
+        this.#write("cannot release an idempotency slot; it expires with its lease", (db) =>
           db.prepare("DELETE FROM idempotency_slots WHERE owner = ?").run(owner),
         );
       },
@@ -143,7 +145,7 @@ class Slots implements IdempotencyService {
   #renew(): void {
     if (this.#held.size === 0) return;
     const until = this.#clock.now() + leaseMs;
-    this.#write("the leases of running requests could not be renewed", (db) => {
+    this.#write("cannot renew the leases of idempotency slots", (db) => {
       const renew = db.prepare("UPDATE idempotency_slots SET until = ? WHERE owner = ?");
       for (const owner of this.#held) renew.run(until, owner);
     });
@@ -152,21 +154,19 @@ class Slots implements IdempotencyService {
   #sweep(): void {
     this.#sweepAgain?.[Symbol.dispose]();
     this.#sweepAgain = undefined;
-    const swept = this.#write(
-      "old idempotency slots could not be forgotten; it is tried again",
-      (db) =>
-        db
-          .prepare(
-            `DELETE FROM idempotency_slots WHERE rowid IN
+    const swept = this.#write("cannot delete expired idempotency slots; trying again", (db) =>
+      db
+        .prepare(
+          `DELETE FROM idempotency_slots WHERE rowid IN
              (SELECT rowid FROM idempotency_slots WHERE until <= ? LIMIT ?)`,
-          )
-          .run(this.#clock.now(), sweepRows),
+        )
+        .run(this.#clock.now(), sweepRows),
     );
     if (swept?.changes !== sweepRows) return;
     this.#sweepAgain = this.#clock.after(sweepAgainMs, () => this.#sweep());
   }
 
-  /** Runs `work` in a transaction; undefined, and a line in the log, when the store cannot be written. */
+  /** Runs `work` in a transaction. Logs `complaint` and returns undefined if the store cannot be written. */
   #write<T>(complaint: string, work: (db: DatabaseSync) => T): T | undefined {
     try {
       return this.#accounts.write((db) => transaction(db, () => work(db)));

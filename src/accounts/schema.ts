@@ -110,18 +110,20 @@ const migrations: readonly string[] = [
   `,
 ];
 
-/** Opens, and makes if needed, the accounts of a data folder. Any number of processes may. Throws StoreError. */
+/**
+ * Opens the accounts of a data folder, for any number of processes; a missing database is created. Throws StoreError.
+ */
 export function openAccountsDatabase(dataDir: string): DatabaseSync {
   return openDatabase(join(dataDir, "accounts.db"), migrations);
 }
 
-/** A damaged database is found at the start, not at some request. Throws StoreError. */
+/** Checks the database at start, so that damage is not found by a request. Throws StoreError. */
 export function refuseDamaged(db: DatabaseSync): void {
   const found = db.prepare("PRAGMA quick_check(1)").get()?.["quick_check"];
   if (found === "ok") return;
   throw new StoreError(
     "SLUICE_STORE_CORRUPT",
-    `the accounts are damaged (${String(found)})`,
-    "restore accounts.db from a backup, together with its -wal file",
+    `accounts.db is damaged (${String(found)})`,
+    "Restore accounts.db from a backup, together with its -wal file.",
   );
 }

@@ -62,7 +62,7 @@ export function createWorkspaces(parts: WorkspacesParts): Workspaces {
       if (result.failed === "notFound") return notFound;
       return { kind: "conflict", message: result.message };
     } catch (error) {
-      log.error({ err: error }, "a workspace could not be changed");
+      log.error({ err: error }, "cannot change a workspace");
       return unavailable;
     }
   };

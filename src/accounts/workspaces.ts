@@ -125,7 +125,7 @@ export function purchase(
 /** Throws RangeError for what is no positive safe integer: a caller's bug. */
 export function checkAmount(cuMilli: number): void {
   if (Number.isSafeInteger(cuMilli) && cuMilli > 0) return;
-  throw new RangeError(`an amount of ${cuMilli} milli-CU cannot be bought`);
+  throw new RangeError(`cannot add ${cuMilli} milli-CU of purchased credit`);
 }
 
 /** Stores the plan and the pending plan of `workspace`. */

@@ -1,6 +1,6 @@
 /**
- * What `keys` and `workspaces` share: the accounts of the configured data folder, who asks, and how answers are
- * printed.
+ * Shared by `keys`, `workspaces` and `audit`: opens the accounts of the configured data folder, finds the user who runs
+ * the command, and prints records.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { userInfo } from "node:os";
@@ -15,7 +15,7 @@ import { storeFault } from "../config/store-fault.ts";
 import { explain } from "../store/store-error.ts";
 import type { CommandContext } from "./command.ts";
 
-/** What is printed: flat, members without a value left out. */
+/** A record to print: flat, without members that have no value. */
 export type Flat = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
 export interface OpenAccounts {
@@ -24,7 +24,7 @@ export interface OpenAccounts {
   readonly by: By;
 }
 
-/** What of pipeline.yaml these commands read. */
+/** Sections of pipeline.yaml that these commands read. */
 const sectionsRead: ReadonlySet<string | undefined> = new Set([
   undefined,
   "version",
@@ -34,19 +34,20 @@ const sectionsRead: ReadonlySet<string | undefined> = new Set([
 ]);
 
 /**
- * Faults that matter wherever they are reported: the file could not be read as a whole, or a shared store is wanted.
+ * Codes of faults that stop the command in every section: the file as a whole could not be read, or it asks for a
+ * shared store.
  */
 const alwaysConcern = /^SLUICE_((FILE|YAML|ENV)_|NOT_SUPPORTED$)/;
 
-/** Whether a fault leaves open which accounts are meant, or for whom. */
+/** Whether a fault concerns the data folder, the environment or the plans, so that the command must not run. */
 function concerns(config: Config, { code, at }: Fault): boolean {
   return at === undefined || alwaysConcern.test(code) || sectionsRead.has(config.sectionOf(at));
 }
 
 /**
- * Runs `work` on the accounts that pipeline.yaml names; a gateway may run on them at the same time. Says what is wrong
- * and resolves to 1 when the file or the store cannot be used, or when `work` fails. What is wrong in other sections is
- * no hindrance: a key must be revocable while somebody mends a route.
+ * Runs `work` on the accounts in the data folder of pipeline.yaml; a gateway may use them at the same time. Prints the
+ * reason and resolves to 1 if the file or the store cannot be used, or if `work` fails. Faults in other sections do not
+ * stop the command: it must be possible to revoke a key while a route has a fault.
  */
 export async function withAccounts(
   context: CommandContext,
@@ -70,7 +71,7 @@ export async function withAccounts(
   }
 }
 
-/** One record: a JSON document, or a line for each member. */
+/** Prints one record as a JSON document or as one line per member. */
 export function printRecord(context: CommandContext, record: Flat): void {
   if (context.json) return context.print(JSON.stringify(record));
   const width = Math.max(...Object.keys(record).map((name) => name.length));
@@ -79,7 +80,7 @@ export function printRecord(context: CommandContext, record: Flat): void {
   }
 }
 
-/** Several records: one JSON array, or a table with the columns given. */
+/** Prints several records as one JSON array or as a table with the given columns. */
 export function printRecords(
   context: CommandContext,
   records: readonly Flat[],
@@ -107,7 +108,7 @@ function actor(): string {
   try {
     return `cli:${userInfo().username}`;
   } catch {
-    // A container may run under a number that no name belongs to.
+    // In a container the user id may have no name.
     return `cli:${process.getuid?.() ?? "unknown"}`;
   }
 }

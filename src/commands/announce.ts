@@ -1,6 +1,6 @@
 /**
- * What `sluice start` says once the gateway listens. Standard output has JSON lines only, for whatever collects them;
- * people read the same on standard error, if that is a terminal.
+ * Announces that the gateway listens. Standard output has only JSON lines, for log collectors. If standard error is a
+ * terminal, the same facts are printed there as text.
  */
 import { openAccountsDatabase } from "../accounts/schema.ts";
 import { listWorkspaces } from "../accounts/workspaces.ts";
@@ -35,7 +35,7 @@ function addresses({ url, adminUrl, config }: Gateway): string {
 Sluice ${version} is listening.
 
   clients     ${url}
-  dashboard   ${adminUrl}/dashboard, for a key with platform:admin
+  dashboard   ${adminUrl}/dashboard (sign in with a key that has platform:admin)
   health      ${adminUrl}/readyz
   config      ${shownPath(config.file, process.cwd())}, data in ${shownPath(config.store.data, process.cwd())}
 `;
@@ -43,15 +43,15 @@ Sluice ${version} is listening.
 
 function firstSteps({ commonArguments = [] }: CommandContext): string {
   const more = commonArguments.map((argument) => ` ${quoted(argument)}`).join("");
-  return `There is no workspace yet. Create one, and API keys of it, in a second terminal with the same environment variables:
+  return `There is no workspace yet. Create one with API keys, in a second terminal with the same environment variables:
 
   npx sluice workspaces create --name acme --plan developer${more}
   npx sluice keys create --workspace ws_…${more}
-  npx sluice keys create --workspace ws_… --capability platform:admin${more}     # signs in to the dashboard
+  npx sluice keys create --workspace ws_… --capability platform:admin${more}     # for the dashboard
 `;
 }
 
-/** For a POSIX shell. */
+/** Quotes an argument for a POSIX shell. */
 function quoted(argument: string): string {
   return /^[\w@%+=:,./-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`;
 }

@@ -1,4 +1,4 @@
-/** `sluice audit`: prints who changed what in the accounts, also while a gateway runs on the same store. */
+/** `sluice audit`: prints the audit log, also while a gateway uses the same store. */
 import { listChanges } from "../accounts/change-log.ts";
 import { notFound } from "../accounts/failed.ts";
 import { changeJson } from "../accounts/json.ts";
@@ -8,20 +8,20 @@ import { withAccounts } from "./accounts.ts";
 import { UsageError, type Command } from "./command.ts";
 import { text } from "./option.ts";
 
-/** Changes read at once: there may be years of them. */
+/** Maximum number of changes per read, because the log may have years of them. */
 const changesPerRead = 1_000;
 
 export const audit: Command = {
-  summary: "print who changed what",
+  summary: "print the audit log: who changed what, and when",
   help: `usage: sluice audit [--workspace ID] [--after N]
 
-Prints every change of workspaces, keys and models on a line of its own, oldest first: when, who, what and how. Nothing in
-it is ever changed or removed.
+Prints every change to workspaces, keys and models, one per line, oldest first: its number, time, actor, action, the ids
+of the workspace and key, and details. Entries are never changed or removed.
 
---workspace ID    of that workspace and its keys only
---after N         only what came after the change with this number
---json            a JSON document a line
---config FILE     the pipeline.yaml that names the data folder`,
+--workspace ID    print only changes to this workspace and its keys
+--after N         print only changes after change number N
+--json            print one JSON document per line
+--config FILE     path of pipeline.yaml, which has the data folder`,
   options: {
     workspace: { type: "string" },
     after: { type: "string" },
@@ -31,7 +31,7 @@ it is ever changed or removed.
     const workspaceId = text(values, "workspace");
     const from = text(values, "after") ?? "0";
     if (!/^\d{1,15}$/.test(from)) {
-      throw new UsageError(`--after: "${from}" is not the number of a change`);
+      throw new UsageError(`--after: expected the number of a change, got "${from}"`);
     }
     return withAccounts(context, ({ db }) => {
       if (workspaceId !== undefined && findWorkspace(db, workspaceId) === undefined) {

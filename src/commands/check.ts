@@ -1,4 +1,4 @@
-/** `sluice check`: everything that can be wrong with pipeline.yaml, before a port opens. */
+/** `sluice check`: reports every fault of pipeline.yaml without opening a port. */
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { routeTitle } from "../config/check.ts";
@@ -14,14 +14,14 @@ export const check: Command = {
   summary: "check pipeline.yaml without starting anything",
   help: `usage: sluice check [--config FILE] [--write-schema FILE] [--json]
 
-Reads pipeline.yaml, loads its plugins, proves their order and starts each of them without listening. Prints every
-fault with its position, its code and the remedy; when there is none, the order in which each route runs.
+Reads pipeline.yaml, loads its plugins, checks their order and starts each plugin without listening. Prints every fault
+with its position, its code and a remedy. Without faults, it prints the order of the steps of each route.
 
-  --write-schema FILE   write the JSON Schema of pipeline.yaml, with the options of every plugin that ships with
-                        Sluice or that the file names, for editors to complete with
+  --write-schema FILE   write the JSON Schema of pipeline.yaml to FILE, for completion in editors. It has the options of
+                        all plugins that ship with Sluice and of the plugins that pipeline.yaml names
   --json                print { ok, file, faults, routes } as one JSON document
 
-Exit code 0 when nothing is wrong, 1 otherwise.`,
+Exit code 0 without faults, else 1.`,
   mayUseShippedPipeline: true,
   options: { "write-schema": { type: "string" } },
   async run(context, values, positionals) {
@@ -76,12 +76,12 @@ function printProse(
   if (faults.length > 0) {
     context.complain(`${file}: ${faults.length} ${faults.length === 1 ? "fault" : "faults"}`);
   } else if (checked !== undefined) {
-    context.print(`${file} is in order.\n`);
+    context.print(`${file} has no faults.\n`);
     for (const line of printOrder(checked.config)) context.print(line);
   }
 }
 
-/** The compiled order as prose, one line a route: what runs on the way down, and what answers. */
+/** Prints the compiled order as text: per route, the steps in their order and the surface that answers. */
 export function printOrder(config: Config): string[] {
   return orderOf(config).flatMap(({ route, run, to }) => [route, `  ${[...run, to].join(" > ")}`]);
 }

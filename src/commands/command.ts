@@ -1,26 +1,26 @@
-/** What a command of the command line is. `main.ts` finds it, reads argv for it and exits with what it returns. */
+/** The interface of a command. `main.ts` finds the command, parses its arguments and exits with its exit code. */
 import type { ParseArgsConfig } from "node:util";
 
-/** Everything a command may touch of the outside world, so that tests can run it in process. */
+/** Everything outside the process that a command may use, so that tests can run commands in process. */
 export interface CommandContext {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Prints a line to standard output: results only. */
+  /** Prints a line to standard output, which is for results only. */
   readonly print: (line: string) => void;
-  /** Prints a line to standard error: everything else. */
+  /** Prints a line to standard error, which is for everything else. */
   readonly complain: (line: string) => void;
   /** Absolute path of pipeline.yaml, which may be missing; see `findConfigFile`. */
   readonly configFile: string;
-  /** `--config` and `--env-file` as they were given, for commands that are proposed to the user. */
+  /** The `--config` and `--env-file` arguments as given, to repeat them in commands that are proposed to the user. */
   readonly commonArguments?: readonly string[];
-  /** Whether standard error is a terminal, that is, somebody reads along. */
+  /** Whether standard error is a terminal. */
   readonly isTerminal?: boolean;
   /** Aborts on SIGTERM and SIGINT. */
   readonly signal: AbortSignal;
-  /** `--json` was given: print one JSON document (or one a line) instead of prose. */
+  /** Whether `--json` was given: the command prints one JSON document, or one per line, instead of text. */
   readonly json: boolean;
 }
 
-/** Values of the options as `parseArgs` gives them. */
+/** Values of the options as `parseArgs` returns them. */
 export type OptionValues = Readonly<
   Record<string, string | boolean | readonly (string | boolean)[] | undefined>
 >;
@@ -30,11 +30,11 @@ export interface Command {
   readonly summary: string;
   /** The full `--help` text, starting with `usage: sluice …`. */
   readonly help: string;
-  /** Falls back on the shipped pipeline.yaml where there is none in the working folder. */
+  /** Whether the command uses the shipped pipeline.yaml if the working folder has none. */
   readonly mayUseShippedPipeline?: boolean;
-  /** In addition to `--config`, `--env-file`, `--json` and `--help`, which every command has. */
+  /** Options in addition to `--config`, `--env-file`, `--json` and `--help`, which every command has. */
   readonly options: NonNullable<ParseArgsConfig["options"]>;
-  /** Resolves to the exit code: 0 done, 1 failed. Throws `UsageError` for 2. */
+  /** Resolves to the exit code: 0 for success, 1 for failure. Throws `UsageError` for 2. */
   run(
     context: CommandContext,
     values: OptionValues,
@@ -42,7 +42,7 @@ export interface Command {
   ): Promise<0 | 1>;
 }
 
-/** The command line was wrong: exit 2, the message, and a hint at `--help`. */
+/** A wrong command line. `main.ts` prints the message and a reference to `--help`, and exits with 2. */
 export class UsageError extends Error {}
 
 const unitMs: Readonly<Record<string, number>> = {
@@ -52,12 +52,14 @@ const unitMs: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-/** Reads `45s`, `15m`, `12h`, `30d` as milliseconds; throws UsageError naming the option. */
+/** Parses a duration such as `45s`, `15m`, `12h` or `30d` to milliseconds. Throws UsageError that names the option. */
 export function parseDuration(text: string, option: string): number {
   const match = /^(\d{1,9})([smhd])$/.exec(text);
   const unit = unitMs[match?.[2] ?? ""];
   if (match === null || unit === undefined) {
-    throw new UsageError(`--${option}: "${text}" is not a duration such as 45s, 15m, 12h or 30d`);
+    throw new UsageError(
+      `--${option}: expected a duration such as 45s, 15m, 12h or 30d, got "${text}"`,
+    );
   }
   return Number(match[1]) * unit;
 }

@@ -1,4 +1,4 @@
-/** Which pipeline.yaml a command reads. */
+/** Finds the pipeline.yaml that a command reads. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 
@@ -9,9 +9,10 @@ export const packageRoot = resolve(import.meta.dirname, "../..");
 export const shippedPipeline = join(packageRoot, "pipeline.yaml");
 
 /**
- * `named` (`--config`, else SLUICE_CONFIG), else ./pipeline.yaml, else the shipped file for commands that may fall back
- * on it. All others get the path of ./pipeline.yaml although it is missing, and report that: the shipped file belongs to
- * the package, and so would the data folder beside it, which an upgrade of the package deletes.
+ * Returns the absolute path of `named` (`--config`, else SLUICE_CONFIG), else ./pipeline.yaml. If ./pipeline.yaml is
+ * missing, commands with `mayUseShipped` get the shipped file. All other commands get the path of the missing file and
+ * report it: they would keep their data next to the shipped file, in the package, and an upgrade of the package deletes
+ * that folder.
  */
 export function findConfigFile(named: string | undefined, mayUseShipped: boolean): string {
   if (named !== undefined && named !== "") return resolve(named);

@@ -1,4 +1,4 @@
-/** `sluice dev`: the gateway with a demo node and a demo model, a key, and requests to try. `npm start` runs it. */
+/** `sluice dev`: runs the gateway with a demo node, a demo model, a key and example requests. `npm start` runs it. */
 import { resolve } from "node:path";
 import type { Config } from "../config/config.ts";
 import { shownPath } from "../config/fault.ts";
@@ -17,34 +17,36 @@ import { catchFatalErrors } from "./fatal-errors.ts";
 import { drainOf, runUntilStopped, startOrComplain } from "./start.ts";
 
 export const dev: Command = {
-  summary: "run the gateway with a demo node, a demo model, a key and requests to try",
+  summary: "run the gateway with a demo node, a demo model, a key and example requests",
   help: `usage: sluice dev [--config FILE] [--env-file FILE] [--json]
 
-Starts the gateway, creates a workspace named demo and a key of it, and prints requests that work. Unless LEDGER_RPC_URL
-names your own node, a demo node replays recorded answers of a real runtime. Unless CONFIDENTIAL_CLASSIC_URL names your
-own model server, a demo model echoes the last user message.
-It runs with GATEWAY_ENV=dev only. SIGINT or SIGTERM drains and ends it.
+Starts the gateway, creates the workspace "demo" with an API key, and prints example requests that work. The demo node
+replays recorded answers of a real runtime, unless LEDGER_RPC_URL is the address of your own node. The demo model echoes
+the last user message, unless CONFIDENTIAL_CLASSIC_URL is the address of your own model server.
+The command runs with GATEWAY_ENV=dev only. On SIGINT or SIGTERM the gateway drains and the command ends.
 
-Saving pipeline.yaml, or the code of a plugin that it names by a path, reloads it. Plugins are held to their manifests:
-one that reads or sets a slot that it has not declared, or writes to the request's head, fails with an error in the log.
+The gateway reloads when you save pipeline.yaml, or the code of a plugin that pipeline.yaml names by its path. Plugins
+are checked against their manifests: a plugin that reads or sets a slot that it has not declared, or writes to the head
+of the request, fails with an error in the log.
 
-Without --config, SLUICE_CONFIG and ./pipeline.yaml it runs the pipeline.yaml that ships with Sluice, and keeps its data
-in the working folder. sluice init writes a pipeline.yaml of your own.
+Without --config, SLUICE_CONFIG and ./pipeline.yaml, the command runs the pipeline.yaml that ships with Sluice and keeps
+its data in the working folder. To write your own pipeline.yaml, run sluice init.
 
-The encrypted stream ends in this process. Its evidence is simulated, so it proves nothing, and clients must opt in.
+The encrypted stream ends in this process. Its evidence is simulated and proves nothing, so clients must opt in.
 
-LEDGER_RPC_URL   your own node: http, https, ws or wss
-CONFIDENTIAL_CLASSIC_URL
-                 your own models: any server that speaks OpenAI's chat completions, such as http://127.0.0.1:8000
-TOKEN_USD_RATE, PRICE_PER_TOKEN_NANO
-                 the price of its tokens: USD per native token, and nano native tokens per token
-CONFIDENTIAL_EVIDENCE
-                 who attests this process instead: auto, tdx, sev-snp or dstack
-PORT             where clients connect (8080); ADMIN_PORT: dashboard, metrics and health (9090)
-DATA_DIR         where accounts and charges are kept (./data)
-LOG_LEVEL        of the log on standard error (warn); info logs every request
+Environment variables:
+  LEDGER_RPC_URL             address of your own node: http, https, ws or wss
+  CONFIDENTIAL_CLASSIC_URL   address of your own model server, such as http://127.0.0.1:8000: any server with OpenAI's
+                             chat completions API
+  TOKEN_USD_RATE             USD per native token, for the price of your own models
+  PRICE_PER_TOKEN_NANO       nano native tokens per token, for the price of your own models
+  CONFIDENTIAL_EVIDENCE      source of real attestation evidence for this process: auto, tdx, sev-snp or dstack
+  PORT                       port on which clients connect (default: 8080)
+  ADMIN_PORT                 port of the dashboard, metrics and health checks (default: 9090)
+  DATA_DIR                   folder for accounts and charges (default: ./data)
+  LOG_LEVEL                  level of the log on standard error (default: warn); info logs every request
 
-  --json   print what was started as one JSON document`,
+  --json   print the addresses, the key and the example requests as one JSON document`,
   mayUseShippedPipeline: true,
   options: {},
   async run(context) {
@@ -53,7 +55,8 @@ LOG_LEVEL        of the log on standard error (warn); info logs every request
     const demo = await startDemo(context.env, started);
     const LOG_LEVEL = context.env["LOG_LEVEL"] || "warn";
     const env = { ...context.env, ...demo.env, LOG_LEVEL, ...dataFolder(context) };
-    // The log goes to standard error, because standard output is for what to try. The banner comes first.
+    // The log goes to standard error, because standard output is for the banner. The log is held until the banner is
+    // out.
     using log = new HeldLog();
     const gateway = await startInDevelopment({ ...context, env }, log);
     if (gateway === undefined) return 1;
@@ -71,12 +74,12 @@ LOG_LEVEL        of the log on standard error (warn); info logs every request
   },
 };
 
-/** The shipped file is part of the package, so data must not be kept beside it: it is kept in the working folder. */
+/** Keeps the data of the shipped pipeline.yaml in the working folder, because the file itself is in the package. */
 function dataFolder({ configFile, env }: CommandContext): { readonly DATA_DIR?: string } {
   return configFile === shippedPipeline ? { DATA_DIR: resolve(env["DATA_DIR"] || "data") } : {};
 }
 
-/** Keeps the lines of a log until it is released, then passes them to standard error. */
+/** Holds the lines of a log until `release`, then writes them to standard error. */
 class HeldLog {
   #held: string[] | undefined = [];
 
@@ -97,7 +100,7 @@ class HeldLog {
 }
 
 /**
- * Starts the gateway in the environment dev only: a key that is printed on a terminal must not be valid in a
+ * Starts the gateway in the environment dev only, because a key that is printed on a terminal must not be valid in a
  * deployment.
  */
 async function startInDevelopment(
@@ -109,7 +112,7 @@ async function startInDevelopment(
   if (config === undefined || faults.length > 0) return startOrComplain(context);
   if (config.environment !== "dev") {
     context.complain(
-      `sluice dev prints a key, so it runs with GATEWAY_ENV=dev only, not ${config.environment}. Use sluice start.`,
+      `sluice dev prints an API key, so it runs with GATEWAY_ENV=dev only, got ${config.environment}. Run sluice start instead.`,
     );
     return undefined;
   }
@@ -117,19 +120,19 @@ async function startInDevelopment(
   return startOrComplain(context, { log, strict: true });
 }
 
-/** Everything one needs to call the gateway. */
+/** Everything that a user needs to call the gateway. */
 interface SetUp {
   readonly gateway: Gateway;
   readonly account: DemoAccount;
-  /** The hosts of the nodes behind the gateway; undefined: the demo node. */
+  /** The hosts of the nodes behind the gateway. Undefined if it is the demo node. */
   readonly nodes: readonly string[] | undefined;
   /** Undefined when no route leads to the node. */
   readonly rpcUrl: string | undefined;
-  /** The hosts of the model servers; undefined: the demo model. */
+  /** The hosts of the model servers. Undefined if it is the demo model. */
   readonly models: readonly string[] | undefined;
   /** Undefined when no route leads to a model. */
   readonly chatUrl: string | undefined;
-  /** Undefined when no route leads to the encrypted stream, or its evidence is no simulation. */
+  /** Undefined when no route leads to the encrypted stream, or its evidence is not simulated. */
   readonly stream: SimulatedStream | undefined;
   readonly requests: readonly ProposedRequest[];
 }
@@ -138,7 +141,7 @@ interface SimulatedStream {
   readonly url: string;
   /** The test root, DER in base64. */
   readonly root: string;
-  /** A command that opens a session and shows what was checked; undefined where only the demo model could be asked. */
+  /** A command that opens a session and prints the checks. Undefined if the demo model is not used. */
   readonly verify: string | undefined;
 }
 
@@ -146,7 +149,7 @@ async function prepare(gateway: Gateway, demo: Demo): Promise<SetUp> {
   const account = openDemoAccount(gateway.config.store.data, Date.now());
   const ledger = await prepareLedger(gateway, account.key, demo.nodeUrl);
   const chat = prepareChat(gateway, account.key, demo);
-  // One of each kind first.
+  // The first two requests are one call and one chat.
   const [call = [], ...more] = ledger.requests;
   const requests = [call, chat.requests, more].flat();
   const stream = await prepareStream(gateway, account.key, demo);
@@ -164,7 +167,7 @@ async function prepareLedger(
   if (route === undefined) return { nodes: [], rpcUrl: undefined, requests: [] };
   const rpcUrl = url + route.path;
   const urls = upstreamUrls(config, route.to.options["upstream"]);
-  // A pipeline need not use LEDGER_RPC_URL: then the demo node stands idle.
+  // The demo node is unused if the pipeline does not use LEDGER_RPC_URL.
   const isDemo = demoUrl !== undefined && urls.some((each) => sameHost(each, demoUrl));
   const head = urls[0] === undefined ? undefined : await headOf(urls[0]);
   return {
@@ -184,7 +187,7 @@ function prepareChat({ config, url }: Gateway, key: string, { modelUrl, modelId 
   }
   const chatUrl = url + route.path;
   const isDemo = modelUrl !== undefined && urls.some((each) => sameHost(each, modelUrl));
-  // What another server calls its models is known once it has been asked: GET /v1/models.
+  // The model ids of another server are unknown here; GET /v1/models lists them later.
   const requests = isDemo ? [proposeChat(chatUrl, key, modelId)] : [];
   return { models: isDemo ? undefined : urls.map((each) => new URL(each).host), chatUrl, requests };
 }
@@ -247,33 +250,34 @@ function asText(setUp: SetUp): string {
   const { gateway, account, nodes, rpcUrl, models, chatUrl, stream, requests } = setUp;
   const until = new Date(account.expiresAt).toISOString().slice(0, 10);
   const node =
-    nodes?.join(", ") ?? "demo node with recorded answers (LEDGER_RPC_URL names another)";
-  const model = models?.join(", ") ?? "demo model (CONFIDENTIAL_CLASSIC_URL names another server)";
+    nodes?.join(", ") ?? "demo node with recorded answers (set LEDGER_RPC_URL to use your own)";
+  const model =
+    models?.join(", ") ?? "demo model (set CONFIDENTIAL_CLASSIC_URL to use your own model server)";
   return [
     `Sluice ${version} is running.`,
     "",
-    `  node RPC    ${rpcUrl ?? "no route of pipeline.yaml leads to the node"}`,
+    `  node RPC    ${rpcUrl ?? "pipeline.yaml has no route to the node"}`,
     `  node        ${node}`,
-    `  chat        ${chatUrl ?? "no route of pipeline.yaml leads to a model"}`,
+    `  chat        ${chatUrl ?? "pipeline.yaml has no route to a model"}`,
     ...(chatUrl === undefined ? [] : [`  models      ${model}`]),
     ...(stream === undefined ? [] : [`  encrypted   ${stream.url} (SIMULATED - NOT A TEE)`]),
-    `  key         ${account.key} (until ${until})`,
+    `  key         ${account.key} (valid until ${until})`,
     `  pipeline    ${gateway.adminUrl}/pipelines`,
     `  metrics     ${gateway.adminUrl}/metrics`,
-    `  dashboard   ${gateway.adminUrl}/dashboard, sign in with the key`,
+    `  dashboard   ${gateway.adminUrl}/dashboard (sign in with the key)`,
     `  config      ${configLine(gateway.config)}`,
     `  data        ${shownPath(gateway.config.store.data, process.cwd())}`,
     "",
     ...(requests.length === 0 ? [] : ["Try it:", ""]),
     ...requests.flatMap(({ curl }) => [curl, ""]),
     ...(stream?.verify === undefined ? [] : [stream.verify, ""]),
-    "Ctrl-C stops it.",
+    "Press Ctrl-C to stop.",
   ].join("\n");
 }
 
 function configLine({ file }: Config): string {
   const shown = shownPath(file, process.cwd());
   return file === shippedPipeline && shown === file
-    ? "the file that ships with Sluice (npx sluice init writes your own)"
+    ? "the file that ships with Sluice (run npx sluice init to write your own)"
     : shown;
 }

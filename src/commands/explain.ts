@@ -1,4 +1,4 @@
-/** `sluice explain`: asks the running gateway what became of a request, step by step. */
+/** `sluice explain`: asks the running gateway how it handled a request, step by step. */
 import type { Config } from "../config/config.ts";
 import { printFault } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
@@ -10,19 +10,19 @@ import { text } from "./option.ts";
 const timeoutMs = 5_000;
 
 export const explain: Command = {
-  summary: "show what became of a request",
+  summary: "show how a request was handled, step by step",
   help: `usage: sluice explain REQUEST_ID [--admin URL]
 
-Asks the running gateway for the request with this X-Request-Id: what each step did with it, how long it took, and at
-which limit it was refused. The gateway remembers the latest 2048 exchanges that went well and the latest 2048 refused ones.
-Under load it takes the time of one exchange in eight.
+Asks the running gateway for the request with this X-Request-Id. Prints what each step did with the request, how long
+the step took, and which limit refused the request. The gateway keeps the latest 2048 successful exchanges and the
+latest 2048 refused ones. Under load it measures the times of one exchange in eight.
 
---admin URL      the gateway's admin listener (default: admin.host and admin.port of pipeline.yaml)
---json           one JSON document
---config FILE    the pipeline.yaml that names the admin listener`,
+--admin URL      address of the gateway's admin listener (default: admin.host and admin.port of pipeline.yaml)
+--json           print one JSON document
+--config FILE    path of pipeline.yaml, which has the address of the admin listener`,
   options: { admin: { type: "string" } },
   async run(context, values, [requestId, extra]) {
-    if (requestId === undefined) throw new UsageError("explain: the request's id is missing");
+    if (requestId === undefined) throw new UsageError("explain: missing argument REQUEST_ID");
     if (extra !== undefined) throw new UsageError(`explain: unexpected argument "${extra}"`);
     const url = await adminUrl(context, values);
     if (url === undefined) return 1;
@@ -37,12 +37,12 @@ Under load it takes the time of one exchange in eight.
   },
 };
 
-/** Undefined: the file does not say, and that has been printed. */
+/** Returns undefined, after printing the reason, if pipeline.yaml does not have the address. */
 async function adminUrl(context: CommandContext, values: OptionValues): Promise<URL | undefined> {
   const given = text(values, "admin");
   if (given !== undefined) {
     const url = URL.parse(given);
-    if (url === null) throw new UsageError(`--admin: "${given}" is not a URL`);
+    if (url === null) throw new UsageError(`--admin: expected a URL, got "${given}"`);
     return url;
   }
   const { config, faults } = await readConfig(context.configFile, context.env);
@@ -51,17 +51,19 @@ async function adminUrl(context: CommandContext, values: OptionValues): Promise<
     return undefined;
   }
   if (config.admin.port !== 0) return configured(config.admin);
-  context.complain("admin.port is 0, any free one: name the listener with --admin");
+  context.complain(
+    "admin.port is 0, which means any free port. Pass the address of the admin listener with --admin.",
+  );
   return undefined;
 }
 
 function configured({ host, port }: Config["admin"]): URL {
-  // A listener on every address is on this machine's own, too.
+  // A listener on all addresses also listens on localhost.
   const reached = host === "0.0.0.0" || host === "::" ? "localhost" : host;
   return new URL(`http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`);
 }
 
-/** A text says why there is no answer. */
+/** Returns the exchanges, or a text with the reason why there are none. */
 async function ask(
   admin: URL,
   requestId: string,
@@ -72,14 +74,15 @@ async function ask(
   try {
     const given = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
     const answer = await fetch(url, { signal: given });
-    if (answer.status === 404) return `the gateway knows no request ${requestId} (any more)`;
+    if (answer.status === 404)
+      return `the gateway has no record of request ${requestId}, or no longer keeps it`;
     if (answer.status !== 200) return `${admin.origin} answered ${answer.status}`;
-    // The gateway's own answer, of this very package.
+    // The response was written by the code of this package, so its shape is known.
     const { exchanges } = (await answer.json()) as { readonly exchanges: readonly Told[] };
     return exchanges;
   } catch (error) {
     const reason = error instanceof Error ? (error.cause ?? error) : error;
-    return `no gateway answers at ${admin.origin}: ${String(reason)}`;
+    return `no answer from ${admin.origin}: ${String(reason)}`;
   }
 }
 
@@ -112,6 +115,6 @@ function limitLine({
   limit,
   clears_at: at,
 }: NonNullable<Told["limit"]>): string {
-  const clears = at === undefined ? "has room, or never will" : `has room again at ${at}`;
+  const clears = at === undefined ? "has room now, or never will" : `has room again at ${at}`;
   return `limit ${scope}: ${used} of ${limit} ${unit} used, ${clears}`;
 }

@@ -1,23 +1,23 @@
 /**
- * Errors that nothing has caught: an exception in a plugin's own timer, a rejected promise that nobody waits for. The
- * state of the process is in doubt then, so it ends, but not in the middle of everything: one line of the log says why,
- * running requests finish, charges are settled, and the exit code is 1.
+ * Handles errors that nothing has caught, such as an exception in a plugin's timer or an unhandled rejection. The state
+ * of the process is unknown after such an error, so the process ends in order: it logs the error, running requests
+ * finish, charges are settled, and the exit code is 1.
  */
 import { createLog, type LogOptions } from "../log.ts";
 import { pluginOfStack } from "../pipeline/plugin-of-stack.ts";
 
 export interface FatalErrors extends Disposable {
-  /** Ends what runs, within `limitMs`. Undefined before there is anything to end: then the process exits at once. */
+  /** Stops the server within `limitMs`. Undefined until the server runs; the process then exits at once. */
   drain: { readonly stop: () => Promise<void>; readonly limitMs: number } | undefined;
 }
 
-/** Longer than anything that `stop` waits for after its own limit. */
+/** Time after the limit of `stop` until the process exits; `stop` itself needs less. */
 const graceMs = 10_000;
 
 export interface FatalErrorOptions extends Pick<LogOptions, "destination"> {
-  /** File of each plugin's module to its name, to say whose error it was. */
+  /** Plugin names by the file of their module, to name the plugin that caused the error. */
   readonly modules?: ReadonlyMap<string, string>;
-  /** Messages of errors are left out: they may quote what a client sent. */
+  /** Whether to omit the messages of errors, because they may quote the content of requests. */
   readonly hidesMessages?: boolean;
 }
 
@@ -27,7 +27,7 @@ export function catchFatalErrors({
   modules = new Map(),
   hidesMessages = false,
 }: FatalErrorOptions = {}): FatalErrors {
-  // Whatever the level of the log: a process that ends by itself says why.
+  // Fatal errors are logged at every log level.
   const log = createLog({ level: "fatal", ...(destination !== undefined && { destination }) });
   let isEnding = false;
   const handle = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin): void => {
@@ -44,15 +44,15 @@ export function catchFatalErrors({
           ...(plugin !== undefined && { plugin }),
         },
         isLast
-          ? "fatal error: the process exits at once"
-          : "fatal error: the process drains and exits",
+          ? "fatal error: the process exits immediately"
+          : "fatal error: the process drains, then exits",
       );
     } finally {
       if (isLast) process.exit(1);
     }
     if (drain !== undefined) void end(drain);
   };
-  // Node reports a rejected promise that nobody handles here, too.
+  // Node reports unhandled rejections here, too.
   process.on("uncaughtException", handle);
   const fatal: FatalErrors = {
     drain: undefined,

@@ -8,30 +8,30 @@ import { packageRoot, shippedPipeline } from "./config-file.ts";
 import { envExample } from "./env-example.ts";
 import { checkWord, text } from "./option.ts";
 
-/** What each template is for. */
+/** Templates by name, with their descriptions. */
 const templates = {
   full: "everything: the file that ships with Sluice",
   ai: "chat completions, models and the encrypted stream",
   mcp: "tools for agents: the Model Context Protocol and JSON-RPC",
-  proxy: "a reverse proxy that asks for a key, limits the rate and charges each request",
-  ledger: "the JSON-RPC of a Substrate node",
+  proxy: "a reverse proxy that requires an API key, limits the rate and charges each request",
+  ledger: "the JSON-RPC API of a Substrate node",
 } as const;
 
 export type Template = keyof typeof templates;
-// The names of the object above.
+// Object.keys returns strings; these are the names of the object above.
 export const templateNames = Object.keys(templates) as readonly Template[];
 
 export const init: Command = {
   summary: "write a pipeline.yaml to start with",
   help: `usage: sluice init [--template NAME] [--dir FOLDER] [--force] [--json]
 
-Writes pipeline.yaml and .env.example, which lists the environment variables that pipeline.yaml reads, and prints what
-to do next. Existing files are not overwritten.
+Writes pipeline.yaml and .env.example and prints the next steps. .env.example lists the environment variables that
+pipeline.yaml reads. Existing files are not overwritten.
 
---template NAME   which pipeline.yaml to write (full):
+--template NAME   the pipeline.yaml to write (default: full):
 ${templateNames.map((name) => `                    ${name.padEnd(8)}${templates[name]}`).join("\n")}
---dir FOLDER      where to write (the working folder); the folder is created if it is missing
---force           overwrite files that exist
+--dir FOLDER      folder to write to (default: the working folder); it is created if it is missing
+--force           overwrite existing files
 --json            print { template, files } as one JSON document`,
   options: {
     template: { type: "string" },
@@ -49,8 +49,10 @@ ${templateNames.map((name) => `                    ${name.padEnd(8)}${templates[
     const existing = [...files.keys()].filter((file) => existsSync(file));
     if (existing.length > 0 && !force) {
       const names = existing.map((file) => shownPath(file, process.cwd())).join(", ");
-      context.complain(`init: nothing was written, because these files exist: ${names}`);
-      context.complain("    Write into another folder with --dir, or overwrite them with --force.");
+      context.complain(`init: nothing was written, because these files already exist: ${names}`);
+      context.complain(
+        "    Choose another folder with --dir, or overwrite the files with --force.",
+      );
       return 1;
     }
     try {
@@ -60,7 +62,7 @@ ${templateNames.map((name) => `                    ${name.padEnd(8)}${templates[
       }
     } catch (error) {
       if (!(error instanceof Error && "syscall" in error)) throw error;
-      context.complain(`init: cannot write into ${folder}: ${error.message}`);
+      context.complain(`init: cannot write to ${folder}: ${error.message}`);
       return 1;
     }
     report(context, template, folder, [...files.keys()]);
@@ -68,7 +70,7 @@ ${templateNames.map((name) => `                    ${name.padEnd(8)}${templates[
   },
 };
 
-/** Absolute paths of the files to write, with what they hold. */
+/** Returns the files to write: their contents by absolute path. */
 function contents(template: Template, folder: string): ReadonlyMap<string, string> {
   const pipeline = readFileSync(templateFile(template), "utf8");
   return new Map([
@@ -77,7 +79,7 @@ function contents(template: Template, folder: string): ReadonlyMap<string, strin
   ]);
 }
 
-/** Where the text of a template is located. */
+/** Returns the path of the file with the text of a template. */
 export function templateFile(template: Template): string {
   return template === "full"
     ? shippedPipeline
@@ -90,7 +92,7 @@ function withSchemaFor(pipeline: string, folder: string): string {
   return pipeline.replace(/^# yaml-language-server:.*\n#\n/, () => start);
 }
 
-/** The line that names the schema for editors; undefined if this package is not installed below the folder. */
+/** Returns the line with the schema for editors. Undefined if this package is not installed below the folder. */
 export function schemaLine(folder: string): string | undefined {
   const path = relative(folder, join(packageRoot, "pipeline.schema.json"));
   if (path.startsWith("..") || isAbsolute(path)) return undefined;
@@ -110,11 +112,11 @@ function report(
 
 Next steps:
 
-  ${isHere ? "" : `cd ${where}\n  `}cp .env.example .env     # set what you need in it
+  ${isHere ? "" : `cd ${where}\n  `}cp .env.example .env     # then set the variables that you need
   npx sluice check --env-file .env
   npx sluice start --env-file .env
 
-Then, in a second terminal, create a workspace and an API key of it:
+Then, in a second terminal, create a workspace and an API key:
 
   npx sluice workspaces create --name acme --plan developer --env-file .env
   npx sluice keys create --workspace ws_… --env-file .env${
@@ -122,6 +124,6 @@ Then, in a second terminal, create a workspace and an API key of it:
       ? ""
       : `
 
-To try the gateway without a node or a model server of your own: npx sluice dev`
+To try the gateway without your own node or model server, run: npx sluice dev`
   }`);
 }

@@ -79,7 +79,7 @@ const set: Subcommand = {
   async run(context, values, id = "") {
     if (!settable.some((option) => values[option] !== undefined)) {
       const options = settable.map((option) => `--${option}`).join(", ");
-      throw new UsageError(`keys set: say what to set: ${options}`);
+      throw new UsageError(`keys set: expected at least one of ${options}`);
     }
     const name = text(values, "name");
     const expiresIn = orNone(values, "expires-in", lifetime);
@@ -101,7 +101,7 @@ const set: Subcommand = {
   },
 };
 
-/** The capabilities named, each once; undefined: none was. */
+/** Returns the given capabilities without duplicates. Undefined if none was given. */
 function granted(values: OptionValues): Capability[] | undefined {
   const given = texts(values, "capability");
   return given && [...new Set(given.map((each) => checkWord(each, capabilities, "capability")))];
@@ -109,7 +109,10 @@ function granted(values: OptionValues): Capability[] | undefined {
 
 function lifetime(values: OptionValues): number | undefined {
   const ms = duration(values, "expires-in");
-  if (ms === 0) throw new UsageError("--expires-in: a key must live for some time");
+  if (ms === 0)
+    throw new UsageError(
+      `--expires-in: expected a duration above 0, got "${text(values, "expires-in")}"`,
+    );
   return ms;
 }
 
@@ -141,7 +144,7 @@ const rotate: Subcommand = {
   },
 };
 
-/** The only time that the text of a key is shown. */
+/** Prints a new key with its text, which is never shown again. */
 function printIssued(
   context: CommandContext,
   issued: IssuedKey,
@@ -151,7 +154,7 @@ function printIssued(
   const { id, ...rest } = keyJson(issued.key, now);
   printRecord(context, { id, key: issued.text, ...rest, ...more });
   if (context.json) return;
-  context.complain("Keep the key now: it is not stored and cannot be shown again.");
+  context.complain("Save the key now: it is not stored and cannot be shown again.");
 }
 
 export const keys: Command = {
@@ -165,23 +168,27 @@ export const keys: Command = {
        sluice keys revoke KEY_ID
        sluice keys rotate KEY_ID [--overlap DURATION]
 
-A running gateway follows within a second.
+Changes take effect in a running gateway within one second.
 
-create   prints the key, once: only its hash is stored.
-set      changes what is named and nothing else; none takes a limit away. --capability and --allow-ip
-         replace all that there were (--allow-ip none: from anywhere).
-revoke   ends a key at once.
-rotate   issues a key with the same rights and limits; the old one lives for the overlap (24h).
+create   creates a key and prints it once; only its hash is stored.
+list     lists keys, without their texts.
+set      changes only the options that you pass; none removes a limit. --capability and --allow-ip replace the whole
+         list (--allow-ip none: any address).
+revoke   makes a key invalid at once.
+rotate   creates a key with the same capabilities and limits. The old key stays valid for the overlap (default 24h).
 
---capability C     may be given several times: ${capabilities.join(", ")}
-                   (default: ${defaultCapabilities.join(", ")})
---rps N            requests per second, where that is less than the plan's
---cu-24h MILLI     limit of any 24 hours, in milli-CU; --cu-30d the same for 30 days
---allow-ip CIDR    an address or a block such as 10.0.0.0/8 from which the key may be used; may be given several
-                   times (default: from anywhere)
---expires-in D     such as 45s, 15m, 12h, 30d (default: never)
---json             one JSON document instead of text
---config FILE      the pipeline.yaml that names the data folder and the environment`,
+--workspace ID         workspace of the key
+--name NAME            name for people, 1 to 200 characters
+--capability C         capability of the key; may be given several times: ${capabilities.join(", ")}
+                       (default: ${defaultCapabilities.join(", ")})
+--rps N                maximum requests per second, if lower than the rate of the plan
+--cu-24h MILLI         maximum credit in any 24 hours, in milli-CU
+--cu-30d MILLI         maximum credit in any 30 days, in milli-CU
+--allow-ip CIDR        address or block, such as 10.0.0.0/8, from which the key may be used; may be given several
+                       times (default: any address)
+--expires-in DURATION  time until the key expires, such as 45s, 15m, 12h or 30d (default: never)
+--json                 print one JSON document instead of text
+--config FILE          path of pipeline.yaml, which has the data folder and the environment`,
   options: {
     workspace: { type: "string" },
     name: { type: "string" },

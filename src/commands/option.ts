@@ -1,9 +1,9 @@
-/** Reads the values of options; what is wrong with one is a UsageError that names it. */
+/** Parses the values of options. An invalid value throws a UsageError that names the option. */
 import { isAddressBlock } from "../address-list.ts";
 import { parseDuration, UsageError, type OptionValues } from "./command.ts";
 import { unknown } from "./subcommand.ts";
 
-/** Beyond a century a duration is a mistake, and some way beyond it no date can hold it. */
+/** Longest duration: a century. Anything longer is a mistake, and a Date could not represent much more. */
 const longestMs = 36_525 * 86_400_000;
 const longestName = 200;
 
@@ -14,21 +14,23 @@ export function text(values: OptionValues, option: string): string | undefined {
 
 export function required(values: OptionValues, option: string): string {
   const value = text(values, option);
-  if (value === undefined) throw new UsageError(`--${option} is missing`);
+  if (value === undefined) throw new UsageError(`missing option --${option}`);
   return value;
 }
 
-/** All values of an option that may be given several times; undefined: never given. */
+/** All values of an option that may be given several times. Undefined if it was not given. */
 export function texts(values: OptionValues, option: string): string[] | undefined {
   const value = values[option];
   if (!Array.isArray(value)) return undefined;
   return value.filter((each) => typeof each === "string");
 }
 
-/** A name for people: 1 to 200 characters, none of them a control character (it will be printed on terminals). */
+/** Checks a name for people: 1 to 200 characters without control characters, because it is printed on terminals. */
 export function checkName(name: string, option: string): string {
   if (name === "" || name.length > longestName || /\p{Cc}/u.test(name)) {
-    throw new UsageError(`--${option}: a name has 1 to ${longestName} printable characters`);
+    throw new UsageError(
+      `--${option}: expected a name of 1 to ${longestName} printable characters`,
+    );
   }
   return name;
 }
@@ -43,50 +45,55 @@ export function checkWord<T extends string>(
   return found;
 }
 
-/** An amount in milli-CU: an integer from 0 to 2^53 - 1. */
+/** Parses an amount in milli-CU: an integer from 0 to 2^53 - 1. */
 export function milliCu(values: OptionValues, option: string): number | undefined {
   const given = text(values, option);
   if (given === undefined) return undefined;
   const amount = /^\d{1,16}$/.test(given) ? Number(given) : NaN;
   if (!Number.isSafeInteger(amount)) {
-    throw new UsageError(`--${option}: "${given}" is not a whole number of milli-CU, 0 or more`);
+    throw new UsageError(
+      `--${option}: expected milli-CU as a whole number, 0 or more, got "${given}"`,
+    );
   }
   return amount;
 }
 
-/** Requests per second: above 0, at most a million, up to three decimals. */
+/** Parses requests per second: above 0, at most a million, up to three decimals. */
 export function rate(values: OptionValues, option: string): number | undefined {
   const given = text(values, option);
   if (given === undefined) return undefined;
   const rps = /^\d{1,7}(\.\d{1,3})?$/.test(given) ? Number(given) : NaN;
   if (!(rps > 0 && rps <= 1_000_000)) {
-    throw new UsageError(`--${option}: "${given}" is not a number of requests per second above 0`);
+    throw new UsageError(
+      `--${option}: expected requests per second above 0, at most 1000000, got "${given}"`,
+    );
   }
   return rps;
 }
 
-/** Addresses and CIDR blocks, each once; undefined: none was given. */
+/** Parses addresses and CIDR blocks and removes duplicates. Undefined if none was given. */
 export function addresses(values: OptionValues, option: string): string[] | undefined {
   const given = texts(values, option);
   for (const each of given ?? []) {
     if (isAddressBlock(each)) continue;
     throw new UsageError(
-      `--${option}: "${each}" is not an IP address or a block such as 10.0.0.0/8 or fd00::/8`,
+      `--${option}: expected an IP address or a block such as 10.0.0.0/8 or fd00::/8, got "${each}"`,
     );
   }
   return given && [...new Set(given)];
 }
 
-/** Milliseconds, up to a century. */
+/** Parses a duration of up to a century to milliseconds. */
 export function duration(values: OptionValues, option: string): number | undefined {
   const given = text(values, option);
   if (given === undefined) return undefined;
   const ms = parseDuration(given, option);
-  if (ms > longestMs) throw new UsageError(`--${option}: "${given}" is more than 100 years`);
+  if (ms > longestMs)
+    throw new UsageError(`--${option}: expected at most 100 years, got "${given}"`);
   return ms;
 }
 
-/** Null where the option is the one word `none`: what it sets is taken away. Else what `read` makes of it. */
+/** Returns null, which removes the setting, if the only value of the option is `none`; else the result of `read`. */
 export function orNone<T>(
   values: OptionValues,
   option: string,

@@ -1,4 +1,4 @@
-/** `sluice policy sign`: the policy document of the encrypted stream, signed away from the gateway that serves it. */
+/** `sluice policy sign`: signs the policy document of the encrypted stream, away from the gateway that serves it. */
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { parse } from "yaml";
@@ -18,7 +18,7 @@ const sign: Subcommand = {
     if (typeof key === "string") return refuse(context, key);
     const document = await signPolicy(policy, signerOf(key));
     context.print(JSON.stringify(document));
-    context.complain(`Clients pin this key: ${document.key}`);
+    context.complain(`Clients must pin this public key: ${document.key}`);
     return 0;
   },
 };
@@ -28,28 +28,30 @@ function refuse(context: CommandContext, why: string): 1 {
   return 1;
 }
 
-/** The bytes to sign, or what is wrong. */
+/** Returns the bytes to sign, or a text with the reason why the file is not a policy. */
 async function readPolicyFile(file: string): Promise<Uint8Array | string> {
   let value: unknown;
   try {
     value = parse(await readFile(file, "utf8"));
   } catch (error) {
-    return error instanceof Error ? error.message : "it cannot be read";
+    return error instanceof Error ? error.message : "the file cannot be read";
   }
   const policy = readPolicy(value);
   return typeof policy === "string"
     ? policy
-    : (writePolicy(policy) ?? "a network's name is no well-formed text");
+    : (writePolicy(policy) ?? "the name of a network is not well-formed Unicode");
 }
 
-/** A private key, or what is wrong. */
+/** Returns the private key, or a text with the reason why the file is not one. */
 async function readKey(file: string): Promise<KeyObject | string> {
   try {
     const key = createPrivateKey(await readFile(file));
-    return key.asymmetricKeyType === "ed25519" ? key : `${file}: not an Ed25519 key`;
+    return key.asymmetricKeyType === "ed25519"
+      ? key
+      : `${file}: expected an Ed25519 key, got ${key.asymmetricKeyType ?? "another kind of key"}`;
   } catch {
-    // What OpenSSL says of a file that is no key helps nobody.
-    return `${file}: no private key in PEM`;
+    // OpenSSL's message for a file that is not a key does not help the user.
+    return `${file}: cannot read a private key in PEM from this file`;
   }
 }
 
@@ -57,10 +59,10 @@ export const policy: Command = {
   summary: "sign the policy document of the encrypted stream",
   help: `usage: sluice policy sign FILE --key KEY.pem
 
-Reads a policy (YAML or JSON: docs/encrypted-stream.md) and prints the signed document, for the option \`document\` of the
-surface that serves it. The key need not be on the gateway, and had better not be.
+Reads a policy in YAML or JSON (see docs/encrypted-stream.md) and prints the signed document. The document is the value
+of the option \`document\` of the surface that serves it. The gateway does not need the private key: keep the key elsewhere.
 
-  --key FILE    an Ed25519 private key in PEM: openssl genpkey -algorithm ed25519 -out KEY.pem`,
+  --key FILE    Ed25519 private key in PEM; create one with: openssl genpkey -algorithm ed25519 -out KEY.pem`,
   options: { key: { type: "string" } },
   async run(context, values, positionals) {
     return runSubcommand("policy", { sign }, context, values, positionals);

@@ -11,15 +11,16 @@ export const start: Command = {
   summary: "run the gateway",
   help: `usage: sluice start [--config FILE] [--env-file FILE] [--json]
 
-Runs the gateway that pipeline.yaml describes until SIGTERM or SIGINT. Then it drains: running requests and streams
-finish, charges are settled, and the exit code is 0. SIGHUP or a change of pipeline.yaml reloads the file.
+Runs the gateway that pipeline.yaml describes until SIGTERM or SIGINT. Then the gateway drains: running requests and
+streams finish, charges are settled, and the exit code is 0. The gateway reloads pipeline.yaml on SIGHUP and when the
+file changes.
 
-Standard output has the log, one JSON document per line. The addresses are part of it ("the gateway is listening").
-If standard error is a terminal, they are also printed there as text.
+The log is written to standard output, one JSON document per line. The entry "the gateway is listening" has the
+addresses. If standard error is a terminal, the addresses are also printed there as text.
 
-  --config FILE     the pipeline.yaml (default: SLUICE_CONFIG, else ./pipeline.yaml); sluice init writes one
-  --env-file FILE   read environment variables from FILE, such as .env; variables that are set already win
-  --json            also print { url, admin_url } as a line of its own when the gateway listens`,
+  --config FILE     path of pipeline.yaml (default: SLUICE_CONFIG, else ./pipeline.yaml); sluice init writes one
+  --env-file FILE   read environment variables from FILE, such as .env; variables that are already set keep their values
+  --json            also print { url, admin_url } on one line when the gateway listens`,
   options: {},
   async run(context) {
     using fatal = catchFatalErrors({ modules: pluginModules });
@@ -40,7 +41,7 @@ export async function startOrComplain(
   const { configFile, env } = context;
   try {
     const gateway = await startGateway({ configFile, env, ...more });
-    // Set up before the gateway is announced: without a listener the signal would end the process.
+    // Added before the gateway is announced, because without a listener the signal would end the process.
     process.on("SIGHUP", () => void gateway.reloader.reload("SIGHUP"));
     return gateway;
   } catch (error) {
@@ -50,7 +51,7 @@ export async function startOrComplain(
   }
 }
 
-/** How a gateway ends after a fatal error: as after SIGTERM. */
+/** Drains the gateway after a fatal error in the same way as after SIGTERM. */
 export function drainOf(gateway: Gateway): FatalErrors["drain"] {
   const { drainDelaySeconds, drainSeconds } = gateway.config.server;
   return { stop: () => gateway.stop(), limitMs: (drainDelaySeconds + drainSeconds) * 1000 };

@@ -1,18 +1,18 @@
-/** Commands whose first positional says what to do (`keys create`): each with its own options and arguments. */
+/** Subcommands such as `keys create`, each with its own options and arguments. */
 import { nearest } from "../config/nearest.ts";
 import { UsageError, type CommandContext, type OptionValues } from "./command.ts";
 
 export interface Subcommand {
   /** Options of the command that are valid for this subcommand. */
   readonly options: readonly string[];
-  /** Names of the arguments that must follow, for messages. */
+  /** Names of the required arguments, for messages. */
   readonly arguments: readonly string[];
   run(context: CommandContext, values: OptionValues, ...args: string[]): Promise<0 | 1>;
 }
 
 const everywhere: readonly string[] = ["config", "env-file", "json", "help"];
 
-/** Runs the one of `subcommands` that the command line names. Throws UsageError for anything left over or missing. */
+/** Runs the subcommand that the command line names. Throws UsageError for a missing or unexpected argument. */
 export function runSubcommand(
   command: string,
   subcommands: Readonly<Record<string, Subcommand>>,
@@ -35,16 +35,17 @@ export function runSubcommand(
     }
   }
   const missing = chosen.arguments[args.length];
-  if (missing !== undefined) throw new UsageError(`${command} ${name}: ${missing} is missing`);
+  if (missing !== undefined)
+    throw new UsageError(`${command} ${name}: missing argument ${missing}`);
   const extra = args[chosen.arguments.length];
   if (extra !== undefined)
     throw new UsageError(`${command} ${name}: unexpected argument "${extra}"`);
   return chosen.run(context, values, ...args);
 }
 
-/** `"fre" is unknown; did you mean "free"? (free, developer …)`. */
+/** Returns `unknown value "fre", expected one of free, developer …; did you mean "free"?`. */
 export function unknown(given: string, allowed: readonly string[]): string {
   const close = nearest(given, allowed);
   const hint = close === undefined ? "" : `; did you mean "${close}"?`;
-  return `"${given}" is unknown${hint} (${allowed.join(", ")})`;
+  return `unknown value "${given}", expected one of ${allowed.join(", ")}${hint}`;
 }

@@ -11,7 +11,7 @@ import { UsageError, type Command, type CommandContext, type OptionValues } from
 import { checkWord, text } from "./option.ts";
 import { runSubcommand, type Subcommand } from "./subcommand.ts";
 
-/** Lines between two looks at the event loop: a signal must be able to end a long export. */
+/** Number of lines between two turns of the event loop, so that a signal can end a long export. */
 const linesPerTurn = 500;
 
 const exportRows: Subcommand = {
@@ -20,7 +20,7 @@ const exportRows: Subcommand = {
   async run(context, values) {
     const format = checkWord(text(values, "format") ?? "jsonl", ["jsonl", "csv"], "format");
     if (context.json && format === "csv") {
-      throw new UsageError("usage export: --json and --format csv exclude each other");
+      throw new UsageError("usage export: --json and --format csv cannot be used together");
     }
     const range = {
       from: instant(values, "from"),
@@ -56,7 +56,7 @@ async function print(
     if (++printed % linesPerTurn !== 0) continue;
     await turn();
     if (context.signal.aborted) {
-      context.complain(`stopped after ${printed} charges`);
+      context.complain(`stopped by a signal after ${printed} charges`);
       return 1;
     }
   }
@@ -92,47 +92,47 @@ function csvLine(row: UsageJson): string {
 }
 
 /**
- * Puts an apostrophe before a text that a spreadsheet would run as a formula (CWE-1236): the characters are OWASP's list
- * for "CSV Injection", with their full-width forms. Numbers are not texts and stay numbers.
+ * Puts an apostrophe before a text that a spreadsheet would run as a formula (CWE-1236). The characters are those that
+ * OWASP lists for "CSV Injection", with their full-width forms. Numbers are not changed.
  */
 function noFormula(field: string): string {
   return /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(field) ? `'${field}` : field;
 }
 
-/** RFC 4180 section 2: a field with a comma, a quote or a line break is quoted, its quotes are doubled. */
+/** Quotes a field with a comma, a quote or a line break, and doubles its quotes (RFC 4180, section 2). */
 function csvField(value: string): string {
   return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
 }
 
-/** Milliseconds since 1970. */
+/** Parses a time to milliseconds since 1970. */
 function instant(values: OptionValues, option: string): number | undefined {
   const given = text(values, option);
   if (given === undefined) return undefined;
   const time = parseTime(given);
   if (time === undefined) {
     throw new UsageError(
-      `--${option}: "${given}" is not a time such as 2026-01-31T12:00:00Z or 2026-01-31`,
+      `--${option}: expected a time such as 2026-01-31T12:00:00Z or 2026-01-31, got "${given}"`,
     );
   }
   return time;
 }
 
 export const usage: Command = {
-  summary: "print what was charged",
+  summary: "export settled charges",
   help: `usage: sluice usage export [--from TIME] [--to TIME] [--after ID] [--format jsonl|csv]
 
-Prints every settled charge on a line of its own, oldest first. Works while a gateway runs; charges that it settles
-meanwhile are not part of it.
+Prints every settled charge, one per line, oldest first. A gateway may run at the same time; charges that it settles
+after the export has started are not printed.
 
---from TIME        the first instant that counts
---to TIME          the first instant that no longer counts
---after ID         only what comes after the charge with this id: the last one of an earlier export
---format FORMAT    jsonl (default): one JSON document per line; csv: RFC 4180 with a header line, and an
-                   apostrophe before each text that a spreadsheet would run as a formula
---json             as --format jsonl
---config FILE      the pipeline.yaml that names the data folder
+--from TIME        print charges from this time on
+--to TIME          print charges before this time
+--after ID         print only charges after the charge with this id; pass the last id of an earlier export to continue it
+--format FORMAT    jsonl (default): one JSON document per line; csv: RFC 4180 with a header line, and an apostrophe before
+                   each text that a spreadsheet would run as a formula
+--json             same as --format jsonl
+--config FILE      path of pipeline.yaml, which has the data folder
 
-TIME is RFC 3339 (2026-01-31T12:00:00Z), or a date for its first instant in UTC.`,
+TIME is an RFC 3339 time (2026-01-31T12:00:00Z) or a date (2026-01-31), which means 00:00 UTC.`,
   options: {
     from: { type: "string" },
     to: { type: "string" },

@@ -1,5 +1,5 @@
 /**
- * `sluice verify`: opens an encrypted session as far as its attestation, sends nothing, and prints what was checked.
+ * `sluice verify`: opens an encrypted session up to its attestation, without sending a prompt, and prints the checks.
  */
 import { connect, ConfidentialError, createClientMemory } from "../client/client.ts";
 import type { Check, ConnectOptions, Session, VerificationReport } from "../client/client.ts";
@@ -13,22 +13,22 @@ export const verify: Command = {
   summary: "check the evidence of an encrypted network",
   help: `usage: sluice verify URL [--key KEY] [--network NAME] [--model ID] [--policy-key KEY | --image-hash HEX]…
 
-Opens a session of the encrypted stream at the gateway URL as far as its attestation, sends no prompt, and prints every
-check: passed, failed, skipped or, where the options accept the failure, a warning. Exit code 0: a client with these
-options would accept the session.
+Opens a session of the encrypted stream at URL, the address of the gateway. Checks the attestation of the session, sends
+no prompt, and prints the result of every check: passed, failed or skipped. A failed check that the options accept is
+printed as a warning. Exit code 0 if a client with these options would accept the session.
 
---key KEY               an API key with the capability inference; else SLUICE_API_KEY
---network NAME          unless given, the first of GET /v1/models that has evidence
---model ID              likewise
---termination WHERE     worker or gateway; unless given the policy document's, else worker
---policy-key KEY        base64url: the key of the operator's policy document, which then says what may run
---image-hash HEX        an image that may run; several times for several, "any" for any
---min-tcb PRODUCT=LIST  SEV-SNP: the minimum TCB of a product, such as Genoa=snp:27,microcode:84; several times for
-                        several products. "any" accepts every TCB. Unless given, the policy document's
+--key KEY               API key with the capability inference (default: SLUICE_API_KEY)
+--network NAME          network to verify (default: the network of the first model of GET /v1/models with evidence)
+--model ID              model to verify (default: the first model of GET /v1/models with evidence)
+--termination WHERE     worker or gateway: where encryption ends (default: as in the policy document, else worker)
+--policy-key KEY        public key of the operator's policy document, in base64url. The document lists what may run
+--image-hash HEX        image that may run; may be given several times. "any" accepts every image
+--min-tcb PRODUCT=LIST  SEV-SNP: minimum TCB of a product, such as Genoa=snp:27,microcode:84; may be given several times.
+                        "any" accepts every TCB (default: the minimum in the policy document)
 --without-crl           SEV-SNP: accept evidence without AMD's revocation list
---allow-simulated       accept evidence that no hardware vouches for
---simulated-root B64    the test root of such evidence, as sluice dev and sluice worker print it
---json                  one JSON document`,
+--allow-simulated       accept simulated evidence, which no hardware attests
+--simulated-root B64    test root of simulated evidence, as printed by sluice dev and sluice worker
+--json                  print one JSON document`,
   options: {
     key: { type: "string" },
     network: { type: "string" },
@@ -42,7 +42,7 @@ options would accept the session.
     "simulated-root": { type: "string", multiple: true },
   },
   async run(context, values, [url, extra]) {
-    if (url === undefined) throw new UsageError("verify: URL is missing");
+    if (url === undefined) throw new UsageError("verify: missing argument URL");
     if (extra !== undefined) throw new UsageError(`verify: unexpected argument "${extra}"`);
     const options = await readOptions(context, values, url);
     if (typeof options === "string") {
@@ -51,7 +51,7 @@ options would accept the session.
     }
     const outcome = await openAndClose(options);
     if (outcome === undefined) {
-      context.complain("stopped");
+      context.complain("stopped by a signal");
       return 1;
     }
     context.print(context.json ? JSON.stringify(outcome) : describe(outcome));
@@ -59,14 +59,14 @@ options would accept the session.
   },
 };
 
-/** What is printed with `--json`. */
+/** The document that `--json` prints. */
 interface Outcome {
   readonly url: string;
   readonly network: string;
   readonly model: string;
-  /** A client with these options would go on. */
+  /** Whether a client with these options would accept the session. */
   readonly accepted: boolean;
-  /** Hardware vouches for an accepted image. */
+  /** Whether hardware attests an accepted image. */
   readonly verified: boolean;
   readonly assurance: string;
   readonly termination?: string;
@@ -78,12 +78,12 @@ interface Outcome {
   readonly checks: readonly ShownCheck[];
 }
 
-/** `warn`: the check failed, and the caller accepts that. No accepted outcome has a check that failed. */
+/** A check. `warn`: it failed, but the caller accepts the failure. An accepted outcome has no check with `fail`. */
 type ShownCheck = Omit<Check, "result"> & { readonly result: Check["result"] | "warn" };
 
 type Options = ConnectOptions & { readonly url: string };
 
-/** Undefined: the signal came first. */
+/** Returns undefined if a signal stopped the command. */
 async function openAndClose(options: Options): Promise<Outcome | undefined> {
   const { url, network, model } = options;
   const target = { url, network, model };
@@ -109,7 +109,9 @@ function accepted(session: Session): Omit<Outcome, "url" | "network" | "model"> 
   return { ...verdict, termination, keyset, ...facts(evidence), checks: checks.map(tolerated) };
 }
 
-/** A session that was opened has one check at most that failed: the one that --allow-simulated tolerates. */
+/**
+ * Shows a failed check of an open session as a warning. Only the check that --allow-simulated accepts can have failed.
+ */
 function tolerated(check: Check): ShownCheck {
   if (check.result !== "fail") return check;
   const why = `${check.why ?? "failed"}; accepted because --allow-simulated is set`;
@@ -121,15 +123,16 @@ function facts(evidence: VerificationReport | undefined): Pick<Outcome, "image_h
   return { ...(imageHash !== undefined && { image_hash: imageHash }), ...(tcb && { tcb }) };
 }
 
-/** Why there are none comes as text. */
+/** Returns the options, or a text with the reason why there are none. */
 async function readOptions(
   context: CommandContext,
   values: OptionValues,
   url: string,
 ): Promise<Options | string> {
   const apiKey = text(values, "key") ?? context.env["SLUICE_API_KEY"] ?? "";
-  if (!URL.canParse(url)) throw new UsageError(`verify: "${url}" is not a URL`);
-  if (!/^[\x21-\x7e]+$/.test(apiKey)) throw new UsageError("verify: --key is missing");
+  if (!URL.canParse(url)) throw new UsageError(`verify: expected a URL, got "${url}"`);
+  if (!/^[\x21-\x7e]+$/.test(apiKey))
+    throw new UsageError("verify: missing or invalid --key (or SLUICE_API_KEY)");
   const wanted = { network: text(values, "network"), model: text(values, "model") };
   const { network, model } = wanted;
   const target =
@@ -137,7 +140,7 @@ async function readOptions(
       ? { network, model }
       : await findModel(url, apiKey, wanted, context.signal);
   if (target === undefined) {
-    return "GET /v1/models names no such model with evidence: say --network and --model";
+    return "GET /v1/models lists no such model with evidence. Pass --network and --model.";
   }
   const images = texts(values, "image-hash");
   const termination = text(values, "termination");
@@ -168,7 +171,7 @@ function readSnpPolicy(values: OptionValues): SnpPolicy {
   };
 }
 
-/** `given`: texts such as `Genoa=snp:27,microcode:84`. */
+/** Parses texts such as `Genoa=snp:27,microcode:84`. */
 function readMinimums(given: readonly string[]): SnpMinimums {
   const products = given.map((each) => {
     const [product = "", list = ""] = each.split("=", 2);
@@ -180,8 +183,8 @@ function readMinimums(given: readonly string[]): SnpMinimums {
   });
   const read = readSevSnp({ min_tcb: Object.fromEntries(products) });
   if (typeof read === "string" || read.min_tcb === "any") {
-    const example = "expected PRODUCT=PART:LEVEL,…, such as Genoa=snp:27,microcode:84";
-    throw new UsageError(`verify: --min-tcb "${given.join(" ")}" cannot be read; ${example}`);
+    const wanted = "expected PRODUCT=PART:LEVEL,…, such as Genoa=snp:27,microcode:84";
+    throw new UsageError(`verify: --min-tcb: ${wanted}, got "${given.join(" ")}"`);
   }
   return read.min_tcb;
 }
@@ -191,7 +194,7 @@ interface Target {
   readonly model: string;
 }
 
-/** The first model of the catalogue that fits and says that it has evidence. */
+/** Returns the first model of the catalogue that matches `wanted` and has evidence. */
 async function findModel(
   url: string,
   apiKey: string,
@@ -214,7 +217,7 @@ async function findModel(
       if (isWanted) return { network, model };
     }
   } catch {
-    // As where it names none: the caller can.
+    // The caller reports that no model was found and asks for --network and --model.
   }
   return undefined;
 }
@@ -228,13 +231,11 @@ function describe(outcome: Outcome): string {
     `${shown[result]}  ${name.padEnd(width)}  ${why}`.trimEnd(),
   );
   const who =
-    assurance === "simulated"
-      ? "SIMULATED: no hardware vouches for it"
-      : `${assurance} vouches for it`;
+    assurance === "simulated" ? "SIMULATED: no hardware attests it" : `attested by ${assurance}`;
   const verdict = outcome.accepted
-    ? `accepted: ${network} ${model}, ends at the ${outcome.termination ?? "?"}; ${who}`
+    ? `accepted: ${network} ${model}, encryption ends at the ${outcome.termination ?? "?"}; ${who}`
     : `refused: ${network} ${model}: ${message ?? "?"}`;
   const found = image === undefined ? [] : [`image: ${image}`];
-  // Some of the reasons quote certificates, which a stranger wrote.
+  // Some reasons quote certificates, whose text is not trusted.
   return [...lines, ...found, verdict].map((line) => line.replaceAll(/\p{Cc}/gu, "?")).join("\n");
 }

@@ -6,7 +6,7 @@ export const version: Command = {
   summary: "print the version",
   help: `usage: sluice version [--json]
 
-Prints the version of Sluice, as sluice --version does.
+Prints the version of Sluice. sluice --version does the same.
 
 --json   print { version, node } as one JSON document`,
   options: {},

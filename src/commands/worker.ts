@@ -1,4 +1,4 @@
-/** `sluice worker`: the agent beside a model server, which ends the encrypted stream where the model runs. */
+/** `sluice worker`: terminates the encrypted stream on the machine of a model server. */
 import { systemClock } from "../clock.ts";
 import { collateralFile, collateralService } from "../confidential/evidence/collateral.ts";
 import type { CollateralSource } from "../confidential/evidence/collateral.ts";
@@ -12,40 +12,45 @@ import { startWorker, type RunningWorker, type WorkerOptions } from "../worker/w
 import { catchFatalErrors } from "./fatal-errors.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { checkName, checkWord, required, text, texts } from "./option.ts";
+import { unknown } from "./subcommand.ts";
 
 const sources: readonly EvidenceSource[] = ["auto", "tdx", "sev-snp", "dstack", "simulated"];
 const environments: readonly Environment[] = ["dev", "stage", "prod"];
 const levels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 const drainMs = 30_000;
-/** As in a status document (src/inference/status.ts). */
+/** Maximum price coefficient, as in a status document (src/inference/status.ts). */
 const mostCoefficient = 1_000_000;
 
 export const worker: Command = {
-  summary: "end encrypted streams beside a model server, in an enclave",
+  summary: "decrypt requests next to a model server, inside its enclave",
   help: `usage: sluice worker --upstream URL --model ID… --network NAME [--listen HOST:PORT] [--coefficient 1000]
                      [--evidence auto|tdx|sev-snp|dstack|simulated] [--token T] [--advertise URL]
                      [--pccs URL | --collateral FILE] [--kds URL] [--json]
 
-Runs beside a model server, inside the same enclave: decrypts requests, asks the model, encrypts its answers and signs a
-usage report for each. Its keys are made at the start and kept in memory only; attestation evidence binds them.
-SIGTERM and SIGINT drain it: running requests finish, exit 0.
+Runs next to a model server, inside the same enclave. Decrypts requests, sends them to the model server, encrypts the
+answers and signs a usage report for each answer. Its keys are created at start and kept in memory only; its attestation
+evidence binds them. On SIGTERM and SIGINT it drains: running requests finish, and the exit code is 0.
 
-  --upstream URL      the model server: anything that speaks OpenAI's chat completions, such as http://127.0.0.1:8000
-  --model ID          a model of it that may be asked; may be given several times
-  --network NAME      the network that it belongs to, as gateways call it
-  --listen HOST:PORT  where gateways connect (127.0.0.1:8090)
-  --coefficient N     its price in thousandths of the network's (1000)
-  --evidence KIND     who vouches for it (auto: dstack's agent, else the kernel's TDX or SEV-SNP). simulated proves
-                      nothing, for development; refused with GATEWAY_ENV=prod unless CONFIDENTIAL_ALLOW_SIMULATED=1
-  --token T           what gateways must show (also SLUICE_WORKER_TOKEN, which no process list shows)
-  --advertise URL     where gateways reach it, for its status document, if not where it listens
-  --pccs URL          TDX: where Intel's collateral is fetched, a PCCS or https://api.trustedservices.intel.com
-  --collateral FILE   TDX: collateral from a JSON file instead, read anew for each quote
-  --kds URL           SEV-SNP: where AMD's revocation list is fetched, https://kdsintf.amd.com or a mirror of it
-  --json              print { url, status_url, simulated_root? } as one JSON document when listening
+  --upstream URL      address of the model server, such as http://127.0.0.1:8000: any server with OpenAI's chat
+                      completions API
+  --model ID          model that may be used; may be given several times
+  --network NAME      name of the network, as in the pipeline.yaml of the gateways
+  --listen HOST:PORT  address on which gateways connect (default: 127.0.0.1:8090)
+  --coefficient N     price in thousandths of the network's price (default: 1000)
+  --evidence KIND     source of the attestation evidence (default: auto, which is dstack's agent, else the kernel's TDX or
+                      SEV-SNP). simulated is for development and proves nothing; with GATEWAY_ENV=prod it is refused
+                      unless CONFIDENTIAL_ALLOW_SIMULATED=1
+  --token T           token that gateways must send (default: SLUICE_WORKER_TOKEN, which is not visible in process lists)
+  --advertise URL     address for the status document, if gateways reach the worker at another address than --listen
+  --pccs URL          TDX: address from which Intel's collateral is fetched, a PCCS or
+                      https://api.trustedservices.intel.com
+  --collateral FILE   TDX: JSON file with the collateral, used instead of --pccs; it is read again for each quote
+  --kds URL           SEV-SNP: address from which AMD's revocation list is fetched, https://kdsintf.amd.com or a mirror
+  --json              print { url, status_url, simulated_root? } as one JSON document when the worker listens
 
-UPSTREAM_API_KEY      sent to the model server as a bearer token
-LOG_LEVEL             of the log on standard error (info); no prompt and no answer is ever in it`,
+Environment variables:
+  UPSTREAM_API_KEY    bearer token for the model server
+  LOG_LEVEL           level of the log on standard error (default: info); the log never contains prompts or answers`,
   options: {
     upstream: { type: "string" },
     model: { type: "string", multiple: true },
@@ -86,12 +91,12 @@ async function startOrComplain(
   try {
     const started = await startWorker(options);
     if (!isFault(started)) return started;
-    context.complain(`no evidence (${options.evidence}): ${started.message}`);
+    context.complain(`cannot get evidence (${options.evidence}): ${started.message}`);
     if (options.evidence === "auto") {
-      context.complain("For development, --evidence simulated stands in for a TEE.");
+      context.complain("For development without a TEE, use --evidence simulated.");
     }
   } catch (error) {
-    // What the system says of an address.
+    // Only system errors of the listening address have a code.
     if (!(error instanceof Error) || !("code" in error)) throw error;
     context.complain(`cannot listen on ${options.host}:${options.port}: ${String(error.code)}`);
   }
@@ -104,10 +109,10 @@ function announce(context: CommandContext, started: RunningWorker): void {
     const ready = { url, status_url: statusUrl, simulated_root: simulatedRoot };
     return context.print(JSON.stringify(ready));
   }
-  context.print(`sluice worker listens on ${url}, status on ${statusUrl}`);
+  context.print(`sluice worker is listening on ${url}, status document at ${statusUrl}`);
   context.print(`evidence: ${evidence}, image ${imageHash}`);
   if (simulatedRoot === undefined) return;
-  context.print(`SIMULATED - NOT A TEE: it proves nothing. Root: ${simulatedRoot}`);
+  context.print(`SIMULATED - NOT A TEE: the evidence proves nothing. Root: ${simulatedRoot}`);
 }
 
 function warnings(
@@ -118,10 +123,16 @@ function warnings(
   const isBare = evidence === "tdx" && collateral === undefined;
   const isUnlisted = evidence === "sev-snp" && revocationLists === undefined;
   return [
-    ...(isOpen ? [`without --token, anyone who reaches ${host} may use the model`] : []),
-    ...(isBare ? ["without --pccs or --collateral, gateways refuse its TDX evidence"] : []),
+    ...(isOpen
+      ? [`Warning: without --token, anyone who can reach ${host} can use the model.`]
+      : []),
+    ...(isBare
+      ? ["Warning: without --pccs or --collateral, gateways refuse the TDX evidence."]
+      : []),
     ...(isUnlisted
-      ? ["without --kds, gateways refuse its SEV-SNP evidence unless the host includes AMD's list"]
+      ? [
+          "Warning: without --kds, gateways refuse the SEV-SNP evidence unless the host adds AMD's revocation list.",
+        ]
       : []),
   ];
 }
@@ -131,7 +142,7 @@ function readOptions(context: CommandContext, values: OptionValues): WorkerOptio
   const environment = checkVariable(env["GATEWAY_ENV"] || "dev", environments, "GATEWAY_ENV");
   const level = checkVariable(env["LOG_LEVEL"] || "info", levels, "LOG_LEVEL");
   const models = texts(values, "model");
-  if (models === undefined) throw new UsageError("--model is missing");
+  if (models === undefined) throw new UsageError("missing option --model");
   const advertise = text(values, "advertise");
   return {
     clock: systemClock,
@@ -154,13 +165,13 @@ function readOptions(context: CommandContext, values: OptionValues): WorkerOptio
 function checkVariable<T extends string>(word: string, allowed: readonly T[], name: string): T {
   const found = allowed.find((each) => each === word);
   if (found !== undefined) return found;
-  throw new UsageError(`${name}: "${word}" is none of ${allowed.join(", ")}`);
+  throw new UsageError(`${name}: ${unknown(word, allowed)}`);
 }
 
-/** An option that came out empty is no wish for a worker that is open to all. */
+/** Refuses an empty option, for example from an unset shell variable: it would leave the worker open to everyone. */
 function readToken({ env }: CommandContext, values: OptionValues): string | undefined {
   const given = text(values, "token");
-  if (given === "") throw new UsageError("--token is empty");
+  if (given === "") throw new UsageError("--token: expected a token, got an empty value");
   return given ?? (env["SLUICE_WORKER_TOKEN"] || undefined);
 }
 
@@ -168,7 +179,7 @@ function readCollateral(values: OptionValues): CollateralSource | undefined {
   const file = text(values, "collateral");
   const pccs = text(values, "pccs");
   if (file !== undefined && pccs !== undefined) {
-    throw new UsageError("--pccs and --collateral: give one of them");
+    throw new UsageError("--pccs and --collateral cannot be used together");
   }
   if (file !== undefined) return collateralFile(file);
   if (pccs === undefined) return undefined;
@@ -185,7 +196,7 @@ function readAddress(given: string): { readonly host: string; readonly port: num
   const host = match?.[1] ?? match?.[2];
   const port = Number(match?.[3]);
   if (host === undefined || port > 65_535) {
-    throw new UsageError(`--listen: "${given}" is not HOST:PORT, such as 127.0.0.1:8090`);
+    throw new UsageError(`--listen: expected HOST:PORT, such as 127.0.0.1:8090, got "${given}"`);
   }
   return { host, port };
 }
@@ -194,7 +205,7 @@ function readCoefficient(given: string): number {
   const coefficient = /^\d{1,7}$/.test(given) ? Number(given) : NaN;
   if (!(coefficient <= mostCoefficient)) {
     throw new UsageError(
-      `--coefficient: "${given}" is not a whole number from 0 to ${mostCoefficient}`,
+      `--coefficient: expected a whole number from 0 to ${mostCoefficient}, got "${given}"`,
     );
   }
   return coefficient;
@@ -203,7 +214,9 @@ function readCoefficient(given: string): number {
 function checkUrl(given: string, option: string, protocols: readonly string[]): string {
   const url = URL.parse(given);
   if (url === null || !protocols.includes(url.protocol)) {
-    throw new UsageError(`--${option}: "${given}" is not an address such as ${protocols[0]}//host`);
+    throw new UsageError(
+      `--${option}: expected an address such as ${protocols[0]}//host, got "${given}"`,
+    );
   }
   return given;
 }

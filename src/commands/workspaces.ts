@@ -1,6 +1,6 @@
 /**
- * `sluice workspaces`: creates, lists, shows and changes workspaces and sells them credit, also while a gateway runs on
- * the same store.
+ * `sluice workspaces`: creates, lists, shows and changes workspaces and adds purchased credit, also while a gateway
+ * uses the same store.
  */
 import type { Workspace, WorkspaceJson } from "../plugin.ts";
 import { notFound } from "../accounts/failed.ts";
@@ -77,7 +77,7 @@ const set: Subcommand = {
       overageLimitCuMilli: orNone(values, "overage-limit", milliCu),
     };
     if (settings.plan === undefined && settings.overageLimitCuMilli === undefined) {
-      throw new UsageError("workspaces set: say what to set: --plan, --overage-limit");
+      throw new UsageError("workspaces set: expected at least one of --plan, --overage-limit");
     }
     return withAccounts(context, (accounts) => {
       const workspace = setWorkspace(accounts.db, id, settings, accounts.by);
@@ -100,7 +100,7 @@ const purchase: Subcommand = {
       if ("failed" in bought) return bought;
       const about = { purchase_id: bought.purchaseId, amount_cu_milli: amount };
       const workspace = shower(accounts)(bought.workspace);
-      // As the route answers it.
+      // The same JSON as the response of the HTTP route.
       if (context.json) context.print(JSON.stringify({ ...about, workspace }));
       else printRecord(context, { ...about, ...workspace });
       return undefined;
@@ -108,7 +108,10 @@ const purchase: Subcommand = {
   },
 };
 
-/** How a workspace is shown, with what the meter has left of its purchases: its journal lies in the same folder. */
+/**
+ * Returns a function that makes the JSON of a workspace. The remaining purchased credit is read from the journal, which
+ * is in the same folder.
+ */
 function shower({ config, by }: OpenAccounts): (workspace: Workspace) => WorkspaceJson {
   const drawn = readPurchasedDrawn(config.store.data);
   return (workspace) => {
@@ -118,23 +121,25 @@ function shower({ config, by }: OpenAccounts): (workspace: Workspace) => Workspa
 }
 
 export const workspaces: Command = {
-  summary: "create, list, show and change workspaces, and sell them credit",
+  summary: "create, list, show and change workspaces, and add purchased credit",
   help: `usage: sluice workspaces create --name NAME --plan PLAN [--overage-limit MILLI]
        sluice workspaces list
        sluice workspaces show ID
        sluice workspaces set ID [--plan PLAN] [--overage-limit MILLI|none]
        sluice workspaces purchase ID --cu MILLI
 
-A running gateway follows within a second.
+Changes take effect in a running gateway within one second.
 
-set        changes the plan at once, in either direction, and calls off a pending change.
-purchase   adds bought credit, as POST /tma/workspaces/{id}/cu/purchase does.
+set        changes only the options that you pass. --plan changes the plan at once, up or down, and cancels a pending
+           change of the plan.
+purchase   adds purchased credit, as POST /tma/workspaces/{id}/cu/purchase does.
 
---plan PLAN              ${planNames.join(", ")}
---overage-limit MILLI    most credit beyond the included and purchased of a month, in milli-CU
---cu MILLI               how much is bought, in milli-CU
---json                   one JSON document instead of text
---config FILE            the pipeline.yaml that names the data folder`,
+--plan PLAN              plan of the workspace: ${planNames.join(", ")}
+--overage-limit MILLI    maximum credit per month beyond the included and purchased credit, in milli-CU; none removes
+                         the limit
+--cu MILLI               amount to purchase, in milli-CU
+--json                   print one JSON document instead of text
+--config FILE            path of pipeline.yaml, which has the data folder`,
   options: {
     name: { type: "string" },
     plan: { type: "string" },

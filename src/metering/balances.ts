@@ -74,6 +74,6 @@ function exact(column: string): string {
 
 function nameOf(names: ReadonlyMap<number, string>, id: number): string {
   const name = names.get(id);
-  if (name === undefined) throw new Error(`the journal has lost the name ${id}`);
+  if (name === undefined) throw new Error(`the journal has no name with the id ${id}`);
   return name;
 }

@@ -67,7 +67,7 @@ export class NameReader {
     const known = this.#known.get(id);
     if (known !== undefined) return known;
     const row = this.#find.get(id);
-    if (row === undefined) throw new Error(`the journal has no name ${id}`);
+    if (row === undefined) throw new Error(`the journal has no name with the id ${id}`);
     const name = text(row, "name");
     this.#known.set(id, name);
     return name;

@@ -165,7 +165,7 @@ function readPositions(db: DatabaseSync): { seq: number; checkpoint: number } {
       "SELECT seq AS checkpoint, (SELECT ifnull(max(seq), 0) FROM commits) AS seq FROM checkpoint",
     )
     .get();
-  if (row === undefined) throw new Error("the journal has lost its checkpoint");
+  if (row === undefined) throw new Error("the journal has no checkpoint");
   const checkpoint = number(row, "checkpoint");
   return { seq: Math.max(number(row, "seq"), checkpoint), checkpoint };
 }

@@ -17,7 +17,7 @@ export function openJournalReader(dataDir: string): DatabaseSync {
     throw new StoreError(
       "SLUICE_STORE_FAILED",
       `there is no journal at ${file}`,
-      "start the gateway once, or set store.data (DATA_DIR) to the folder of the one that ran",
+      "Start the gateway once, or set store.data (DATA_DIR) to the data folder of the gateway.",
     );
   }
   let db: DatabaseSync | undefined;
@@ -27,8 +27,8 @@ export function openJournalReader(dataDir: string): DatabaseSync {
     if (version > journalVersion) {
       throw new StoreError(
         "SLUICE_STORE_NEWER",
-        `${file} was written by a newer release (schema ${version}, this one knows ${journalVersion})`,
-        "run the release that wrote it",
+        `${file} was written by a newer release: it has schema version ${version}, and this release supports ${journalVersion}`,
+        "Run the release that wrote it.",
       );
     }
     return db;
@@ -41,6 +41,6 @@ export function openJournalReader(dataDir: string): DatabaseSync {
 /** The one row of a query that always has one. */
 export function one(db: DatabaseSync, sql: string): Row {
   const row = db.prepare(sql).get();
-  if (row === undefined) throw new Error(`nothing answers ${sql}`);
+  if (row === undefined) throw new Error(`no row for ${sql}`);
   return row;
 }

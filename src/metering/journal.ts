@@ -234,7 +234,7 @@ export class Journal {
         this.#retrying = false;
         this.#down = undefined;
         metrics.writable.set(1);
-        log.info({}, "the journal can be written again");
+        log.info({}, "the journal is writable again");
         return;
       case "ready":
       case "closed":
@@ -274,7 +274,10 @@ export class Journal {
       if (start + length > size) onLost(new RecordCursor(bytes, 0, start + length - size));
     } catch (lost) {
       // This runs in the thread's message handler. Those who wait must still be notified.
-      log.error({ err: lost }, "charges that could not be written could not be taken back either");
+      log.error(
+        { err: lost },
+        "charges could not be written to the journal, and could not be reversed",
+      );
     }
     this.#ring.discardAll();
     this.#waitingRows = 0;
@@ -300,7 +303,7 @@ export class Journal {
     const lost = this.#groups.length > 0;
     if (this.#ended && error === undefined && !lost) return this.#exited.resolve();
     if (error !== undefined || !this.#ended) {
-      log.error({ err: error }, "the journal thread has ended; restart the gateway");
+      log.error({ err: error }, "the journal thread has ended: restart the gateway");
     }
     metrics.writable.set(0);
     this.#retrying = true;

@@ -85,7 +85,7 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
   try {
     const { expired } = file.recover(clock.now());
     metrics.expired.add(expired);
-    if (expired > 0) log.warn({ expired }, "released reservations that a crash left open");
+    if (expired > 0) log.warn({ expired }, "released reservations that were left open by a crash");
   } finally {
     file.close();
   }
@@ -95,7 +95,7 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
   if (behindMs > 0) {
     log.warn(
       { behindMs },
-      "the clock is behind the journal: charges count as made at its last one",
+      "the clock is behind the last charge in the journal: new charges get the time of the last one",
     );
   }
   const journal = await Journal.open({

@@ -91,8 +91,8 @@ export function findCharge(db: DatabaseSync, id: string): Place {
   if (journal === uid && isCharge(db, found)) return found;
   throw new StoreError(
     "SLUICE_STORE_FAILED",
-    `"${id}" is no charge of this journal`,
-    "name the id of a charge that was exported from this data folder",
+    `the journal has no charge with the id "${id}"`,
+    "Pass the id of a charge that was exported from this data folder.",
   );
 }
 

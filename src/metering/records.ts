@@ -190,7 +190,7 @@ export class RecordCursor {
       }
       const length = this.view.getUint32(start + at.length, true);
       if (recordKind > kind.name || length < 16 || length % 8 !== 0 || start + length > this.#end) {
-        throw new Error(`the journal holds something that is no record, at byte ${start}`);
+        throw new Error(`the journal contains invalid data at byte ${start}`);
       }
       this.start = start;
       this.kind = recordKind;

@@ -46,9 +46,9 @@ export function guard(x: LiveExchange, work: Promise<unknown>): void {
 }
 
 /**
- * Calls a function that a plugin has left for an event: a message, room to write, the client's leaving. Nothing above it
- * on the stack could handle an exception, so what it throws (or rejects with) fails its exchange alone. Use it for every
- * call of plugin code from a socket, a timer or a signal.
+ * Calls a function that a plugin has left for an event: a message, room to write, the client's leaving. Nothing above
+ * it on the stack could handle an exception, so what it throws (or rejects with) fails its exchange alone. Use it for
+ * every call of plugin code from a socket, a timer or a signal.
  */
 export function runCallback<A extends readonly unknown[]>(
   x: LiveExchange,
@@ -289,7 +289,10 @@ export function settle(x: LiveExchange): void {
   try {
     account(x, outcome);
   } catch (error) {
-    x.runtime.log.error({ err: error, route: x.route.path }, "an exchange could not be counted");
+    x.runtime.log.error(
+      { err: error, route: x.route.path },
+      "cannot record the outcome of an exchange",
+    );
   } finally {
     x.finished();
   }

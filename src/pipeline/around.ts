@@ -117,8 +117,8 @@ class Below implements Surrounded {
 
   /** A function of its own, so that a step may destructure what it stands around. */
   readonly answer = (): Answer => {
-    if (this.asked) throw new Error("a step asked its surface twice");
-    if (this.isTooLate) throw new Error("a step asked its surface after its time limit");
+    if (this.asked) throw new Error("a step called its surface twice");
+    if (this.isTooLate) throw new Error("a step called its surface after its time limit");
     this.asked = true;
     try {
       const answer = answerOf(this.#x, this.#from);

@@ -264,13 +264,14 @@ export class LiveExchange implements Exchange, Linked<LiveExchange> {
 
   accept(options: AcceptOptions): Promise<Connection> {
     const { upgrade } = this.arrival;
-    if (upgrade === undefined || this.streaming) throw new Error("there is no upgrade to accept");
+    if (upgrade === undefined || this.streaming)
+      throw new Error("there is no WebSocket upgrade to accept");
     this.streaming = true;
     return upgrade.accept(this, options);
   }
 
   stream(status: number, headers: readonly string[]): Promise<Sink> {
-    if (this.streaming) throw new Error("the answer is already being streamed");
+    if (this.streaming) throw new Error("the response is already being streamed");
     this.streaming = true;
     return this.runtime.openSink(this, status, headers);
   }

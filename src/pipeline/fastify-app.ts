@@ -117,7 +117,7 @@ function isDecodable(path: string): boolean {
   }
 }
 
-/** Imports a Fastify plugin from beside pipeline.yaml. Throws when there is none, or when it is no function. */
+/** Imports a Fastify plugin, resolved from the folder of pipeline.yaml. Throws if it is missing or not a function. */
 async function importFastifyPlugin(
   use: PluginUse,
 ): Promise<FastifyPluginAsync<Record<string, unknown>>> {
@@ -125,7 +125,7 @@ async function importFastifyPlugin(
   const module: unknown = await import(url ?? use.name);
   const plugin =
     typeof module === "object" && module !== null && "default" in module ? module.default : module;
-  if (typeof plugin !== "function") throw new Error("it is not a Fastify plugin");
+  if (typeof plugin !== "function") throw new Error("the module does not export a Fastify plugin");
   // Fastify's plugins are functions of (instance, options): nothing more can be checked from outside.
   return plugin as FastifyPluginAsync<Record<string, unknown>>;
 }

@@ -82,7 +82,7 @@ export async function provision(
   const unmatched = await builder.unmatched();
   if (builder.faults.length > 0 || unmatched === undefined) {
     await parts.release(new Closer(services)).catch((error: unknown) => {
-      services.log.error({ err: error }, "what had started did not stop cleanly");
+      services.log.error({ err: error }, "the plugins of a failed load did not stop cleanly");
     });
     return { generation: undefined, faults: orderFaults(builder.faults) };
   }

@@ -77,7 +77,10 @@ export class HandOver {
     const last = unused.filter(([, part]) => part.stopsLast);
     for (const one of last.toReversed()) errors.push(...(await stopAll([one])));
     if (errors.length === 0) return;
-    throw new AggregateError(errors, `did not stop: ${errors.map(String).join("; ")}`);
+    throw new AggregateError(
+      errors,
+      `some parts did not stop cleanly: ${errors.map(String).join("; ")}`,
+    );
   }
 
   #take(key: string, maker: unknown, holds: (needs: Needs) => boolean): Part | undefined {

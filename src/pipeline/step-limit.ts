@@ -20,7 +20,7 @@ export class StepTimeout extends Error {
     x.compiled.stats.stepTimedOut(name, phase);
     x.runtime.log.error(
       { plugin: name, phase, route: route.path, timeoutMs, requestId: x.peek("requestId") },
-      "a step did not end in time",
+      "a step exceeded its time limit",
     );
   }
 }

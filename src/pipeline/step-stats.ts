@@ -59,7 +59,8 @@ export class RouteSteps {
   at(depth: number): StepStats {
     const time = this.#time[depth];
     const refusals = this.#refusals[depth];
-    if (time === undefined || refusals === undefined) throw new RangeError(`no step at ${depth}`);
+    if (time === undefined || refusals === undefined)
+      throw new RangeError(`there is no step at position ${depth}`);
     return { time, refusals };
   }
 }

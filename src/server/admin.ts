@@ -121,6 +121,7 @@ function errors(app: FastifyInstance, log: Log): void {
 
 function boundTo(app: FastifyInstance): AddressInfo {
   const address = app.server.address();
-  if (address === null || typeof address === "string") throw new Error("no TCP address");
+  if (address === null || typeof address === "string")
+    throw new Error("the admin server has no TCP address");
   return address;
 }

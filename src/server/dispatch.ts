@@ -78,7 +78,7 @@ export class Dispatch {
       if (path === "/healthz" || path === "/readyz") return this.#health(req, res, path);
       this.#run({ req, res, body }, place, undefined);
     } catch (error) {
-      this.#runtime.log.error({ err: error }, "a request could not be served");
+      this.#runtime.log.error({ err: error }, "a request failed");
       res.destroy();
     }
   };

@@ -1,4 +1,4 @@
-/** An address that the system does not let us listen on, with what the operator can do about it. */
+/** The error of an address on which the gateway cannot listen, with a remedy for the operator. */
 
 /** The section of pipeline.yaml that names the address. */
 export type ListenSection = "server" | "admin";
@@ -12,7 +12,7 @@ interface Address {
 export class ListenError extends Error {
   readonly section: ListenSection;
   readonly remedy: string;
-  /** The system's: EADDRINUSE, EACCES and so on. */
+  /** Error code of the system, such as EADDRINUSE or EACCES. */
   readonly code: string;
 
   constructor({ section, host, port }: Address, cause: unknown) {
@@ -29,13 +29,13 @@ export class ListenError extends Error {
 
 const reasons: Readonly<Record<string, string>> = {
   EADDRINUSE: "the address is already in use (EADDRINUSE)",
-  EACCES: "this user is not allowed to use the port (EACCES)",
-  EADDRNOTAVAIL: "this machine does not have that address (EADDRNOTAVAIL)",
+  EACCES: "this user is not permitted to use the port (EACCES)",
+  EADDRNOTAVAIL: "this machine does not have the address (EADDRNOTAVAIL)",
   ENOTFOUND: "the host name cannot be resolved (ENOTFOUND)",
   EAI_AGAIN: "the host name cannot be resolved at the moment (EAI_AGAIN)",
 };
 
-/** Linux and macOS reserve the ports below for the administrator. */
+/** Lowest port that any user may use: Linux and macOS reserve lower ones for the administrator. */
 const firstOpenPort = 1024;
 
 function remedyFor(code: string, section: ListenSection, port: number): string {
@@ -44,15 +44,15 @@ function remedyFor(code: string, section: ListenSection, port: number): string {
   switch (code) {
     case "EACCES":
       return port < firstOpenPort
-        ? `Choose a port from ${firstOpenPort} on (${section}.port, ${portVariable}), or allow the process to bind lower ones (CAP_NET_BIND_SERVICE).`
-        : `Choose another port (${section}.port, ${portVariable}), or allow the process to bind this one.`;
+        ? `Choose port ${firstOpenPort} or higher (${section}.port, ${portVariable}), or allow the process to use lower ports (CAP_NET_BIND_SERVICE).`
+        : `Choose another port (${section}.port, ${portVariable}), or allow the process to use this one.`;
     case "EADDRNOTAVAIL":
-      return `Set ${hostSetting} to an address of this machine, or to 0.0.0.0 for all of them.`;
+      return `Set ${hostSetting} to an address of this machine, or to 0.0.0.0 for all addresses.`;
     case "ENOTFOUND":
     case "EAI_AGAIN":
-      return `Correct ${hostSetting}: an address of this machine, or a name that resolves to one.`;
+      return `Set ${hostSetting} to an address of this machine, or to a name that resolves to one.`;
     default:
-      return "Stop what uses the address, or choose another: `server` and `admin` in pipeline.yaml, PORT and ADMIN_PORT in the environment.";
+      return "Stop the process that uses the address, or choose another one: `server` and `admin` in pipeline.yaml, or PORT and ADMIN_PORT in the environment.";
   }
 }
 

@@ -96,7 +96,8 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   );
   http.on("clientError", answerBadRequest);
   limitConnections(http, config.connections, options.metrics);
-  // Without this, node:http drops the fields after the 2,000th, and with them a repeated one. The head has its own bound.
+  // Without this, node:http drops the fields after the 2,000th, and with them a repeated one. The head has its own
+  // bound.
   http.maxHeadersCount = 0;
   const upgraded = takeUpgrades(http, dispatch, log);
   // What Fastify plugins see is node:http's.
@@ -180,7 +181,7 @@ function takeUpgrades(http: Server, dispatch: Dispatch, log: Log): ReadonlySet<S
       if (dispatch.takesUpgrade(req)) return dispatch.upgrade(req, socket, head);
       for (const listener of others) listener.call(http, req, socket, head);
     } catch (error) {
-      log.error({ err: error }, "an upgrade could not be served");
+      log.error({ err: error }, "an upgrade failed");
       socket.destroy();
     }
   });
@@ -248,8 +249,8 @@ async function closeListener(parts: ListenerParts, ms: number): Promise<void> {
 const stubbornMs = 3_000;
 
 /**
- * Waits, for at most `ms`, until no exchange runs. Connections are gone; surfaces may still be finishing, such as a tool
- * call whose client has left.
+ * Waits, for at most `ms`, until no exchange runs. Connections are gone; surfaces may still be finishing, such as a
+ * tool call whose client has left.
  */
 async function surfacesEnd(
   { dispatch, clock, log, closer }: ListenerParts,
@@ -260,7 +261,10 @@ async function surfacesEnd(
   dispatch.onIdle = resolve;
   using _deadline = clock.after(ms, () => {
     const { running, runningByRoute: routes } = dispatch;
-    log.error({ running, routes }, "exchanges did not end in time: stopping without them");
+    log.error(
+      { running, routes },
+      "some exchanges did not end in time: the gateway stops without them",
+    );
     closer.hurry();
     resolve();
   });

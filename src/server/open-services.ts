@@ -105,7 +105,7 @@ function overridesStore(accounts: AccountsService, clock: Clock, log: Log): Stor
       accounts.write((db) => replaceOverrides(db, network, models, by));
       return true;
     } catch (error) {
-      log.error({ err: error, network }, "the models of a network could not be changed");
+      log.error({ err: error, network }, "cannot change the models of a network");
       return false;
     }
   };

@@ -1,6 +1,7 @@
 /**
- * Reloading: a whole new generation or none. The last good one keeps serving while a bad file is mended; the reason
- * stands at /pipelines, in the log and in a gauge.
+ * Reloads pipeline.yaml. A reload replaces the whole generation or nothing: while the file has faults, the last good
+ * generation keeps serving. The faults are listed at /pipelines and in the log, and a gauge shows that the reload
+ * failed.
  */
 import type { Config } from "../config/config.ts";
 import { fault, type Fault } from "../config/fault.ts";
@@ -13,7 +14,7 @@ import { watchCode, watchFile } from "./watch-file.ts";
 export interface ReloadState {
   readonly generation: number;
   readonly loadedAt: string;
-  /** Why the file as it stands now is not what serves; empty when it is. */
+  /** Faults of the current file, which therefore is not loaded. Empty if it is loaded. */
   readonly faults: readonly Fault[];
   readonly failedAt: string | undefined;
 }
@@ -21,8 +22,8 @@ export interface ReloadState {
 export interface Reloader extends Disposable {
   readonly state: ReloadState;
   /**
-   * Reloads now; calls made meanwhile are all served by one more reload. Resolves with the faults, empty when it
-   * swapped. Once disposed nothing is swapped any more: SLUICE_STOPPING.
+   * Reloads now. All calls made during a reload share one more reload. Resolves with the faults, or with an empty list
+   * if the new generation serves. After disposal it resolves with SLUICE_STOPPING and changes nothing.
    */
   reload(reason: string): Promise<readonly Fault[]>;
 }
@@ -31,7 +32,7 @@ interface ReloaderOptions {
   readonly configFile: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly watch?: boolean;
-  /** With `watch`: reload when the code of a local plugin is saved, too. */
+  /** With `watch`: also reloads when the code of a local plugin is saved. */
   readonly strict?: boolean;
   /** The plugins of `current`, by name. */
   readonly plugins: ReadonlyMap<string, Plugin>;
@@ -92,7 +93,7 @@ class FileReloader implements Reloader {
     this.#codeWatcher?.[Symbol.dispose]();
   }
 
-  /** The files that plugins consist of change with each load. */
+  /** Watches the files of the plugins, which may change with each load. */
   #watchCode(): void {
     const { watch: watches = true, strict = false } = this.#options;
     this.#codeWatcher?.[Symbol.dispose]();
@@ -129,7 +130,10 @@ class FileReloader implements Reloader {
     this.#current = built.generation;
     swap(this.#current);
     void old.retire().catch((error: unknown) => {
-      log.error({ err: error, generation: old.number }, "an old generation did not stop cleanly");
+      log.error(
+        { err: error, generation: old.number },
+        "the previous generation did not stop cleanly",
+      );
     });
     this.#state = this.#loaded();
     const plugins = changedCode(this.#plugins, checked.plugins);
@@ -137,7 +141,7 @@ class FileReloader implements Reloader {
     const { number: generation } = this.#current;
     log.info(
       { reason, generation, ...(plugins.length > 0 && { plugins }) },
-      plugins.length > 0 ? "pipeline reloaded, with new code of plugins" : "pipeline reloaded",
+      plugins.length > 0 ? "pipeline reloaded with new plugin code" : "pipeline reloaded",
     );
     return [];
   }
@@ -152,7 +156,7 @@ class FileReloader implements Reloader {
   #refused(reason: string, faults: readonly Fault[]): readonly Fault[] {
     this.#state = { ...this.#state, faults, failedAt: this.#now() };
     this.#failed.set(1);
-    const message = "pipeline not reloaded: the last good one keeps serving";
+    const message = "pipeline not reloaded: the last good pipeline keeps serving";
     this.#options.log.error({ reason, faults }, message);
     return faults;
   }
@@ -162,7 +166,7 @@ class FileReloader implements Reloader {
   }
 }
 
-/** Names of the plugins whose module was imported again. */
+/** Returns the names of the plugins whose module was imported again. */
 function changedCode(
   before: ReadonlyMap<string, Plugin>,
   after: ReadonlyMap<string, Plugin>,
@@ -174,10 +178,10 @@ function changedCode(
 }
 
 const stopping: readonly Fault[] = [
-  fault("SLUICE_STOPPING", "the gateway stops: nothing is loaded any more"),
+  fault("SLUICE_STOPPING", "the gateway is stopping and does not reload"),
 ];
 
-/** Runs `task` for the first call, and once more, after that, for all calls that came meanwhile. */
+/** Runs `task` for the first call, and then once more for all calls that arrived during the run. */
 function oneAtATime<T>(task: (reason: string) => Promise<T>): (reason: string) => Promise<T> {
   let running: Promise<T> | undefined;
   let next: Promise<T> | undefined;
@@ -197,7 +201,7 @@ function oneAtATime<T>(task: (reason: string) => Promise<T>): (reason: string) =
   };
 }
 
-/** The sections that a running process cannot change. */
+/** Sections whose changes need a restart of the process. */
 const fixedSections = [
   "environment",
   "server",
@@ -217,6 +221,8 @@ function needsRestart(before: Config, after: Config): Fault[] {
   if (fastify(before) !== fastify(after)) changed.push("fastify");
   return changed.map((section) => {
     const at = after.keyAt(`/${section}`);
-    return fault("SLUICE_RESTART_NEEDED", `a change of "${section}" needs a restart`, { at });
+    return fault("SLUICE_RESTART_NEEDED", `changing "${section}" needs a restart of the gateway`, {
+      at,
+    });
   });
 }

@@ -1,4 +1,4 @@
-/** A start that failed, as faults: what was wrong, where, and what to do. */
+/** A failed start as faults, each with a position and a remedy. */
 import type { Config } from "../config/config.ts";
 import { fault, type Fault } from "../config/fault.ts";
 import { StoreError } from "../store/store-error.ts";
@@ -14,7 +14,7 @@ export class StartError extends Error {
     this.faults = faults;
   }
 
-  /** Makes one fault of anything that was thrown while the gateway started. */
+  /** Converts any error thrown at the start of the gateway to a StartError. */
   static from(error: unknown, config: Config): StartError {
     return error instanceof StartError ? error : new StartError([faultOf(error, config)]);
   }

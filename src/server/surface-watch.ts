@@ -20,7 +20,10 @@ export function createSurfaceWatch(clock: Clock, log: Log): ExchangeWatch & Disp
     const due = clock.monotonic() - limitMs;
     for (const [x, since] of waiting) {
       if (since > due) return;
-      log.error({ plugin: x.route.surface, route: x.route.path }, "a surface did not return");
+      log.error(
+        { plugin: x.route.surface, route: x.route.path },
+        "a surface did not return in time",
+      );
       surfaceReturned(x);
       settle(x);
     }

@@ -3,7 +3,7 @@ import { watch, type FSWatcher } from "node:fs";
 import { basename, dirname } from "node:path";
 import type { Clock, Log } from "../plugin.ts";
 
-/** Editors write a file in several steps: wait until it has been still for this long. */
+/** Time without a change until `changed` is called, because editors write a file in several steps. */
 const settleMs = 100;
 
 interface WatchDeps {
@@ -13,9 +13,9 @@ interface WatchDeps {
 
 /** Watches pipeline.yaml. */
 export function watchFile(file: string, deps: WatchDeps, changed: () => void): Disposable {
-  // Kubernetes swaps the link `..data` beside the file.
+  // Kubernetes replaces the link `..data` in the folder of the file.
   const names = new Set([basename(file), "..data"]);
-  const missing = "pipeline.yaml is not watched: SIGHUP reloads it";
+  const missing = "cannot watch pipeline.yaml: send SIGHUP to reload it";
   return watchFolder({ folder: dirname(file), names, missing }, deps, changed);
 }
 
@@ -26,7 +26,7 @@ export function watchCode(
   changed: () => void,
 ): Disposable {
   const stack = new DisposableStack();
-  const missing = "the code of plugins is not watched: SIGHUP reloads it";
+  const missing = "cannot watch the code of plugins: send SIGHUP to reload it";
   for (const [folder, inside] of Map.groupBy(files, (file) => dirname(file))) {
     const names = new Set(inside.map((file) => basename(file)));
     stack.use(watchFolder({ folder, names, missing }, deps, changed));
@@ -35,8 +35,8 @@ export function watchCode(
 }
 
 /**
- * Watches the folder: editors and config maps replace a file instead of writing into it. Where the system has no watch
- * left (ENOSPC, EMFILE) the gateway runs without one.
+ * Watches the folder instead of the file, because editors and config maps replace a file instead of writing to it. If
+ * the system has no watches left (ENOSPC, EMFILE), the gateway logs `missing` and runs without the watch.
  */
 function watchFolder(
   wanted: {

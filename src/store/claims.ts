@@ -1,4 +1,4 @@
-/** Things that may happen once, kept in the data folder: they survive a restart. */
+/** Claims: ids that can be used once, for example confirmation tokens. They are kept in the data folder. */
 import { join } from "node:path";
 import type { Clock } from "../services/clock.ts";
 import type { Claims } from "../services/store.ts";
@@ -25,7 +25,7 @@ export function openClaims(dataDir: string, clock: Clock): ClaimsService {
     try {
       forget.run(clock.now());
     } catch {
-      // A full disk, another process that writes: what is not forgotten now is forgotten later.
+      // The disk is full or another process writes. The next sweep deletes what this one leaves.
     }
   });
   return {

@@ -1,12 +1,13 @@
-/** One gateway process a data folder: two would each believe they hold the whole credit of every key. */
+/** Allows one gateway process per data folder. Two processes would each grant the whole credit of every key. */
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { explain, isBusy, StoreError } from "./store-error.ts";
 import { openPrivate } from "./sqlite.ts";
 
 /**
- * Takes the data folder for this process until disposed. The kernel gives it back when the process dies, however it
- * dies. Commands do not take it: they work beside a running gateway. Throws StoreError when another gateway has it.
+ * Locks the data folder for this process until disposed. The kernel releases the lock when the process dies. Commands
+ * do not lock the folder, so they can run at the same time as a gateway. Throws StoreError if another gateway has the
+ * lock.
  */
 export function lockStore(dataDir: string): Disposable {
   const file = join(dataDir, "gateway.lock");
@@ -20,7 +21,7 @@ export function lockStore(dataDir: string): Disposable {
     throw new StoreError(
       "SLUICE_STORE_IN_USE",
       `another gateway is using the data folder ${dataDir}`,
-      "Stop it, or give this one a data folder of its own (store.data, DATA_DIR).",
+      "Stop the other gateway, or set store.data (DATA_DIR) to another folder.",
       error,
     );
   }

@@ -1,13 +1,13 @@
-/** Makes the data folder and the folders above it. */
+/** Creates the data folder and its parent folders. */
 import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 
 const privateMode = 0o700;
 
 /**
- * Makes `folder`, which is absolute, with every folder above it that is missing, readable by its owner only. A folder
- * that exists keeps its mode. Throws the system's error. Node's own recursive mkdir never returns where the system
- * reports ENOENT although the folder above exists, as it does below /proc.
+ * Creates `folder`, an absolute path, and all missing parent folders, accessible only by their owner. Existing folders
+ * keep their mode. Throws the error of the system. Node's own recursive mkdir never returns if the system reports
+ * ENOENT although the parent folder exists, as it does below /proc.
  */
 export function makeFolder(folder: string): void {
   const error = tryToMake(folder);
@@ -19,14 +19,14 @@ export function makeFolder(folder: string): void {
   if (second !== undefined) throw second;
 }
 
-/** Returns undefined if the folder exists afterwards, whoever made it. */
+/** Returns undefined if the folder exists afterwards, even if another process created it. */
 function tryToMake(folder: string): NodeJS.ErrnoException | undefined {
   try {
     mkdirSync(folder, { mode: privateMode });
     return undefined;
   } catch (error) {
     if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return undefined;
-    // node:fs throws nothing but system errors for a path that is a string without a null character.
+    // For a string path without a null character, node:fs throws only system errors.
     return error as NodeJS.ErrnoException;
   }
 }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Seal } from "../services/store.ts";
 import { explain, StoreError } from "./store-error.ts";
 
-/** `secret`: the deployment's; the same on every replica. */
+/** `secret`: the secret of the deployment, which is the same on every replica. */
 export function createSeal(secret: string): Seal {
   const mac = (purpose: string, payload: string): Buffer =>
     createHmac("sha256", secret).update(`${purpose}\n${payload}`).digest();
@@ -18,11 +18,11 @@ export function createSeal(secret: string): Seal {
       const dot = token.indexOf(".");
       if (dot === -1) return undefined;
       const payload = token.slice(0, dot);
-      // Compared as text: base64url has several spellings for the same bytes, and only one of them is ours.
+      // Compared as text, because base64url can encode the same bytes in several ways and only one is canonical.
       const given = Buffer.from(token.slice(dot + 1));
       const wanted = Buffer.from(mac(purpose, payload).toString("base64url"));
       if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return undefined;
-      // Only `seal` makes a payload with a valid mac, so it has this shape.
+      // Only `seal` makes payloads with a valid MAC, so the payload has this shape.
       const { v, e } = JSON.parse(Buffer.from(payload, "base64url").toString()) as {
         v: unknown;
         e: number;
@@ -35,8 +35,9 @@ export function createSeal(secret: string): Seal {
 const secretBytes = 32;
 
 /**
- * The data folder's own secret, made at first use, readable by the owner only. Throws StoreError when it cannot be
- * kept, or when the file holds something else: an empty secret would seal nothing.
+ * Returns the secret of the data folder. It is created at first use, readable only by its owner. Throws StoreError if
+ * it cannot be stored, or if the file does not contain a secret, because tokens sealed with an empty secret could be
+ * forged.
  */
 export function keptSecret(dataDir: string): string {
   const file = join(dataDir, "secret");
@@ -49,12 +50,15 @@ export function keptSecret(dataDir: string): string {
   }
   throw new StoreError(
     "SLUICE_STORE_CORRUPT",
-    `${file} does not hold a secret`,
-    "Remove the file. A new secret is made, and tokens that were sealed with the old one are refused.",
+    `${file} does not contain a valid secret`,
+    "Remove the file and start again. Sluice then creates a new secret and refuses tokens sealed with the old one.",
   );
 }
 
-/** Whole or not at all: written beside, on disk, then linked. Of two that start at once, one makes it. */
+/**
+ * Creates the file atomically: writes and flushes a draft, then links it. If two processes start at once, one of them
+ * creates the file.
+ */
 function makeSecret(file: string): void {
   const draft = `${file}.${randomUUID()}`;
   try {

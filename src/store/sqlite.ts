@@ -1,4 +1,6 @@
-/** Opens the SQLite files of the data folder: durable, migrated, private, with clear errors. */
+/**
+ * Opens the SQLite files of the data folder: with durable commits, the newest schema, private modes and clear errors.
+ */
 import { chmodSync, existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -9,11 +11,13 @@ import { explain, isBusy, StoreError } from "./store-error.ts";
 const busyMs = 5_000;
 
 /**
- * Opens (and makes, mode 0600, in a folder of mode 0700) the database `file` and brings it to the newest schema.
+ * Opens the database `file` and migrates it to the newest schema. A missing file is created with mode 0600, a missing
+ * folder with mode 0700.
  *
  * WAL with `synchronous=FULL`: a commit is on disk when it returns. Foreign keys are enforced. `migrations[i]` is the
- * SQL script from schema version i to i + 1; all that are missing run in one transaction, safe against other processes
- * that do the same. Throws StoreError: unwritable, corrupt, locked, full, or written by a newer release.
+ * SQL script from schema version i to i + 1. All missing migrations run in one transaction, so other processes may do
+ * the same at the same time. Throws StoreError if the file is unwritable, corrupt or locked, if the disk is full, or if
+ * a newer release wrote the file.
  */
 export function openDatabase(file: string, migrations: readonly string[]): DatabaseSync {
   let db: DatabaseSync | undefined;
@@ -30,28 +34,28 @@ export function openDatabase(file: string, migrations: readonly string[]): Datab
 }
 
 /**
- * Runs `work` in one write transaction: commits when it returns, rolls back when it throws. Inside another transaction
- * of the same connection it joins that one, so that several operations can be made one.
+ * Runs `work` in one write transaction, which commits when `work` returns and rolls back when it throws. Inside another
+ * transaction of the same connection, `work` runs as part of that one.
  */
 export function transaction<T>(db: DatabaseSync, work: () => T): T {
   if (db.isTransaction) return work();
-  // IMMEDIATE: waits for the write lock here, where the busy timeout works, not at the first write after a read.
+  // IMMEDIATE takes the write lock here, where the busy timeout works, instead of at the first write after a read.
   db.exec("BEGIN IMMEDIATE");
   try {
     const result = work();
     db.exec("COMMIT");
     return result;
   } catch (error) {
-    // Some failures (disk full, I/O) have rolled back already.
+    // Some failures (full disk, I/O error) roll back by themselves.
     if (db.isTransaction) db.exec("ROLLBACK");
     throw error;
   }
 }
 
 /**
- * Opens `file`, made private (0600, folder 0700) when it is new; SQLite gives -wal and -shm the same mode. The mode is
- * set by path: opening and closing the file ourselves would drop every POSIX lock that this process holds on it
- * (https://sqlite.org/howtocorrupt.html, section 2.2).
+ * Opens `file`. A new file is private (mode 0600, folder 0700), and SQLite gives its -wal and -shm files the same mode.
+ * The mode is set by path, because opening and closing the file would drop every POSIX lock that this process holds on
+ * it (https://sqlite.org/howtocorrupt.html, section 2.2).
  */
 export function openPrivate(file: string, timeoutMs: number): DatabaseSync {
   makeFolder(dirname(file));
@@ -64,7 +68,10 @@ export function openPrivate(file: string, timeoutMs: number): DatabaseSync {
   return db;
 }
 
-/** The change to WAL needs the file alone and does not wait for it: two processes that make it together collide. */
+/**
+ * Sets WAL mode. The change needs an exclusive lock and fails at once if another process has one, so it is tried again
+ * until `busyMs` is over.
+ */
 function useWal(db: DatabaseSync): void {
   const deadline = performance.now() + busyMs;
   for (;;) {
@@ -79,13 +86,14 @@ function useWal(db: DatabaseSync): void {
 }
 
 function migrate(db: DatabaseSync, file: string, migrations: readonly string[]): void {
-  // Also when there is nothing to do: SQLite opens what it may not write as read-only, and this is where it shows.
+  // Runs even without missing migrations: SQLite opens an unwritable file as read-only, and a write transaction shows
+  // it.
   transaction(db, () => {
     const version = schemaVersion(db);
     if (version > migrations.length) {
       throw new StoreError(
         "SLUICE_STORE_NEWER",
-        `${file} was written by a newer release (schema ${version}, this one knows ${migrations.length})`,
+        `${file} was written by a newer release: it has schema version ${version}, and this release supports ${migrations.length}`,
         "Run the release that wrote it, or restore a backup from before the upgrade.",
       );
     }

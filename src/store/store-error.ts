@@ -1,6 +1,6 @@
-/** What goes wrong with a database file, told so that an operator knows what to do next. */
+/** Errors of database files, with a remedy for the operator. */
 
-/** A store that cannot be used. Thrown at start and by commands; the running gateway turns it into a refusal. */
+/** A store that cannot be used. Thrown at start and by commands. A running gateway refuses requests instead. */
 export class StoreError extends Error {
   readonly code: string;
   readonly remedy: string;
@@ -40,13 +40,13 @@ function sqliteCode(error: unknown): number | undefined {
   return typeof error.errcode === "number" ? error.errcode & 0xff : undefined;
 }
 
-/** True when another connection holds the lock that was needed: trying again later may work. */
+/** Whether another connection holds the lock, so that a later attempt may succeed. */
 export function isBusy(error: unknown): boolean {
   const code = sqliteCode(error);
   return code === sqlite.busy || code === sqlite.locked;
 }
 
-/** Names what an error of node:sqlite or node:fs means for `file`. A StoreError passes through. */
+/** Converts an error of node:sqlite or node:fs on `file` to a StoreError. A StoreError is returned unchanged. */
 export function explain(error: unknown, file: string): StoreError {
   if (error instanceof StoreError) return error;
   const detail = error instanceof Error ? error.message : String(error);
@@ -56,7 +56,7 @@ export function explain(error: unknown, file: string): StoreError {
       return new StoreError(
         "SLUICE_STORE_BUSY",
         `${file} is locked by another process`,
-        "Try again. If the file stays locked, find the process that holds it (fuser, lsof).",
+        "Try again. If the file stays locked, find the process that has it open (fuser, lsof).",
         error,
       );
     case sqlite.corrupt:
@@ -64,7 +64,7 @@ export function explain(error: unknown, file: string): StoreError {
       return new StoreError(
         "SLUICE_STORE_CORRUPT",
         `${file} is not a usable database (${detail})`,
-        "Restore it from a backup, together with its -wal file. Nothing has been changed.",
+        "Restore the file from a backup, together with its -wal file. Sluice has not changed it.",
         error,
       );
     case sqlite.full:
@@ -72,8 +72,8 @@ export function explain(error: unknown, file: string): StoreError {
     case "EDQUOT":
       return new StoreError(
         "SLUICE_STORE_FULL",
-        `no room to write ${file}`,
-        "Free disk space.",
+        `the disk is full: cannot write ${file}`,
+        "Free some disk space.",
         error,
       );
     case sqlite.readonly:
@@ -90,7 +90,7 @@ export function explain(error: unknown, file: string): StoreError {
       return new StoreError(
         "SLUICE_STORE_UNWRITABLE",
         `cannot write ${file} (${detail})`,
-        "Set store.data (DATA_DIR) to a folder that this user may write.",
+        "Set store.data (DATA_DIR) to a folder that this user can write to.",
         error,
       );
     default:

@@ -70,7 +70,7 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
   /** An exception ends one connection and not the process. */
   const contained = (socket: Socket, run: () => void): void =>
     guarded(run, (error) => {
-      options.log.error({ err: error }, "a connection of the worker broke");
+      options.log.error({ err: error }, "a connection to the worker failed");
       socket.destroy();
     })();
   const server = createServer((request, response) => {

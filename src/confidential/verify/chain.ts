@@ -18,15 +18,16 @@ export async function chainFault(
 ): Promise<string | undefined> {
   const root = chain.at(-1);
   if (root === undefined || chain.length !== length) {
-    return `the chain has ${chain.length} certificates, not ${length}`;
+    return `expected a chain of ${length} certificates, got ${chain.length}`;
   }
-  if (!anchors.has(await sha256Hex(root.raw))) return `"${root.commonName}" is no trusted root`;
+  if (!anchors.has(await sha256Hex(root.raw))) return `"${root.commonName}" is not a trusted root`;
   for (const [index, certificate] of chain.entries()) {
     const issuer = chain[index + 1] ?? certificate;
     const fault = await linkFault(certificate, issuer, now);
     if (fault !== undefined) return `"${certificate.commonName}" ${fault}`;
   }
-  if (length > 1 && chain[0]?.isAuthority === true) return "the leaf is an authority";
+  if (length > 1 && chain[0]?.isAuthority === true)
+    return "the leaf certificate is a certificate authority";
   return undefined;
 }
 
@@ -38,7 +39,8 @@ async function linkFault(
   if (now < certificate.notBefore) return "is not valid yet";
   if (now > certificate.notAfter) return "has expired";
   if (certificate.issuer !== issuer.subject) return `was not issued by "${issuer.commonName}"`;
-  if (!issuer.isAuthority) return `was issued by "${issuer.commonName}", which is no authority`;
+  if (!issuer.isAuthority)
+    return `was issued by "${issuer.commonName}", which is not a certificate authority`;
   const isSigned = await isSignedBy(certificate.signed, issuer.publicKey);
   return isSigned ? undefined : `is not signed by "${issuer.commonName}"`;
 }

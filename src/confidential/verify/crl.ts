@@ -60,18 +60,23 @@ function areOptional(list: DerNode | undefined): boolean {
   return extensions !== undefined && [...extensions.values()].every(({ critical }) => !critical);
 }
 
-/** Why `list` says nothing about certificates of `issuer` at `now` (milliseconds since 1970); undefined if it does. */
+/**
+ * Returns the reason why `list` cannot be used for certificates of `issuer` at `now` (milliseconds since 1970).
+ * Undefined if it can.
+ */
 export async function revocationListFault(
   list: RevocationList | undefined,
   issuer: Certificate | undefined,
   now: number,
 ): Promise<string | undefined> {
-  if (list === undefined) return "the list is absent or cannot be read";
-  if (issuer === undefined) return "there is no issuer to verify the list with";
-  if (list.issuer !== issuer.subject) return `the list is not of "${issuer.commonName}"`;
+  if (list === undefined) return "the revocation list is missing or cannot be read";
+  if (issuer === undefined)
+    return "the revocation list cannot be verified, because its issuer is missing";
+  if (list.issuer !== issuer.subject)
+    return `the revocation list was not issued by "${issuer.commonName}"`;
   if (!(await isSignedBy(list.signed, issuer.publicKey))) {
-    return `the list is not signed by "${issuer.commonName}"`;
+    return `the revocation list is not signed by "${issuer.commonName}"`;
   }
-  if (now < list.thisUpdate) return "the list is from the future";
-  return now < list.nextUpdate ? undefined : "the list has expired";
+  if (now < list.thisUpdate) return "the revocation list was issued in the future";
+  return now < list.nextUpdate ? undefined : "the revocation list has expired";
 }

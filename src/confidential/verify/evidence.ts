@@ -33,11 +33,11 @@ const maxText = 131_072;
 
 /** What is wrong as text, or the evidence with its bytes. `value`: parsed JSON. */
 export function readEvidence(value: unknown): ReadEvidence | string {
-  if (typeof value !== "object" || value === null) return "there is no evidence";
+  if (typeof value !== "object" || value === null) return "the evidence is missing";
   // An object from JSON; each member is looked at below.
   const { tee_type, quote, aux, collateral, simulated } = value as Record<string, unknown>;
   if (tee_type !== "tdx" && tee_type !== "sev-snp" && tee_type !== "simulated") {
-    return "tee_type is not known";
+    return "unknown tee_type";
   }
   if ((tee_type === "simulated") !== (simulated === true)) {
     return "tee_type and simulated contradict each other";

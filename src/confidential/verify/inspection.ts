@@ -30,7 +30,7 @@ function isListed(
   what: string,
 ): string | undefined {
   const listed = value !== undefined && list.some((entry) => entry.toLowerCase() === value);
-  return listed ? undefined : `${what} ${value ?? "unknown"} is not in the policy`;
+  return listed ? undefined : `the policy does not list the ${what} ${value ?? "(unknown)"}`;
 }
 
 /** Report data as far as the evidence could be read. */

@@ -18,7 +18,7 @@ export async function isMarked(rtmr3: string | undefined): Promise<boolean> {
   return rtmr3 === toHex(await simulatedMarker());
 }
 
-/** The policy's test roots, or why there is none to verify with. */
+/** Returns the test roots of the policy, or a text with the reason why there are none. */
 export async function simulatedAnchors(policy: VerificationPolicy): Promise<Anchors | string> {
   if (policy.allowSimulated !== true) return "simulated evidence is not allowed";
   const anchors = new Set<string>();
@@ -27,7 +27,7 @@ export async function simulatedAnchors(policy: VerificationPolicy): Promise<Anch
     const root = der && readCertificate(der);
     if (root?.commonName === simulatedRootName) anchors.add(await sha256Hex(root.raw));
   }
-  return anchors.size > 0 ? anchors : `the policy names no root "${simulatedRootName}"`;
+  return anchors.size > 0 ? anchors : `the policy has no root named "${simulatedRootName}"`;
 }
 
 async function sha384(bytes: Bytes): Promise<Bytes> {

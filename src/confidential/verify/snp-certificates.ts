@@ -34,13 +34,13 @@ const maxEntries = 16;
 /** What is wrong as text, or the certificates. */
 export function readCertificateTable(table: Bytes): SnpCertificates | string {
   const blobs = readTable(table);
-  if (blobs === undefined) return "the table cannot be read";
+  if (blobs === undefined) return "the certificate table cannot be read";
   const chain: Certificate[] = [];
   for (const name of ["vcek", "ask", "ark"] as const) {
     const der = blobs.get(certificateGuids[name]);
-    if (der === undefined) return `there is no ${name.toUpperCase()}`;
+    if (der === undefined) return `the ${name.toUpperCase()} certificate is missing`;
     const certificate = readCertificate(der);
-    if (certificate === undefined) return `the ${name.toUpperCase()} cannot be read`;
+    if (certificate === undefined) return `the ${name.toUpperCase()} certificate cannot be read`;
     chain.push(certificate);
   }
   return { chain, crl: blobs.get(certificateGuids.crl) };

@@ -90,8 +90,8 @@ const debug = 1n << 19n;
 
 export function guestPolicyFault(policy: bigint): string | undefined {
   if ((policy & debug) !== 0n) return "the guest can be debugged";
-  if ((policy & migrationAgent) !== 0n) return "a migration agent may be bound to it";
-  return (policy & mustBeOne) === 0n ? "reserved bit 17 is not set" : undefined;
+  if ((policy & migrationAgent) !== 0n) return "the guest may be bound to a migration agent";
+  return (policy & mustBeOne) === 0n ? "reserved bit 17 of the guest policy is not set" : undefined;
 }
 
 /** confidential-stream.md, 3.3: SHA-256("snp-image/1\0" ‖ measurement ‖ host data). */

@@ -63,7 +63,10 @@ export async function inspectSnp(
   const checks = createChecklist(snpChecks);
   const report = readSnpReport(reportBytes);
   const certificates = table === undefined ? "there is none" : readCertificateTable(table);
-  checks.record("quote_format", report === undefined ? "not a SEV-SNP report" : undefined);
+  checks.record(
+    "quote_format",
+    report === undefined ? "the quote is not a SEV-SNP report" : undefined,
+  );
   const isText = typeof certificates === "string";
   checks.record("certificate_table", isText ? certificates : undefined);
   if (report === undefined) return { checks, findings: {}, reportData: undefined };
@@ -76,7 +79,10 @@ export async function inspectSnp(
   if (isText) return { checks, findings: seen, reportData };
   const [vcek] = certificates.chain;
   const facts = vcek && readVcek(vcek);
-  checks.record("vcek_facts", facts === undefined ? "the VCEK names no chip" : undefined);
+  checks.record(
+    "vcek_facts",
+    facts === undefined ? "the VCEK certificate does not identify a chip" : undefined,
+  );
   const listUntil = await checkChain(checks, certificates, facts?.product, roots, policy, now);
   if (vcek === undefined || facts === undefined) return { checks, findings: seen, reportData };
   checks.record("report_signature", await signatureFault(report, vcek));
@@ -100,7 +106,7 @@ async function checkChain(
   checks.record("vcek_chain", await chainFault(chain, chainLength, anchors, now));
   if (crl === undefined) {
     // The prover composes the evidence: what it leaves out must not count as a check passed.
-    const without = "the evidence carries no revocation list of AMD's";
+    const without = "the evidence does not contain AMD's revocation list";
     if (sevSnp?.requireCrl === false) {
       checks.skip("revocation", `${without}, and the policy does not require one`);
     } else checks.record("revocation", without);
@@ -115,13 +121,13 @@ async function checkChain(
 
 async function signatureFault(report: SnpReport, vcek: Certificate): Promise<string | undefined> {
   // VLEKs belong to a cloud provider, not to a chip: a report of theirs names no machine.
-  if (report.signingKey !== 0) return "it is not signed with the chip's own key (VCEK)";
+  if (report.signingKey !== 0) return "the report is not signed with the chip's own key (VCEK)";
   if (report.signatureAlgorithm !== 1 || keyKind(vcek.publicKey) !== "p384") {
-    return "it is not signed with ECDSA P-384";
+    return "the report is not signed with ECDSA P-384";
   }
   const { signature, signedBytes } = report;
   const isSigned = await isEcdsa("p384", vcek.publicKey, signature, signedBytes);
-  return isSigned ? undefined : "the VCEK did not sign it";
+  return isSigned ? undefined : "the report is not signed by the VCEK";
 }
 
 /** The certificate's word counts: AMD derived the key for this chip and this TCB; the report's copies must agree. */
@@ -137,12 +143,15 @@ function checkFirmware(
   const isNamed = !report.isChipMasked && !isZero(hardwareId);
   checks.record("chip_id", isChip && isNamed ? undefined : "the VCEK is for another chip");
   const isReported = sameTcb(readTcb(product, report.reportedTcb), tcb);
-  checks.record("tcb", isReported ? undefined : "the VCEK is for another TCB than the report's");
+  checks.record("tcb", isReported ? undefined : "the VCEK is for another TCB than the report");
   checkMinimum(checks, facts, policy);
   const isCommitted =
     sameBytes(report.currentTcb, report.committedTcb) &&
     sameBytes(report.currentFirmware, report.committedFirmware);
-  checks.record("provisional_firmware", isCommitted ? undefined : "the firmware is not committed");
+  checks.record(
+    "provisional_firmware",
+    isCommitted ? undefined : "the firmware is provisional, not committed",
+  );
 }
 
 function sameTcb(left: SnpTcb, right: SnpTcb): boolean {
@@ -164,19 +173,25 @@ function checkMinimum(checks: Checks, { product, tcb }: VcekFacts, { minTcb }: S
   if (minTcb === "any") return checks.skip("tcb_minimum", "the policy accepts any TCB");
   const minimum = minTcb?.[product];
   if (minimum === undefined) {
-    checks.record("tcb_minimum", `the policy names no minimum TCB for ${product}`);
+    checks.record("tcb_minimum", `the policy has no minimum TCB for ${product}`);
     return;
   }
   const below = partsBelow(tcb, minimum);
   const listed = below.map((part) => `${part} ${tcb[part]}`).join(", ");
-  checks.record("tcb_minimum", below.length === 0 ? undefined : `below the minimum: ${listed}`);
+  checks.record(
+    "tcb_minimum",
+    below.length === 0 ? undefined : `the TCB is below the minimum: ${listed}`,
+  );
 }
 
 function checkGuest(checks: Checks, report: SnpReport, policy: SnpPolicy): void {
   checks.record("guest_policy", guestPolicyFault(report.guestPolicy));
   const highest = policy.maxVmpl ?? 0;
   const isInside = report.vmpl <= highest;
-  checks.record("vmpl", isInside ? undefined : `level ${report.vmpl} is above ${highest}`);
+  checks.record(
+    "vmpl",
+    isInside ? undefined : `VMPL ${report.vmpl} is above the maximum ${highest}`,
+  );
 }
 
 function readMeasurements(report: SnpReport): Readonly<Record<string, string>> {

@@ -32,7 +32,7 @@ export async function checkSigners(
     if (broken !== undefined || signer === undefined) return broken;
     const message = new TextEncoder().encode(signedText);
     const isSigned = await isEcdsa("p256", signer.publicKey, signature, message);
-    return isSigned ? undefined : `"${signer.commonName}" did not sign it`;
+    return isSigned ? undefined : `the signature of "${signer.commonName}" is invalid`;
   };
   const tcbInfoFault = await fault(tcbInfoChain, tcbInfoSignature, text.tcb_info);
   checks.record("tcb_info_signature", tcbInfoFault);
@@ -68,15 +68,22 @@ export function checkCollateral(
   const issued = [tcbInfo, qeIdentity];
   const isFuture = issued.some(({ issueDate }) => now < issueDate);
   const isPast = issued.some(({ nextUpdate }) => now >= nextUpdate);
-  const dates = isFuture ? "it is from the future" : isPast ? "it has expired" : undefined;
+  const dates = isFuture
+    ? "the collateral was issued in the future"
+    : isPast
+      ? "the collateral has expired"
+      : undefined;
   checks.record("collateral_dates", dates);
   const maxAge = policy.maxCollateralAgeMs ?? maxCollateralAgeMs;
   const isOld = issued.some(({ issueDate }) => now - issueDate > maxAge);
-  checks.record("collateral_age", isOld ? "it was issued too long ago" : undefined);
+  checks.record("collateral_age", isOld ? "the collateral was issued too long ago" : undefined);
   const least = policy.minTcbEvaluation;
-  if (least === undefined) return checks.skip("tcb_evaluation", "the policy names no minimum");
+  if (least === undefined) return checks.skip("tcb_evaluation", "the policy has no minimum");
   const isBehind = issued.some(({ tcbEvaluationDataNumber: number }) => number < least);
-  checks.record("tcb_evaluation", isBehind ? `its number is below ${least}` : undefined);
+  checks.record(
+    "tcb_evaluation",
+    isBehind ? `the TCB evaluation number is below the minimum ${least}` : undefined,
+  );
 }
 
 export function evaluationNumber({ tcbInfo, qeIdentity }: ReadCollateral): number {

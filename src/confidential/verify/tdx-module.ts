@@ -18,14 +18,16 @@ export function moduleFault(
   const [isvsvn = 0, version = 0] = report.teeTcbSvn;
   const id = version === 0 ? undefined : `TDX_${toHex(Uint8Array.of(version)).toUpperCase()}`;
   const identity = tcbInfo.modules.find((module) => module.id?.toUpperCase() === id);
-  if (identity === undefined) return `the TCB info knows no module ${id ?? ""}`;
-  if (!sameBytes(report.mrsignerseam, identity.mrsigner)) return "the module's signer is another";
+  if (identity === undefined)
+    return `the TCB info does not list the module ${id ?? "without a version"}`;
+  if (!sameBytes(report.mrsignerseam, identity.mrsigner))
+    return "the module has another signer than in the TCB info";
   if (!sameBytes(masked(report.seamAttributes, identity), identity.attributes)) {
-    return "the module's attributes are not Intel's";
+    return "the module has other attributes than in the TCB info";
   }
   if (id === undefined) return undefined;
   const level = identity.levels.find((candidate) => candidate.isvsvn <= isvsvn);
-  if (level === undefined) return `the TCB info knows no level for version ${isvsvn} of ${id}`;
+  if (level === undefined) return `the TCB info has no level for version ${isvsvn} of ${id}`;
   return statusFault(level.status, level.advisories, policy);
 }
 
@@ -44,5 +46,5 @@ export function statusFault(
   if (status !== "SWHardeningNeeded") return `${status} (${named})`;
   const accepted = policy.advisories ?? [];
   const areAccepted = advisories.length > 0 && advisories.every((id) => accepted.includes(id));
-  return areAccepted ? undefined : `${status} (${named}), which the policy does not name`;
+  return areAccepted ? undefined : `${status} (${named}), which the policy does not accept`;
 }

@@ -53,7 +53,7 @@ export async function inspectTdx(
   const checks = createChecklist(tdxChecks);
   const quote = readTdxQuote(quoteBytes);
   const read = readTdxCollateral(collateralValue);
-  checks.record("quote_format", quote === undefined ? "not a TDX quote" : undefined);
+  checks.record("quote_format", quote === undefined ? "the quote is not a TDX quote" : undefined);
   checks.record("collateral_format", typeof read === "string" ? read : undefined);
   if (quote === undefined) return { checks, findings: {}, reportData: undefined };
   await checkQuote(checks, quote, anchors, now);
@@ -70,7 +70,10 @@ export async function inspectTdx(
   checkCollateral(checks, read, policy, now);
   const { fmspc, pceId } = read.tcbInfo;
   const isSame = platform?.fmspc === fmspc && platform.pceId === pceId;
-  checks.record("collateral_platform", isSame ? undefined : "it is for another kind of machine");
+  checks.record(
+    "collateral_platform",
+    isSame ? undefined : "the collateral is for another kind of machine",
+  );
   const verdict = await secondOpinion(checks, quoteBytes, quote, read, now);
   checkTcb(checks, verdict, quote, read, policy);
   const evaluation = evaluationNumber(read);
@@ -90,25 +93,28 @@ async function checkQuote(
   const { pckChain, attestationKey, signedBytes, signature } = quote;
   checks.record("pck_chain", await chainFault(pckChain, pckChainLength, anchors, now));
   const isIntel = toHex(quote.qeVendorId) === intelQeVendorId;
-  checks.record("qe_vendor", isIntel ? undefined : "the quoting enclave is not Intel's");
+  checks.record("qe_vendor", isIntel ? undefined : "the quoting enclave is not from Intel");
   checks.record("qe_report", await qeReportFault(quote));
   const isSigned = await isEcdsa("p256", attestationKey, signature, signedBytes);
-  checks.record("quote_signature", isSigned ? undefined : "the attestation key did not sign it");
+  checks.record(
+    "quote_signature",
+    isSigned ? undefined : "the quote is not signed by the attestation key",
+  );
 }
 
 /** The PCK key signed the quoting enclave's report, and that report binds the attestation key. */
 async function qeReportFault(quote: TdxQuote): Promise<string | undefined> {
   const { pckChain, qeReport, qeReportSignature, qeAuthData, attestationKey } = quote;
   const pck = pckChain[0];
-  if (pck === undefined) return "there is no PCK certificate";
+  if (pck === undefined) return "the PCK certificate is missing";
   if (!(await isEcdsa("p256", pck.publicKey, qeReportSignature, qeReport))) {
-    return "the PCK key did not sign it";
+    return "the QE report is not signed by the PCK key";
   }
   const bound = new Uint8Array(
     await crypto.subtle.digest("SHA-256", joinBytes(attestationKey, qeAuthData)),
   );
   const isBound = sameBytes(qeReport.subarray(320, 352), bound);
-  return isBound ? undefined : "it does not bind the attestation key";
+  return isBound ? undefined : "the QE report does not bind the attestation key";
 }
 
 async function secondOpinion(
@@ -125,7 +131,10 @@ async function secondOpinion(
   );
   const verdict: DcapVerdict =
     root === undefined || !isTrusted
-      ? { ok: false, why: "not asked: quote or collateral is not signed as it should be" }
+      ? {
+          ok: false,
+          why: "not run, because pck_chain, tcb_info_signature or qe_identity_signature did not pass",
+        }
       : await askDcap(bytes, read.text, root.raw, now);
   checks.record("dcap_qvl", verdict.ok ? undefined : verdict.why);
   return verdict;
@@ -144,7 +153,7 @@ function checkTcb(
 ): void {
   const status = verdict.ok
     ? statusFault(verdict.status, verdict.advisories, policy)
-    : `no verdict: ${verdict.why}`;
+    : `no TCB status: ${verdict.why}`;
   checks.record("tcb_status", status);
   checks.record("tdx_module", moduleFault(quote.body, tcbInfo, policy));
 }
@@ -156,10 +165,10 @@ function checkTd(checks: TdxChecklist, report: TdReport, policy: VerificationPol
   const isServed = report.mrservicetd !== undefined && !isZero(report.mrservicetd);
   checks.record("service_td", isServed ? "a service TD is bound to it" : undefined);
   const modules = policy.mrseam ?? [];
-  if (modules.length === 0) return checks.skip("mrseam", "the policy names no module");
+  if (modules.length === 0) return checks.skip("mrseam", "the policy lists no TDX module");
   const mrseam = toHex(report.mrseam);
   const isListed = modules.some((module) => module.toLowerCase() === mrseam);
-  checks.record("mrseam", isListed ? undefined : `module ${mrseam} is not in the policy`);
+  checks.record("mrseam", isListed ? undefined : `the policy does not list the module ${mrseam}`);
 }
 
 function readMeasurements(report: TdReport): Readonly<Record<string, string>> {

@@ -58,10 +58,10 @@ export async function verifyEvidence(
   const isSound = inspection.checks.isSound() && !isMock;
   if (isHardware) checks.record("not_simulated", undefined);
   else if (isMock)
-    checks.record("not_simulated", "simulated, and without the mark of a simulation");
+    checks.record("not_simulated", "the evidence is simulated but lacks the marker of simulations");
   else if (policy.treatSimulatedAsVerified === true)
-    checks.skip("not_simulated", "simulated, which the caller accepts");
-  else checks.record("not_simulated", "simulated: no hardware vouches for it");
+    checks.skip("not_simulated", "the evidence is simulated, and the caller accepts that");
+  else checks.record("not_simulated", "the evidence is simulated: no hardware attests it");
   const { reportData, findings } = inspection;
   return {
     verified: isSound && checks.isSound(),
@@ -92,7 +92,10 @@ function reportDataFault(
   { reportData }: Inspection<"report_data">,
   expected: Expectation,
 ): string | undefined {
-  if (reportData === undefined) return "there is none";
-  if (expected.reportData.length !== 64) return "the bytes expected are not 64";
-  return sameBytes(reportData, expected.reportData) ? undefined : "it binds something else";
+  if (reportData === undefined) return "the report data is missing";
+  if (expected.reportData.length !== 64)
+    return `expected report data of 64 bytes, got ${expected.reportData.length}`;
+  return sameBytes(reportData, expected.reportData)
+    ? undefined
+    : "the report data differs from the expected data";
 }

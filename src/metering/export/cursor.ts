@@ -74,8 +74,8 @@ function readCursor(file: string): string | undefined {
 function unusable(file: string, cause: unknown): StoreError {
   return new StoreError(
     "SLUICE_STORE_FAILED",
-    `${file} names no charge of this journal`,
-    "restore the file that belongs to this data folder, or remove it to export everything again",
+    `${file} has a position that is not in this journal`,
+    "Restore the file that belongs to this data folder, or remove it to export everything again.",
     cause,
   );
 }

@@ -33,12 +33,12 @@ export interface ExporterParts {
   readonly random?: () => number;
 }
 
-/** A sink may take so long to answer. */
+/** Maximum time for a response of the sink. */
 const answerMs = 30_000;
 /** Waits between attempts are random up to twice the last one (full jitter), from one second to five minutes. */
 const firstWaitMs = 1_000;
 const longestWaitMs = 300_000;
-/** What was refused is tried again after this: somebody may have mended the sink, or its key. */
+/** Wait after a refusal. The delivery is then tried again, because the sink or its key may have been corrected. */
 const refusedWaitMs = 600_000;
 const lagEveryMs = 1_000;
 
@@ -82,7 +82,10 @@ export class Exporter {
       batch = await this.#parts.read(cursor.after, this.#size);
     } catch (error) {
       if (!this.#closing.signal.aborted)
-        log.error({ err: error }, "charges cannot be read for export");
+        log.error(
+          { err: error },
+          "usage export: cannot read charges from the journal; trying again",
+        );
       return this.#backoff("journal", 0);
     }
     this.#owedSince = batch?.since;
@@ -92,7 +95,8 @@ export class Exporter {
     if (this.#closing.signal.aborted && sent.kind !== "accepted") return 0;
     if (sent.kind === "accepted") return this.#accepted(batch);
     if (sent.kind === "refused") return this.#refused(batch, sent);
-    if (this.#failures === 0) log.warn({ reason: sent.reason }, "usage cannot be delivered now");
+    if (this.#failures === 0)
+      log.warn({ reason: sent.reason }, "usage export: delivery failed; trying again");
     return this.#backoff("sink", sent.afterMs);
   }
 
@@ -104,7 +108,7 @@ export class Exporter {
 
   async #accepted({ count, last, more }: Batch): Promise<number> {
     const { cursor, metrics, log, batch, everyMs } = this.#parts;
-    if (this.#failures > 0) log.info({}, "usage is delivered again");
+    if (this.#failures > 0) log.info({}, "usage export: delivery works again");
     this.#failures = 0;
     this.#size = Math.min(batch, this.#size * 2);
     metrics.stopped.set(0);
@@ -113,7 +117,7 @@ export class Exporter {
       await cursor.moveTo(last);
     } catch (error) {
       // Delivered it is: only a crash before the next one would send it again.
-      log.error({ err: error }, "how far usage was delivered cannot be written down");
+      log.error({ err: error }, "usage export: cannot save the position of the last delivery");
     }
     if (more) return 0;
     this.#owedSince = undefined;
@@ -136,7 +140,7 @@ export class Exporter {
     // The next success is a recovery.
     this.#failures++;
     const fields = count === 1 ? { status, charge: first } : { status };
-    log.error(fields, "usage export has stopped: the sink refuses what it is sent");
+    log.error(fields, "usage export has stopped: the sink refuses the charges");
     return refusedWaitMs;
   }
 

@@ -33,7 +33,7 @@ export function openUsageExport(options: {
     async read(after, limit) {
       const input: BatchJob = { dataDir, after, limit, form: { source, type, subject } };
       const done = await pool.run({ module: batchModule, input, transfer: [] });
-      if (!done.ok) throw new Error(`the next charges were not read: ${done.reason}`);
+      if (!done.ok) throw new Error(`cannot read the next charges: ${done.reason}`);
       return done.bytes && readBatch(done.bytes);
     },
     send: (events, signal) => send({ url, headers }, events, signal),

@@ -54,7 +54,7 @@ export async function stored(
     return await work();
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    log.error({ err: error }, "the dashboard could not use the store");
+    log.error({ err: error }, "dashboard: cannot use the store");
     return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
   }
 }

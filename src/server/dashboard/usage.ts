@@ -91,7 +91,8 @@ async function report(
   const done = await reports.run({ module: seriesModule, input, transfer: [] });
   // The job's own answer: what `usageSeries` returns.
   if (done.ok) return JSON.parse(new TextDecoder().decode(done.bytes)) as UsageSeries;
-  if (done.reason !== "aborted") log.error({ reason: done.reason }, "charges were not added up");
+  if (done.reason !== "aborted")
+    log.error({ reason: done.reason }, "dashboard: cannot make the usage report");
   return undefined;
 }
 

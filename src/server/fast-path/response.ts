@@ -56,7 +56,7 @@ export class FastResponse implements ClientResponse {
   }
 
   writeHead(status: number, fields: readonly string[] = []): void {
-    if (this.headersSent) throw new Error("the head has been written");
+    if (this.headersSent) throw new Error("the response head is already written");
     const { keepAliveSeconds } = this.#path;
     const head = responseHead(status, fields, this.shouldKeepAlive ? keepAliveSeconds : undefined);
     this.#head = head.text;
