@@ -53,7 +53,7 @@ test("a command that there is not is named, exit 2", () => {
 test("a wrong option points at the command's own help, exit 2", () => {
   const { status, stderr } = sluice(["check", "--wirte-schema", "x"]);
   assert.equal(status, 2);
-  assert.match(stderr, /^sluice check: .*--wirte-schema[^]*see: sluice check --help\n$/);
+  assert.match(stderr, /^sluice check: .*--wirte-schema[^]*See: sluice check --help\n$/);
 });
 
 test("a Node that is too old is told which one is wanted, exit 1", () => {
@@ -62,7 +62,7 @@ test("a Node that is too old is told which one is wanted, exit 1", () => {
     nodeArgs: ["--import", `data:text/javascript,${old}`],
   });
   assert.equal(status, 1);
-  assert.equal(stderr, "sluice needs Node 24 or later, and this is 20.20.2.\n");
+  assert.equal(stderr, "sluice requires Node 24 or later; this is Node 20.20.2.\n");
 });
 
 test("an unknown command suggests the nearest one", () => {
@@ -140,7 +140,7 @@ test("dev with the file that ships with Sluice keeps its data in the working fol
     const lines: string[] = [];
     for await (const line of createInterface({ input: child.stdout })) {
       lines.push(line);
-      if (line === "Ctrl-C stops it.") child.kill("SIGTERM");
+      if (line === "Press Ctrl-C to stop.") child.kill("SIGTERM");
     }
     await exited;
     assert.equal(lines[0], `Sluice ${version} is running.`);

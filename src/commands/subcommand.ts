@@ -26,7 +26,8 @@ export function runSubcommand(
     throw new UsageError(`${command}: missing subcommand, expected one of ${names.join(", ")}`);
   }
   const chosen = Object.hasOwn(subcommands, name) ? subcommands[name] : undefined;
-  if (chosen === undefined) throw new UsageError(`${command}: ${unknown(name, names)}`);
+  if (chosen === undefined)
+    throw new UsageError(`${command}: ${unknown(name, names, "subcommand")}`);
 
   for (const [option, value] of Object.entries(values)) {
     const fits = chosen.options.includes(option) || everywhere.includes(option);
@@ -43,9 +44,9 @@ export function runSubcommand(
   return chosen.run(context, values, ...args);
 }
 
-/** Returns `unknown value "fre", expected one of free, developer …; did you mean "free"?`. */
-export function unknown(given: string, allowed: readonly string[]): string {
+/** Returns `unknown value "fre"; did you mean "free"? (expected one of free, developer …)`. */
+export function unknown(given: string, allowed: readonly string[], what = "value"): string {
   const close = nearest(given, allowed);
   const hint = close === undefined ? "" : `; did you mean "${close}"?`;
-  return `unknown value "${given}", expected one of ${allowed.join(", ")}${hint}`;
+  return `unknown ${what} "${given}"${hint} (expected one of ${allowed.join(", ")})`;
 }

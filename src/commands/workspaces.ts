@@ -94,7 +94,7 @@ const purchase: Subcommand = {
   async run(context, values, id = "") {
     required(values, "cu");
     const amount = milliCu(values, "cu") ?? 0;
-    if (amount === 0) throw new UsageError("--cu: nothing can be bought for 0 milli-CU");
+    if (amount === 0) throw new UsageError("--cu: expected an amount above 0 milli-CU");
     return withAccounts(context, (accounts) => {
       const bought = buy(accounts.db, id, amount, accounts.by);
       if ("failed" in bought) return bought;

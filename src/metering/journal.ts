@@ -303,7 +303,7 @@ export class Journal {
     const lost = this.#groups.length > 0;
     if (this.#ended && error === undefined && !lost) return this.#exited.resolve();
     if (error !== undefined || !this.#ended) {
-      log.error({ err: error }, "the journal thread has ended: restart the gateway");
+      log.error({ err: error }, "the journal thread has ended; restart the gateway");
     }
     metrics.writable.set(0);
     this.#retrying = true;

@@ -151,14 +151,14 @@ test("a database that cannot be read is reported once, known keys work, and it r
   assert.equal(accounts.identify(`Bearer ${text}`), principal);
   assert.equal(refusal(accounts.identify(`Bearer ${stranger.text}`)), "unauthorized");
   assert.equal(accounts.stats().healthy, false);
-  assert.deepEqual(lines, ["error accounts cannot be read; keys in memory keep working"]);
+  assert.deepEqual(lines, ["error cannot read accounts; keys in memory stay valid"]);
 
   db.exec("ALTER TABLE keys_elsewhere RENAME TO keys");
   clock.advance(pollMs);
   assert.equal(refusal(accounts.identify(`Bearer ${text}`)), "unauthorized");
   assert.equal(known(accounts.identify(`Bearer ${stranger.text}`)).key.id, stranger.key.id);
   assert.equal(accounts.stats().healthy, true);
-  assert.equal(lines.at(-1), "info accounts can be read again");
+  assert.equal(lines.at(-1), "info accounts are readable again");
 
   function revokeKeyElsewhere(): void {
     db.prepare("UPDATE keys_elsewhere SET revoked_at = 1 WHERE id = ?").run(key.id);
@@ -241,7 +241,7 @@ test("a last use that meets a lock is written a minute later", (t) => {
   clock.advance(60_000);
   db.exec("ROLLBACK");
   assert.equal(findKey(db, key.id)?.lastUsedAt, undefined);
-  assert.match(lines.join(), /warn the last use of keys was not saved/);
+  assert.match(lines.join(), /warn cannot save the time of the last use of keys/);
   clock.advance(60_000);
   assert.equal(findKey(db, key.id)?.lastUsedAt, at);
   assert.equal(accounts.stats().healthy, true);

@@ -34,7 +34,7 @@ test("a sound file prints the order of every route and exits with 0", async (t) 
   assert.equal(code, 0);
   assert.deepEqual(err, []);
   assert.deepEqual(out, [
-    `${configFile} is in order.\n`,
+    `${configFile} has no faults.\n`,
     "/web/*",
     "  request-id > validate (shadow, when) > forward",
     "(unmatched)",

@@ -78,13 +78,13 @@ test("a folder that cannot be written is said, exit 1", async (t) => {
   writeFileSync(join(folder, "file"), "");
   const { code, err } = await commandLine(t).run(init, "--dir", join(folder, "file", "app"));
   assert.equal(code, 1);
-  assert.match(err.join("\n"), /^init: cannot write into .*ENOTDIR/);
+  assert.match(err.join("\n"), /^init: cannot write to .*ENOTDIR/);
 });
 
 test("wrong usage names what was wrong", async (t) => {
   const { run } = commandLine(t);
   for (const [argv, said] of [
-    [["--template", "ia"], /--template: "ia" is unknown; did you mean "ai"\?/],
+    [["--template", "ia"], /--template: unknown value "ia"; did you mean "ai"\?/],
     [["here"], /unexpected argument "here"/],
   ] as const) {
     await assert.rejects(run(init, ...argv), (error) => {

@@ -85,7 +85,7 @@ test("without --json the key is on standard output and the warning is not", asyn
   const made = await line.run(keys, "create", "--workspace", await workspaceOf(line));
   assert.equal(made.code, 0);
   assert.equal(made.out.filter((each) => /^key +gateway_dev_[0-9a-f]{32}$/.test(each)).length, 1);
-  assert.deepEqual(made.err, ["Keep the key now: it is not stored and cannot be shown again."]);
+  assert.deepEqual(made.err, ["Save the key now: it is not stored and cannot be shown again."]);
 });
 
 test("list shows all keys or a workspace's, never a key's text", async (t) => {
@@ -232,40 +232,58 @@ test("wrong usage is refused and stores nothing", async (t) => {
   const create = ["create", "--workspace", await workspaceOf(line)];
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [[], /missing subcommand, expected one of create, list, set, revoke, rotate/],
-    [["remove"], /"remove" is unknown/],
-    [["create"], /--workspace is missing/],
+    [["remove"], /unknown subcommand "remove"/],
+    [["create"], /missing option --workspace/],
     [
       [...create, "--capability", "ledger:raed"],
-      /"ledger:raed" is unknown; did you mean "ledger:read"\?/,
+      /unknown value "ledger:raed"; did you mean "ledger:read"\?/,
     ],
-    [[...create, "--capability", "inference", "--capability", ""], /--capability: "" is unknown/],
-    [[...create, "--rps=-1"], /--rps: "-1" is not a number of requests per second above 0/],
+    [
+      [...create, "--capability", "inference", "--capability", ""],
+      /--capability: unknown value ""/,
+    ],
+    [
+      [...create, "--rps=-1"],
+      /--rps: expected requests per second above 0, at most 1000000, got "-1"/,
+    ],
     [[...create, "--rps", "0"], /--rps/],
     [[...create, "--rps", "0.0001"], /--rps/],
     [[...create, "--rps", "1000001"], /--rps/],
     [[...create, "--rps", "many"], /--rps/],
-    [[...create, "--cu-24h=-5"], /--cu-24h: "-5" is not a whole number/],
-    [[...create, "--cu-30d", "0x10"], /--cu-30d: "0x10" is not a whole number/],
-    [[...create, "--expires-in", "30"], /--expires-in: "30" is not a duration/],
-    [[...create, "--expires-in", "1w"], /--expires-in: "1w" is not a duration/],
-    [[...create, "--expires-in", "0s"], /--expires-in: a key must live/],
+    [
+      [...create, "--cu-24h=-5"],
+      /--cu-24h: expected milli-CU as a whole number, 0 or more, got "-5"/,
+    ],
+    [
+      [...create, "--cu-30d", "0x10"],
+      /--cu-30d: expected milli-CU as a whole number, 0 or more, got "0x10"/,
+    ],
+    [[...create, "--expires-in", "30"], /--expires-in: expected a duration .*, got "30"/],
+    [[...create, "--expires-in", "1w"], /--expires-in: expected a duration .*, got "1w"/],
+    [[...create, "--expires-in", "0s"], /--expires-in: expected a duration above 0, got "0s"/],
     [
       [...create, "--expires-in", "999999999d"],
-      /--expires-in: "999999999d" is more than 100 years/,
+      /--expires-in: expected at most 100 years, got "999999999d"/,
     ],
     [[...create, "--name", "a\nb"], /--name/],
     [[...create, "--overlap", "1h"], /--overlap is not valid for keys create/],
-    [["revoke"], /KEY_ID is missing/],
+    [["revoke"], /missing argument KEY_ID/],
     [["revoke", "key_1", "key_2"], /unexpected argument "key_2"/],
-    [["rotate", "key_1", "--overlap", "soon"], /--overlap: "soon" is not a duration/],
+    [["rotate", "key_1", "--overlap", "soon"], /--overlap: expected a duration .*, got "soon"/],
     [["list", "key_1"], /unexpected argument "key_1"/],
-    [["set", "key_1"], /say what to set: --name, --capability, --rps/],
-    [["set", "--rps", "1"], /KEY_ID is missing/],
+    [["set", "key_1"], /keys set: expected at least one of --name, --capability, --rps/],
+    [["set", "--rps", "1"], /missing argument KEY_ID/],
     [["set", "key_1", "--rps", "0"], /--rps/],
-    [["set", "key_1", "--expires-in", "0s"], /--expires-in: a key must live/],
-    [["set", "key_1", "--cu-24h", "None"], /--cu-24h: "None" is not a whole number/],
-    [["set", "key_1", "--capability", "none"], /--capability: "none" is unknown/],
-    [["set", "key_1", "--allow-ip", "none", "--allow-ip", "10.0.0.0/8"], /"none" is not an IP/],
+    [["set", "key_1", "--expires-in", "0s"], /--expires-in: expected a duration above 0, got "0s"/],
+    [
+      ["set", "key_1", "--cu-24h", "None"],
+      /--cu-24h: expected milli-CU as a whole number, 0 or more, got "None"/,
+    ],
+    [["set", "key_1", "--capability", "none"], /--capability: unknown value "none"/],
+    [
+      ["set", "key_1", "--allow-ip", "none", "--allow-ip", "10.0.0.0/8"],
+      /--allow-ip: expected an IP address .*, got "none"/,
+    ],
     [["set", "key_1", "--overlap", "1h"], /--overlap is not valid for keys set/],
   ];
   for (const [argv, message] of cases) {

@@ -53,7 +53,7 @@ test("what it prints is what a client with that key accepts", async (t) => {
   });
 });
 
-test("a policy or a key that is none is said, and nothing printed", async (t) => {
+test("an invalid policy or key is reported, and nothing is printed", async (t) => {
   const line = commandLine(t);
   const { file, key } = files(line);
   const other = files(commandLine(t), "x25519").key;
@@ -62,7 +62,7 @@ test("a policy or a key that is none is said, and nothing printed", async (t) =>
   for (const [what, ...argv] of [
     ["serial", bad, "--key", key],
     ["ENOENT", join(line.folder, "none.yaml"), "--key", key],
-    ["no private key", file, "--key", file],
+    ["cannot read a private key", file, "--key", file],
     ["Ed25519", file, "--key", other],
   ] as const) {
     const { code, out, err } = await line.run(policy, "sign", ...argv);

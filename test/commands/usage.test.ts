@@ -192,7 +192,7 @@ test("export goes on behind the charge that an earlier one ended with", async (t
   for (const id of ["chg_000000000000_1_0", ahead]) {
     const wrong = await run(usage, "export", "--after", id);
     assert.equal(wrong.code, 1);
-    assert.match(wrong.err.join(), /no charge of this journal/);
+    assert.match(wrong.err.join(), /the journal has no charge with the id/);
   }
 });
 

@@ -20,11 +20,13 @@ describe("sluice verify", () => {
     const lines = out.join("\n").split("\n");
     assert.equal(code, 0, out.join("\n"));
     assert.ok(lines.some((line) => /^pass {5}quote_signature$/.test(line)));
-    assert.ok(lines.some((line) => /^skipped {2}mrseam +the policy names no module$/.test(line)));
+    assert.ok(
+      lines.some((line) => /^skipped {2}mrseam +the policy lists no TDX module$/.test(line)),
+    );
     assert.ok(lines.includes(`image: ${platform.imageHash}`));
     assert.match(
       lines.at(-1) ?? "",
-      /^accepted: confidential-alpha demo, ends at the worker; SIMULATED/,
+      /^accepted: confidential-alpha demo, encryption ends at the worker; SIMULATED/,
     );
     assert.equal(gateway.frames, 0);
     assert.equal(gateway.upgrades.length, 1);
@@ -36,7 +38,8 @@ describe("sluice verify", () => {
     const { run, json } = commandLine(t);
     const { out } = await run(verify, gateway.url, ...target, ...simulated);
     const text = out.join("\n");
-    const why = "simulated: no hardware vouches for it; accepted because --allow-simulated is set";
+    const why =
+      "the evidence is simulated: no hardware attests it; accepted because --allow-simulated is set";
     assert.match(text, new RegExp(`^WARN {5}not_simulated +${why}$`, "m"));
     assert.doesNotMatch(text, /FAIL/);
     const told = await json(verify, gateway.url, ...target, ...simulated);
@@ -135,7 +138,7 @@ describe("sluice verify", () => {
     const without = ["--key", "gateway_dev_key", ...simulated];
     const none = await run(verify, gateway.url, ...without);
     assert.equal(none.code, 1);
-    assert.match(none.err.join("\n"), /say --network and --model/);
+    assert.match(none.err.join("\n"), /Pass --network and --model/);
     gateway.models = {
       data: [
         { id: "plain", network: "confidential-classic", evidence: "none" },
@@ -181,7 +184,7 @@ describe("sluice verify", () => {
     while (gateway.hellos.length === 0) await new Promise((resolve) => setImmediate(resolve));
     stopping.abort();
     assert.equal(await running, 1);
-    assert.deepEqual(err, ["stopped"]);
+    assert.deepEqual(err, ["stopped by a signal"]);
     assert.equal(gateway.upgrades[0]?.authorization, "Bearer gateway_dev_key");
   });
 

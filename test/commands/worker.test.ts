@@ -141,13 +141,13 @@ describe("sluice worker, as a process", () => {
     assert.equal((await client.ask(params)).text, prompt);
   });
 
-  test("ends with 1 where nobody vouches for it, or its address is taken", async (t) => {
+  test("ends with 1 if there is no evidence or the address is in use", async (t) => {
     const first = await spawnWorker(t, await startModel(t));
     const { host } = new URL(first.ready["url"] ?? "");
     await assert.rejects(spawnWorker(t, "http://127.0.0.1:9", ["--listen", host]), /EADDRINUSE/);
     await assert.rejects(
       spawnWorker(t, "http://127.0.0.1:9", ["--evidence", "dstack"]),
-      /no evidence/,
+      /cannot get evidence/,
     );
   });
 });
@@ -156,9 +156,9 @@ describe("sluice worker", () => {
   const needed = ["--upstream", "http://127.0.0.1:9", "--model", "m", "--network", "n"];
 
   const wrong: readonly (readonly [readonly string[], RegExp])[] = [
-    [["--model", "m", "--network", "n"], /--upstream is missing/],
-    [["--upstream", "http://127.0.0.1:9", "--network", "n"], /--model is missing/],
-    [["--upstream", "http://127.0.0.1:9", "--model", "m"], /--network is missing/],
+    [["--model", "m", "--network", "n"], /missing option --upstream/],
+    [["--upstream", "http://127.0.0.1:9", "--network", "n"], /missing option --model/],
+    [["--upstream", "http://127.0.0.1:9", "--model", "m"], /missing option --network/],
     [[...needed, "--upstream", "127.0.0.1:9"], /--upstream/],
     [[...needed, "--upstream", "ftp://host"], /--upstream/],
     [[...needed, "--model", ""], /--model/],
@@ -199,7 +199,7 @@ describe("sluice worker", () => {
     const { code, err, out } = await run(worker, ...needed);
     assert.equal(code, 1);
     assert.deepEqual(out, []);
-    assert.match(err.join("\n"), /no evidence \(auto\)/);
+    assert.match(err.join("\n"), /cannot get evidence \(auto\)/);
     assert.match(err.join("\n"), /--evidence simulated/);
   });
 });

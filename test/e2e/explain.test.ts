@@ -396,11 +396,11 @@ describe("sluice explain", () => {
     await using gateway = await start();
     const unknown = await run(gateway, ["nobody"]);
     assert.equal(unknown.code, 1);
-    assert.match(unknown.err.join(), /knows no request nobody/);
+    assert.match(unknown.err.join(), /has no record of request nobody/);
     const nowhere = await run(gateway, ["nobody"], { admin: "http://127.0.0.1:9" });
     assert.equal(nowhere.code, 1);
-    assert.match(nowhere.err.join(), /no gateway answers at http:\/\/127\.0\.0\.1:9/);
-    await assert.rejects(run(gateway, []), /id is missing/);
+    assert.match(nowhere.err.join(), /no answer from http:\/\/127\.0\.0\.1:9/);
+    await assert.rejects(run(gateway, []), /missing argument REQUEST_ID/);
     await assert.rejects(run(gateway, ["a", "b"]), /unexpected argument/);
     await assert.rejects(run(gateway, ["a"], { admin: "nonsense" }), /not a URL/);
   });

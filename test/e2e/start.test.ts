@@ -300,7 +300,7 @@ test("prose shows the key, the addresses and four lines of curl", async () => {
   const lines: string[] = [];
   for await (const line of createInterface(child.stdout!)) {
     lines.push(line);
-    if (line === "Ctrl-C stops it.") child.kill("SIGINT");
+    if (line === "Press Ctrl-C to stop.") child.kill("SIGINT");
   }
   assert.deepEqual(await exited, [0, null]);
   assert.equal(lines.filter((line) => line.startsWith("curl -s http://127.0.0.1:")).length, 3);

@@ -81,7 +81,7 @@ test("a full disk refuses what is settled and what comes, charges nothing for it
   assert.deepEqual(meter.reserve(principal, 1, about), { kind: "unavailable" });
   assert.deepEqual(meter.reserve(principal, 1, { ...about, force: true }), { kind: "unavailable" });
   assert.match(await fixture.metrics.render(), /sluice_journal_writable 0/);
-  assert.match(fixture.logged.join(), /error no room to write/);
+  assert.match(fixture.logged.join(), /error the disk is full/);
   const used = { day: written, month: written, open: 16 };
   assert.deepEqual(meter.keyUsage("key_1"), used, "what was not written is taken back");
   assert.equal(meter.workspaceUsage("ws_1").included, Math.min(written, 1_000));

@@ -65,7 +65,7 @@ describe("a hook that hangs", () => {
       assert.equal(served.errors.length, 1);
       assert.match(
         served.errors[0] ?? "",
-        new RegExp(`a step did not end in time .*"plugin":"slow","phase":"${phase}"`),
+        new RegExp(`a step exceeded its time limit .*"plugin":"slow","phase":"${phase}"`),
       );
       assert.deepEqual(outcomes, ["replied"]);
       assert.equal(served.listener.running, 0);

@@ -97,7 +97,10 @@ test("a section that is gone is told at the top of the file", async (t) => {
   writeFileSync(configFile, pipeline());
   const [fault, ...more] = await gateway.reloader.reload("test");
   assert.deepEqual(more, []);
-  assert.deepEqual([fault?.message, fault?.at?.line], ['a change of "log" needs a restart', 1]);
+  assert.deepEqual(
+    [fault?.message, fault?.at?.line],
+    ['changing "log" needs a restart of the gateway', 1],
+  );
 });
 
 /** Replaces `fs.watch` for one test. */
@@ -120,7 +123,7 @@ test("a system without a watch left is told in the log, and the gateway runs", a
   });
   const gateway = await start(t, true);
   assert.equal((await fetch(`${gateway.url}/x`)).status, 200);
-  const told = gateway.lines.filter((line) => line.includes("is not watched"));
+  const told = gateway.lines.filter((line) => line.includes("cannot watch"));
   assert.equal(told.length, 1);
   assert.match(told[0] ?? "", /ENOSPC/);
   assert.deepEqual(await gateway.gateway.reloader.reload("SIGHUP"), []);
@@ -133,7 +136,7 @@ test("a watch that fails later is told in the log, and closed with the gateway",
   watchWith(t, () => watcher as unknown as fs.FSWatcher);
   const gateway = await start(t, true);
   watcher.emit("error", systemError("EMFILE"));
-  assert.equal(gateway.lines.filter((line) => line.includes("is not watched")).length, 1);
+  assert.equal(gateway.lines.filter((line) => line.includes("cannot watch")).length, 1);
   assert.equal((await fetch(`${gateway.url}/x`)).status, 200);
   await gateway.gateway.stop();
   assert.equal(closed, 1);

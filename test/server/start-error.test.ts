@@ -91,7 +91,7 @@ test("a port that is in use names the section of its listener", async (t) => {
     const fault = await refused(t, { env: { [name]: port } });
     assert.equal(fault.code, "SLUICE_LISTEN_FAILED");
     assert.equal(fault.at?.line, line);
-    assert.match(fault.remedy, /^Stop what uses the address/);
+    assert.match(fault.remedy, /^Stop the process that uses the address/);
   }
 });
 
@@ -102,11 +102,16 @@ test("a host that this machine does not have has its own remedy", async (t) => {
 });
 
 for (const [code, port, section, remedy] of [
-  ["EACCES", 80, "server", /^Choose a port from 1024 on \(server\.port, PORT\)/],
-  ["EACCES", 80, "admin", /^Choose a port from 1024 on \(admin\.port, ADMIN_PORT\)/],
+  ["EACCES", 80, "server", /^Choose port 1024 or higher \(server\.port, PORT\)/],
+  ["EACCES", 80, "admin", /^Choose port 1024 or higher \(admin\.port, ADMIN_PORT\)/],
   ["EACCES", 8080, "server", /^Choose another port/],
-  ["ENOTFOUND", 8080, "server", /^Correct server\.host \(HOST\)/],
-  ["EAI_AGAIN", 8080, "admin", /^Correct admin\.host/],
+  [
+    "ENOTFOUND",
+    8080,
+    "server",
+    /^Set server\.host \(HOST\) to an address of this machine, or to a name/,
+  ],
+  ["EAI_AGAIN", 8080, "admin", /^Set admin\.host to an address of this machine, or to a name/],
 ] as const) {
   test(`${code} for port ${port} of ${section} has a remedy that fits`, () => {
     const cause = Object.assign(new Error(`${code}: from the system`), { code });

@@ -59,19 +59,22 @@ describe("a revocation list", () => {
 
   test("holds from its issue until its next update", async () => {
     assert.equal(await fault(list()), undefined);
-    assert.equal(await fault(list(), now - 2 * day), "the list is from the future");
-    assert.equal(await fault(list(), now + day), "the list has expired");
+    assert.equal(
+      await fault(list(), now - 2 * day),
+      "the revocation list was issued in the future",
+    );
+    assert.equal(await fault(list(), now + day), "the revocation list has expired");
     assert.equal(await fault(list(), now + day - 1), undefined);
   });
 
   test("of one issuer is none of another, by name or by key", async () => {
     const authority = readCertificate(pki.authority.certificate);
     const read = readRevocationList(list());
-    assert.match((await revocationListFault(read, authority, now)) ?? "", /not of/);
+    assert.match((await revocationListFault(read, authority, now)) ?? "", /not issued by/);
     const other = createPki(new Uint8Array(32).fill(2));
     const namesake = readCertificate(other.root.certificate);
     assert.match((await revocationListFault(read, namesake, now)) ?? "", /not signed by/);
-    assert.match((await revocationListFault(read, undefined, now)) ?? "", /no issuer/);
+    assert.match((await revocationListFault(read, undefined, now)) ?? "", /its issuer is missing/);
   });
 
   test("with a critical extension, its own or an entry's, is refused", async () => {

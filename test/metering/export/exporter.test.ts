@@ -156,7 +156,7 @@ describe("the export of usage", () => {
     const told = on.lines.filter((line) => line.startsWith("usage"));
     assert.deepEqual(
       told.map((line) => line.split(" {")[0]),
-      ["usage cannot be delivered now", "usage is delivered again"],
+      ["usage export: delivery failed; trying again", "usage export: delivery works again"],
     );
   });
 
@@ -189,7 +189,7 @@ describe("the export of usage", () => {
     assert.equal(await on.metric("stopped"), 1);
     const told = on.lines.filter((line) => line.includes("has stopped"));
     assert.deepEqual(told, [
-      'usage export has stopped: the sink refuses what it is sent {"status":422,"charge":"13"}',
+      'usage export has stopped: the sink refuses the charges {"status":422,"charge":"13"}',
     ]);
     await on.pass(hour, minute);
     assert.deepEqual(on.taken, upTo(13));
@@ -235,7 +235,7 @@ describe("the export of usage", () => {
     });
     await on.settle();
     assert.deepEqual(on.taken, upTo(6));
-    assert.ok(on.lines.some((line) => line.startsWith("how far usage was delivered")));
+    assert.ok(on.lines.some((line) => line.startsWith("usage export: cannot save the position")));
   });
 
   it("ends while it waits", async () => {

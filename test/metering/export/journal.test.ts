@@ -145,7 +145,7 @@ describe("a batch of charges", () => {
     const { dataDir, open } = meterFixture(t);
     await charge(await open(), principalOf(), 1);
     for (const after of ["chg_000000000000_1_0", "nonsense", ""]) {
-      assert.throws(() => batchOf({ dataDir, after }), /no charge of this journal/);
+      assert.throws(() => batchOf({ dataDir, after }), /the journal has no charge with the id/);
     }
   });
 });
@@ -178,7 +178,11 @@ describe("the cursor", () => {
     const foreign = ["chg_000000000000_1_0", ...ahead].map((after) => JSON.stringify({ after }));
     for (const text of [...foreign, "{}", "", '{"after":7}', "[]"]) {
       writeFileSync(file, text);
-      assert.throws(() => ExportCursor.open(dataDir), /names no charge of this journal/, text);
+      assert.throws(
+        () => ExportCursor.open(dataDir),
+        /has a position that is not in this journal/,
+        text,
+      );
     }
   });
 
