@@ -110,7 +110,7 @@ test("commands that keep data need a pipeline.yaml of the user's own, and say ho
 test("check falls back on the file that ships with Sluice", (t) => {
   const { status, stdout } = sluice(["check"], { cwd: temporaryFolder(t) });
   assert.equal(status, 0);
-  assert.match(stdout, /pipeline\.yaml is in order/);
+  assert.match(stdout, /pipeline\.yaml has no faults/);
 });
 
 test("--config, then SLUICE_CONFIG, then ./pipeline.yaml", (t) => {

@@ -17,7 +17,7 @@ export interface SessionPolicy {
 
 const maxDocumentBytes = 524_288;
 
-/** What is wrong with the policy document comes as text. */
+/** Returns the policy, or a text with the reason why the policy document is refused. */
 export async function readSessionPolicy(
   settings: Settings,
   signal: AbortSignal,
@@ -27,7 +27,7 @@ export async function readSessionPolicy(
   const network = await readNetworkPolicy(settings, policyKey, signal);
   if (typeof network === "string") return network;
   if (termination !== undefined && termination !== network.termination) {
-    return `the network's termination is ${network.termination}, not ${termination}`;
+    return `expected termination ${termination}, but the policy document has ${network.termination}`;
   }
   return policyOf(settings, network.termination, network);
 }
@@ -40,7 +40,7 @@ async function readNetworkPolicy(
   // Anybody may have it; but a key has a rate of its own, and an address shares one.
   const request = { signal, ...(headers && { headers }) };
   const document = await fetchJson(base + policyPath, maxDocumentBytes, request);
-  if (document === undefined) return "it cannot be fetched";
+  if (document === undefined) return "the policy document cannot be fetched";
   const gateway = `${base} ${toBase64Url(key)}`;
   const lowestSerial = await memory.serials.highest(gateway);
   const policy = await readPolicyDocument(webSuite, document, {
@@ -51,7 +51,7 @@ async function readNetworkPolicy(
   if (typeof policy === "string") return policy;
   await memory.serials.record(gateway, policy.serial);
   const network = Object.hasOwn(policy.networks, name) ? policy.networks[name] : undefined;
-  return network ?? `it does not name the network ${name}`;
+  return network ?? `the policy document does not list the network ${name}`;
 }
 
 function policyOf(

@@ -112,7 +112,7 @@ async function startInDevelopment(
   if (config === undefined || faults.length > 0) return startOrComplain(context);
   if (config.environment !== "dev") {
     context.complain(
-      `sluice dev prints an API key, so it runs with GATEWAY_ENV=dev only, got ${config.environment}. Run sluice start instead.`,
+      `sluice dev prints an API key, so it runs with GATEWAY_ENV=dev only, not ${config.environment}. Run sluice start instead.`,
     );
     return undefined;
   }

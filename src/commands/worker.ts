@@ -109,10 +109,10 @@ function announce(context: CommandContext, started: RunningWorker): void {
     const ready = { url, status_url: statusUrl, simulated_root: simulatedRoot };
     return context.print(JSON.stringify(ready));
   }
-  context.print(`sluice worker is listening on ${url}, status document at ${statusUrl}`);
+  context.print(`sluice worker listens on ${url}, status on ${statusUrl}`);
   context.print(`evidence: ${evidence}, image ${imageHash}`);
   if (simulatedRoot === undefined) return;
-  context.print(`SIMULATED - NOT A TEE: the evidence proves nothing. Root: ${simulatedRoot}`);
+  context.print(`SIMULATED - NOT A TEE: it proves nothing. Root: ${simulatedRoot}`);
 }
 
 function warnings(

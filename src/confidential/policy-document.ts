@@ -151,23 +151,27 @@ export async function signPolicy(bytes: Uint8Array, signer: Signer): Promise<Pol
   };
 }
 
-/** Verifies a document from whoever served it, strictly. `document`: parsed JSON. What is wrong comes as text. */
+/**
+ * Verifies a policy document strictly. `document`: parsed JSON. Returns the policy, or a text with the reason for the
+ * refusal.
+ */
 export async function readPolicyDocument(
   suite: Suite,
   document: unknown,
   expected: PolicyExpectation,
 ): Promise<ConfidentialPolicy | string> {
-  if (!isJsonObject(document)) return "it cannot be read";
+  if (!isJsonObject(document)) return "the document is not an object";
   const bytes = typeof document["policy"] === "string" && fromBase64Url(document["policy"]);
   const sig = readBytes(document["sig"], 64);
   const key = readBytes(document["key"], 32);
-  if (!bytes || sig === undefined || key === undefined) return "a member is missing or not valid";
-  if (!sameBytes(key, expected.key)) return "it names another key";
+  if (!bytes || sig === undefined || key === undefined)
+    return "a member of the document is missing or not valid";
+  if (!sameBytes(key, expected.key)) return "the document has another key than the pinned one";
   if (!(await suite.verify(expected.key, policyMessage(bytes), sig))) {
-    return "its signature is not valid";
+    return "the signature of the document is not valid";
   }
   const object = readJsonObject(bytes, maxPolicyBytes);
-  const policy = object === undefined ? "its bytes are not strict JSON" : readPolicy(object);
+  const policy = object === undefined ? "the policy is not strict JSON" : readPolicy(object);
   return typeof policy === "string" ? policy : (unfitness(policy, expected) ?? policy);
 }
 
@@ -175,10 +179,12 @@ function unfitness(
   { serial, issued_at, expires_at }: ConfidentialPolicy,
   { now, lowestSerial }: PolicyExpectation,
 ): string | undefined {
-  if (now < Date.parse(issued_at) - maxAheadMs) return "it is from the future";
-  if (now >= Date.parse(expires_at)) return "it has expired";
+  if (now < Date.parse(issued_at) - maxAheadMs) return "the policy was issued in the future";
+  if (now >= Date.parse(expires_at)) return "the policy has expired";
   const isRollback = lowestSerial !== undefined && serial < lowestSerial;
-  return isRollback ? `its serial ${serial} is below ${lowestSerial}, seen before` : undefined;
+  return isRollback
+    ? `the serial ${serial} is below ${lowestSerial}, which was seen before`
+    : undefined;
 }
 
 function policyMessage(bytes: Uint8Array): Bytes {

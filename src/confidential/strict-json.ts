@@ -1,7 +1,7 @@
 /**
- * Reads JSON from a stranger so that no other reader can see something else in it: UTF-8 without a byte order mark, and no
- * name twice in an object (JSON.parse keeps the last one, other readers keep the first). It also bounds what the text may
- * cost, before anything is built from it (decisions.md section 13).
+ * Reads JSON from a stranger so that no other reader can see something else in it: UTF-8 without a byte order mark, and
+ * no name twice in an object (JSON.parse keeps the last one, other readers keep the first). It also bounds what the
+ * text may cost, before anything is built from it (decisions.md section 13).
  */
 import { maxJsonDepth, maxJsonParts } from "../json-bounds.ts";
 import { parseJson } from "../parse-json.ts";

@@ -27,7 +27,7 @@ export class Closer {
     using _limit = this.#clock.after(this.#limitMs, () => resolve("late"));
     if ((await Promise.race([Promise.try(end), late])) !== "late") return;
     this.hurry();
-    this.#log.error({ part }, "a part did not close in time: the gateway stops without it");
+    this.#log.error({ part }, "a part did not end in time: the gateway stops without it");
   }
 }
 

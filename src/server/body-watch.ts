@@ -1,7 +1,7 @@
 /**
  * Watches request bodies that are arriving, so that clients which send slowly cannot hold memory and connections for as
- * long as they like (decisions.md section 13): how fast a body arrives, and how many bytes unfinished bodies hold, of one
- * caller and of all together. One timer serves all of them.
+ * long as they like (decisions.md section 13): how fast a body arrives, and how many bytes unfinished bodies hold, of
+ * one caller and of all together. One timer serves all of them.
  */
 import { refuse } from "../errors.ts";
 import type { BodyCaller, BodyWatch, LiveExchange } from "../pipeline/exchange.ts";

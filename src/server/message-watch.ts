@@ -64,8 +64,8 @@ export class MessageWatch implements Disposable {
 }
 
 /**
- * The message that is arriving on one connection. What the socket has received since the last whole message belongs to it,
- * except control frames, which may come between its fragments; up to one read of the socket may be missing.
+ * The message that is arriving on one connection. What the socket has received since the last whole message belongs to
+ * it, except control frames, which may come between its fragments; up to one read of the socket may be missing.
  */
 class ArrivingMessage {
   readonly connection: Connection;

@@ -70,7 +70,7 @@ class FileReloader implements Reloader {
       .gauge("sluice_reload_failed", "1 if the current pipeline.yaml could not be loaded, else 0.")
       .with({});
     this.#generation = metrics
-      .gauge("sluice_generation", "Number of the pipeline generation that serves requests.")
+      .gauge("sluice_generation", "The number of the pipeline generation that serves.")
       .with({});
     this.#current = current;
     this.#plugins = options.plugins;
@@ -141,7 +141,7 @@ class FileReloader implements Reloader {
     const { number: generation } = this.#current;
     log.info(
       { reason, generation, ...(plugins.length > 0 && { plugins }) },
-      plugins.length > 0 ? "pipeline reloaded with new plugin code" : "pipeline reloaded",
+      plugins.length > 0 ? "pipeline reloaded, with new code of plugins" : "pipeline reloaded",
     );
     return [];
   }

@@ -170,7 +170,7 @@ describe("a client that pins the policy key", () => {
     gateway.policy = await documentOf({ serial: 8 });
     const error = await refusal(pinned(gateway, { memory: memory() }));
     assert.equal(error.code, "POLICY_REFUSED");
-    assert.match(error.message, /its serial 8 is below 9/);
+    assert.match(error.message, /the serial 8 is below 9/);
     gateway.policy = await documentOf({ serial: 9 });
     await (await connect(pinned(gateway, { memory: memory() }))).close();
     gateway.policy = await documentOf({ serial: 10 });

@@ -130,9 +130,9 @@ describe("a policy document", () => {
   test("is refused under another key, even one that it names itself", async () => {
     const other = createSigner();
     const document = await signPolicy(bytes, other);
-    assert.equal(await open(document), "it names another key");
+    assert.equal(await open(document), "the document has another key than the pinned one");
     const disguised = { ...document, key: toBase64Url(signer.publicKey) };
-    assert.equal(await open(disguised), "its signature is not valid");
+    assert.equal(await open(disguised), "the signature of the document is not valid");
   });
 
   test("is refused with any bit of its bytes or signature turned", async () => {
@@ -140,19 +140,22 @@ describe("a policy document", () => {
     const sig = Buffer.from(document.sig, "base64url");
     for (const at of [0, 20, bytes.length - 1]) {
       const changed = { ...document, policy: toBase64Url(touched(bytes, at)) };
-      assert.equal(await open(changed), "its signature is not valid");
+      assert.equal(await open(changed), "the signature of the document is not valid");
     }
     for (const at of [0, 33, 63]) {
       const changed = { ...document, sig: toBase64Url(touched(sig, at)) };
-      assert.equal(await open(changed), "its signature is not valid");
+      assert.equal(await open(changed), "the signature of the document is not valid");
     }
   });
 
   test("is refused when it has expired or is of the future", async () => {
     const document = await signPolicy(bytes, signer);
-    assert.equal(await open(document, { now: Date.parse(policy.expires_at) }), "it has expired");
+    assert.equal(
+      await open(document, { now: Date.parse(policy.expires_at) }),
+      "the policy has expired",
+    );
     const early = Date.parse(policy.issued_at) - 300_001;
-    assert.equal(await open(document, { now: early }), "it is from the future");
+    assert.equal(await open(document, { now: early }), "the policy was issued in the future");
     assert.deepEqual(await open(document, { now: early + 1 }), policy);
   });
 
@@ -160,12 +163,12 @@ describe("a policy document", () => {
     const document = await signPolicy(bytes, signer);
     assert.deepEqual(await open(document, { lowestSerial: 7 }), policy);
     const fault = await open(document, { lowestSerial: 8 });
-    assert.equal(fault, "its serial 7 is below 8, seen before");
+    assert.equal(fault, "the serial 7 is below 8, which was seen before");
   });
 
   test("is refused when its bytes are signed and ambiguous", async () => {
     const doubled = bytesOf(textOf(bytes).replace('"serial":7', '"serial":9,"serial":7'));
-    assert.equal(await open(await signPolicy(doubled, signer)), "its bytes are not strict JSON");
+    assert.equal(await open(await signPolicy(doubled, signer)), "the policy is not strict JSON");
     const unknown = bytesOf(textOf(bytes).replace('"serial":7', '"only":"x","serial":7'));
     assert.equal(await open(await signPolicy(unknown, signer)), "only: is not known");
   });

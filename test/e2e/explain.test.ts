@@ -402,6 +402,9 @@ describe("sluice explain", () => {
     assert.match(nowhere.err.join(), /no answer from http:\/\/127\.0\.0\.1:9/);
     await assert.rejects(run(gateway, []), /missing argument REQUEST_ID/);
     await assert.rejects(run(gateway, ["a", "b"]), /unexpected argument/);
-    await assert.rejects(run(gateway, ["a"], { admin: "nonsense" }), /not a URL/);
+    await assert.rejects(
+      run(gateway, ["a"], { admin: "nonsense" }),
+      /expected a URL, got "nonsense"/,
+    );
   });
 });

@@ -307,6 +307,6 @@ test("prose shows the key, the addresses and four lines of curl", async () => {
   assert.equal(lines.filter((line) => line.startsWith("curl -sN http://127.0.0.1:")).length, 1);
   assert.match(lines.join("\n"), /chat +http:\/\/127\.0\.0\.1:\d+\/v1\/chat\/completions/);
   assert.match(lines.join("\n"), /models +demo model/);
-  assert.match(lines.join("\n"), /key +gateway_dev_[0-9a-f]{32} \(until \d{4}-\d\d-\d\d\)/);
+  assert.match(lines.join("\n"), /key +gateway_dev_[0-9a-f]{32} \(valid until \d{4}-\d\d-\d\d\)/);
   assert.match(lines.join("\n"), /pipeline +http:\/\/127\.0\.0\.1:\d+\/pipelines/);
 });

@@ -78,7 +78,7 @@ test("a changed plugin runs after a reload, and the log names it", async (t) => 
   project.save("one.js", surface("one", "", '"new"'));
   assert.deepEqual(await project.reload(), []);
   assert.deepEqual([await project.says("/one"), await project.says("/two")], ["new", "same"]);
-  assert.match(lastReload(project), /new plugin code .*"plugins":\["one"\]/);
+  assert.match(lastReload(project), /new code of plugins .*"plugins":\["one"\]/);
   assert.deepEqual(await project.reload(), []);
   assert.doesNotMatch(lastReload(project), /plugins/);
 });

@@ -55,7 +55,9 @@ function explain(
 ): FastifyReply {
   const id = queryOf(request.url, ["id"])?.["id"];
   if (id === undefined) {
-    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message: "the query is id" });
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
+      message: "missing query parameter `id`",
+    });
   }
   const exchanges = parts.explain(id);
   if (exchanges.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");

@@ -71,7 +71,7 @@ function signIn(
 ): FastifyReply {
   const { body } = request;
   if (!isRecord(body) || typeof body["key"] !== "string" || Object.keys(body).length !== 1) {
-    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message: "the body is { key }" });
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message: "expected the body { key }" });
   }
   const principal = accounts.identify(`Bearer ${body["key"]}`, addressOf(request));
   if (principal.kind === "anonymous") {
