@@ -27,7 +27,7 @@ of the workspace and key, and details. Entries are never changed or removed.
     after: { type: "string" },
   },
   async run(context, values, [extra]) {
-    if (extra !== undefined) throw new UsageError(`audit: unexpected argument "${extra}"`);
+    if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
     const workspaceId = text(values, "workspace");
     const from = text(values, "after") ?? "0";
     if (!/^\d{1,15}$/.test(from)) {

@@ -22,8 +22,8 @@ latest 2048 refused ones. Under load it measures the times of one exchange in ei
 --config FILE    path of pipeline.yaml, which has the address of the admin listener`,
   options: { admin: { type: "string" } },
   async run(context, values, [requestId, extra]) {
-    if (requestId === undefined) throw new UsageError("explain: missing argument REQUEST_ID");
-    if (extra !== undefined) throw new UsageError(`explain: unexpected argument "${extra}"`);
+    if (requestId === undefined) throw new UsageError("missing argument REQUEST_ID");
+    if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
     const url = await adminUrl(context, values);
     if (url === undefined) return 1;
     const found = await ask(url, requestId, context.signal);

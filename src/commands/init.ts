@@ -40,7 +40,7 @@ ${templateNames.map((name) => `                    ${name.padEnd(8)}${templates[
   },
   async run(context, values, positionals) {
     if (positionals.length > 0) {
-      throw new UsageError(`init: unexpected argument "${positionals.join(" ")}"`);
+      throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
     }
     const template = checkWord(text(values, "template") ?? "full", templateNames, "template");
     const folder = resolve(text(values, "dir") ?? ".");

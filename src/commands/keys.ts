@@ -79,7 +79,7 @@ const set: Subcommand = {
   async run(context, values, id = "") {
     if (!settable.some((option) => values[option] !== undefined)) {
       const options = settable.map((option) => `--${option}`).join(", ");
-      throw new UsageError(`keys set: expected at least one of ${options}`);
+      throw new UsageError(`expected at least one of ${options}`);
     }
     const name = text(values, "name");
     const expiresIn = orNone(values, "expires-in", lifetime);
@@ -179,7 +179,8 @@ rotate   creates a key with the same capabilities and limits. The old key stays 
 
 --workspace ID         workspace of the key
 --name NAME            name for people, 1 to 200 characters
---capability C         capability of the key; may be given several times: ${capabilities.join(", ")}
+--capability C         capability of the key; may be given several times. One of
+                       ${capabilities.join(", ")}
                        (default: ${defaultCapabilities.join(", ")})
 --rps N                maximum requests per second, if lower than the rate of the plan
 --cu-24h MILLI         maximum credit in any 24 hours, in milli-CU

@@ -60,7 +60,8 @@ export const policy: Command = {
   help: `usage: sluice policy sign FILE --key KEY.pem
 
 Reads a policy in YAML or JSON (see docs/encrypted-stream.md) and prints the signed document. The document is the value
-of the option \`document\` of the surface that serves it. The gateway does not need the private key: keep the key elsewhere.
+of the option \`document\` of the surface that serves it. The gateway does not need the private key, so keep the key
+elsewhere.
 
   --key FILE    Ed25519 private key in PEM; create one with: openssl genpkey -algorithm ed25519 -out KEY.pem`,
   options: { key: { type: "string" } },

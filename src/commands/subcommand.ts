@@ -23,11 +23,10 @@ export function runSubcommand(
   const [name, ...args] = positionals;
   const names = Object.keys(subcommands);
   if (name === undefined) {
-    throw new UsageError(`${command}: missing subcommand, expected one of ${names.join(", ")}`);
+    throw new UsageError(`missing subcommand, expected one of ${names.join(", ")}`);
   }
   const chosen = Object.hasOwn(subcommands, name) ? subcommands[name] : undefined;
-  if (chosen === undefined)
-    throw new UsageError(`${command}: ${unknown(name, names, "subcommand")}`);
+  if (chosen === undefined) throw new UsageError(unknown(name, names, "subcommand"));
 
   for (const [option, value] of Object.entries(values)) {
     const fits = chosen.options.includes(option) || everywhere.includes(option);
@@ -37,10 +36,10 @@ export function runSubcommand(
   }
   const missing = chosen.arguments[args.length];
   if (missing !== undefined)
-    throw new UsageError(`${command} ${name}: missing argument ${missing}`);
+    throw new UsageError(`missing argument ${missing} for ${command} ${name}`);
   const extra = args[chosen.arguments.length];
   if (extra !== undefined)
-    throw new UsageError(`${command} ${name}: unexpected argument "${extra}"`);
+    throw new UsageError(`unexpected argument "${extra}" for ${command} ${name}`);
   return chosen.run(context, values, ...args);
 }
 

@@ -20,7 +20,7 @@ const exportRows: Subcommand = {
   async run(context, values) {
     const format = checkWord(text(values, "format") ?? "jsonl", ["jsonl", "csv"], "format");
     if (context.json && format === "csv") {
-      throw new UsageError("usage export: --json and --format csv cannot be used together");
+      throw new UsageError("--json and --format csv cannot be used together");
     }
     const range = {
       from: instant(values, "from"),
@@ -126,9 +126,9 @@ after the export has started are not printed.
 
 --from TIME        print charges from this time on
 --to TIME          print charges before this time
---after ID         print only charges after the charge with this id; pass the last id of an earlier export to continue it
---format FORMAT    jsonl (default): one JSON document per line; csv: RFC 4180 with a header line, and an apostrophe before
-                   each text that a spreadsheet would run as a formula
+--after ID         print only charges after the charge with this id; to continue an earlier export, pass its last id
+--format FORMAT    jsonl (default): one JSON document per line; csv: RFC 4180 with a header line, and an apostrophe
+                   before each text that a spreadsheet would run as a formula
 --json             same as --format jsonl
 --config FILE      path of pipeline.yaml, which has the data folder
 

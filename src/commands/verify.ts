@@ -23,8 +23,8 @@ printed as a warning. Exit code 0 if a client with these options would accept th
 --termination WHERE     worker or gateway: where encryption ends (default: as in the policy document, else worker)
 --policy-key KEY        public key of the operator's policy document, in base64url. The document lists what may run
 --image-hash HEX        image that may run; may be given several times. "any" accepts every image
---min-tcb PRODUCT=LIST  SEV-SNP: minimum TCB of a product, such as Genoa=snp:27,microcode:84; may be given several times.
-                        "any" accepts every TCB (default: the minimum in the policy document)
+--min-tcb PRODUCT=LIST  SEV-SNP: minimum TCB of a product, such as Genoa=snp:27,microcode:84 (default: the minimum in
+                        the policy document); may be given several times. "any" accepts every TCB
 --without-crl           SEV-SNP: accept evidence without AMD's revocation list
 --allow-simulated       accept simulated evidence, which no hardware attests
 --simulated-root B64    test root of simulated evidence, as printed by sluice dev and sluice worker
@@ -42,8 +42,8 @@ printed as a warning. Exit code 0 if a client with these options would accept th
     "simulated-root": { type: "string", multiple: true },
   },
   async run(context, values, [url, extra]) {
-    if (url === undefined) throw new UsageError("verify: missing argument URL");
-    if (extra !== undefined) throw new UsageError(`verify: unexpected argument "${extra}"`);
+    if (url === undefined) throw new UsageError("missing argument URL");
+    if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
     const options = await readOptions(context, values, url);
     if (typeof options === "string") {
       context.complain(options);
@@ -92,7 +92,7 @@ async function openAndClose(options: Options): Promise<Outcome | undefined> {
     await session.close();
     return { ...target, ...accepted(session) };
   } catch (error) {
-    if (error instanceof TypeError) throw new UsageError(`verify: ${error.message}`);
+    if (error instanceof TypeError) throw new UsageError(error.message);
     if (!(error instanceof ConfidentialError)) {
       if (options.signal?.aborted === true) return undefined;
       throw error;
@@ -130,9 +130,9 @@ async function readOptions(
   url: string,
 ): Promise<Options | string> {
   const apiKey = text(values, "key") ?? context.env["SLUICE_API_KEY"] ?? "";
-  if (!URL.canParse(url)) throw new UsageError(`verify: expected a URL, got "${url}"`);
+  if (!URL.canParse(url)) throw new UsageError(`expected a URL, got "${url}"`);
   if (!/^[\x21-\x7e]+$/.test(apiKey))
-    throw new UsageError("verify: missing or invalid --key (or SLUICE_API_KEY)");
+    throw new UsageError("missing or invalid --key (or SLUICE_API_KEY)");
   const wanted = { network: text(values, "network"), model: text(values, "model") };
   const { network, model } = wanted;
   const target =
@@ -184,7 +184,7 @@ function readMinimums(given: readonly string[]): SnpMinimums {
   const read = readSevSnp({ min_tcb: Object.fromEntries(products) });
   if (typeof read === "string" || read.min_tcb === "any") {
     const wanted = "expected PRODUCT=PART:LEVEL,…, such as Genoa=snp:27,microcode:84";
-    throw new UsageError(`verify: --min-tcb: ${wanted}, got "${given.join(" ")}"`);
+    throw new UsageError(`--min-tcb: ${wanted}, got "${given.join(" ")}"`);
   }
   return read.min_tcb;
 }

@@ -11,7 +11,7 @@ Prints the version of Sluice. sluice --version does the same.
 --json   print { version, node } as one JSON document`,
   options: {},
   async run(context, _values, [extra]) {
-    if (extra !== undefined) throw new UsageError(`version: unexpected argument "${extra}"`);
+    if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
     const { node } = process.versions;
     context.print(context.json ? JSON.stringify({ version: current, node }) : current);
     return 0;

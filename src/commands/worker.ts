@@ -37,10 +37,10 @@ evidence binds them. On SIGTERM and SIGINT it drains: running requests finish, a
   --network NAME      name of the network, as in the pipeline.yaml of the gateways
   --listen HOST:PORT  address on which gateways connect (default: 127.0.0.1:8090)
   --coefficient N     price in thousandths of the network's price (default: 1000)
-  --evidence KIND     source of the attestation evidence (default: auto, which is dstack's agent, else the kernel's TDX or
-                      SEV-SNP). simulated is for development and proves nothing; with GATEWAY_ENV=prod it is refused
+  --evidence KIND     source of the attestation evidence (default: auto, which is dstack's agent, else the kernel's TDX
+                      or SEV-SNP). simulated is for development and proves nothing; with GATEWAY_ENV=prod it is refused
                       unless CONFIDENTIAL_ALLOW_SIMULATED=1
-  --token T           token that gateways must send (default: SLUICE_WORKER_TOKEN, which is not visible in process lists)
+  --token T           token that gateways must send (default: SLUICE_WORKER_TOKEN, which process lists do not show)
   --advertise URL     address for the status document, if gateways reach the worker at another address than --listen
   --pccs URL          TDX: address from which Intel's collateral is fetched, a PCCS or
                       https://api.trustedservices.intel.com

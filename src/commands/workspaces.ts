@@ -77,7 +77,7 @@ const set: Subcommand = {
       overageLimitCuMilli: orNone(values, "overage-limit", milliCu),
     };
     if (settings.plan === undefined && settings.overageLimitCuMilli === undefined) {
-      throw new UsageError("workspaces set: expected at least one of --plan, --overage-limit");
+      throw new UsageError("expected at least one of --plan, --overage-limit");
     }
     return withAccounts(context, (accounts) => {
       const workspace = setWorkspace(accounts.db, id, settings, accounts.by);

@@ -271,7 +271,7 @@ test("wrong usage is refused and stores nothing", async (t) => {
     [["revoke", "key_1", "key_2"], /unexpected argument "key_2"/],
     [["rotate", "key_1", "--overlap", "soon"], /--overlap: expected a duration .*, got "soon"/],
     [["list", "key_1"], /unexpected argument "key_1"/],
-    [["set", "key_1"], /keys set: expected at least one of --name, --capability, --rps/],
+    [["set", "key_1"], /expected at least one of --name, --capability, --rps/],
     [["set", "--rps", "1"], /missing argument KEY_ID/],
     [["set", "key_1", "--rps", "0"], /--rps/],
     [["set", "key_1", "--expires-in", "0s"], /--expires-in: expected a duration above 0, got "0s"/],

@@ -132,7 +132,7 @@ test("wrong usage is refused before anything is stored", async (t) => {
   const create = ["create", "--name", "A", "--plan", "free"];
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [[], /missing subcommand, expected one of create, list, show, set, purchase/],
-    [["craete"], /workspaces: unknown subcommand "craete"; did you mean "create"\?/],
+    [["craete"], /unknown subcommand "craete"; did you mean "create"\?/],
     [["constructor"], /unknown subcommand "constructor"/],
     [["create", "--plan", "free"], /missing option --name/],
     [["create", "--name", "A"], /missing option --plan/],
@@ -162,14 +162,14 @@ test("wrong usage is refused before anything is stored", async (t) => {
     [[...create, "--overage-limit", "none"], /as a whole number, 0 or more/],
     [[...create, "more"], /unexpected argument "more"/],
     [["list", "--plan", "free"], /--plan is not valid for workspaces list/],
-    [["show"], /workspaces show: missing argument ID/],
+    [["show"], /missing argument ID for workspaces show/],
     [["show", "a", "b"], /unexpected argument "b"/],
-    [["set", "ws_1"], /workspaces set: expected at least one of --plan/],
+    [["set", "ws_1"], /expected at least one of --plan/],
     [["set", "ws_1", "--name", "B"], /--name is not valid for/],
     [["set", "ws_1", "--plan", "fre"], /did you mean "free"\?/],
     [["set", "--plan", "free"], /missing argument ID/],
     [["purchase", "ws_1"], /missing option --cu/],
-    [["purchase", "--cu", "1"], /workspaces purchase: missing argument ID/],
+    [["purchase", "--cu", "1"], /missing argument ID for workspaces purchase/],
     [["purchase", "ws_1", "--cu", "0"], /--cu: expected an amount above 0 milli-CU/],
     [
       ["purchase", "ws_1", "--cu=-1"],
