@@ -114,7 +114,10 @@ describe("a chain", () => {
       (await chainFault([middle, root], 3, anchors, now)) ?? "",
       /expected a chain of 3 certificates, got 2/,
     );
-    assert.match((await chainFault([leaf, middle, root], 2, anchors, now)) ?? "", /expected a chain of 2 certificates, got 3/);
+    assert.match(
+      (await chainFault([leaf, middle, root], 2, anchors, now)) ?? "",
+      /expected a chain of 2 certificates, got 3/,
+    );
     assert.match((await chainFault([], 0, anchors, now)) ?? "", /0 certificates/);
   });
 
