@@ -52,7 +52,7 @@ function remedyFor(code: string, section: ListenSection, port: number): string {
     case "EAI_AGAIN":
       return `Set ${hostSetting} to an address of this machine, or to a name that resolves to one.`;
     default:
-      return "Stop the process that uses the address, or choose another one: `server` and `admin` in pipeline.yaml, or PORT and ADMIN_PORT in the environment.";
+      return "Stop the process that uses the address, or choose another one: `server` and `admin` in pipeline.yaml, PORT and ADMIN_PORT in the environment.";
   }
 }
 
