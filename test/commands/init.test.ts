@@ -134,6 +134,23 @@ async function serving(
   );
 }
 
+// Finding D6: without `authenticate` everyone at an address shared its bucket. `proxy` passes every path on.
+for (const template of ["full", "ai", "mcp", "ledger"] as const) {
+  test(`unknown paths of ${template} take from the bucket of a valid key`, async (t) => {
+    const node = await startDemoNode();
+    t.after(() => node.close());
+    const model = await startDemoModel({ tokenMs: 1 });
+    t.after(() => model.close());
+    const env = { LEDGER_RPC_URL: node.url, CONFIDENTIAL_CLASSIC_URL: model.url };
+    await serving(t, { template, env }, async (gateway) => {
+      const headers = { authorization: `Bearer ${gateway.key}` };
+      const answer = await fetch(`${gateway.url}/no/such/path`, { headers });
+      assert.equal(answer.status, 404);
+      assert.match(answer.headers.get("ratelimit-policy") ?? "", /^"key"/);
+    });
+  });
+}
+
 const health = { jsonrpc: "2.0", id: 1, method: "system_health", params: [] };
 
 for (const template of ["full", "ledger"] as const) {
