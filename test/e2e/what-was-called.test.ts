@@ -110,8 +110,8 @@ async function observe(
 async function lineOf(id: string): Promise<Line> {
   for (;;) {
     const text = await readFile(join(gateway.folder, "access.log"), "utf8");
-    const whole = text.split("\n").slice(0, -1);
-    const found = whole.find((line) => line.includes(`"${id}"`));
+    const complete = text.split("\n").slice(0, -1);
+    const found = complete.find((line) => line.includes(`"${id}"`));
     if (found !== undefined) return JSON.parse(found) as Line;
     await new Promise((resolve) => setImmediate(resolve));
   }

@@ -114,7 +114,10 @@ test("a plugin that is broken by its change is refused with its place, and loads
   });
   project.save("one.js", "const a = 1;\nexport default { a: ; };");
   const [message = ""] = await project.reload();
-  assert.match(message, /^plugin "one" could not be loaded: \/.*one\.js:2:21: Unexpected token ';'$/);
+  assert.match(
+    message,
+    /^plugin "one" could not be loaded: \/.*one\.js:2:21: Unexpected token ';'$/,
+  );
   assert.equal(await project.says("/one"), "old");
   // What it imports appears later: the file itself does not change any more.
   project.save("one.js", surface("one", 'import { text } from "./late.js";', "text"));
