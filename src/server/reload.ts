@@ -70,7 +70,7 @@ class FileReloader implements Reloader {
       .gauge("sluice_reload_failed", "1 if the current pipeline.yaml could not be loaded, else 0.")
       .with({});
     this.#generation = metrics
-      .gauge("sluice_generation", "The number of the pipeline generation that serves.")
+      .gauge("sluice_generation", "Number of the pipeline generation that serves requests.")
       .with({});
     this.#current = current;
     this.#plugins = options.plugins;
