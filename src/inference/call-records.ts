@@ -122,7 +122,10 @@ export class CallRecords {
     duration.observe((this.now() - since) / 1000);
   }
 
-  used(model: string, { promptTokens, completionTokens }: TokenUsage): void {
+  used(
+    model: string,
+    { promptTokens, completionTokens }: Pick<TokenUsage, "promptTokens" | "completionTokens">,
+  ): void {
     const { input, output } = this.#of(model);
     input.observe(promptTokens);
     output.observe(completionTokens);

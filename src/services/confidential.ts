@@ -22,6 +22,11 @@ export interface StreamCustomer {
   readonly model: string | undefined;
   /** Returns whether the key is still accepted. Later reservations use the current limits of the key. */
   admitted(): boolean;
+  /**
+   * Records a handshake or a request that failed, for logs and metrics. `code`: the code of the error frame, or of the
+   * enclave's failure. `model`: undefined before the handshake is complete.
+   */
+  failed(code: string, model: string | undefined): void;
   /** Reserves credit. `refused`: insufficient credit. `unavailable`: charges cannot be written now. */
   reserve(costMilli: number): StreamCharge | "refused" | "unavailable";
 }

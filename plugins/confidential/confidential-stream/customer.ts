@@ -36,6 +36,10 @@ export function createCustomer(parts: CustomerParts): StreamCustomer {
       principal = now;
       return true;
     },
+    failed(code, name) {
+      const isListed = name !== undefined;
+      calls.called({ kind: "model", name: name ?? "other", isListed, code: failureCode(code) });
+    },
     reserve(costMilli) {
       const part = charge.open(costMilli, { streamed: true, detached: true, principal });
       if (!("kind" in part)) return streamCharge(part, calls);
@@ -61,6 +65,19 @@ const refusalCodes = {
   refused: "GATEWAY_CU_LIMIT_EXCEEDED",
   unavailable: "GATEWAY_SERVICE_UNAVAILABLE",
 } as const;
+
+/** Codes of the encrypted stream by the codes that logs and metrics have for every surface. */
+const failureCodes: Readonly<Record<string, string>> = {
+  INSUFFICIENT_BALANCE: "GATEWAY_CU_LIMIT_EXCEEDED",
+  MODEL_NOT_AVAILABLE: "MODEL_NOT_AVAILABLE",
+  RATE_LIMITED: "GATEWAY_RATE_LIMITED",
+  UNAUTHORIZED: "GATEWAY_UNAUTHORIZED",
+  UPSTREAM_FAILED: "UPSTREAM_ERROR",
+};
+
+function failureCode(code: string): string {
+  return failureCodes[code] ?? "INVALID_REQUEST";
+}
 
 function streamCharge(part: ChargePart, calls: CallReporter): StreamCharge {
   return {

@@ -53,6 +53,8 @@ export class BilledRequest {
   #frameBytes = 0;
   readonly #answer = { sent: 0, all: 0 };
   #charge: StreamCharge | undefined;
+  /** Monotonic milliseconds at which the enclave got the request; undefined before that and once its end is recorded. */
+  #askedAt: number | undefined;
 
   constructor(rid: number, facts: SessionFacts) {
     this.rid = rid;
@@ -66,6 +68,10 @@ export class BilledRequest {
 
   /** Counts a chunk of the answer. `isSent`: it was handed to the client's connection. */
   addChunk(length: number, isSent: boolean): void {
+    const { hello, serving } = this.#facts;
+    if (this.#answer.all === 0 && this.#askedAt !== undefined) {
+      serving.records?.firstToken(hello.model, this.#askedAt);
+    }
     this.#answer.all += length;
     if (isSent) this.#answer.sent += length;
   }
@@ -78,6 +84,7 @@ export class BilledRequest {
     if (charge === "refused") return fault("INSUFFICIENT_BALANCE", "the credit does not reach");
     if (charge === "unavailable") return unwritten;
     this.#charge = charge;
+    this.#askedAt = serving.records?.now();
     return undefined;
   }
 
@@ -96,16 +103,26 @@ export class BilledRequest {
     if (!this.isAnswered) retries.lost(attempt, creditMilli(costMilli, this.#answer));
     const { prompt, completion } = report.tokens;
     const isEmpty = prompt + completion === 0;
-    if (isEmpty) this.release();
+    if (isEmpty && report.finish === "error") customer.failed("UPSTREAM_FAILED", hello.model);
+    if (isEmpty) this.release(endOf[report.finish]);
     else if (!(await this.#settle(verdict, price, costMilli))) return unwritten;
     const isImplausible = completion > (exchange?.responseBytes ?? 0);
     const concluded = this.#conclude(signed, verdict, price, { costMilli, paidMilli });
     return { ...concluded, isEmpty, isImplausible };
   }
 
-  /** Nothing is owed. */
-  release(): void {
+  /** Ends the request without a charge. */
+  release(why: RequestEnd = "broken"): void {
+    this.#recordEnd(why);
     this.#charge?.release();
+  }
+
+  #recordEnd(why: RequestEnd): void {
+    const since = this.#askedAt;
+    if (since === undefined) return;
+    this.#askedAt = undefined;
+    const { hello, serving } = this.#facts;
+    serving.records?.ended(hello.model, since, why);
   }
 
   #judge(signed: ReportFrame, exchange: WatchedExchange | undefined): Promise<ReportVerdict> {
@@ -135,15 +152,20 @@ export class BilledRequest {
     const charge = this.#charge;
     // Cancelled before it was whole.
     if (charge === undefined) return true;
-    const { hello } = this.#facts;
+    const { hello, serving } = this.#facts;
     const { prompt = 0, completion = 0 } = report?.tokens ?? {};
+    // A report that does not hold may claim any number; sums of the journal must stay exact.
+    const inputTokens = Math.min(prompt, this.#frameBytes + maxUnseenTokens);
+    const outputTokens = Math.min(completion, hello.maxOutputTokens);
+    const tokens = { promptTokens: inputTokens, completionTokens: outputTokens };
+    serving.records?.used(hello.model, tokens);
+    this.#recordEnd(endOf[report?.finish ?? "error"]);
     return charge.settle({
       method: "confidential.stream",
       model: hello.model,
       costMilli,
-      // A report that does not hold may claim any number; sums of the journal must stay exact.
-      inputTokens: Math.min(prompt, this.#frameBytes + maxUnseenTokens),
-      outputTokens: Math.min(completion, hello.maxOutputTokens),
+      inputTokens,
+      outputTokens,
       outcome: outcomeOf[report?.finish ?? "error"],
       pricing,
     });
@@ -197,6 +219,16 @@ const outcomeOf: Readonly<Record<Finish, Outcome>> = {
   length: "complete",
   cancel: "clientLeft",
   error: "upstreamFailed",
+};
+
+type RequestEnd = "" | "broken" | "client_left";
+
+/** As metrics name the end of a call; empty for a whole answer. */
+const endOf: Readonly<Record<Finish, RequestEnd>> = {
+  stop: "",
+  length: "",
+  cancel: "client_left",
+  error: "broken",
 };
 
 /** The enclave's fault; any other of `bill` is ours. */

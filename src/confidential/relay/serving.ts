@@ -8,7 +8,22 @@ export interface StreamPrice {
   costMilli(tokens: number): number;
 }
 
+/** Metrics of the network's requests. Times are monotonic milliseconds, from `now`. */
+export interface ServingRecords {
+  now(): number;
+  /** Records the time from `since`, when the worker got the request, to the first chunk of the answer. */
+  firstToken(model: string, since: number): void;
+  /** Records the end of an answer. `why`: empty if the answer is whole. */
+  ended(model: string, since: number, why: "" | "broken" | "client_left"): void;
+  used(
+    model: string,
+    tokens: { readonly promptTokens: number; readonly completionTokens: number },
+  ): void;
+}
+
 export interface Serving extends OpenEnclave {
+  /** Undefined for the gateway's own enclave, whose calls to the model are recorded as plain chat completions. */
+  readonly records?: ServingRecords | undefined;
   /** For log lines; undefined: the gateway's own enclave. */
   readonly workerId: string | undefined;
   /** What is offered and reserved at; a report of a lower coefficient is charged at that. */

@@ -272,20 +272,26 @@ export class StreamSession implements LinkListener {
 
   #enclaveFailed(code: Fault["code"] = "UPSTREAM_FAILED"): void {
     this.#sound = false;
+    const isBusy = this.#request !== undefined;
     this.#giveUp();
-    this.#fail(fault(code, "the enclave failed"));
+    this.#fail(fault(code, "the enclave failed"), isBusy);
   }
 
   /** Of what a client sends, the enclave alone sees the inside. */
   #enclaveRefused(code: Fault["code"]): void {
     if (!clientsFaults.has(code)) return this.#enclaveFailed(code);
     this.#sound = undefined;
+    const isBusy = this.#request !== undefined;
     this.#giveUp();
-    this.#fail(fault(code, "the enclave refused"));
+    this.#fail(fault(code, "the enclave refused"), isBusy);
   }
 
-  #fail(reason: Fault): void {
+  /** `isBusy`: a request was running, so it has failed too. */
+  #fail(reason: Fault, isBusy = this.#request !== undefined): void {
     if (this.#closed) return;
+    if (isBusy || this.#facts === undefined) {
+      this.#customer.failed(reason.code, this.#facts?.hello.model);
+    }
     this.#connection.send(errorFrame(reason));
     this.#close(closeCodes[reason.code], reason.code);
   }
@@ -293,6 +299,9 @@ export class StreamSession implements LinkListener {
   #broken(error: unknown): void {
     this.#parts.log.error({ err: error }, "a session of the encrypted stream broke");
     this.#sound = false;
+    if (this.#request !== undefined) {
+      this.#customer.failed("UPSTREAM_FAILED", this.#facts?.hello.model);
+    }
     this.#giveUp();
     if (!this.#closed) this.#close(plainCloseCodes.internal);
   }
