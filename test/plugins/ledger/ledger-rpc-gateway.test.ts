@@ -1,10 +1,10 @@
 /** The node proxy end to end: a client, the whole pipeline, a node that answers with bytes of its own. */
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
 import { after, before, describe, it } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
 import { closed, healthyNode, listening } from "../../e2e/rpc-node.ts";
+import { fixture, skipWithoutFixtures } from "../../ledger/decode/chains.ts";
 import { hash, request } from "../../ledger/fixture.ts";
 
 const pipeline = `
@@ -205,12 +205,6 @@ describe("POST /v1/ledger/rpc", () => {
   });
 });
 
-const recording = new URL(
-  "../../../../shared/fixtures/chain/westend-dev/chain.json",
-  import.meta.url,
-);
-/** With CI=true the test fails instead, when it reads the file. */
-const isSkipped = !existsSync(recording) && process.env["CI"] !== "true";
 interface Recording {
   readonly blocks: readonly {
     readonly hash: string;
@@ -219,9 +213,9 @@ interface Recording {
   }[];
 }
 
-describe("recorded blocks of a real runtime", { skip: isSkipped }, () => {
+describe("recorded blocks of a real runtime", { skip: skipWithoutFixtures }, () => {
   it("come through byte for byte, first from the node and then from the cache", async () => {
-    const { blocks } = JSON.parse(readFileSync(recording, "utf8")) as Recording;
+    const { blocks } = JSON.parse(fixture("westend-dev/chain.json")) as Recording;
     const events = "0x26aa394eea5630e07c48ae0c9558cef780d41e5e16056765bc8461851072c9d7";
     for (const { hash: at, block, events: value } of blocks) {
       node.results.set(`chain_getBlock ["${at}"]`, JSON.stringify(block));
