@@ -2,8 +2,8 @@
 import { globSync } from "node:fs";
 
 const patterns = [
-  "src/demo/recording*",
-  "src/server/dashboard/page/*.{html,css,js,svg}",
+  "plugins/ledger/demo/recording*",
+  "plugins/dashboard/dashboard/page/*.{html,css,js,svg}",
   "plugins/**/README.md",
   "docs/**/*.{md,png}",
   "src/commands/templates/*.yaml",

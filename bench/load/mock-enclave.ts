@@ -12,19 +12,25 @@ import { once } from "node:events";
 import type { AddressInfo, Socket } from "node:net";
 import { createServer } from "node:http";
 import { WebSocketServer, type WebSocket } from "ws";
-import { createSimulatedPlatform } from "../../src/confidential/evidence/simulated.ts";
-import { isFault, type Fault } from "../../src/confidential/fault.ts";
-import { createFrameWatch, type FrameWatch } from "../../src/confidential/frame-watch.ts";
-import { writeHeader, type FrameHeader } from "../../src/confidential/frames.ts";
-import { answerHello, digestName } from "../../src/confidential/handshake.ts";
-import { readHello } from "../../src/confidential/hello.ts";
-import { writeKeyset } from "../../src/confidential/keyset.ts";
-import { toBase64Url } from "../../src/confidential/layout.ts";
-import { createSigner, nodeSuite } from "../../src/confidential/node-crypto.ts";
-import { reportMessage, writeReport } from "../../src/confidential/report.ts";
-import { sessionReportData } from "../../src/confidential/statement.ts";
-import { writeAttestation, writeReportFrame } from "../../src/confidential/text-frames.ts";
-import { toHex } from "../../src/confidential/verify/binary-text.ts";
+import { createSimulatedPlatform } from "../../plugins/confidential/evidence/simulated.ts";
+import { isFault, type Fault } from "../../plugins/confidential/protocol/fault.ts";
+import {
+  createFrameWatch,
+  type FrameWatch,
+} from "../../plugins/confidential/protocol/frame-watch.ts";
+import { writeHeader, type FrameHeader } from "../../plugins/confidential/protocol/frames.ts";
+import { answerHello, digestName } from "../../plugins/confidential/protocol/handshake.ts";
+import { readHello } from "../../plugins/confidential/protocol/hello.ts";
+import { writeKeyset } from "../../plugins/confidential/protocol/keyset.ts";
+import { toBase64Url } from "../../plugins/confidential/protocol/layout.ts";
+import { createSigner, nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
+import { reportMessage, writeReport } from "../../plugins/confidential/protocol/report.ts";
+import { sessionReportData } from "../../plugins/confidential/protocol/statement.ts";
+import {
+  writeAttestation,
+  writeReportFrame,
+} from "../../plugins/confidential/protocol/text-frames.ts";
+import { toHex } from "../../plugins/confidential/verify/binary-text.ts";
 
 interface Session {
   readonly webSocket: WebSocket;

@@ -4,13 +4,17 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { WebSocket } from "ws";
-import type { Channel } from "../../src/confidential/channel.ts";
-import { isFault, type Fault } from "../../src/confidential/fault.ts";
-import { clientKeys, readAnswer } from "../../src/confidential/handshake.ts";
-import { clientSubprotocol, writeHello, type Role } from "../../src/confidential/hello.ts";
-import { createNodeChannel } from "../../src/confidential/node-channel.ts";
-import { nodeSuite } from "../../src/confidential/node-crypto.ts";
-import { readTextFrame } from "../../src/confidential/text-frames.ts";
+import type { Channel } from "../../plugins/confidential/protocol/channel.ts";
+import { isFault, type Fault } from "../../plugins/confidential/protocol/fault.ts";
+import { clientKeys, readAnswer } from "../../plugins/confidential/protocol/handshake.ts";
+import {
+  clientSubprotocol,
+  writeHello,
+  type Role,
+} from "../../plugins/confidential/protocol/hello.ts";
+import { createNodeChannel } from "../../plugins/confidential/protocol/node-channel.ts";
+import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
+import { readTextFrame } from "../../plugins/confidential/protocol/text-frames.ts";
 
 /** Where to, and what for. */
 export interface Destination {

@@ -4,9 +4,9 @@
  * JSON. Whatever is not as it should be ends it without a result.
  */
 import { once } from "node:events";
-import { nodeSuite } from "../../src/confidential/node-crypto.ts";
-import { readReport } from "../../src/confidential/report.ts";
-import { readTextFrame } from "../../src/confidential/text-frames.ts";
+import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
+import { readReport } from "../../plugins/confidential/protocol/report.ts";
+import { readTextFrame } from "../../plugins/confidential/protocol/text-frames.ts";
 import {
   helloFor,
   openSession,

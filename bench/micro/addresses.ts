@@ -14,8 +14,8 @@ import {
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { accountIdOf, addressOf } from "../../src/ledger/decode/ss58.ts";
-import { hashKey, storagePrefix } from "../../src/ledger/decode/storage-key.ts";
+import { accountIdOf, addressOf } from "../../plugins/ledger/ledger/decode/ss58.ts";
+import { hashKey, storagePrefix } from "../../plugins/ledger/ledger/decode/storage-key.ts";
 
 interface Operation {
   readonly name: string;

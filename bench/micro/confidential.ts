@@ -7,17 +7,21 @@
 import { gcm } from "@noble/ciphers/aes.js";
 import { createCipheriv, createDecipheriv } from "node:crypto";
 import { performance } from "node:perf_hooks";
-import { createWebChannel } from "../../src/client/web-channel.ts";
-import { isFault } from "../../src/confidential/fault.ts";
-import type { Fault } from "../../src/confidential/fault.ts";
-import { createFrameWatch } from "../../src/confidential/frame-watch.ts";
-import { answerHello, clientKeys, readAnswer } from "../../src/confidential/handshake.ts";
-import { readHello } from "../../src/confidential/hello.ts";
-import { nodeSuite } from "../../src/confidential/node-crypto.ts";
-import { judgeReport } from "../../src/confidential/report-verdict.ts";
-import type { OwnAccount } from "../../src/confidential/report-verdict.ts";
-import { reportMessage, writeReport } from "../../src/confidential/report.ts";
-import { toHex } from "../../src/confidential/verify/binary-text.ts";
+import { createWebChannel } from "../../plugins/confidential/client/web-channel.ts";
+import { isFault } from "../../plugins/confidential/protocol/fault.ts";
+import type { Fault } from "../../plugins/confidential/protocol/fault.ts";
+import { createFrameWatch } from "../../plugins/confidential/protocol/frame-watch.ts";
+import {
+  answerHello,
+  clientKeys,
+  readAnswer,
+} from "../../plugins/confidential/protocol/handshake.ts";
+import { readHello } from "../../plugins/confidential/protocol/hello.ts";
+import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
+import { judgeReport } from "../../plugins/confidential/protocol/report-verdict.ts";
+import type { OwnAccount } from "../../plugins/confidential/protocol/report-verdict.ts";
+import { reportMessage, writeReport } from "../../plugins/confidential/protocol/report.ts";
+import { toHex } from "../../plugins/confidential/verify/binary-text.ts";
 import {
   expected,
   handshakeSigner,
@@ -26,7 +30,7 @@ import {
   now,
   openSession,
   reportSigner,
-} from "../../test/confidential/session.ts";
+} from "../../test/plugins/confidential/protocol/session.ts";
 
 /** Of one round; the first rounds compile. */
 const roundMs = 250;

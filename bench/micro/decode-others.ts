@@ -4,8 +4,8 @@
  */
 import { getDynamicBuilder, getLookupFn } from "@polkadot-api/metadata-builders";
 import { Tuple, decAnyMetadata, unifyMetadata, type Codec } from "@polkadot-api/substrate-bindings";
-import { readMetadata } from "../../src/ledger/decode/metadata.ts";
-import { judgeOf } from "../../test/ledger/decode/judge.ts";
+import { readMetadata } from "../../plugins/ledger/ledger/decode/metadata.ts";
+import { judgeOf } from "../../test/plugins/ledger/ledger/decode/judge.ts";
 
 export interface BlockDecoder {
   /** From the node's JSON to the finished answer, as ours. */

@@ -5,9 +5,9 @@
  *   node bench/micro/explain.ts
  */
 import { performance } from "node:perf_hooks";
-import { startTime, stopTime } from "../../src/pipeline/step-stats.ts";
-import { Stories } from "../../src/pipeline/stories.ts";
-import type { LiveExchange } from "../../src/pipeline/exchange.ts";
+import { startTime, stopTime } from "../../src/pipeline/observe/step-stats.ts";
+import { Stories } from "../../src/pipeline/observe/stories.ts";
+import type { LiveExchange } from "../../src/pipeline/run/exchange.ts";
 
 const rounds = 9;
 const calls = 200_000;

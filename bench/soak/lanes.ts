@@ -1,7 +1,7 @@
 /** The clients of a soak run. Each lane is one client that does the same again and again, with a pause in between. */
 import { Agent, request, type ClientRequest, type IncomingMessage } from "node:http";
 import { connect as connectSocket, type Socket } from "node:net";
-import { connect } from "../../src/client/client.ts";
+import { connect } from "../../plugins/confidential/client/client.ts";
 import type { Book } from "./book.ts";
 import type { SoakedGateway } from "./gateway.ts";
 import { createDice, sleep, type Dice } from "./random.ts";

@@ -2,10 +2,10 @@
  * Announces that the gateway listens. Standard output has only JSON lines, for log collectors. If standard error is a
  * terminal, the same facts are printed there as text.
  */
-import { openAccountsDatabase } from "../accounts/schema.ts";
-import { listWorkspaces } from "../accounts/workspaces.ts";
+import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
+import { listWorkspaces } from "../../plugins/billing/accounts/workspaces.ts";
 import { shownPath } from "../config/fault.ts";
-import type { Gateway } from "../server/gateway.ts";
+import type { Gateway } from "../gateway/gateway.ts";
 import { version } from "../version.ts";
 import type { CommandContext } from "./command.ts";
 

@@ -5,9 +5,9 @@ import { routeTitle } from "../config/check.ts";
 import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts";
 import { printFault, shownPath, type Fault } from "../config/fault.ts";
 import { publishedSchema } from "../config/publish.ts";
-import { loadShipped } from "../pipeline/load.ts";
-import { checkFile, type Checked } from "../pipeline/check-file.ts";
-import { tryOut } from "../pipeline/trial.ts";
+import { loadShipped } from "../pipeline/load/load.ts";
+import { checkFile, type Checked } from "../pipeline/load/check-file.ts";
+import { tryOut } from "../pipeline/load/trial.ts";
 import { UsageError, type Command, type CommandContext } from "./command.ts";
 
 export const check: Command = {

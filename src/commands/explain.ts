@@ -2,7 +2,7 @@
 import type { Config } from "../config/config.ts";
 import { printFault } from "../config/fault.ts";
 import { readConfig } from "../config/read.ts";
-import type { Told } from "../pipeline/story.ts";
+import type { Told } from "../pipeline/observe/story.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { text } from "./option.ts";
 

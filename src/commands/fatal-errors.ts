@@ -4,7 +4,7 @@
  * finish, charges are settled, and the exit code is 1.
  */
 import { createLog, type LogOptions } from "../log.ts";
-import { pluginOfStack } from "../pipeline/plugin-of-stack.ts";
+import { pluginOfStack } from "../pipeline/load/plugin-of-stack.ts";
 
 export interface FatalErrors extends Disposable {
   /** Stops the server within `limitMs`. Undefined until the server runs; the process then exits at once. */

@@ -1,8 +1,8 @@
 /** `sluice start`: runs the gateway until SIGTERM or SIGINT, then drains. */
 import { printFault } from "../config/fault.ts";
-import { pluginModules } from "../pipeline/load.ts";
-import { startGateway, type Gateway, type StartOptions } from "../server/gateway.ts";
-import { StartError } from "../server/start-error.ts";
+import { pluginModules } from "../pipeline/load/load.ts";
+import { startGateway, type Gateway, type StartOptions } from "../gateway/gateway.ts";
+import { StartError } from "../start-error.ts";
 import { announce } from "./announce.ts";
 import type { Command, CommandContext } from "./command.ts";
 import { catchFatalErrors, type FatalErrors } from "./fatal-errors.ts";

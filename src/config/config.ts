@@ -6,7 +6,7 @@ import type { Environment, PlanName } from "../plugin.ts";
 import type { Position } from "./fault.ts";
 import type { Located } from "./located.ts";
 
-/** Destination of settled charges (src/metering/export). */
+/** Destination of settled charges (plugins/billing/metering/export). */
 export interface UsageExportConfig {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;

@@ -58,7 +58,7 @@ function group(pattern: Pattern): number {
 }
 
 /**
- * Whether the router sends every path that `later` matches to `earlier` instead. Mirrors src/pipeline/router.ts: a more
+ * Whether the router sends every path that `later` matches to `earlier` instead. Mirrors src/pipeline/load/router.ts: a more
  * exact group has priority over a less exact one, and within a group the order in pipeline.yaml decides.
  */
 export function takesAll(earlier: string, later: string): boolean {

@@ -1,4 +1,4 @@
-/** The service `host.accounts`: workspaces, API keys and the caller of a request. Implemented in src/accounts. */
+/** The service `host.accounts`: workspaces, API keys and the caller of a request. Implemented in plugins/billing/accounts. */
 
 export type Environment = "dev" | "stage" | "prod";
 

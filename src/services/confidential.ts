@@ -1,5 +1,5 @@
 /**
- * The service `host.confidential`: the gateway's part of the encrypted stream. Implemented in src/confidential/relay.
+ * The service `host.confidential`: the gateway's part of the encrypted stream. Implemented in plugins/confidential/relay.
  */
 import type { Connection } from "../plugin.ts";
 import type { EvidenceSource } from "./evidence.ts";

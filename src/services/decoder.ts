@@ -1,6 +1,6 @@
 /**
  * The service `host.decoder`: decodes a node's answers by the metadata of its runtime. Implemented in
- * src/ledger/decode.
+ * plugins/ledger/ledger/decode.
  */
 
 /** The reason why something could not be decoded. It never contains text from a node. */

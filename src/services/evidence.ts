@@ -1,6 +1,6 @@
 /**
  * The service `host.evidence`: attests the machine that this deployment runs on. Implemented in
- * src/confidential/evidence.
+ * plugins/confidential/evidence.
  */
 
 /**

@@ -1,4 +1,4 @@
-/** The service `host.idempotency`: a request that is sent several times runs once. Implemented in src/accounts. */
+/** The service `host.idempotency`: a request that is sent several times runs once. Implemented in plugins/billing/accounts. */
 
 /** A request with an idempotency key. */
 export interface IdempotentRequest {

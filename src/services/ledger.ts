@@ -1,4 +1,4 @@
-/** The service `host.ledger`: a pool of Substrate nodes. Implemented in src/ledger. */
+/** The service `host.ledger`: a pool of Substrate nodes. Implemented in plugins/ledger/ledger. */
 import type { CallReporter } from "../called.ts";
 import type { ChargeLine } from "./meter.ts";
 

@@ -1,5 +1,5 @@
 /**
- * The service `host.meter`, implemented in src/metering, and the slot `charge`, implemented by the step `meter`
+ * The service `host.meter`, implemented in plugins/billing/metering, and the slot `charge`, implemented by the step `meter`
  * (plugins/billing/meter).
  */
 import type { Reply } from "../plugin.ts";

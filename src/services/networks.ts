@@ -1,4 +1,4 @@
-/** The service `host.networks`: the inference networks and their workers. Implemented in src/inference. */
+/** The service `host.networks`: the inference networks and their workers. Implemented in plugins/inference/networks. */
 
 /**
  * The hardware that attests the machines of a network. `simulated` is for tests. `none`: the network is not attested.

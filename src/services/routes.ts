@@ -1,4 +1,4 @@
-/** The service `host.routes`: the documentation of every route. Implemented in src/pipeline/document.ts. */
+/** The service `host.routes`: the documentation of every route. Implemented in src/pipeline/load/document.ts. */
 import type { Operation } from "../operation.ts";
 
 /** A route of pipeline.yaml, or one of the gateway's own health routes. */

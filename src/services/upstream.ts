@@ -1,4 +1,4 @@
-/** The services `host.upstream` and `host.forwarder`. Implemented in src/stream. */
+/** The services `host.upstream` and `host.forwarder`. Implemented in src/http. */
 import type { Exchange, Reply } from "../plugin.ts";
 import type { TraceSpan } from "./trace.ts";
 

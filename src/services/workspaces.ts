@@ -1,5 +1,5 @@
 /**
- * The service `host.workspaces`: reads and changes workspaces for their administrators. Implemented in src/accounts.
+ * The service `host.workspaces`: reads and changes workspaces for their administrators. Implemented in plugins/billing/accounts.
  */
 import type { PlanName } from "./accounts.ts";
 import type { ChangedBy } from "./networks.ts";

@@ -3,12 +3,12 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
-import { openAccountsDatabase } from "../accounts/schema.ts";
-import { createKey } from "../accounts/keys.ts";
-import { defaultCapabilities } from "../accounts/terms.ts";
-import { createWorkspace } from "../accounts/workspaces.ts";
+import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
+import { createKey } from "../../plugins/billing/accounts/keys.ts";
+import { defaultCapabilities } from "../../plugins/billing/accounts/terms.ts";
+import { createWorkspace } from "../../plugins/billing/accounts/workspaces.ts";
 import type { Capability, Clock, Environment, Log, PlanName } from "../plugin.ts";
-import { startGateway, type Gateway } from "../server/gateway.ts";
+import { startGateway, type Gateway } from "../gateway/gateway.ts";
 
 export interface TestGatewayOptions {
   /** The text of pipeline.yaml. Environment variables set the ports to 0 and the store to a temporary folder. */

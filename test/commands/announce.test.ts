@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { openAccountsDatabase } from "../../src/accounts/schema.ts";
-import { createWorkspace } from "../../src/accounts/workspaces.ts";
+import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
+import { createWorkspace } from "../../plugins/billing/accounts/workspaces.ts";
 import { announce } from "../../src/commands/announce.ts";
 import type { CommandContext } from "../../src/commands/command.ts";
 import { createLog } from "../../src/log.ts";
-import { startGateway } from "../../src/server/gateway.ts";
+import { startGateway } from "../../src/gateway/gateway.ts";
 import { version } from "../../src/version.ts";
 import { temporaryFolder } from "../store/folder.ts";
 

@@ -11,8 +11,8 @@ import { printOrder } from "../../src/commands/check.ts";
 import { printFault } from "../../src/config/fault.ts";
 import { parseConfig } from "../../src/config/read.ts";
 import { sluiceErrors } from "../../src/errors.ts";
-import { checkReading } from "../../src/pipeline/check-file.ts";
-import { tryOut } from "../../src/pipeline/trial.ts";
+import { checkReading } from "../../src/pipeline/load/check-file.ts";
+import { tryOut } from "../../src/pipeline/load/trial.ts";
 
 const folder = import.meta.dirname;
 const files = globSync(join(folder, "cases", "*.case")).toSorted();

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import type { Condition } from "../../src/config/config.ts";
 import { narrowerParts, pathNeverFits, pathProblem, takesAll } from "../../src/config/paths.ts";
 import type { RequestHead } from "../../src/plugin.ts";
-import { holds } from "../../src/pipeline/compile.ts";
+import { holds } from "../../src/pipeline/load/compile.ts";
 
 const segment = fc.constantFrom("a", "b", "{x}", "{y}");
 const pattern = fc

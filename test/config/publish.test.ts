@@ -7,7 +7,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { parse } from "yaml";
 import { schemaText } from "../../src/commands/check.ts";
 import { publishedSchema } from "../../src/config/publish.ts";
-import { loadShipped } from "../../src/pipeline/load.ts";
+import { loadShipped } from "../../src/pipeline/load/load.ts";
 import type { Plugin } from "../../src/plugin.ts";
 
 const root = join(import.meta.dirname, "..", "..");

@@ -6,7 +6,7 @@ import { checkPlugins } from "../../src/config/check.ts";
 import type { Config } from "../../src/config/config.ts";
 import type { Environment } from "../../src/config/environment.ts";
 import { parseConfig, readConfig } from "../../src/config/read.ts";
-import { loadPlugins } from "../../src/pipeline/load.ts";
+import { loadPlugins } from "../../src/pipeline/load/load.ts";
 
 const folder = import.meta.dirname;
 const file = join(folder, "pipeline.yaml");

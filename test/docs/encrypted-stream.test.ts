@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { parse } from "yaml";
-import { readPolicy } from "../../src/confidential/policy-document.ts";
+import { readPolicy } from "../../plugins/confidential/protocol/policy-document.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { root } from "./tables.ts";
 

@@ -10,9 +10,9 @@ import GithubSlugger from "github-slugger";
 import { parseArgs } from "node:util";
 import { parse } from "yaml";
 import type { Command, CommandContext } from "../../src/commands/command.ts";
-import { checkReading } from "../../src/pipeline/check-file.ts";
+import { checkReading } from "../../src/pipeline/load/check-file.ts";
 import { parseConfig } from "../../src/config/read.ts";
-import { loadShipped } from "../../src/pipeline/load.ts";
+import { loadShipped } from "../../src/pipeline/load/load.ts";
 import type { Plugin } from "../../src/plugin.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
 import { root } from "./tables.ts";
@@ -114,14 +114,14 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   init: async () => (await import("../../src/commands/init.ts")).init,
   start: async () => (await import("../../src/commands/start.ts")).start,
   check: async () => (await import("../../src/commands/check.ts")).check,
-  keys: async () => (await import("../../src/commands/keys.ts")).keys,
-  workspaces: async () => (await import("../../src/commands/workspaces.ts")).workspaces,
-  audit: async () => (await import("../../src/commands/audit.ts")).audit,
+  keys: async () => (await import("../../plugins/billing/commands/keys.ts")).keys,
+  workspaces: async () => (await import("../../plugins/billing/commands/workspaces.ts")).workspaces,
+  audit: async () => (await import("../../plugins/billing/commands/audit.ts")).audit,
   explain: async () => (await import("../../src/commands/explain.ts")).explain,
-  usage: async () => (await import("../../src/commands/usage.ts")).usage,
-  verify: async () => (await import("../../src/commands/verify.ts")).verify,
-  policy: async () => (await import("../../src/commands/policy.ts")).policy,
-  worker: async () => (await import("../../src/commands/worker.ts")).worker,
+  usage: async () => (await import("../../plugins/billing/commands/usage.ts")).usage,
+  verify: async () => (await import("../../plugins/confidential/commands/verify.ts")).verify,
+  policy: async () => (await import("../../plugins/confidential/commands/policy.ts")).policy,
+  worker: async () => (await import("../../plugins/confidential/commands/worker.ts")).worker,
 };
 
 test("every column of the usage export stands in docs/credit-and-metering.md", async () => {

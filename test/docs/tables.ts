@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { STATUS_CODES } from "node:http";
 import { join } from "node:path";
 import { excessReasons, gatewayErrors, sluiceErrors, statusReasons } from "../../src/errors.ts";
-import { knownMethods } from "../../src/ledger/methods.ts";
+import { knownMethods } from "../../plugins/ledger/ledger/methods.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
 
 export const root = join(import.meta.dirname, "../..");

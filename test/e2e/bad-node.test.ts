@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
-import { readUsage } from "../../src/metering/read-usage.ts";
+import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
 
 const answer = (body: string, more = ""): string =>

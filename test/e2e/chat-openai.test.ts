@@ -13,7 +13,13 @@ import {
   PermissionDeniedError,
   RateLimitError,
 } from "openai";
-import { failing, silent, streamed, usageOf, whole } from "../inference/scripts.ts";
+import {
+  failing,
+  silent,
+  streamed,
+  usageOf,
+  whole,
+} from "../plugins/inference/networks/scripts.ts";
 import { tokenMilli } from "../plugins/inference/chat-gateway.ts";
 import { messages, startJudged, type Judged } from "./chat-clients.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { startTestGateway } from "../../src/testing/gateway.ts";
-import { demoChain, eventsKey } from "../ledger/decode/chains.ts";
-import { judgeOf } from "../ledger/decode/judge.ts";
+import { demoChain, eventsKey } from "../plugins/ledger/ledger/decode/chains.ts";
+import { judgeOf } from "../plugins/ledger/ledger/decode/judge.ts";
 import { startRpcNode, type RpcNode } from "./rpc-node.ts";
 
 const chain = demoChain();

@@ -5,10 +5,10 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
-import { connect, createClientMemory } from "../../src/client/client.ts";
+import { connect, createClientMemory } from "../../plugins/confidential/client/client.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
-import { streamed } from "../inference/scripts.ts";
-import { startWorker } from "../inference/worker.ts";
+import { streamed } from "../plugins/inference/networks/scripts.ts";
+import { startWorker } from "../plugins/inference/networks/worker.ts";
 
 const model = "Test/Model-1";
 const root = join(import.meta.dirname, "../..");

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import { describe, it } from "node:test";
 import { explain } from "../../src/commands/explain.ts";
 import type { CommandContext } from "../../src/commands/command.ts";
-import type { Told } from "../../src/pipeline/story.ts";
+import type { Told } from "../../src/pipeline/observe/story.ts";
 import type { Capability } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import {

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { listChanges } from "../../src/accounts/change-log.ts";
-import { openAccountsDatabase } from "../../src/accounts/schema.ts";
+import { listChanges } from "../../plugins/billing/accounts/change-log.ts";
+import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
-import { startWorker } from "../inference/worker.ts";
+import { startWorker } from "../plugins/inference/networks/worker.ts";
 
 /** As shipped, without its log lines. */
 const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8")

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
-import type { By } from "../../src/accounts/change-log.ts";
-import { setKey, type KeySettings } from "../../src/accounts/key-settings.ts";
-import { findKey, rotateKey } from "../../src/accounts/keys.ts";
-import { openAccountsDatabase } from "../../src/accounts/schema.ts";
+import type { By } from "../../plugins/billing/accounts/change-log.ts";
+import { setKey, type KeySettings } from "../../plugins/billing/accounts/key-settings.ts";
+import { findKey, rotateKey } from "../../plugins/billing/accounts/keys.ts";
+import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 

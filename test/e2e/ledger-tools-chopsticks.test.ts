@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { ApiPromise, HttpProvider, Keyring } from "@polkadot/api";
-import { ask } from "../demo/ask.ts";
+import { ask } from "../plugins/ledger/demo/ask.ts";
 import { startChopsticks, withoutSpecs, type Chopsticks } from "./chopsticks.ts";
 import { startToolsGateway, type Called, type ToolsGateway } from "./ledger-tools-node.ts";
 

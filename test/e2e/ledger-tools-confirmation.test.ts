@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { startGateway } from "../../src/server/gateway.ts";
+import { startGateway } from "../../src/gateway/gateway.ts";
 import { manualClock } from "../../src/testing/clock.ts";
-import { post } from "../demo/ask.ts";
+import { post } from "../plugins/ledger/demo/ask.ts";
 import {
   recordedChain,
   startRecordedNode,

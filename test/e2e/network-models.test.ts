@@ -1,10 +1,10 @@
 /** PUT /v1/admin/confidential/{network}/models through a whole gateway: stored, audited, seen by a second gateway. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { listChanges } from "../../src/accounts/change-log.ts";
-import { openAccountsDatabase } from "../../src/accounts/schema.ts";
+import { listChanges } from "../../plugins/billing/accounts/change-log.ts";
+import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
 import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
-import { startWorker } from "../inference/worker.ts";
+import { startWorker } from "../plugins/inference/networks/worker.ts";
 
 const pipeline = `
 version: 1

@@ -5,7 +5,7 @@ import { request, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { startDemo } from "../../src/demo/demo.ts";
+import { startDemo } from "../../src/commands/demo.ts";
 import { parseTime } from "../../src/plugin.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 

@@ -9,13 +9,13 @@ import { after, before, describe, it } from "node:test";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { parse } from "yaml";
-import { nodeSuite } from "../../src/confidential/node-crypto.ts";
-import { evidenceDigest } from "../../src/confidential/statement.ts";
-import { startDemo } from "../../src/demo/demo.ts";
+import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
+import { evidenceDigest } from "../../plugins/confidential/protocol/statement.ts";
+import { startDemo } from "../../src/commands/demo.ts";
 import type { Capability } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
-import { openStream, openWire } from "../confidential/relay/stream-client.ts";
+import { openStream, openWire } from "../plugins/confidential/relay/stream-client.ts";
 
 const shipped = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8");
 /** Requests without a key come from many addresses, each with its own bucket. */
@@ -418,7 +418,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
   });
 
   it("has no operation that these tests have not got an answer of", () => {
-    // What a session is answered is no HTTP: test/confidential/relay.
+    // What a session is answered is no HTTP: test/plugins/confidential/relay.
     const others = ["GET /v1/confidential/stream"];
     assert.deepEqual(documented().toSorted(), [...answered, ...others].toSorted());
   });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Keyring } from "@polkadot/api";
-import { ask, call } from "../demo/ask.ts";
+import { ask, call } from "../plugins/ledger/demo/ask.ts";
 import { startChopsticks, withoutSpecs, type Chopsticks } from "./chopsticks.ts";
 import { connectThroughGateway, notAllowed, type Client } from "./polkadot-api.ts";
 

@@ -1,7 +1,7 @@
 /** A real client through the gateway to the demo node: what `sluice dev` gives is enough for @polkadot/api. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { startDemoNode, type DemoNode } from "../../src/demo/node.ts";
+import { startDemoNode, type DemoNode } from "../../plugins/ledger/demo/node.ts";
 import { connectThroughGateway, notAllowed, type Client } from "./polkadot-api.ts";
 
 const alice = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";

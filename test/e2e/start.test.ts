@@ -11,9 +11,9 @@ import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { demoModelId, startDemoModel } from "../../src/demo/model.ts";
-import { startDemoNode } from "../../src/demo/node.ts";
-import { dataOf } from "../inference/sse.ts";
+import { demoModelId, startDemoModel } from "../../plugins/inference/demo/model.ts";
+import { startDemoNode } from "../../plugins/ledger/demo/node.ts";
+import { dataOf } from "../plugins/inference/networks/sse.ts";
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8").split("\n");

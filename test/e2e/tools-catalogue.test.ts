@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import discovery from "../../plugins/tools/discovery/index.ts";
 import { announcedRevisions } from "../../plugins/tools/mcp/revisions.ts";
-import { readUsage } from "../../src/metering/read-usage.ts";
+import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { fakeExchange, fakeHost } from "../plugins/fakes.ts";
 import { call, pipelineOf, send, startToolsGateway, type ToolsGateway } from "./tools-gateway.ts";
 

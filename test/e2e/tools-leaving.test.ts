@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { createServer, request, type ClientRequest, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { readUsage } from "../../src/metering/read-usage.ts";
+import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
 import { worker } from "./slow-tools.ts";
 import { closed, healthyNode, listening } from "./rpc-node.ts";

@@ -8,11 +8,11 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { explain } from "../../src/commands/explain.ts";
 import type { CommandContext } from "../../src/commands/command.ts";
-import type { Told } from "../../src/pipeline/story.ts";
+import type { Told } from "../../src/pipeline/observe/story.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
-import { whole } from "../inference/scripts.ts";
-import { startWorker, type Worker } from "../inference/worker.ts";
-import { ask, signIn } from "../server/dashboard-gateway.ts";
+import { whole } from "../plugins/inference/networks/scripts.ts";
+import { startWorker, type Worker } from "../plugins/inference/networks/worker.ts";
+import { ask, signIn } from "../plugins/dashboard/dashboard-gateway.ts";
 import { startRpcNode, type RpcNode } from "./rpc-node.ts";
 
 const pipeline = `

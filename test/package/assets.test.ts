@@ -11,7 +11,7 @@ test("whatever the sources load beside code is published", () => {
   const files = globSync("{src,plugins}/**/*.*", { cwd: root }).filter(
     (path) => !/\.ts$|\/README\.md$|\/tsconfig\.json$/.test(path),
   );
-  assert.ok(files.includes("src/server/dashboard/page/index.html"));
+  assert.ok(files.includes("plugins/dashboard/dashboard/page/index.html"));
   assert.deepEqual(
     files.filter((path) => !published.has(path)),
     [],

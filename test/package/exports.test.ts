@@ -5,7 +5,7 @@ import manifest from "../../package.json" with { type: "json" };
 test("the package exports what is promised, and nothing else", async () => {
   assert.deepEqual(manifest.exports, {
     "./plugin": "./src/plugin.ts",
-    "./client": "./src/client/client.ts",
+    "./client": "./plugins/confidential/client/client.ts",
     "./testing": "./src/testing/gateway.ts",
     "./package.json": "./package.json",
   });

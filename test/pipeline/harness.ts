@@ -1,5 +1,5 @@
 /** Serves hand-made steps and surfaces on a real port, without a file, a store or an upstream. */
-import { createEvidenceService } from "../../src/confidential/evidence/evidence-service.ts";
+import { createEvidenceService } from "../../plugins/confidential/evidence/evidence-service.ts";
 import { request, type IncomingHttpHeaders } from "node:http";
 import type { Config, RouteConfig, ServerConfig, StepUse } from "../../src/config/config.ts";
 import {
@@ -13,12 +13,12 @@ import {
   type StepHooks,
   type SurfaceHooks,
 } from "../../src/plugin.ts";
-import { provision, type Generation } from "../../src/pipeline/generation.ts";
-import { Closer } from "../../src/pipeline/closer.ts";
+import { provision, type Generation } from "../../src/pipeline/load/generation.ts";
+import { Closer } from "../../src/pipeline/load/closer.ts";
 import { createSeal } from "../../src/store/seal.ts";
-import type { Services } from "../../src/pipeline/services.ts";
-import { coreMetrics } from "../../src/pipeline/stats.ts";
-import { listen, type Listener } from "../../src/server/listen.ts";
+import type { Services } from "../../src/pipeline/load/services.ts";
+import { coreMetrics } from "../../src/pipeline/observe/stats.ts";
+import { listen, type Listener } from "../../src/http/listen.ts";
 import { systemClock } from "../../src/clock.ts";
 
 export interface TestStep extends StepHooks {

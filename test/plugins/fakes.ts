@@ -1,6 +1,6 @@
 /** Fakes of what a step sees, so that its hooks can be tested without a gateway around them. */
 import { createMetrics } from "../../src/metrics.ts";
-import { LiveResponseHead } from "../../src/pipeline/response-head.ts";
+import { LiveResponseHead } from "../../src/pipeline/run/response-head.ts";
 import type {
   ApiKey,
   Capability,
@@ -15,7 +15,7 @@ import type {
   Slots,
 } from "../../src/plugin.ts";
 import { createSeal } from "../../src/store/seal.ts";
-import { readRequest } from "../../src/stream/json/request.ts";
+import { readRequest } from "../../src/http/json/request.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };

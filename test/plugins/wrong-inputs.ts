@@ -1,5 +1,5 @@
 /** Inputs of the shipped tools, wrong in every way they can be wrong: every row of gateway.md, "Tool inputs". */
-import { hash } from "../ledger/fixture.ts";
+import { hash } from "./ledger/ledger/fixture.ts";
 
 const schema = "GATEWAY_SCHEMA_VIOLATION";
 const params = "GATEWAY_INVALID_PARAMS";

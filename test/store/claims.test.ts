@@ -10,8 +10,8 @@ import { runModule, sourceUrl } from "./run-module.ts";
 /** Code for another process that claims every id of a list and prints how many it got. */
 function claiming(folder: string, ids: number): string {
   return `
-    const { openClaims } = await import(${JSON.stringify(sourceUrl("store/claims.ts"))});
-    const { systemClock } = await import(${JSON.stringify(sourceUrl("clock.ts"))});
+    const { openClaims } = await import(${JSON.stringify(sourceUrl("src/store/claims.ts"))});
+    const { systemClock } = await import(${JSON.stringify(sourceUrl("src/clock.ts"))});
     const claims = openClaims(${JSON.stringify(folder)}, systemClock);
     let mine = 0;
     for (let i = 0; i < ${ids}; i++) if (claims.claim("id " + i, Date.now() + 60_000)) mine++;
@@ -64,8 +64,8 @@ test("of two processes that claim the same ids each id goes to one of them", asy
 test("a claim that was answered with true survives a kill", async (t) => {
   const folder = temporaryFolder(t);
   const code = `
-    const { openClaims } = await import(${JSON.stringify(sourceUrl("store/claims.ts"))});
-    const { systemClock } = await import(${JSON.stringify(sourceUrl("clock.ts"))});
+    const { openClaims } = await import(${JSON.stringify(sourceUrl("src/store/claims.ts"))});
+    const { systemClock } = await import(${JSON.stringify(sourceUrl("src/clock.ts"))});
     openClaims(${JSON.stringify(folder)}, systemClock).claim("a", Date.now() + 60_000);
     process.kill(process.pid, "SIGKILL");`;
   await runModule(code);

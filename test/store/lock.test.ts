@@ -15,7 +15,7 @@ const inUse = (error: unknown): boolean =>
 /** Code for another process that takes the folder and prints `held`, or the code of the refusal. */
 function taking(folder: string, thenWait = false): string {
   return `
-    const { lockStore } = await import(${JSON.stringify(sourceUrl("store/lock.ts"))});
+    const { lockStore } = await import(${JSON.stringify(sourceUrl("src/store/lock.ts"))});
     try {
       globalThis.lock = lockStore(${JSON.stringify(folder)});
       console.log("held");
@@ -61,7 +61,7 @@ test("databases in a locked folder are open to others, and other folders are fre
   using _lock = lockStore(folder);
   using _other = lockStore(join(folder, "other"));
   const opening = `
-      const { openDatabase } = await import(${JSON.stringify(sourceUrl("store/sqlite.ts"))});
+      const { openDatabase } = await import(${JSON.stringify(sourceUrl("src/store/sqlite.ts"))});
       openDatabase(${JSON.stringify(join(folder, "a.db"))}, ["CREATE TABLE t (a INTEGER) STRICT"]).close();`;
   assert.deepEqual(await runModule(opening), { status: 0, out: "", err: "" });
   using db = openDatabase(join(folder, "a.db"), ["CREATE TABLE t (a INTEGER) STRICT"]);

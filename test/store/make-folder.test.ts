@@ -39,7 +39,7 @@ test(
   { skip: !existsSync("/proc/self") },
   async () => {
     const module = `
-    import { makeFolder } from ${JSON.stringify(sourceUrl("store/make-folder.ts"))};
+    import { makeFolder } from ${JSON.stringify(sourceUrl("src/store/make-folder.ts"))};
     try { makeFolder("/proc/x/y"); } catch (error) { console.log(error.code); }`;
     const { out } = await runModule(module);
     assert.equal(out, "ENOENT\n");

@@ -2,9 +2,9 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 
-/** The absolute address of a source file, for `import(…)` in that code. */
+/** The absolute address of a file of the project, for `import(…)` in that code. */
 export function sourceUrl(path: string): string {
-  return new URL(`../../src/${path}`, import.meta.url).href;
+  return new URL(`../../${path}`, import.meta.url).href;
 }
 
 export function startModule(code: string): ChildProcess {

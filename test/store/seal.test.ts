@@ -71,7 +71,7 @@ describe("the secret of a data folder", () => {
     assert.equal(statSync(join(folder, "secret")).mode & 0o777, 0o600);
     assert.notEqual(keptSecret(temporaryFolder(t)), secret);
     const code = `
-      const { createSeal, keptSecret } = await import(${JSON.stringify(sourceUrl("store/seal.ts"))});
+      const { createSeal, keptSecret } = await import(${JSON.stringify(sourceUrl("src/store/seal.ts"))});
       console.log(createSeal(keptSecret(${JSON.stringify(folder)})).seal("session", { a: 1 }, 5));`;
     const { out } = await runModule(code);
     const opened = createSeal(secret).open("session", out.trim());
@@ -81,7 +81,7 @@ describe("the secret of a data folder", () => {
   it("is the same for two processes that start at once", async (t) => {
     const folder = temporaryFolder(t);
     const code = `
-      const { keptSecret } = await import(${JSON.stringify(sourceUrl("store/seal.ts"))});
+      const { keptSecret } = await import(${JSON.stringify(sourceUrl("src/store/seal.ts"))});
       console.log(keptSecret(${JSON.stringify(folder)}));`;
     const both = await Promise.all([runModule(code), runModule(code)]);
     const secret = readFileSync(join(folder, "secret"), "utf8");

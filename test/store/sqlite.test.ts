@@ -117,7 +117,7 @@ test("refuses a folder that it may not write, new or old", (t) => {
 test("several processes may make the same file at once", async (t) => {
   const file = join(temporaryFolder(t), "data", "a.db");
   const code = `
-      const { openDatabase } = await import(${JSON.stringify(sourceUrl("store/sqlite.ts"))});
+      const { openDatabase } = await import(${JSON.stringify(sourceUrl("src/store/sqlite.ts"))});
       const db = openDatabase(${JSON.stringify(file)}, ${JSON.stringify(schema)});
       db.exec("INSERT INTO t VALUES (1)");
       db.close();`;

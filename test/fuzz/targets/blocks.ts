@@ -4,20 +4,24 @@
  */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { accountJson } from "../../../src/ledger/decode/account.ts";
-import { eventsJson } from "../../../src/ledger/decode/events.ts";
-import { extrinsicsJson } from "../../../src/ledger/decode/extrinsics.ts";
-import { createRuntime, type Runtime } from "../../../src/ledger/decode/runtime.ts";
-import { compact, readCompact } from "../../../src/ledger/decode/scale.ts";
-import { summarise } from "../../../src/ledger/decode/summary.ts";
+import { accountJson } from "../../../plugins/ledger/ledger/decode/account.ts";
+import { eventsJson } from "../../../plugins/ledger/ledger/decode/events.ts";
+import { extrinsicsJson } from "../../../plugins/ledger/ledger/decode/extrinsics.ts";
+import { createRuntime, type Runtime } from "../../../plugins/ledger/ledger/decode/runtime.ts";
+import { compact, readCompact } from "../../../plugins/ledger/ledger/decode/scale.ts";
+import { summarise } from "../../../plugins/ledger/ledger/decode/summary.ts";
 import {
   demoChain,
   fixtureChain,
   skipWithoutFixtures,
   type Chain,
-} from "../../ledger/decode/chains.ts";
-import { judgeOf, type DecodedEvent, type DecodedExtrinsic } from "../../ledger/decode/judge.ts";
-import { compactBytes } from "../../ledger/decode/make-metadata.ts";
+} from "../../plugins/ledger/ledger/decode/chains.ts";
+import {
+  judgeOf,
+  type DecodedEvent,
+  type DecodedExtrinsic,
+} from "../../plugins/ledger/ledger/decode/judge.ts";
+import { compactBytes } from "../../plugins/ledger/ledger/decode/make-metadata.ts";
 import { mutantsOf } from "../mutants.ts";
 import type { FuzzTarget, Random } from "../target.ts";
 

@@ -1,7 +1,7 @@
 /** Chunks of streamed answers: the reader, which builds no values, finds in them what JSON.parse finds. */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { readAlone, type ReadChunk } from "../../inference/read-chunk.ts";
+import { readAlone, type ReadChunk } from "../../plugins/inference/networks/read-chunk.ts";
 import type { FuzzTarget } from "../target.ts";
 
 type Json = Readonly<Record<string, unknown>>;

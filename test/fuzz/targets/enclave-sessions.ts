@@ -1,10 +1,10 @@
 /** An enclave's session under whatever a stranger may send: it never throws, and it closes at most once. */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { closeCodes } from "../../../src/confidential/fault.ts";
-import { ending } from "../../confidential/enclave/client.ts";
-import { startEnclave } from "../../confidential/enclave/enclave.ts";
-import { helloJson } from "../../confidential/session.ts";
+import { closeCodes } from "../../../plugins/confidential/protocol/fault.ts";
+import { ending } from "../../plugins/confidential/enclave/client.ts";
+import { startEnclave } from "../../plugins/confidential/enclave/enclave.ts";
+import { helloJson } from "../../plugins/confidential/protocol/session.ts";
 import type { FuzzTarget } from "../target.ts";
 
 const knownCodes: readonly number[] = Object.values(closeCodes);

@@ -6,10 +6,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import * as fc from "fast-check";
-import { readUsage, type UsageRow } from "../../../src/metering/read-usage.ts";
+import { readUsage, type UsageRow } from "../../../plugins/billing/metering/read-usage.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
-import { dataOf } from "../../inference/sse.ts";
+import { dataOf } from "../../plugins/inference/networks/sse.ts";
 import { chatBody, model, pipelineOf, tokenMilli } from "../../plugins/inference/chat-gateway.ts";
 import { gaugesAreZero } from "../gauges.ts";
 import { mutantsOf } from "../mutants.ts";

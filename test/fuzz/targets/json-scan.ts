@@ -5,9 +5,9 @@
 import assert from "node:assert/strict";
 import { isUtf8 } from "node:buffer";
 import * as fc from "fast-check";
-import { readRequest } from "../../../src/stream/json/request.ts";
-import { splitResponse } from "../../../src/stream/json/response.ts";
-import { malformed, skipValue } from "../../../src/stream/json/scan.ts";
+import { readRequest } from "../../../src/http/json/request.ts";
+import { splitResponse } from "../../../src/http/json/response.ts";
+import { malformed, skipValue } from "../../../src/http/json/scan.ts";
 import { mutantsOf } from "../mutants.ts";
 import type { FuzzTarget, Random } from "../target.ts";
 

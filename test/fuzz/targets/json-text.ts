@@ -3,14 +3,17 @@
  */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { isFault } from "../../../src/confidential/fault.ts";
-import { readHello } from "../../../src/confidential/hello.ts";
-import { readCore, readKeyset } from "../../../src/confidential/keyset.ts";
-import { readReport } from "../../../src/confidential/report.ts";
-import { readJsonObject } from "../../../src/confidential/strict-json.ts";
-import { readCancelFrame, readTextFrame } from "../../../src/confidential/text-frames.ts";
+import { isFault } from "../../../plugins/confidential/protocol/fault.ts";
+import { readHello } from "../../../plugins/confidential/protocol/hello.ts";
+import { readCore, readKeyset } from "../../../plugins/confidential/protocol/keyset.ts";
+import { readReport } from "../../../plugins/confidential/protocol/report.ts";
+import { readJsonObject } from "../../../plugins/confidential/protocol/strict-json.ts";
+import {
+  readCancelFrame,
+  readTextFrame,
+} from "../../../plugins/confidential/protocol/text-frames.ts";
 import { parseJson } from "../../../src/parse-json.ts";
-import { bytesOf, helloWith, keysetWith } from "../../confidential/session.ts";
+import { bytesOf, helloWith, keysetWith } from "../../plugins/confidential/protocol/session.ts";
 import { mutantsOf } from "../mutants.ts";
 import type { FuzzTarget, Random } from "../target.ts";
 

@@ -8,18 +8,21 @@ import * as fc from "fast-check";
 import {
   createSimulatedPlatform,
   type SimulatedPlatform,
-} from "../../../src/confidential/evidence/simulated.ts";
-import { fromBase64 } from "../../../src/confidential/verify/binary-text.ts";
-import type { Bytes } from "../../../src/confidential/verify/binary-text.ts";
-import { readCertificate, readPem } from "../../../src/confidential/verify/certificate.ts";
-import { readRevocationList } from "../../../src/confidential/verify/crl.ts";
-import type { VerificationPolicy } from "../../../src/confidential/verify/policy.ts";
-import { readCertificateTable } from "../../../src/confidential/verify/snp-certificates.ts";
-import { readSnpReport } from "../../../src/confidential/verify/snp-report.ts";
-import { readTdxCollateral } from "../../../src/confidential/verify/tdx-collateral.ts";
-import { readTdxQuote } from "../../../src/confidential/verify/tdx-quote.ts";
-import { verifyEvidence } from "../../../src/confidential/verify/verify.ts";
-import { createSnpPlatform, snpReportData } from "../../confidential/verify/snp-platform.ts";
+} from "../../../plugins/confidential/evidence/simulated.ts";
+import { fromBase64 } from "../../../plugins/confidential/verify/binary-text.ts";
+import type { Bytes } from "../../../plugins/confidential/verify/binary-text.ts";
+import { readCertificate, readPem } from "../../../plugins/confidential/verify/certificate.ts";
+import { readRevocationList } from "../../../plugins/confidential/verify/crl.ts";
+import type { VerificationPolicy } from "../../../plugins/confidential/verify/policy.ts";
+import { readCertificateTable } from "../../../plugins/confidential/verify/snp-certificates.ts";
+import { readSnpReport } from "../../../plugins/confidential/verify/snp-report.ts";
+import { readTdxCollateral } from "../../../plugins/confidential/verify/tdx-collateral.ts";
+import { readTdxQuote } from "../../../plugins/confidential/verify/tdx-quote.ts";
+import { verifyEvidence } from "../../../plugins/confidential/verify/verify.ts";
+import {
+  createSnpPlatform,
+  snpReportData,
+} from "../../plugins/confidential/verify/snp-platform.ts";
 import { mutantsOf } from "../mutants.ts";
 import type { FuzzTarget, Random } from "../target.ts";
 

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { Socket } from "node:net";
 import * as fc from "fast-check";
-import { HeadReader } from "../../../src/server/fast-path/head-reader.ts";
-import { readHead } from "../../../src/server/fast-path/request-head.ts";
-import { assertSameHead, startJudge } from "../../server/fast-path/node-http-judge.ts";
+import { HeadReader } from "../../../src/http/fast-path/head-reader.ts";
+import { readHead } from "../../../src/http/fast-path/request-head.ts";
+import { assertSameHead, startJudge } from "../../http/fast-path/node-http-judge.ts";
 import type { FuzzTarget, Random } from "../target.ts";
 
 const token = fc.stringMatching(/^[!#$%&'*+.^`|~\w-]{1,12}$/);

@@ -4,10 +4,18 @@
  */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { connect, ConfidentialError, createClientMemory } from "../../../src/client/client.ts";
-import { bytesOf, textOf, touched } from "../../confidential/session.ts";
-import { startFakeGateway, tokens } from "../../client/fake-gateway.ts";
-import type { FakeGateway, Json, Outgoing } from "../../client/fake-gateway.ts";
+import {
+  connect,
+  ConfidentialError,
+  createClientMemory,
+} from "../../../plugins/confidential/client/client.ts";
+import { bytesOf, textOf, touched } from "../../plugins/confidential/protocol/session.ts";
+import { startFakeGateway, tokens } from "../../plugins/confidential/client/fake-gateway.ts";
+import type {
+  FakeGateway,
+  Json,
+  Outgoing,
+} from "../../plugins/confidential/client/fake-gateway.ts";
 import type { FuzzTarget, Random } from "../target.ts";
 
 const messages = [{ role: "user", content: "a secret" }];

@@ -1,11 +1,16 @@
 /** Frames of the encrypted stream that nobody in the session sealed, and frames that were changed on their way. */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { isFault } from "../../../src/confidential/fault.ts";
-import { createFrameWatch } from "../../../src/confidential/frame-watch.ts";
-import type { Direction } from "../../../src/confidential/frames.ts";
-import { nodeSuite } from "../../../src/confidential/node-crypto.ts";
-import { bytesOf, openSession, sound, type TestSession } from "../../confidential/session.ts";
+import { isFault } from "../../../plugins/confidential/protocol/fault.ts";
+import { createFrameWatch } from "../../../plugins/confidential/protocol/frame-watch.ts";
+import type { Direction } from "../../../plugins/confidential/protocol/frames.ts";
+import { nodeSuite } from "../../../plugins/confidential/protocol/node-crypto.ts";
+import {
+  bytesOf,
+  openSession,
+  sound,
+  type TestSession,
+} from "../../plugins/confidential/protocol/session.ts";
 import { mutantsOf } from "../mutants.ts";
 import type { FuzzTarget, Random } from "../target.ts";
 

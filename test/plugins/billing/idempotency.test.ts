@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import idempotency from "../../../plugins/billing/idempotency/index.ts";
-import { readUsage } from "../../../src/metering/read-usage.ts";
+import { readUsage } from "../../../plugins/billing/metering/read-usage.ts";
 import type { Exchange, Principal, Reply, StepHooks } from "../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import meter from "../../../plugins/billing/meter/index.ts";
 import { createMetrics } from "../../../src/metrics.ts";
-import { LiveResponseHead } from "../../../src/pipeline/response-head.ts";
+import { LiveResponseHead } from "../../../src/pipeline/run/response-head.ts";
 import type {
   Charge,
   ChargeLine,

@@ -3,9 +3,9 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { WebSocket, WebSocketServer } from "ws";
-import { StartError } from "../../../src/server/start-error.ts";
+import { StartError } from "../../../src/start-error.ts";
 import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
-import { deadPort, httpUpstream, rawClient, type Upstream } from "../../stream/through.ts";
+import { deadPort, httpUpstream, rawClient, type Upstream } from "../../http/through.ts";
 
 interface Seen {
   readonly url: string;

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { deadPort } from "../../stream/through.ts";
+import { deadPort } from "../../http/through.ts";
 
 const child = fileURLToPath(new URL("trace-loading-child.ts", import.meta.url));
 

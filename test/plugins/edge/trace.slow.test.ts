@@ -16,7 +16,7 @@ import {
   rawClient,
   rawUpstream,
   type Upstream,
-} from "../../stream/through.ts";
+} from "../../http/through.ts";
 import { stateless } from "../../e2e/mcp-gateway.ts";
 import { fakeExchange, fakeHost } from "../fakes.ts";
 import {

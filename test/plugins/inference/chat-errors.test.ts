@@ -13,9 +13,9 @@ import {
   streamed,
   whole,
   workerSecret,
-} from "../../inference/scripts.ts";
-import { chunkOf, eventOf } from "../../inference/sse.ts";
-import { startWorker, type Script } from "../../inference/worker.ts";
+} from "./networks/scripts.ts";
+import { chunkOf, eventOf } from "./networks/sse.ts";
+import { startWorker, type Script } from "./networks/worker.ts";
 import {
   assertChatError,
   assertRefused,

@@ -4,16 +4,16 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { request, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import { join } from "node:path";
-import { readUsage, type UsageRow } from "../../../src/metering/read-usage.ts";
+import { readUsage, type UsageRow } from "../../../plugins/billing/metering/read-usage.ts";
 import type { Clock } from "../../../src/plugin.ts";
 import {
   startTestGateway,
   type TestGateway,
   type WantedKey,
 } from "../../../src/testing/gateway.ts";
-import { dataOf } from "../../inference/sse.ts";
-import { streamed, whole } from "../../inference/scripts.ts";
-import { startWorker, type Script, type Worker } from "../../inference/worker.ts";
+import { dataOf } from "./networks/sse.ts";
+import { streamed, whole } from "./networks/scripts.ts";
+import { startWorker, type Script, type Worker } from "./networks/worker.ts";
 
 export const model = "Test/Model-1";
 

@@ -4,9 +4,9 @@
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { chunkOf, eventOf, usageChunkOf } from "../../inference/sse.ts";
-import { cutAtOnce, failing, raw, streamed, usageOf, whole } from "../../inference/scripts.ts";
-import type { Script } from "../../inference/worker.ts";
+import { chunkOf, eventOf, usageChunkOf } from "./networks/sse.ts";
+import { cutAtOnce, failing, raw, streamed, usageOf, whole } from "./networks/scripts.ts";
+import type { Script } from "./networks/worker.ts";
 import { asAsked, startChat, tokenMilli, type Answer, type ChatGateway } from "./chat-gateway.ts";
 
 const inTime = { timeout: 30_000 };

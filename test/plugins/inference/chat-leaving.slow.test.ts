@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
-import { openJournalDatabase } from "../../../src/metering/journal-schema.ts";
-import { chunkOf, dataOf, eventOf, usageChunkOf } from "../../inference/sse.ts";
-import { usageOf } from "../../inference/scripts.ts";
-import type { Exchange } from "../../inference/worker.ts";
+import { openJournalDatabase } from "../../../plugins/billing/metering/journal-schema.ts";
+import { chunkOf, dataOf, eventOf, usageChunkOf } from "./networks/sse.ts";
+import { usageOf } from "./networks/scripts.ts";
+import type { Exchange } from "./networks/worker.ts";
 import {
   assertRefused,
   pipelineOf,

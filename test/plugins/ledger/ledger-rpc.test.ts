@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import ledgerRpc from "../../../plugins/ledger/ledger-rpc/index.ts";
 import { refuse, type Charge, type Reply, type SurfaceHooks } from "../../../src/plugin.ts";
-import { hash, request, testLedger, type TestLedger } from "../../ledger/fixture.ts";
+import { hash, request, testLedger, type TestLedger } from "./ledger/fixture.ts";
 import { fakeExchange, fakeHost } from "../fakes.ts";
 
 /** A charge that notes what is done with it. */

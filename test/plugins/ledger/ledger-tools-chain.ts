@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import ledgerTools from "../../../plugins/ledger/ledger-tools/index.ts";
 import type { UpstreamConfig } from "../../../src/config/config.ts";
-import { openLedger } from "../../../src/ledger/ledger.ts";
-import type { NodeFailure, NodePool, NodeRequest } from "../../../src/ledger/node.ts";
+import { openLedger } from "../../../plugins/ledger/ledger/ledger.ts";
+import type { NodeFailure, NodePool, NodeRequest } from "../../../plugins/ledger/ledger/node.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import type {
   DecodedJson,
@@ -13,9 +13,12 @@ import type {
   ToolOutcome,
 } from "../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
-import { createCatalogue, type Catalogue } from "../../../src/tools/catalogue.ts";
-import { upstreamConfig } from "../../ledger/fixture.ts";
-import { toolCaller, type TestCaller } from "../../tools/caller.ts";
+import {
+  createCatalogue,
+  type Catalogue,
+} from "../../../plugins/tools/tool-catalogue/catalogue.ts";
+import { upstreamConfig } from "./ledger/fixture.ts";
+import { toolCaller, type TestCaller } from "../tools/tool-catalogue/caller.ts";
 import { fakeHost } from "../fakes.ts";
 import { address } from "../wrong-inputs.ts";
 

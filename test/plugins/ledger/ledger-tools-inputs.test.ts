@@ -1,7 +1,7 @@
 /** Inputs of the ledger tools, wrong in every way they can be wrong. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { toolCaller } from "../../tools/caller.ts";
+import { toolCaller } from "../tools/tool-catalogue/caller.ts";
 import { scriptedTools } from "./ledger-tools-chain.ts";
 import { wrongLedgerInputs } from "../wrong-inputs.ts";
 

@@ -1,8 +1,8 @@
 /** Every ledger tool: once the node or the decoder has been asked, its caller may leave, and pays. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hash } from "../../ledger/fixture.ts";
-import { toolCaller } from "../../tools/caller.ts";
+import { hash } from "./ledger/fixture.ts";
+import { toolCaller } from "../tools/tool-catalogue/caller.ts";
 import { decoded, resultOf, scriptedTools, type ToolsScript } from "./ledger-tools-chain.ts";
 import { address } from "../wrong-inputs.ts";
 

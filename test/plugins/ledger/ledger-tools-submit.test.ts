@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { CallSummary } from "../../../src/plugin.ts";
-import { hash } from "../../ledger/fixture.ts";
-import { toolCaller } from "../../tools/caller.ts";
+import { hash } from "./ledger/fixture.ts";
+import { toolCaller } from "../tools/tool-catalogue/caller.ts";
 import {
   failureOf,
   resultOf,

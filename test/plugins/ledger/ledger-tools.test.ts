@@ -1,8 +1,8 @@
 /** The ledger tools: what they ask the node, what they make of its answers, what they say when it gives none. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hash } from "../../ledger/fixture.ts";
-import { toolCaller } from "../../tools/caller.ts";
+import { hash } from "./ledger/fixture.ts";
+import { toolCaller } from "../tools/tool-catalogue/caller.ts";
 import {
   decoded,
   failureOf,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import discovery from "../../../plugins/tools/discovery/index.ts";
 import type { Reply, Tool, Tools } from "../../../src/plugin.ts";
-import { bench, tool } from "../../tools/fixture.ts";
+import { bench, tool } from "./tool-catalogue/fixture.ts";
 import { fakeExchange, fakeHost } from "../fakes.ts";
 
 type Options = Parameters<typeof discovery.start>[0];

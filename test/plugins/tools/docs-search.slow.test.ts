@@ -10,11 +10,11 @@ import {
 import docsSearch from "../../../plugins/tools/docs-search/index.ts";
 import { readLibrary } from "../../../plugins/tools/docs-search/library.ts";
 import type { Resource, ToolOutcome } from "../../../src/plugin.ts";
-import { createCatalogue } from "../../../src/tools/catalogue.ts";
+import { createCatalogue } from "../../../plugins/tools/tool-catalogue/catalogue.ts";
 import { startTestGateway } from "../../../src/testing/gateway.ts";
-import { StartError } from "../../../src/server/start-error.ts";
+import { StartError } from "../../../src/start-error.ts";
 import { temporaryFolder } from "../../store/folder.ts";
-import { toolCaller } from "../../tools/caller.ts";
+import { toolCaller } from "./tool-catalogue/caller.ts";
 import { fakeHost } from "../fakes.ts";
 
 type Files = Readonly<Record<string, string | Buffer>>;

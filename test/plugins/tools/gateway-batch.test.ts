@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import gatewayBatch from "../../../plugins/tools/gateway-batch/index.ts";
 import { toolFailure, type Tool, type ToolOutcome } from "../../../src/plugin.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
-import { bench, caller, settled, tool, type Bench } from "../../tools/fixture.ts";
+import { bench, caller, settled, tool, type Bench } from "./tool-catalogue/fixture.ts";
 import { fakeHost } from "../fakes.ts";
 
 /** Everything a batch can meet, and the batch itself on its own clock. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { request } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { startGateway } from "../../../src/server/gateway.ts";
+import { startGateway } from "../../../src/gateway/gateway.ts";
 import { createSeal } from "../../../src/store/seal.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { createSessions } from "../../../plugins/tools/mcp/sessions.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import platformTools from "../../../plugins/tools/platform-tools/index.ts";
-import { createEvidenceService } from "../../../src/confidential/evidence/evidence-service.ts";
+import { createEvidenceService } from "../../../plugins/confidential/evidence/evidence-service.ts";
 import type { Evidence, ModelEntry, Networks, Quote, ToolOutcome } from "../../../src/plugin.ts";
-import { bench, caller, type Bench } from "../../tools/fixture.ts";
+import { bench, caller, type Bench } from "./tool-catalogue/fixture.ts";
 import { fakeHost } from "../fakes.ts";
 
 const classic: ModelEntry = {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import toolRpc from "../../../plugins/tools/tool-rpc/index.ts";
 import type { Exchange, Reply, Tools, ToolOutcome } from "../../../src/plugin.ts";
-import { bench, fakeCharge, settled, tool } from "../../tools/fixture.ts";
+import { bench, fakeCharge, settled, tool } from "./tool-catalogue/fixture.ts";
 import { fakeExchange, fakeHost, keyPrincipal, missing, unknownKey } from "../fakes.ts";
 
 type Slots = NonNullable<Parameters<typeof fakeExchange>[0]>["slots"];

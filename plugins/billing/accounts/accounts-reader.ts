@@ -1,0 +1,88 @@
+/**
+ * What a running gateway asks the accounts database: one key by its hash, and what has changed since it last looked.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import type { ApiKey, Workspace } from "../../../src/plugin.ts";
+import { number, text, type Row } from "../../../src/store/row.ts";
+import { transaction } from "../../../src/store/sqlite.ts";
+import { keyFromRow } from "./keys.ts";
+import type { Entry } from "./principal.ts";
+import { workspaceFromRow } from "./workspaces.ts";
+
+export interface StoredKey {
+  readonly hash: string;
+  readonly key: ApiKey;
+  readonly workspace: Workspace;
+}
+
+export interface AccountsReader {
+  /** The key whose text has this SHA-256 (lower-case hex). Throws what node:sqlite throws. */
+  find(hash: string): StoredKey | undefined;
+  /** The hash of the key with that id. */
+  hashOf(keyId: string): string | undefined;
+  /**
+   * Keys touched, themselves or through their workspace, since the last call; empty without a read when nothing was.
+   */
+  changed(): StoredKey[];
+  /** The number of the newest change that `changed` has seen. */
+  readonly seen: number;
+  /** Writes when keys were last used, in one transaction. */
+  saveUse(entries: readonly Entry[]): void;
+}
+
+/** Starts with everything that is stored now as known. */
+export function accountsReader(db: DatabaseSync): AccountsReader {
+  const byHash = db.prepare("SELECT * FROM keys WHERE hash = ?");
+  const hashById = db.prepare("SELECT hash FROM keys WHERE id = ?");
+  const workspaceById = db.prepare("SELECT * FROM workspaces WHERE id = ?");
+  const dataVersion = db.prepare("PRAGMA data_version");
+  const newestChange = db.prepare("SELECT coalesce(max(id), 0) AS id FROM changes");
+  const changedKeys = db.prepare(`
+    SELECT * FROM keys
+    WHERE id IN (SELECT key_id FROM changes WHERE id > :after AND key_id IS NOT NULL)
+       OR workspace_id IN (SELECT workspace_id FROM changes WHERE id > :after AND key_id IS NULL)`);
+  const use = db.prepare(`
+    INSERT INTO key_use VALUES (?, ?) ON CONFLICT (key_id) DO UPDATE
+    SET last_used_at = max(last_used_at, excluded.last_used_at)`);
+
+  const stored = (row: Row): StoredKey => {
+    const key = keyFromRow(row);
+    const workspace = workspaceById.get(key.workspaceId);
+    if (workspace === undefined) throw new Error(`the workspace of key ${key.id} is missing`);
+    return { hash: text(row, "hash"), key, workspace: workspaceFromRow(workspace) };
+  };
+  const read = (statement: typeof dataVersion, column: string): number =>
+    number(statement.get() ?? {}, column);
+
+  // The version is read before the change it guards: what lies between is read twice, never missed.
+  let seenVersion = read(dataVersion, "data_version");
+  let seenChange = read(newestChange, "id");
+
+  return {
+    find(hash) {
+      const row = byHash.get(hash);
+      return row === undefined ? undefined : stored(row);
+    },
+    hashOf(keyId) {
+      const row = hashById.get(keyId);
+      return row === undefined ? undefined : text(row, "hash");
+    },
+    changed() {
+      const version = read(dataVersion, "data_version");
+      if (version === seenVersion) return [];
+      const newest = read(newestChange, "id");
+      const keys = newest === seenChange ? [] : changedKeys.all({ after: seenChange }).map(stored);
+      seenVersion = version;
+      seenChange = newest;
+      return keys;
+    },
+    get seen() {
+      return seenChange;
+    },
+    saveUse(entries) {
+      transaction(db, () => {
+        for (const entry of entries) use.run(entry.key.id, entry.usedAt);
+      });
+    },
+  };
+}

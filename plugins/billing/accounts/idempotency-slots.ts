@@ -1,0 +1,70 @@
+/** Slots of idempotency keys as the accounts database has them. Called within a transaction. */
+import type { DatabaseSync } from "node:sqlite";
+import type { IdempotentRequest, NotRun, StoredResponse } from "../../../src/plugin.ts";
+import { blob, number, optionalNumber, optionalText, text } from "../../../src/store/row.ts";
+
+const inFlight = { kind: "inFlight" } as const;
+const mismatch = { kind: "mismatch" } as const;
+
+/** Why the request must not run; undefined: its slot is absent, or its time is over. */
+export function findSlot(
+  db: DatabaseSync,
+  { apiKeyId, key, fingerprint }: IdempotentRequest,
+  now: number,
+): NotRun | undefined {
+  const row = db
+    .prepare("SELECT * FROM idempotency_slots WHERE api_key_id = ? AND key = ?")
+    .get(apiKeyId, key);
+  if (row === undefined || number(row, "until") <= now) return undefined;
+  const status = optionalNumber(row, "status");
+  if (status === undefined) return inFlight;
+  if (text(row, "fingerprint") !== fingerprint) return mismatch;
+  const response = {
+    status,
+    contentType: optionalText(row, "content_type"),
+    contentEncoding: optionalText(row, "content_encoding"),
+    body: blob(row, "body"),
+  };
+  return { kind: "replay", response };
+}
+
+/** Takes the slot for `owner`, whoever had it before. */
+export function putInFlight(
+  db: DatabaseSync,
+  { apiKeyId, key, fingerprint }: IdempotentRequest,
+  owner: string,
+  until: number,
+): void {
+  db.prepare(
+    `INSERT OR REPLACE INTO idempotency_slots (api_key_id, key, fingerprint, owner, until)
+     VALUES (?, ?, ?, ?, ?)`,
+  ).run(apiKeyId, key, fingerprint, owner, until);
+}
+
+/** Keeps the response, whoever has the slot. */
+export function putResponse(
+  db: DatabaseSync,
+  { apiKeyId, key, fingerprint }: IdempotentRequest,
+  { status, contentType, contentEncoding, body }: StoredResponse,
+  until: number,
+): void {
+  db.prepare(
+    `INSERT OR REPLACE INTO idempotency_slots
+       (api_key_id, key, fingerprint, until, status, content_type, content_encoding, body)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+  ).run(
+    apiKeyId,
+    key,
+    fingerprint,
+    until,
+    status,
+    contentType ?? null,
+    contentEncoding ?? null,
+    body,
+  );
+}
+
+/** A repetition runs anew. */
+export function forget(db: DatabaseSync, { apiKeyId, key }: IdempotentRequest): void {
+  db.prepare("DELETE FROM idempotency_slots WHERE api_key_id = ? AND key = ?").run(apiKeyId, key);
+}

@@ -1,0 +1,108 @@
+/**
+ * Workspaces and keys as clients and `--json` see them (decisions.md, section 1): snake_case, RFC 3339, no absent
+ * members.
+ */
+import type {
+  Capability,
+  ChangeJson,
+  Environment,
+  Workspace,
+  WorkspaceJson,
+} from "../../../src/plugin.ts";
+import type { Change } from "./change-log.ts";
+import { keyState, type KeyRecord } from "./keys.ts";
+import { inForce } from "./terms.ts";
+
+// A type alias, not an interface: only that fits where any flat record is taken.
+export type KeyJson = {
+  readonly id: string;
+  readonly workspace_id: string;
+  readonly name: string;
+  readonly environment: Environment;
+  readonly capabilities: readonly Capability[];
+  readonly rps_limit?: number;
+  readonly cu_limit_24h_milli?: number;
+  readonly cu_limit_30d_milli?: number;
+  readonly allowed_addresses?: readonly string[];
+  readonly state: "active" | "revoked" | "expired";
+  readonly created_at: string;
+  readonly expires_at?: string;
+  readonly revoked_at?: string;
+  readonly last_used_at?: string;
+};
+
+/** `purchasedLeftCuMilli` is the meter's to say; `now` decides whether a pending plan has come. */
+export function workspaceJson(
+  workspace: Workspace,
+  purchasedLeftCuMilli: number,
+  now: number,
+): WorkspaceJson {
+  const current = inForce(workspace, now);
+  return present({
+    id: current.id,
+    name: current.name,
+    plan: current.plan,
+    pending_plan: current.pendingPlan,
+    pending_plan_at: time(current.pendingPlanAt),
+    purchased_cu_milli: purchasedLeftCuMilli,
+    overage_limit_cu_milli: current.overageLimitCuMilli,
+    created_at: new Date(current.createdAt).toISOString(),
+  });
+}
+
+/** A key without its text. */
+export function keyJson(key: KeyRecord, now: number): KeyJson {
+  return present({
+    id: key.id,
+    workspace_id: key.workspaceId,
+    name: key.name,
+    environment: key.environment,
+    capabilities: [...key.capabilities],
+    rps_limit: key.rpsLimit,
+    cu_limit_24h_milli: key.cuLimit24hMilli,
+    cu_limit_30d_milli: key.cuLimit30dMilli,
+    allowed_addresses: key.allowedAddresses,
+    state: keyState(key, now),
+    created_at: new Date(key.createdAt).toISOString(),
+    expires_at: time(key.expiresAt),
+    revoked_at: time(key.revokedAt),
+    last_used_at: time(key.lastUsedAt),
+  });
+}
+
+/** A change with the names and times that everything has on the wire. */
+export function changeJson(change: Change): ChangeJson {
+  return present({
+    id: change.id,
+    time: new Date(change.at).toISOString(),
+    actor: change.actor,
+    request_id: change.requestId,
+    workspace_id: change.workspaceId === "" ? undefined : change.workspaceId,
+    key_id: change.keyId,
+    action: change.action,
+    details: wireForm(change.details),
+  });
+}
+
+/** Details are kept as this code names things; on the wire they have the names and times of everything else. */
+function wireForm(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(wireForm);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]: [string, unknown]) => [
+      name.replace(/[A-Z]|\d+(?=[a-z])/g, (part) => `_${part.toLowerCase()}`),
+      name.endsWith("At") && typeof member === "number" ? time(member) : wireForm(member),
+    ]),
+  );
+}
+
+function time(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : new Date(ms).toISOString();
+}
+
+/** Takes out the members that are undefined: they are optional in T. */
+function present<T extends object>(members: T): T {
+  return Object.fromEntries(
+    Object.entries(members).filter(([, value]) => value !== undefined),
+  ) as T;
+}

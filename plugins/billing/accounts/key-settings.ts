@@ -1,0 +1,65 @@
+/** What an operator changes of a key after it was made. */
+import type { DatabaseSync } from "node:sqlite";
+import type { Capability } from "../../../src/plugin.ts";
+import { transaction } from "../../../src/store/sqlite.ts";
+import { recordChange, type By } from "./change-log.ts";
+import { conflict, notFound, type Failed } from "./failed.ts";
+import { findKey, keyState, type KeyRecord } from "./keys.ts";
+
+/** What is undefined stays as it is; `null` takes a limit away. */
+export interface KeySettings {
+  readonly name?: string | undefined;
+  readonly capabilities?: readonly Capability[] | undefined;
+  readonly rpsLimit?: number | null | undefined;
+  readonly cuLimit24hMilli?: number | null | undefined;
+  readonly cuLimit30dMilli?: number | null | undefined;
+  readonly allowedAddresses?: readonly string[] | null | undefined;
+  readonly expiresAt?: number | null | undefined;
+}
+
+/**
+ * Only an active key changes: an end is an end. One that was rotated may end sooner than its overlap, never later. Each
+ * call is one transaction.
+ */
+export function setKey(
+  db: DatabaseSync,
+  id: string,
+  settings: KeySettings,
+  by: By,
+): KeyRecord | Failed {
+  return transaction(db, () => {
+    const key = findKey(db, id);
+    if (key === undefined) return notFound("key", id);
+    const state = keyState(key, by.at);
+    if (state !== "active") return conflict(`${id} is ${state}`);
+    const { expiresAt } = settings;
+    const outlives =
+      expiresAt !== undefined && (expiresAt ?? Infinity) > (key.expiresAt ?? Infinity);
+    if (key.rotatedTo !== undefined && outlives) {
+      return conflict(
+        `${id} was rotated to ${key.rotatedTo}: it cannot live longer than its overlap`,
+      );
+    }
+    for (const [column, value] of Object.entries(columnsOf(settings))) {
+      if (value !== undefined)
+        db.prepare(`UPDATE keys SET ${column} = ? WHERE id = ?`).run(value, id);
+    }
+    const { workspaceId } = key;
+    recordChange(db, by, { action: "key.set", workspaceId, keyId: id, details: settings });
+    return findKey(db, id) ?? notFound("key", id);
+  });
+}
+
+/** As the columns of `keys` hold them. */
+function columnsOf(settings: KeySettings): Record<string, string | number | null | undefined> {
+  const { allowedAddresses } = settings;
+  return {
+    name: settings.name,
+    capabilities: settings.capabilities?.join(" "),
+    rps_limit: settings.rpsLimit,
+    cu_limit_24h_milli: settings.cuLimit24hMilli,
+    cu_limit_30d_milli: settings.cuLimit30dMilli,
+    allowed_addresses: allowedAddresses === null ? null : allowedAddresses?.join(" "),
+    expires_at: settings.expiresAt,
+  };
+}

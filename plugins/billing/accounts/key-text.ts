@@ -1,0 +1,44 @@
+/** The text of an API key, `gateway_<env>_<32 hex>`: made, recognised, hashed. It is shown once and never stored. */
+import { hash, randomBytes } from "node:crypto";
+import type { Environment } from "../../../src/plugin.ts";
+
+export const environments: readonly Environment[] = ["dev", "stage", "prod"];
+
+const hexDigits = 32;
+
+/** A new key with 128 random bits. */
+export function newKeyText(environment: Environment): string {
+  return `gateway_${environment}_${randomBytes(hexDigits / 2).toString("hex")}`;
+}
+
+/** SHA-256 of a key's text in lower-case hex. 128 random bits need no slow hash. */
+export function hashKey(keyText: string): string {
+  return hash("sha256", keyText);
+}
+
+/** A random, url-safe id such as `ws_9f…`: 96 random bits. */
+export function newId(prefix: "ws" | "key" | "pur"): string {
+  return `${prefix}_${randomBytes(12).toString("hex")}`;
+}
+
+/** The environment named by a key that starts at `from` and fills the rest of `line`; undefined: no key is there. */
+export function keyEnvironment(line: string, from = 0): Environment | undefined {
+  for (const environment of environments) {
+    const head = `gateway_${environment}_`;
+    if (line.length === from + head.length + hexDigits && line.startsWith(head, from)) {
+      return isHex(line, from + head.length) ? environment : undefined;
+    }
+  }
+  return undefined;
+}
+
+/** From `from` to the end there are only 0-9, a-f and A-F. Upper case has the form of a key, but none is issued so. */
+function isHex(line: string, from: number): boolean {
+  for (let i = from; i < line.length; i++) {
+    const c = line.charCodeAt(i);
+    const isDigit = c >= 0x30 && c <= 0x39;
+    const isLetter = (c | 0x20) >= 0x61 && (c | 0x20) <= 0x66;
+    if (!isDigit && !isLetter) return false;
+  }
+  return true;
+}

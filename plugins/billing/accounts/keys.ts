@@ -1,0 +1,206 @@
+/** API keys: what may be done with them. Used by the command line and by HTTP routes; each call is one transaction. */
+import type { DatabaseSync } from "node:sqlite";
+import type { ApiKey, Capability, Environment } from "../../../src/plugin.ts";
+import {
+  number,
+  oneOf,
+  optionalNumber,
+  optionalText,
+  text,
+  type Row,
+} from "../../../src/store/row.ts";
+import { transaction } from "../../../src/store/sqlite.ts";
+import { recordChange, type By } from "./change-log.ts";
+import { conflict, notFound, type Failed } from "./failed.ts";
+import { environments, hashKey, newId, newKeyText } from "./key-text.ts";
+import { capabilities } from "../../../src/services/accounts.ts";
+import { findWorkspace } from "./workspaces.ts";
+
+/** A key with what only its keeper asks for. */
+export interface KeyRecord extends ApiKey {
+  /** To the minute; undefined: never. */
+  readonly lastUsedAt: number | undefined;
+  /** The key that replaced it. */
+  readonly rotatedTo: string | undefined;
+}
+
+export interface NewKey {
+  readonly workspaceId: string;
+  readonly name: string;
+  readonly environment: Environment;
+  readonly capabilities: readonly Capability[];
+  /** Requests per second, above 0. */
+  readonly rpsLimit?: number | undefined;
+  readonly cuLimit24hMilli?: number | undefined;
+  readonly cuLimit30dMilli?: number | undefined;
+  /** Each an address or a CIDR block, at least one. */
+  readonly allowedAddresses?: readonly string[] | undefined;
+  readonly expiresAt?: number | undefined;
+}
+
+/** A key that was just made, with the only sight of its text. */
+export interface IssuedKey {
+  readonly key: KeyRecord;
+  readonly text: string;
+}
+
+export function keyState(key: ApiKey, now: number): "active" | "revoked" | "expired" {
+  if (key.revokedAt !== undefined) return "revoked";
+  return key.expiresAt !== undefined && now >= key.expiresAt ? "expired" : "active";
+}
+
+export function createKey(db: DatabaseSync, wanted: NewKey, by: By): IssuedKey | Failed {
+  return transaction(db, () => {
+    if (findWorkspace(db, wanted.workspaceId) === undefined) {
+      return notFound("workspace", wanted.workspaceId);
+    }
+    const issued = insertKey(db, wanted, by);
+    recordChange(db, by, {
+      action: "key.create",
+      workspaceId: wanted.workspaceId,
+      keyId: issued.key.id,
+      details: wanted,
+    });
+    return issued;
+  });
+}
+
+/** Rows that `recordFromRow` reads, perhaps with more columns. */
+export function selectKeys(more?: string): string {
+  const columns = more === undefined ? "" : `, ${more}`;
+  return `SELECT keys.*, last_used_at${columns} FROM keys LEFT JOIN key_use ON key_use.key_id = keys.id`;
+}
+
+export function findKey(db: DatabaseSync, id: string): KeyRecord | undefined {
+  const row = db.prepare(`${selectKeys()} WHERE keys.id = ?`).get(id);
+  return row === undefined ? undefined : recordFromRow(row);
+}
+
+/** Oldest first; of one workspace, or all. */
+export function listKeys(db: DatabaseSync, workspaceId?: string): KeyRecord[] {
+  const order = "ORDER BY keys.created_at, keys.id";
+  const rows =
+    workspaceId === undefined
+      ? db.prepare(`${selectKeys()} ${order}`).all()
+      : db.prepare(`${selectKeys()} WHERE workspace_id = ? ${order}`).all(workspaceId);
+  return rows.map(recordFromRow);
+}
+
+/** A key that is revoked already keeps the time of its first revocation. */
+export function revokeKey(db: DatabaseSync, id: string, by: By): KeyRecord | Failed {
+  return transaction(db, () => {
+    const key = findKey(db, id);
+    if (key === undefined) return notFound("key", id);
+    if (key.revokedAt !== undefined) return key;
+    db.prepare("UPDATE keys SET revoked_at = ? WHERE id = ?").run(by.at, id);
+    recordChange(db, by, { action: "key.revoke", workspaceId: key.workspaceId, keyId: id });
+    return { ...key, revokedAt: by.at };
+  });
+}
+
+/**
+ * Issues a successor with the same rights and limits and, where the old key expires, the same length of life. The old
+ * key lives for `overlapMs` more, never longer than it would have. Only an active key that has no successor yet
+ * rotates.
+ */
+export function rotateKey(
+  db: DatabaseSync,
+  id: string,
+  overlapMs: number,
+  by: By,
+): (IssuedKey & { readonly replaced: KeyRecord }) | Failed {
+  return transaction(db, () => {
+    const old = findKey(db, id);
+    if (old === undefined) return notFound("key", id);
+    if (old.rotatedTo !== undefined) return conflict(`${id} was rotated to ${old.rotatedTo}`);
+    const state = keyState(old, by.at);
+    if (state !== "active") return conflict(`${id} is ${state}`);
+
+    const life = old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt;
+    const wanted = {
+      ...old,
+      capabilities: [...old.capabilities],
+      expiresAt: life === undefined ? undefined : by.at + life,
+    };
+    const issued = insertKey(db, wanted, by);
+    const oldExpiresAt = Math.min(old.expiresAt ?? Infinity, by.at + overlapMs);
+    db.prepare("UPDATE keys SET expires_at = ?, rotated_to = ? WHERE id = ?").run(
+      oldExpiresAt,
+      issued.key.id,
+      id,
+    );
+    const about = {
+      workspaceId: old.workspaceId,
+      details: { from: id, to: issued.key.id, overlapMs },
+    };
+    recordChange(db, by, { action: "key.create", ...about, keyId: issued.key.id });
+    recordChange(db, by, { action: "key.rotate", ...about, keyId: id });
+    return { ...issued, replaced: { ...old, expiresAt: oldExpiresAt, rotatedTo: issued.key.id } };
+  });
+}
+
+function insertKey(db: DatabaseSync, wanted: NewKey, by: By): IssuedKey {
+  const keyText = newKeyText(wanted.environment);
+  const id = newId("key");
+  db.prepare(
+    `INSERT INTO keys (id, workspace_id, name, hash, environment, capabilities, rps_limit, cu_limit_24h_milli,
+       cu_limit_30d_milli, allowed_addresses, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ).run(
+    id,
+    wanted.workspaceId,
+    wanted.name,
+    hashKey(keyText),
+    wanted.environment,
+    wanted.capabilities.join(" "),
+    wanted.rpsLimit ?? null,
+    wanted.cuLimit24hMilli ?? null,
+    wanted.cuLimit30dMilli ?? null,
+    wanted.allowedAddresses?.join(" ") ?? null,
+    by.at,
+    wanted.expiresAt ?? null,
+  );
+  const key: KeyRecord = {
+    id,
+    workspaceId: wanted.workspaceId,
+    name: wanted.name,
+    environment: wanted.environment,
+    capabilities: new Set(wanted.capabilities),
+    rpsLimit: wanted.rpsLimit,
+    cuLimit24hMilli: wanted.cuLimit24hMilli,
+    cuLimit30dMilli: wanted.cuLimit30dMilli,
+    allowedAddresses: wanted.allowedAddresses,
+    createdAt: by.at,
+    expiresAt: wanted.expiresAt,
+    revokedAt: undefined,
+    lastUsedAt: undefined,
+    rotatedTo: undefined,
+  };
+  return { key, text: keyText };
+}
+
+/** A row of `keys`. A capability that this release does not know grants nothing. */
+export function keyFromRow(row: Row): ApiKey {
+  const granted = text(row, "capabilities").split(" ");
+  return {
+    id: text(row, "id"),
+    workspaceId: text(row, "workspace_id"),
+    name: text(row, "name"),
+    environment: oneOf(row, "environment", environments),
+    capabilities: new Set(capabilities.filter((each) => granted.includes(each))),
+    rpsLimit: optionalNumber(row, "rps_limit"),
+    cuLimit24hMilli: optionalNumber(row, "cu_limit_24h_milli"),
+    cuLimit30dMilli: optionalNumber(row, "cu_limit_30d_milli"),
+    allowedAddresses: optionalText(row, "allowed_addresses")?.split(" "),
+    createdAt: number(row, "created_at"),
+    expiresAt: optionalNumber(row, "expires_at"),
+    revokedAt: optionalNumber(row, "revoked_at"),
+  };
+}
+
+export function recordFromRow(row: Row): KeyRecord {
+  return {
+    ...keyFromRow(row),
+    lastUsedAt: optionalNumber(row, "last_used_at"),
+    rotatedTo: optionalText(row, "rotated_to"),
+  };
+}

@@ -1,0 +1,77 @@
+/** Plan changes by the rules that bind a customer (decisions.md section 10). Each call is one transaction. */
+import type { DatabaseSync } from "node:sqlite";
+import type { PlanName, Workspace } from "../../../src/plugin.ts";
+import { transaction } from "../../../src/store/sqlite.ts";
+import { recordChange, type By } from "./change-log.ts";
+import { conflict, notFound, type Failed } from "./failed.ts";
+import { inForce, planNames } from "./terms.ts";
+import { findWorkspace, writePlan } from "./workspaces.ts";
+
+/** To a higher plan at once; a pending downgrade is called off. */
+export function upgrade(db: DatabaseSync, id: string, plan: PlanName, by: By): Workspace | Failed {
+  return change(db, id, by, (current) => {
+    if (rank(plan) <= rank(current.plan)) {
+      return conflict(`${plan} is no upgrade: the plan is ${current.plan}`);
+    }
+    recordChange(db, by, {
+      action: "workspace.upgrade",
+      workspaceId: id,
+      details: { from: current.plan, to: plan, calledOff: current.pendingPlan },
+    });
+    return { ...current, plan, pendingPlan: undefined, pendingPlanAt: undefined };
+  });
+}
+
+/** To a lower plan from `pending.at` on, in the place of a downgrade that is pending. */
+export function downgrade(
+  db: DatabaseSync,
+  id: string,
+  pending: { readonly plan: PlanName; readonly at: number },
+  by: By,
+): Workspace | Failed {
+  return change(db, id, by, (current) => {
+    if (rank(pending.plan) >= rank(current.plan)) {
+      return conflict(`${pending.plan} is no downgrade: the plan is ${current.plan}`);
+    }
+    recordChange(db, by, {
+      action: "workspace.downgrade",
+      workspaceId: id,
+      details: { from: current.plan, to: pending.plan, effectiveAt: pending.at },
+    });
+    return { ...current, pendingPlan: pending.plan, pendingPlanAt: pending.at };
+  });
+}
+
+/** A downgrade that is due is no longer pending. */
+export function cancelDowngrade(db: DatabaseSync, id: string, by: By): Workspace | Failed {
+  return change(db, id, by, (current) => {
+    const { plan, pendingPlan } = current;
+    if (pendingPlan === undefined) return conflict("no downgrade is pending");
+    recordChange(db, by, {
+      action: "workspace.cancel-downgrade",
+      workspaceId: id,
+      details: { plan, calledOff: pendingPlan },
+    });
+    return { ...current, pendingPlan: undefined, pendingPlanAt: undefined };
+  });
+}
+
+/** Stores what `decide` makes of the workspace as it stands now. */
+function change(
+  db: DatabaseSync,
+  id: string,
+  by: By,
+  decide: (current: Workspace) => Workspace | Failed,
+): Workspace | Failed {
+  return transaction(db, () => {
+    const stored = findWorkspace(db, id);
+    if (stored === undefined) return notFound("workspace", id);
+    const decided = decide(inForce(stored, by.at));
+    if (!("failed" in decided)) writePlan(db, decided);
+    return decided;
+  });
+}
+
+function rank(plan: PlanName): number {
+  return planNames.indexOf(plan);
+}

@@ -1,0 +1,57 @@
+/** Finds keys for people who look for one: a page of them, not all. */
+import type { DatabaseSync } from "node:sqlite";
+import { text } from "../../../src/store/row.ts";
+import { recordFromRow, selectKeys, type KeyRecord } from "./keys.ts";
+
+export interface KeySearch {
+  /** Undefined: of all workspaces. */
+  readonly workspaceId: string | undefined;
+  /** Part of the key's id, its name, its workspace's id or name, whatever the case; empty: any. */
+  readonly text: string;
+  /** Only keys that are neither revoked nor expired at this time (milliseconds since 1970); undefined: all. */
+  readonly activeAt: number | undefined;
+  readonly limit: number;
+}
+
+export interface FoundKey {
+  readonly key: KeyRecord;
+  readonly workspaceName: string;
+}
+
+const textMatches = `instr(lower(keys.id || char(10) || keys.name || char(10) || workspaces.id || char(10)
+  || workspaces.name), lower(:text)) > 0`;
+
+/**
+ * The newest first. Without a text it walks back from the newest key, or through those of the workspace, and stops when
+ * it has enough; a text is looked for in every key, about 1 µs each.
+ */
+export function searchKeys(db: DatabaseSync, search: KeySearch): FoundKey[] {
+  const { workspaceId, text: wanted, activeAt, limit } = search;
+  const conditions: string[] = [];
+  const values: Record<string, string | number> = { limit };
+  if (workspaceId !== undefined) {
+    conditions.push("keys.workspace_id = :workspace");
+    values["workspace"] = workspaceId;
+  }
+  if (activeAt !== undefined) {
+    conditions.push("keys.revoked_at IS NULL AND ifnull(keys.expires_at, :now + 1) > :now");
+    values["now"] = activeAt;
+  }
+  if (wanted !== "") {
+    conditions.push(textMatches);
+    values["text"] = wanted;
+  }
+  const where = conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
+  // Rows are numbered in the order in which keys were made: no sorting.
+  const rows = db
+    .prepare(
+      `${selectKeys("workspaces.name AS workspace_name")}
+       CROSS JOIN workspaces ON workspaces.id = keys.workspace_id
+       ${where} ORDER BY keys.rowid DESC LIMIT :limit`,
+    )
+    .all(values);
+  return rows.map((row) => ({
+    key: recordFromRow(row),
+    workspaceName: text(row, "workspace_name"),
+  }));
+}

@@ -1,0 +1,22 @@
+/** Who comes without a key that may be used here, and what each is told (gateway.md, Authentication). */
+import type { Anonymous } from "../../../src/services/accounts.ts";
+import { keyEnvironment } from "./key-text.ts";
+
+export const bearer = "Bearer ";
+
+export const missing = anonymous("missing authorization header");
+const malformed = anonymous("invalid authorization format");
+export const unauthorized = anonymous("unauthorized");
+export const expired = anonymous("api key has expired");
+export const outOfPlace = anonymous("api key not allowed from this address");
+
+/** Why a header that names no usable key of this deployment is refused (gateway.md, Authentication). */
+export function stranger(authorization: string): Anonymous {
+  const isKey =
+    authorization.startsWith(bearer) && keyEnvironment(authorization, bearer.length) !== undefined;
+  return isKey ? unauthorized : malformed;
+}
+
+function anonymous(reason: Anonymous["reason"]): Anonymous {
+  return Object.freeze({ kind: "anonymous", reason });
+}

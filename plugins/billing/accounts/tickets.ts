@@ -1,0 +1,54 @@
+/**
+ * Tickets: what a browser shows instead of an API key (confidential-stream.md section 1.1). Sealed, and used up once.
+ */
+import { randomUUID } from "node:crypto";
+import type { Accounts } from "../../../src/services/accounts.ts";
+import type { Clock } from "../../../src/services/clock.ts";
+import type { Claims, Seal } from "../../../src/services/store.ts";
+import type { Tickets, TicketTerms } from "../../../src/services/tickets.ts";
+import { unauthorized } from "./strangers.ts";
+
+interface TicketParts {
+  readonly seal: Seal;
+  readonly claims: Claims;
+  readonly accounts: Accounts;
+  readonly clock: Clock;
+}
+
+/** What is sealed: JSON leaves out what is undefined. */
+interface SealedTicket {
+  readonly id: string;
+  readonly key: string;
+  readonly model?: string;
+  readonly origin?: string;
+}
+
+const purpose = "ticket";
+const validMs = 60_000;
+
+const refused = { principal: unauthorized, terms: undefined };
+
+export function createTickets({ seal, claims, accounts, clock }: TicketParts): Tickets {
+  return {
+    issue({ keyId, model, origin }) {
+      const expiresAt = clock.now() + validMs;
+      const id = randomUUID();
+      return {
+        ticket: seal.seal(purpose, { id, key: keyId, model, origin }, expiresAt),
+        expiresAt,
+      };
+    },
+    redeem(ticket, origin, address) {
+      const opened = seal.open(purpose, ticket);
+      if (opened === undefined || opened.expiresAt <= clock.now()) return refused;
+      // Sealed by `issue` alone.
+      const { id, key, model, origin: bound } = opened.value as SealedTicket;
+      if (bound !== origin) return refused;
+      const principal = accounts.identifyKey(key, address);
+      if (principal.kind === "anonymous") return { principal, terms: undefined };
+      if (!claims.claim(`ticket ${id}`, opened.expiresAt)) return refused;
+      const terms: TicketTerms = { keyId: key, model, origin };
+      return { principal, terms };
+    },
+  };
+}

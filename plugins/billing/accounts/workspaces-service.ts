@@ -1,0 +1,126 @@
+/**
+ * The service `host.workspaces`: what may be done with a workspace, on the running gateway's accounts, meter and
+ * journal.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import type { ComputePool } from "../../../src/compute/pool.ts";
+import { periodOf } from "../metering/periods.ts";
+import { mostGroups, type UsageReportJob } from "../metering/usage-report.ts";
+import type {
+  ChangedBy,
+  Clock,
+  Log,
+  UsageQuery,
+  Workspace,
+  WorkspaceAnswer,
+  WorkspaceJson,
+  Workspaces,
+} from "../../../src/plugin.ts";
+import type { AccountsService } from "./accounts.ts";
+import { listChanges, type By } from "./change-log.ts";
+import type { Failed } from "./failed.ts";
+import { changeJson, workspaceJson } from "./json.ts";
+import { cancelDowngrade, downgrade, upgrade } from "./plan-changes.ts";
+import { checkAmount, findWorkspace, purchase } from "./workspaces.ts";
+
+export interface WorkspacesParts {
+  readonly dataDir: string;
+  readonly accounts: Pick<AccountsService, "read" | "write">;
+  /** What is left of a workspace's purchases, milli-CU. */
+  readonly purchasedLeft: (workspace: Workspace) => number;
+  /** One thread of its own: a report must not hold up whoever else computes. */
+  readonly reports: Pick<ComputePool, "run">;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+type Answer<T> = WorkspaceAnswer<T>;
+
+const unavailable = { kind: "unavailable" } as const;
+const notFound = { kind: "notFound" } as const;
+
+const reportModule = new URL(
+  import.meta.url.endsWith(".ts") ? "../metering/usage-report.ts" : "../metering/usage-report.js",
+  import.meta.url,
+).href;
+
+export function createWorkspaces(parts: WorkspacesParts): Workspaces {
+  const { accounts, clock, log } = parts;
+  const show = (workspace: Workspace): WorkspaceJson =>
+    workspaceJson(workspace, parts.purchasedLeft(workspace), clock.now());
+
+  /** Does it in one transaction with its record; joins the caller's, where one is open. */
+  const change = <T extends object, R>(
+    by: ChangedBy,
+    work: (db: DatabaseSync, by: By) => T | Failed,
+    shown: (result: T) => R,
+  ): Answer<R> => {
+    try {
+      const at = clock.now();
+      const result = accounts.write((db) => work(db, { ...by, at }));
+      if (!("failed" in result)) return { kind: "done", value: shown(result) };
+      if (result.failed === "notFound") return notFound;
+      return { kind: "conflict", message: result.message };
+    } catch (error) {
+      log.error({ err: error }, "cannot change a workspace");
+      return unavailable;
+    }
+  };
+  const read = <T>(id: string, work: (db: DatabaseSync, workspace: Workspace) => T): Answer<T> => {
+    try {
+      return accounts.read((db): Answer<T> => {
+        const workspace = findWorkspace(db, id);
+        return workspace === undefined ? notFound : { kind: "done", value: work(db, workspace) };
+      });
+    } catch (error) {
+      log.error({ err: error }, "a workspace could not be read");
+      return unavailable;
+    }
+  };
+
+  return {
+    find: (id) => read(id, (_, workspace) => show(workspace)),
+    upgrade: (id, plan, by) => change(by, (db, who) => upgrade(db, id, plan, who), show),
+    downgrade: (id, plan, by) =>
+      change(by, (db, who) => downgrade(db, id, { plan, at: periodOf(who.at).end }, who), show),
+    cancelDowngrade: (id, by) => change(by, (db, who) => cancelDowngrade(db, id, who), show),
+    purchase(id, amountCuMilli, by) {
+      checkAmount(amountCuMilli);
+      return change(
+        by,
+        (db, who) => purchase(db, id, amountCuMilli, who),
+        ({ purchaseId, workspace }) => ({
+          purchase_id: purchaseId,
+          amount_cu_milli: amountCuMilli,
+          workspace: show(workspace),
+        }),
+      );
+    },
+    changes: (id, page) =>
+      read(id, (db) => listChanges(db, { ...page, workspaceId: id }).map(changeJson)),
+    async usage(id, query, signal) {
+      const found = read(id, () => undefined);
+      return found.kind === "done" ? usageReport(parts, id, query, signal) : found;
+    },
+  };
+}
+
+async function usageReport(
+  { dataDir, reports, clock, log }: WorkspacesParts,
+  workspaceId: string,
+  query: UsageQuery,
+  signal: AbortSignal | undefined,
+): Promise<Answer<Uint8Array>> {
+  const period = periodOf(clock.now());
+  const { from = period.start, to = period.end, groupBy } = query;
+  if (from > to) return { kind: "invalid", message: "the range ends before it starts" };
+  const input: UsageReportJob = { dataDir, workspaceId, from, to, groupBy };
+  const done = await reports.run({ module: reportModule, input, transfer: [], signal });
+  if (done.ok) {
+    if (done.bytes !== undefined) return { kind: "done", value: done.bytes };
+    const message = `more than ${mostGroups} groups: shorten the range, or group by less`;
+    return { kind: "invalid", message };
+  }
+  if (done.reason !== "aborted") log.error({ reason: done.reason }, "a usage report was not made");
+  return unavailable;
+}

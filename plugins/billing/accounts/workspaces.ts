@@ -1,0 +1,162 @@
+/**
+ * Workspaces: what may be done with them. Used by the command line and by HTTP routes; each call is one transaction.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import type { PlanName, Workspace } from "../../../src/plugin.ts";
+import {
+  number,
+  oneOf,
+  optionalNumber,
+  optionalText,
+  text,
+  type Row,
+} from "../../../src/store/row.ts";
+import { transaction } from "../../../src/store/sqlite.ts";
+import { recordChange, type By } from "./change-log.ts";
+import { conflict, notFound, type Failed } from "./failed.ts";
+import { newId } from "./key-text.ts";
+import { planNames } from "./terms.ts";
+
+export interface NewWorkspace {
+  readonly name: string;
+  readonly plan: PlanName;
+  readonly overageLimitCuMilli?: number | undefined;
+}
+
+export function createWorkspace(db: DatabaseSync, wanted: NewWorkspace, by: By): Workspace {
+  const workspace: Workspace = {
+    id: newId("ws"),
+    name: wanted.name,
+    plan: wanted.plan,
+    pendingPlan: undefined,
+    pendingPlanAt: undefined,
+    purchasedTotalCuMilli: 0,
+    overageLimitCuMilli: wanted.overageLimitCuMilli,
+    createdAt: by.at,
+  };
+  transaction(db, () => {
+    db.prepare(
+      "INSERT INTO workspaces (id, name, plan, overage_limit_cu_milli, created_at) VALUES (?, ?, ?, ?, ?)",
+    ).run(
+      workspace.id,
+      workspace.name,
+      workspace.plan,
+      workspace.overageLimitCuMilli ?? null,
+      workspace.createdAt,
+    );
+    recordChange(db, by, {
+      action: "workspace.create",
+      workspaceId: workspace.id,
+      details: wanted,
+    });
+  });
+  return workspace;
+}
+
+/** As stored: `inForce` says which plan holds now. */
+export function findWorkspace(db: DatabaseSync, id: string): Workspace | undefined {
+  const row = db.prepare("SELECT * FROM workspaces WHERE id = ?").get(id);
+  return row === undefined ? undefined : workspaceFromRow(row);
+}
+
+/** Oldest first, as stored; at most `limit`, or all. */
+export function listWorkspaces(db: DatabaseSync, limit = -1): Workspace[] {
+  return db
+    .prepare("SELECT * FROM workspaces ORDER BY created_at, id LIMIT ?")
+    .all(limit)
+    .map(workspaceFromRow);
+}
+
+export interface WorkspaceSettings {
+  /** In force at once, in either direction; clears a pending plan. */
+  readonly plan?: PlanName | undefined;
+  /** `null` removes the limit. */
+  readonly overageLimitCuMilli?: number | null | undefined;
+}
+
+/** What an operator changes directly, without the rules that bind a customer's upgrade and downgrade. */
+export function setWorkspace(
+  db: DatabaseSync,
+  id: string,
+  settings: WorkspaceSettings,
+  by: By,
+): Workspace | Failed {
+  return transaction(db, () => {
+    const stored = findWorkspace(db, id);
+    if (stored === undefined) return notFound("workspace", id);
+    if (settings.plan !== undefined) {
+      writePlan(db, { id, plan: settings.plan, pendingPlan: undefined, pendingPlanAt: undefined });
+    }
+    if (settings.overageLimitCuMilli !== undefined) {
+      db.prepare("UPDATE workspaces SET overage_limit_cu_milli = ? WHERE id = ?").run(
+        settings.overageLimitCuMilli,
+        id,
+      );
+    }
+    recordChange(db, by, { action: "workspace.set", workspaceId: id, details: settings });
+    return findWorkspace(db, id) ?? notFound("workspace", id);
+  });
+}
+
+/** Adds bought credit, a positive safe integer. The total stays one, too, or the purchase fails. */
+export function purchase(
+  db: DatabaseSync,
+  id: string,
+  amountCuMilli: number,
+  by: By,
+): { readonly purchaseId: string; readonly workspace: Workspace } | Failed {
+  checkAmount(amountCuMilli);
+  return transaction(db, () => {
+    const stored = findWorkspace(db, id);
+    if (stored === undefined) return notFound("workspace", id);
+    const total = stored.purchasedTotalCuMilli + amountCuMilli;
+    if (!Number.isSafeInteger(total))
+      return conflict("the balance would grow beyond what is exact");
+    const purchaseId = newId("pur");
+    db.prepare("INSERT INTO purchases VALUES (?, ?, ?, ?)").run(
+      purchaseId,
+      id,
+      amountCuMilli,
+      by.at,
+    );
+    db.prepare("UPDATE workspaces SET purchased_total_cu_milli = ? WHERE id = ?").run(total, id);
+    recordChange(db, by, {
+      action: "workspace.purchase",
+      workspaceId: id,
+      details: { purchaseId, amountCuMilli },
+    });
+    return { purchaseId, workspace: { ...stored, purchasedTotalCuMilli: total } };
+  });
+}
+
+/** Throws RangeError for what is no positive safe integer: a caller's bug. */
+export function checkAmount(cuMilli: number): void {
+  if (Number.isSafeInteger(cuMilli) && cuMilli > 0) return;
+  throw new RangeError(`cannot add ${cuMilli} milli-CU of purchased credit`);
+}
+
+/** Stores the plan and the pending plan of `workspace`. */
+export function writePlan(
+  db: DatabaseSync,
+  workspace: Pick<Workspace, "id" | "plan" | "pendingPlan" | "pendingPlanAt">,
+): void {
+  const { id, plan, pendingPlan, pendingPlanAt } = workspace;
+  db.prepare(
+    "UPDATE workspaces SET plan = ?, pending_plan = ?, pending_plan_at = ? WHERE id = ?",
+  ).run(plan, pendingPlan ?? null, pendingPlanAt ?? null, id);
+}
+
+/** A row of `workspaces`. */
+export function workspaceFromRow(row: Row): Workspace {
+  const isPending = optionalText(row, "pending_plan") !== undefined;
+  return {
+    id: text(row, "id"),
+    name: text(row, "name"),
+    plan: oneOf(row, "plan", planNames),
+    pendingPlan: isPending ? oneOf(row, "pending_plan", planNames) : undefined,
+    pendingPlanAt: optionalNumber(row, "pending_plan_at"),
+    purchasedTotalCuMilli: number(row, "purchased_total_cu_milli"),
+    overageLimitCuMilli: optionalNumber(row, "overage_limit_cu_milli"),
+    createdAt: number(row, "created_at"),
+  };
+}

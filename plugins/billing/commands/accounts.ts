@@ -1,0 +1,114 @@
+/**
+ * Shared by `keys`, `workspaces` and `audit`: opens the accounts of the configured data folder, finds the user who runs
+ * the command, and prints records.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import { userInfo } from "node:os";
+import type { By } from "../accounts/change-log.ts";
+import type { Failed } from "../accounts/failed.ts";
+import { openAccountsDatabase } from "../accounts/schema.ts";
+import { systemClock } from "../../../src/clock.ts";
+import type { Config } from "../../../src/config/config.ts";
+import { printFault, type Fault } from "../../../src/config/fault.ts";
+import { readConfig } from "../../../src/config/read.ts";
+import { storeFault } from "../../../src/config/store-fault.ts";
+import { explain } from "../../../src/store/store-error.ts";
+import type { CommandContext } from "../../../src/commands/command.ts";
+
+/** A record to print: flat, without members that have no value. */
+export type Flat = Readonly<Record<string, string | number | readonly string[] | undefined>>;
+
+export interface OpenAccounts {
+  readonly db: DatabaseSync;
+  readonly config: Config;
+  readonly by: By;
+}
+
+/** Sections of pipeline.yaml that these commands read. */
+const sectionsRead: ReadonlySet<string | undefined> = new Set([
+  undefined,
+  "version",
+  "environment",
+  "store",
+  "plans",
+]);
+
+/**
+ * Codes of faults that stop the command in every section: the file as a whole could not be read, or it asks for a
+ * shared store.
+ */
+const alwaysConcern = /^SLUICE_((FILE|YAML|ENV)_|NOT_SUPPORTED$)/;
+
+/** Whether a fault concerns the data folder, the environment or the plans, so that the command must not run. */
+function concerns(config: Config, { code, at }: Fault): boolean {
+  return at === undefined || alwaysConcern.test(code) || sectionsRead.has(config.sectionOf(at));
+}
+
+/**
+ * Runs `work` on the accounts in the data folder of pipeline.yaml; a gateway may use them at the same time. Prints the
+ * reason and resolves to 1 if the file or the store cannot be used, or if `work` fails. Faults in other sections do not
+ * stop the command: it must be possible to revoke a key while a route has a fault.
+ */
+export async function withAccounts(
+  context: CommandContext,
+  work: (accounts: OpenAccounts) => Failed | undefined,
+): Promise<0 | 1> {
+  const { config, faults } = await readConfig(context.configFile, context.env);
+  for (const fault of faults) context.complain(printFault(fault, process.cwd()));
+  if (config === undefined || faults.some((fault) => concerns(config, fault))) return 1;
+  let db: DatabaseSync | undefined;
+  try {
+    db = openAccountsDatabase(config.store.data);
+    const failed = work({ db, config, by: { actor: actor(), at: systemClock.now() } });
+    if (failed !== undefined) context.complain(failed.message);
+    return failed === undefined ? 0 : 1;
+  } catch (error) {
+    const failed = explain(error, `accounts.db in ${config.store.data}`);
+    context.complain(printFault(storeFault(failed, config), process.cwd()));
+    return 1;
+  } finally {
+    db?.close();
+  }
+}
+
+/** Prints one record as a JSON document or as one line per member. */
+export function printRecord(context: CommandContext, record: Flat): void {
+  if (context.json) return context.print(JSON.stringify(record));
+  const width = Math.max(...Object.keys(record).map((name) => name.length));
+  for (const [name, value] of Object.entries(record)) {
+    context.print(`${name.padEnd(width)}  ${shown(value)}`);
+  }
+}
+
+/** Prints several records as one JSON array or as a table with the given columns. */
+export function printRecords(
+  context: CommandContext,
+  records: readonly Flat[],
+  columns: readonly string[],
+): void {
+  if (context.json) return context.print(JSON.stringify(records));
+  const rows = [columns, ...records.map((record) => columns.map((name) => shown(record[name])))];
+  const widths = columns.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
+  for (const row of rows) {
+    context.print(
+      row
+        .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    );
+  }
+}
+
+function shown(value: Flat[string]): string {
+  if (value === undefined || value === "") return "-";
+  return typeof value === "object" ? value.join(" ") : String(value);
+}
+
+function actor(): string {
+  try {
+    return `cli:${userInfo().username}`;
+  } catch {
+    // In a container the user id may have no name.
+    return `cli:${process.getuid?.() ?? "unknown"}`;
+  }
+}

@@ -1,0 +1,150 @@
+/** `sluice usage export`: prints settled charges from the journal, also while a gateway writes it. */
+import { setImmediate as turn } from "node:timers/promises";
+import { printFault } from "../../../src/config/fault.ts";
+import { readConfig } from "../../../src/config/read.ts";
+import { storeFault } from "../../../src/config/store-fault.ts";
+import { readUsage, type UsageRow } from "../metering/read-usage.ts";
+import { usageJson, type UsageJson } from "../metering/usage-json.ts";
+import { parseTime } from "../../../src/rfc3339.ts";
+import { explain } from "../../../src/store/store-error.ts";
+import {
+  UsageError,
+  type Command,
+  type CommandContext,
+  type OptionValues,
+} from "../../../src/commands/command.ts";
+import { checkWord, text } from "../../../src/commands/option.ts";
+import { runSubcommand, type Subcommand } from "../../../src/commands/subcommand.ts";
+
+/** Number of lines between two turns of the event loop, so that a signal can end a long export. */
+const linesPerTurn = 500;
+
+const exportRows: Subcommand = {
+  options: ["from", "to", "after", "format"],
+  arguments: [],
+  async run(context, values) {
+    const format = checkWord(text(values, "format") ?? "jsonl", ["jsonl", "csv"], "format");
+    if (context.json && format === "csv") {
+      throw new UsageError("--json and --format csv cannot be used together");
+    }
+    const range = {
+      from: instant(values, "from"),
+      to: instant(values, "to"),
+      after: text(values, "after"),
+    };
+    const { config, faults } = await readConfig(context.configFile, context.env);
+    if (config === undefined || faults.length > 0) {
+      for (const fault of faults) context.complain(printFault(fault, process.cwd()));
+      return 1;
+    }
+    try {
+      return await print(context, readUsage(config.store.data, range), format);
+    } catch (error) {
+      const failed = explain(error, `journal.db in ${config.store.data}`);
+      context.complain(printFault(storeFault(failed, config), process.cwd()));
+      return 1;
+    }
+  },
+};
+
+async function print(
+  context: CommandContext,
+  rows: Iterable<UsageRow>,
+  format: "jsonl" | "csv",
+): Promise<0 | 1> {
+  const line = format === "csv" ? csvLine : jsonLine;
+  // RFC 4180 ends lines with CR LF; `print` adds the LF.
+  if (format === "csv") context.print(`${columns.join(",")}\r`);
+  let printed = 0;
+  for (const row of rows) {
+    context.print(line(usageJson(row)));
+    if (++printed % linesPerTurn !== 0) continue;
+    await turn();
+    if (context.signal.aborted) {
+      context.complain(`stopped by a signal after ${printed} charges`);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+const columns = [
+  "id",
+  "time",
+  "workspace_id",
+  "key_id",
+  "surface",
+  "method",
+  "model",
+  "request_id",
+  "used_cu_milli",
+  "input_tokens",
+  "output_tokens",
+  "estimated",
+  "outcome",
+] as const satisfies readonly (keyof UsageJson)[];
+
+function jsonLine(row: UsageJson): string {
+  return JSON.stringify(row);
+}
+
+function csvLine(row: UsageJson): string {
+  const fields = columns.map((column) => {
+    const value = row[column] ?? "";
+    return csvField(typeof value === "string" ? noFormula(value) : String(value));
+  });
+  return `${fields.join(",")}\r`;
+}
+
+/**
+ * Puts an apostrophe before a text that a spreadsheet would run as a formula (CWE-1236). The characters are those that
+ * OWASP lists for "CSV Injection", with their full-width forms. Numbers are not changed.
+ */
+function noFormula(field: string): string {
+  return /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(field) ? `'${field}` : field;
+}
+
+/** Quotes a field with a comma, a quote or a line break, and doubles its quotes (RFC 4180, section 2). */
+function csvField(value: string): string {
+  return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
+}
+
+/** Parses a time to milliseconds since 1970. */
+function instant(values: OptionValues, option: string): number | undefined {
+  const given = text(values, option);
+  if (given === undefined) return undefined;
+  const time = parseTime(given);
+  if (time === undefined) {
+    throw new UsageError(
+      `--${option}: expected a time such as 2026-01-31T12:00:00Z or 2026-01-31, got "${given}"`,
+    );
+  }
+  return time;
+}
+
+export const usage: Command = {
+  summary: "export settled charges",
+  help: `usage: sluice usage export [--from TIME] [--to TIME] [--after ID] [--format jsonl|csv]
+
+Prints every settled charge, one per line, oldest first. A gateway may run at the same time; charges that it settles
+after the export has started are not printed.
+
+--from TIME        print charges from this time on
+--to TIME          print charges before this time
+--after ID         print only charges after the charge with this id; to continue an earlier export, pass its last id
+--format FORMAT    jsonl (default): one JSON document per line; csv: RFC 4180 with a header line, and an apostrophe
+                   before each text that a spreadsheet would run as a formula
+--json             same as --format jsonl
+--config FILE      path of pipeline.yaml, which has the data folder
+
+TIME is an RFC 3339 time (2026-01-31T12:00:00Z) or a date (2026-01-31), which means 00:00 UTC.`,
+  options: {
+    from: { type: "string" },
+    to: { type: "string" },
+    after: { type: "string" },
+    format: { type: "string" },
+  },
+  async run(context, values, positionals) {
+    return runSubcommand("usage", { export: exportRows }, context, values, positionals);
+  },
+};

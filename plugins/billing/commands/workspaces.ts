@@ -1,0 +1,160 @@
+/**
+ * `sluice workspaces`: creates, lists, shows and changes workspaces and adds purchased credit, also while a gateway
+ * uses the same store.
+ */
+import type { Workspace, WorkspaceJson } from "../../../src/plugin.ts";
+import { notFound } from "../accounts/failed.ts";
+import { workspaceJson } from "../accounts/json.ts";
+import { planNames } from "../accounts/terms.ts";
+import {
+  createWorkspace,
+  findWorkspace,
+  listWorkspaces,
+  purchase as buy,
+  setWorkspace,
+} from "../accounts/workspaces.ts";
+import { printRecord, printRecords, withAccounts, type OpenAccounts } from "./accounts.ts";
+import { readPurchasedDrawn } from "../metering/purchased.ts";
+import { UsageError, type Command } from "../../../src/commands/command.ts";
+import {
+  checkName,
+  checkWord,
+  milliCu,
+  orNone,
+  required,
+  text,
+} from "../../../src/commands/option.ts";
+import { runSubcommand, type Subcommand } from "../../../src/commands/subcommand.ts";
+
+const create: Subcommand = {
+  options: ["name", "plan", "overage-limit"],
+  arguments: [],
+  async run(context, values) {
+    const wanted = {
+      name: checkName(required(values, "name"), "name"),
+      plan: checkWord(required(values, "plan"), planNames, "plan"),
+      overageLimitCuMilli: milliCu(values, "overage-limit"),
+    };
+    return withAccounts(context, (accounts) => {
+      const workspace = createWorkspace(accounts.db, wanted, accounts.by);
+      printRecord(context, shower(accounts)(workspace));
+      return undefined;
+    });
+  },
+};
+
+const list: Subcommand = {
+  options: [],
+  arguments: [],
+  async run(context) {
+    return withAccounts(context, (accounts) => {
+      printRecords(context, listWorkspaces(accounts.db).map(shower(accounts)), [
+        "id",
+        "name",
+        "plan",
+        "pending_plan",
+        "purchased_cu_milli",
+        "overage_limit_cu_milli",
+      ]);
+      return undefined;
+    });
+  },
+};
+
+const show: Subcommand = {
+  options: [],
+  arguments: ["ID"],
+  async run(context, _values, id = "") {
+    return withAccounts(context, (accounts) => {
+      const workspace = findWorkspace(accounts.db, id);
+      if (workspace === undefined) return notFound("workspace", id);
+      printRecord(context, shower(accounts)(workspace));
+      return undefined;
+    });
+  },
+};
+
+const set: Subcommand = {
+  options: ["plan", "overage-limit"],
+  arguments: ["ID"],
+  async run(context, values, id = "") {
+    const plan = text(values, "plan");
+    const settings = {
+      plan: plan === undefined ? undefined : checkWord(plan, planNames, "plan"),
+      overageLimitCuMilli: orNone(values, "overage-limit", milliCu),
+    };
+    if (settings.plan === undefined && settings.overageLimitCuMilli === undefined) {
+      throw new UsageError("expected at least one of --plan, --overage-limit");
+    }
+    return withAccounts(context, (accounts) => {
+      const workspace = setWorkspace(accounts.db, id, settings, accounts.by);
+      if ("failed" in workspace) return workspace;
+      printRecord(context, shower(accounts)(workspace));
+      return undefined;
+    });
+  },
+};
+
+const purchase: Subcommand = {
+  options: ["cu"],
+  arguments: ["ID"],
+  async run(context, values, id = "") {
+    required(values, "cu");
+    const amount = milliCu(values, "cu") ?? 0;
+    if (amount === 0) throw new UsageError("--cu: expected an amount above 0 milli-CU");
+    return withAccounts(context, (accounts) => {
+      const bought = buy(accounts.db, id, amount, accounts.by);
+      if ("failed" in bought) return bought;
+      const about = { purchase_id: bought.purchaseId, amount_cu_milli: amount };
+      const workspace = shower(accounts)(bought.workspace);
+      // The same JSON as the response of the HTTP route.
+      if (context.json) context.print(JSON.stringify({ ...about, workspace }));
+      else printRecord(context, { ...about, ...workspace });
+      return undefined;
+    });
+  },
+};
+
+/**
+ * Returns a function that makes the JSON of a workspace. The remaining purchased credit is read from the journal, which
+ * is in the same folder.
+ */
+function shower({ config, by }: OpenAccounts): (workspace: Workspace) => WorkspaceJson {
+  const drawn = readPurchasedDrawn(config.store.data);
+  return (workspace) => {
+    const left = workspace.purchasedTotalCuMilli - (drawn.get(workspace.id) ?? 0);
+    return workspaceJson(workspace, Math.max(0, left), by.at);
+  };
+}
+
+export const workspaces: Command = {
+  summary: "create, list, show and change workspaces, and add purchased credit",
+  help: `usage: sluice workspaces create --name NAME --plan PLAN [--overage-limit MILLI]
+       sluice workspaces list
+       sluice workspaces show ID
+       sluice workspaces set ID [--plan PLAN] [--overage-limit MILLI|none]
+       sluice workspaces purchase ID --cu MILLI
+
+Changes take effect in a running gateway within one second.
+
+set        changes only the options that you pass. --plan changes the plan at once, up or down, and cancels a pending
+           change of the plan.
+purchase   adds purchased credit, as POST /tma/workspaces/{id}/cu/purchase does.
+
+--plan PLAN              plan of the workspace: ${planNames.join(", ")}
+--overage-limit MILLI    maximum credit per month beyond the included and purchased credit, in milli-CU; none removes
+                         the limit
+--cu MILLI               amount to purchase, in milli-CU
+--json                   print one JSON document instead of text
+--config FILE            path of pipeline.yaml, which has the data folder`,
+  options: {
+    name: { type: "string" },
+    plan: { type: "string" },
+    "overage-limit": { type: "string" },
+    cu: { type: "string" },
+  },
+  async run(context, values, positionals) {
+    const subcommands = { create, list, show, set, purchase };
+    return runSubcommand("workspaces", subcommands, context, values, positionals);
+  },
+};

@@ -1,0 +1,75 @@
+/** Walks through the journal's commits, also while a gateway writes them. */
+import type { DatabaseSync } from "node:sqlite";
+import { number, text } from "../../../src/store/row.ts";
+import { blob } from "./journal-file.ts";
+import { one } from "./journal-reader.ts";
+
+export interface Commit {
+  readonly seq: number;
+  /** As records.ts writes them. */
+  readonly records: Buffer;
+}
+
+/** Commits read at once. Between two reads no transaction is open, so that a long walk does not hold back the WAL. */
+const commitsPerRead = 200;
+
+/**
+ * The commits that can hold records of `from <= time < to` (milliseconds since 1970), in order, those that were there
+ * when it was called, none before the number `first`. Holds a few hundred of them in memory, never more.
+ */
+export function* commitsWithin(
+  db: DatabaseSync,
+  from: number,
+  to: number,
+  first = 1,
+): Generator<Commit> {
+  const last = number(one(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
+  const page = db.prepare(
+    "SELECT seq, first_at, records FROM commits WHERE seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
+  );
+  for (let next = Math.max(first, firstCommit(db, from, last)); next <= last;) {
+    const commits = page.all(next, last, commitsPerRead);
+    for (const row of commits) {
+      // Times in the journal never go back.
+      if (number(row, "first_at") >= to) return;
+      const seq = number(row, "seq");
+      next = seq + 1;
+      yield { seq, records: blob(row["records"]) };
+    }
+    if (commits.length === 0) return;
+  }
+}
+
+/** The first commit that can hold a charge at `from` or later: times ascend with the numbers, so it is bisected. */
+function firstCommit(db: DatabaseSync, from: number, last: number): number {
+  const lastAt = db.prepare("SELECT seq, last_at FROM commits WHERE seq >= ? ORDER BY seq LIMIT 1");
+  let low = 1;
+  let high = last + 1;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const row = lastAt.get(middle);
+    if (row === undefined || number(row, "last_at") >= from) high = middle;
+    else low = number(row, "seq") + 1;
+  }
+  return low;
+}
+
+/** Names by number; those that a running gateway adds are found when they are first needed. */
+export class NameReader {
+  readonly #known = new Map<number, string>();
+  readonly #find: ReturnType<DatabaseSync["prepare"]>;
+
+  constructor(db: DatabaseSync) {
+    this.#find = db.prepare("SELECT name FROM names WHERE id = ?");
+  }
+
+  get(id: number): string {
+    const known = this.#known.get(id);
+    if (known !== undefined) return known;
+    const row = this.#find.get(id);
+    if (row === undefined) throw new Error(`the journal has no name with the id ${id}`);
+    const name = text(row, "name");
+    this.#known.set(id, name);
+    return name;
+  }
+}

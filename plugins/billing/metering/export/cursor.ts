@@ -1,0 +1,81 @@
+/** Which charge was delivered last, kept in the data folder: what comes after it is still owed to whoever bills. */
+import { readFileSync } from "node:fs";
+import { open, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { explain, StoreError } from "../../../../src/store/store-error.ts";
+import { openJournalReader } from "../journal-reader.ts";
+import { findCharge } from "../read-usage.ts";
+
+const fileName = "usage-export.json";
+
+export class ExportCursor {
+  /** The id of the charge that was delivered last; undefined: none was. */
+  after: string | undefined;
+  readonly #file: string;
+
+  private constructor(file: string, after: string | undefined) {
+    this.#file = file;
+    this.after = after;
+  }
+
+  /**
+   * Throws StoreError when the file cannot be read, or names no charge of this journal: to begin anew, or to skip what
+   * was charged meanwhile, is not ours to decide.
+   */
+  static open(dataDir: string): ExportCursor {
+    const file = join(dataDir, fileName);
+    const after = readCursor(file);
+    const db = openJournalReader(dataDir);
+    try {
+      if (after !== undefined) findCharge(db, after);
+    } catch (error) {
+      throw unusable(file, error);
+    } finally {
+      db.close();
+    }
+    return new ExportCursor(file, after);
+  }
+
+  /** Resolves when it is on disk. Rejects with the system's error; `after` has moved all the same. */
+  async moveTo(id: string): Promise<void> {
+    this.after = id;
+    const next = `${this.#file}.next`;
+    const handle = await open(next, "w", 0o600);
+    try {
+      await handle.writeFile(`${JSON.stringify({ after: id })}\n`);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    // A whole file or the one before: a crash leaves no half.
+    await rename(next, this.#file);
+  }
+}
+
+function readCursor(file: string): string | undefined {
+  let content: string;
+  try {
+    content = readFileSync(file, "utf8");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw explain(error, file);
+  }
+  try {
+    const value: unknown = JSON.parse(content);
+    if (typeof value === "object" && value !== null && "after" in value) {
+      if (typeof value.after === "string") return value.after;
+    }
+  } catch {
+    // Said below.
+  }
+  throw unusable(file, undefined);
+}
+
+function unusable(file: string, cause: unknown): StoreError {
+  return new StoreError(
+    "SLUICE_STORE_FAILED",
+    `${file} has a position that is not in this journal`,
+    "Restore the file that belongs to this data folder, or remove it to export everything again.",
+    cause,
+  );
+}

@@ -1,0 +1,171 @@
+/**
+ * Delivers every settled charge to whoever bills, at least once and in the order of the journal. The journal is the
+ * outbox: nothing is queued beside it, so nothing is lost while the sink is down, and a cursor on disk says what it
+ * has. Ids are stable: what comes twice after a crash is dropped there by `source` and `id`.
+ */
+import type { Clock } from "../../../../src/services/clock.ts";
+import type { Log } from "../../../../src/services/log.ts";
+import type { BatchHead } from "./batch.ts";
+import type { ExportMetrics } from "./metrics.ts";
+import type { Sent } from "./send.ts";
+
+export type Batch = BatchHead & { readonly events: Uint8Array };
+
+export interface ExporterParts {
+  readonly cursor: {
+    readonly after: string | undefined;
+    moveTo(id: string): Promise<void>;
+  };
+  /**
+   * The next charges behind `after`, at most `limit`; undefined: there are none. Rejects when they cannot be read now.
+   */
+  read(after: string | undefined, limit: number): Promise<Batch | undefined>;
+  /** Never rejects. */
+  send(events: Uint8Array, signal: AbortSignal): Promise<Sent>;
+  /** The most events of one batch. */
+  readonly batch: number;
+  /** Milliseconds between two looks at a journal that has nothing new. */
+  readonly everyMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: ExportMetrics;
+  /** 0 to 1; for tests. */
+  readonly random?: () => number;
+}
+
+/** Maximum time for a response of the sink. */
+const answerMs = 30_000;
+/** Waits between attempts are random up to twice the last one (full jitter), from one second to five minutes. */
+const firstWaitMs = 1_000;
+const longestWaitMs = 300_000;
+/** Wait after a refusal. The delivery is then tried again, because the sink or its key may have been corrected. */
+const refusedWaitMs = 600_000;
+const lagEveryMs = 1_000;
+
+export class Exporter {
+  readonly #parts: ExporterParts;
+  readonly #closing = new AbortController();
+  readonly #lagTimer: Disposable;
+  readonly #running: Promise<void>;
+  /** Events of the next batch: fewer after a refusal, until the one that is at fault stands alone. */
+  #size: number;
+  #failures = 0;
+  /** When the oldest charge that is not delivered was made; undefined: all are. */
+  #owedSince: number | undefined;
+  #wake: (() => void) | undefined;
+
+  /** Runs until it is closed. */
+  constructor(parts: ExporterParts) {
+    this.#parts = parts;
+    this.#size = parts.batch;
+    this.#lagTimer = parts.clock.every(lagEveryMs, () => this.#showLag());
+    this.#running = this.#run();
+  }
+
+  /** Ends what is under way: the next start goes on with it. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#lagTimer[Symbol.dispose]();
+    this.#wake?.();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#closing.signal.aborted) await this.#wait(await this.#turn());
+  }
+
+  /** One batch. Answers how long to wait before the next, milliseconds. */
+  async #turn(): Promise<number> {
+    const { cursor, everyMs, log } = this.#parts;
+    let batch: Batch | undefined;
+    try {
+      batch = await this.#parts.read(cursor.after, this.#size);
+    } catch (error) {
+      if (!this.#closing.signal.aborted)
+        log.error(
+          { err: error },
+          "usage export: cannot read charges from the journal; trying again",
+        );
+      return this.#backoff("journal", 0);
+    }
+    this.#owedSince = batch?.since;
+    this.#showLag();
+    if (batch === undefined) return everyMs;
+    const sent = await this.#send(batch);
+    if (this.#closing.signal.aborted && sent.kind !== "accepted") return 0;
+    if (sent.kind === "accepted") return this.#accepted(batch);
+    if (sent.kind === "refused") return this.#refused(batch, sent);
+    if (this.#failures === 0)
+      log.warn({ reason: sent.reason }, "usage export: delivery failed; trying again");
+    return this.#backoff("sink", sent.afterMs);
+  }
+
+  async #send({ events }: Batch): Promise<Sent> {
+    const late = new AbortController();
+    using _timer = this.#parts.clock.after(answerMs, () => late.abort());
+    return this.#parts.send(events, AbortSignal.any([this.#closing.signal, late.signal]));
+  }
+
+  async #accepted({ count, last, more }: Batch): Promise<number> {
+    const { cursor, metrics, log, batch, everyMs } = this.#parts;
+    if (this.#failures > 0) log.info({}, "usage export: delivery works again");
+    this.#failures = 0;
+    this.#size = Math.min(batch, this.#size * 2);
+    metrics.stopped.set(0);
+    metrics.delivered.add(count);
+    try {
+      await cursor.moveTo(last);
+    } catch (error) {
+      // Delivered it is: only a crash before the next one would send it again.
+      log.error({ err: error }, "usage export: cannot save the position of the last delivery");
+    }
+    if (more) return 0;
+    this.#owedSince = undefined;
+    this.#showLag();
+    return everyMs;
+  }
+
+  /** Nothing is ever passed over: what is refused stops all that comes after it, and says so. */
+  #refused(
+    { count, first }: Batch,
+    { status, smaller }: { readonly status: number; readonly smaller: boolean },
+  ): number {
+    const { metrics, log } = this.#parts;
+    metrics.failed("refused").add(1);
+    if (smaller && count > 1) {
+      this.#size = Math.ceil(count / 2);
+      return 0;
+    }
+    metrics.stopped.set(1);
+    // The next success is a recovery.
+    this.#failures++;
+    const fields = count === 1 ? { status, charge: first } : { status };
+    log.error(fields, "usage export has stopped: the sink refuses the charges");
+    return refusedWaitMs;
+  }
+
+  #backoff(reason: "journal" | "sink", leastMs: number): number {
+    const { metrics, random = Math.random } = this.#parts;
+    metrics.failed(reason).add(1);
+    const mostMs = Math.min(longestWaitMs, firstWaitMs * 2 ** this.#failures);
+    this.#failures++;
+    return leastMs + Math.ceil(random() * mostMs);
+  }
+
+  #wait(ms: number): Promise<void> {
+    if (ms === 0 || this.#closing.signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = this.#parts.clock.after(ms, resolve);
+      this.#wake = () => {
+        timer[Symbol.dispose]();
+        resolve();
+      };
+    });
+  }
+
+  #showLag(): void {
+    const { clock, metrics } = this.#parts;
+    const since = this.#owedSince;
+    metrics.lagSeconds.set(since === undefined ? 0 : Math.max(0, clock.now() - since) / 1000);
+  }
+}

@@ -1,0 +1,46 @@
+/** Opens the journal for reading beside the gateway that writes it. */
+import { existsSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { number, type Row } from "../../../src/store/row.ts";
+import { explain, StoreError } from "../../../src/store/store-error.ts";
+import { journalPath, journalVersion } from "./journal-schema.ts";
+
+/** Whether a gateway has ever metered in this data folder. */
+export function hasJournal(dataDir: string): boolean {
+  return existsSync(journalPath(dataDir));
+}
+
+/** Throws StoreError: no journal, unreadable, or written by a newer release. */
+export function openJournalReader(dataDir: string): DatabaseSync {
+  const file = journalPath(dataDir);
+  if (!hasJournal(dataDir)) {
+    throw new StoreError(
+      "SLUICE_STORE_FAILED",
+      `there is no journal at ${file}`,
+      "Start the gateway once, or set store.data (DATA_DIR) to the data folder of the gateway.",
+    );
+  }
+  let db: DatabaseSync | undefined;
+  try {
+    db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
+    const version = number(one(db, "PRAGMA user_version"), "user_version");
+    if (version > journalVersion) {
+      throw new StoreError(
+        "SLUICE_STORE_NEWER",
+        `${file} was written by a newer release: it has schema version ${version}, and this release supports ${journalVersion}`,
+        "Run the release that wrote it.",
+      );
+    }
+    return db;
+  } catch (error) {
+    db?.close();
+    throw explain(error, file);
+  }
+}
+
+/** The one row of a query that always has one. */
+export function one(db: DatabaseSync, sql: string): Row {
+  const row = db.prepare(sql).get();
+  if (row === undefined) throw new Error(`no row for ${sql}`);
+  return row;
+}

@@ -1,0 +1,88 @@
+/** The journal's database: where it lies and its tables. */
+import { join } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
+import { openDatabase } from "../../../src/store/sqlite.ts";
+
+export function journalPath(dataDir: string): string {
+  return join(dataDir, "journal.db");
+}
+
+/** Opens (and makes) the journal of `dataDir` for writing. Throws StoreError, also when a newer release wrote it. */
+export function openJournalDatabase(dataDir: string): DatabaseSync {
+  return openDatabase(journalPath(dataDir), migrations);
+}
+
+/** The schema version that this release writes and reads. */
+export const journalVersion = 1;
+
+/**
+ * `commits` is the journal: append only, a row for each group commit, its records as `records.ts` writes them. All else
+ * is derived from it: `checkpoint` says up to which commit. `minutes`, `hours` and `periods` are what was charged by
+ * key and step and by workspace and month; `open_intents` are the reservations of streams not yet ended. Keys,
+ * workspaces and steps are numbers: ids of `names`, and time divided by the step.
+ */
+const migrations: readonly string[] = [
+  `
+  CREATE TABLE journal (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    uid TEXT NOT NULL
+  ) STRICT;
+  INSERT INTO journal VALUES (1, lower(hex(randomblob(6))));
+
+  CREATE TABLE commits (
+    seq INTEGER PRIMARY KEY,
+    first_at INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    records BLOB NOT NULL
+  ) STRICT;
+
+  CREATE TABLE names (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+  ) STRICT;
+
+  CREATE TABLE checkpoint (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    seq INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO checkpoint VALUES (1, 0);
+
+  CREATE TABLE minutes (
+    step INTEGER NOT NULL,
+    key INTEGER NOT NULL,
+    cu_milli INTEGER NOT NULL,
+    PRIMARY KEY (step, key)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE hours (
+    step INTEGER NOT NULL,
+    key INTEGER NOT NULL,
+    cu_milli INTEGER NOT NULL,
+    PRIMARY KEY (step, key)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE periods (
+    period INTEGER NOT NULL,
+    workspace INTEGER NOT NULL,
+    included INTEGER NOT NULL,
+    purchased INTEGER NOT NULL,
+    overage INTEGER NOT NULL,
+    PRIMARY KEY (period, workspace)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE open_intents (
+    intent INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    key INTEGER NOT NULL,
+    workspace INTEGER NOT NULL,
+    surface INTEGER NOT NULL,
+    reserved_cu_milli INTEGER NOT NULL,
+    request_id TEXT NOT NULL
+  ) STRICT;
+
+  CREATE TABLE probe (
+    id INTEGER PRIMARY KEY,
+    filler BLOB NOT NULL
+  ) STRICT;
+  `,
+];

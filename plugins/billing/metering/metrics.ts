@@ -1,0 +1,87 @@
+/** What /metrics says of metering. */
+import type { Counter, Gauge, Histogram, Metrics } from "../../../src/services/metrics.ts";
+
+export interface JournalMetrics {
+  readonly writable: Gauge;
+  readonly waitingRows: Gauge;
+  readonly waitingSeconds: Gauge;
+  readonly commitRows: Histogram;
+  readonly commitSeconds: Histogram;
+  readonly failures: Counter;
+}
+
+export interface MeterMetrics extends JournalMetrics {
+  /** Milli-CU charged by a surface. */
+  charged(surface: string): Counter;
+  /** Milli-CU by which a surface's charges exceeded their reservations, and that were not charged. */
+  cut(surface: string): Counter;
+  /** Milli-CU taken back because the journal could not write them. */
+  readonly lost: Counter;
+  readonly expired: Counter;
+  readonly openReservations: Gauge;
+}
+
+const rowBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 512, 2048];
+const secondBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2];
+
+export function meterMetrics(metrics: Metrics): MeterMetrics {
+  const gauge = (name: string, help: string): Gauge => metrics.gauge(name, help).with({});
+  const counter = (name: string, help: string): Counter => metrics.counter(name, help).with({});
+  const charged = bySurface(
+    metrics,
+    "sluice_charged_cu_milli_total",
+    "Milli-CU charged, by surface.",
+  );
+  const cut = bySurface(
+    metrics,
+    "sluice_cut_cu_milli_total",
+    "Milli-CU by which charges exceeded their reservations. They were not charged.",
+  );
+  return {
+    writable: gauge("sluice_journal_writable", "1 while charges can be written to disk, else 0."),
+    waitingRows: gauge(
+      "sluice_journal_waiting_rows",
+      "Records that are not on disk yet, sampled every second.",
+    ),
+    waitingSeconds: gauge(
+      "sluice_journal_waiting_seconds",
+      "Age of the oldest record that is not on disk yet, sampled every second.",
+    ),
+    commitRows: metrics
+      .histogram("sluice_journal_commit_rows", "Number of records per commit.", rowBuckets)
+      .with({}),
+    commitSeconds: metrics
+      .histogram(
+        "sluice_journal_commit_seconds",
+        "Duration of a commit, including the fsync.",
+        secondBuckets,
+      )
+      .with({}),
+    failures: counter("sluice_journal_failures_total", "Failed commits, including retries."),
+    lost: counter(
+      "sluice_lost_cu_milli_total",
+      "Milli-CU whose charges were reversed because they could not be written to the journal.",
+    ),
+    openReservations: gauge(
+      "sluice_reservations_open",
+      "Reservations that are neither settled nor released, sampled every second.",
+    ),
+    expired: counter(
+      "sluice_expired_intents_total",
+      "Reservations of streams that were open at a crash and were released at the next start.",
+    ),
+    charged,
+    cut,
+  };
+}
+
+/** The counter of each surface, found without building labels again. */
+function bySurface(metrics: Metrics, name: string, help: string): (surface: string) => Counter {
+  const family = metrics.counter(name, help, ["surface"]);
+  const known = new Map<string, Counter>();
+  return (surface) => {
+    const counter = known.get(surface) ?? family.with({ surface });
+    known.set(surface, counter);
+    return counter;
+  };
+}

@@ -1,0 +1,146 @@
+/** Reads settled charges from the journal, also while a gateway writes it: for exports, tests and shipping. */
+import type { DatabaseSync } from "node:sqlite";
+import type { Pricing } from "../../../src/services/networks.ts";
+import type { Agent } from "../../../src/services/accounts.ts";
+import { text } from "../../../src/store/row.ts";
+import { explain, StoreError } from "../../../src/store/store-error.ts";
+import { readChargeText } from "./charge-text.ts";
+import { commitsWithin, NameReader } from "./commits.ts";
+import { blob } from "./journal-file.ts";
+import { one, openJournalReader } from "./journal-reader.ts";
+import { journalPath } from "./journal-schema.ts";
+import { at, kind, RecordCursor } from "./records.ts";
+
+/** One settled charge. The three draws add up to `usedCuMilli`. */
+export interface UsageRow {
+  /** Unique and stable: the journal's own id, the commit, the place in it. */
+  readonly id: string;
+  /** Milliseconds since 1970. */
+  readonly time: number;
+  readonly workspaceId: string;
+  readonly keyId: string;
+  readonly surface: string;
+  readonly method: string;
+  readonly model: string | undefined;
+  readonly requestId: string;
+  /** What the agent said of itself; undefined: nothing. */
+  readonly agent: Agent | undefined;
+  /** What an inference was reckoned with. */
+  readonly pricing: Pricing | undefined;
+  readonly usedCuMilli: number;
+  readonly includedCuMilli: number;
+  readonly purchasedCuMilli: number;
+  readonly overageCuMilli: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly estimated: boolean;
+  readonly outcome: string;
+}
+
+export interface UsageRange {
+  /** Milliseconds since 1970; from this instant on. */
+  readonly from?: number | undefined;
+  /** Up to, and without, this instant. */
+  readonly to?: number | undefined;
+  /** The id of a charge: only what comes after it in the journal. */
+  readonly after?: string | undefined;
+}
+
+/** Before the first charge. */
+const beginning: Place = { commit: 1, place: -1 };
+
+/**
+ * The charges of `dataDir` in the order of the journal, those that were settled when it was called. Holds a few hundred
+ * commits in memory, never more. Throws StoreError: no journal, unreadable, of a newer release, or `after` is no charge
+ * of this journal.
+ */
+export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<UsageRow> {
+  const file = journalPath(dataDir);
+  const db = openJournalReader(dataDir);
+  try {
+    const { from = -Infinity, to = Infinity } = range;
+    const uid = uidOf(db);
+    const names = new NameReader(db);
+    const start = range.after === undefined ? beginning : findCharge(db, range.after);
+    for (const { seq, records } of commitsWithin(db, from, to, start.commit)) {
+      const after = seq === start.commit ? start.place : -1;
+      yield* chargesOf(records, `chg_${uid}_${seq}`, names, { from, to, after });
+    }
+  } catch (error) {
+    throw explain(error, file);
+  } finally {
+    db.close();
+  }
+}
+
+/** Where a charge stands in the journal. */
+interface Place {
+  readonly commit: number;
+  /** Its number among the records of the commit. */
+  readonly place: number;
+}
+
+/**
+ * Where the charge with this id stands. Throws StoreError when the journal holds none: it is another's, or, restored
+ * from a backup, it does not reach so far any more.
+ */
+export function findCharge(db: DatabaseSync, id: string): Place {
+  const uid = uidOf(db);
+  const [, journal, commit, place] = /^chg_([0-9a-f]+)_(\d{1,15})_(\d{1,9})$/.exec(id) ?? [];
+  const found = { commit: Number(commit), place: Number(place) };
+  if (journal === uid && isCharge(db, found)) return found;
+  throw new StoreError(
+    "SLUICE_STORE_FAILED",
+    `the journal has no charge with the id "${id}"`,
+    "Pass the id of a charge that was exported from this data folder.",
+  );
+}
+
+function isCharge(db: DatabaseSync, { commit, place }: Place): boolean {
+  const row = db.prepare("SELECT records FROM commits WHERE seq = ?").get(commit);
+  if (row === undefined) return false;
+  const cursor = new RecordCursor(blob(row["records"]));
+  for (let next = 0; cursor.next(); next++) if (next === place) return cursor.kind === kind.charge;
+  return false;
+}
+
+function uidOf(db: DatabaseSync): string {
+  return text(one(db, "SELECT uid FROM journal"), "uid");
+}
+
+/** Charges of one commit within [from, to) and behind the place `after`. */
+function* chargesOf(
+  records: Buffer,
+  commit: string,
+  names: NameReader,
+  { from, to, after }: { readonly from: number; readonly to: number; readonly after: number },
+): Generator<UsageRow> {
+  const cursor = new RecordCursor(records);
+  const name = (offset: number): string => names.get(cursor.uint(offset));
+  for (let place = 0; cursor.next(); place++) {
+    if (cursor.kind !== kind.charge || place <= after) continue;
+    const field = at.charge;
+    const time = cursor.float(field.time);
+    if (time < from || time >= to) continue;
+    const model = cursor.uint(field.model);
+    const outcome = cursor.uint(field.outcome);
+    yield {
+      id: `${commit}_${place}`,
+      time,
+      workspaceId: name(field.workspace),
+      keyId: name(field.key),
+      surface: name(field.surface),
+      method: name(field.method),
+      model: model === 0 ? undefined : names.get(model),
+      ...readChargeText(cursor.text(field.text)),
+      usedCuMilli: cursor.costMilli,
+      includedCuMilli: cursor.float(field.included),
+      purchasedCuMilli: cursor.float(field.purchased),
+      overageCuMilli: cursor.float(field.overage),
+      inputTokens: cursor.float(field.inputTokens),
+      outputTokens: cursor.float(field.outputTokens),
+      estimated: cursor.estimated,
+      outcome: outcome === 0 ? "complete" : names.get(outcome),
+    };
+  }
+}

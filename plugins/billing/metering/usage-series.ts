@@ -1,0 +1,149 @@
+/**
+ * What was charged over time, by surface, workspace and key: one walk through the journal gives all three. A job of the
+ * compute pool, as the usage report is.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import { movedOut } from "../../../src/compute/pool.ts";
+import { number } from "../../../src/store/row.ts";
+import { explain } from "../../../src/store/store-error.ts";
+import { commitsWithin, NameReader } from "./commits.ts";
+import { hasJournal, openJournalReader } from "./journal-reader.ts";
+import { journalPath } from "./journal-schema.ts";
+import { at, kind, RecordCursor } from "./records.ts";
+
+export interface UsageSeriesJob {
+  readonly dataDir: string;
+  /** Undefined: all workspaces. */
+  readonly workspaceId: string | undefined;
+  /** Milliseconds since 1970, a multiple of `stepMs`; the first instant that counts. */
+  readonly from: number;
+  readonly stepMs: number;
+  readonly steps: number;
+}
+
+export interface Series {
+  /** Undefined: all others together. */
+  readonly name: string | undefined;
+  readonly calls: number;
+  readonly usedCuMilli: number;
+  /** Milli-CU of each step. */
+  readonly values: readonly number[];
+}
+
+export interface UsageSeries {
+  readonly calls: number;
+  readonly usedCuMilli: number;
+  /** The largest first, `mostSeries` of each, and then the others. */
+  readonly surfaces: readonly Series[];
+  readonly workspaces: readonly Series[];
+  readonly keys: readonly Series[];
+}
+
+/** More lines than this nobody tells apart. */
+const mostSeries = 6;
+
+interface Line {
+  calls: number;
+  usedCuMilli: number;
+  readonly values: number[];
+}
+
+type Lines = Map<number, Line>;
+
+/** Runs in a thread of the pool. Throws StoreError. */
+export default function series(job: UsageSeriesJob): unknown {
+  return movedOut(new TextEncoder().encode(JSON.stringify(usageSeries(job))));
+}
+
+/** Throws StoreError. */
+export function usageSeries(job: UsageSeriesJob): UsageSeries {
+  const none = { calls: 0, usedCuMilli: 0, surfaces: [], workspaces: [], keys: [] };
+  if (!hasJournal(job.dataDir)) return none;
+  const db = openJournalReader(job.dataDir);
+  try {
+    const all: Line = { calls: 0, usedCuMilli: 0, values: [] };
+    const by = { surfaces: new Map(), workspaces: new Map(), keys: new Map() };
+    if (!addUp(db, job, all, by)) return none;
+    const names = new NameReader(db);
+    const { calls, usedCuMilli } = all;
+    return {
+      calls,
+      usedCuMilli,
+      surfaces: largest(by.surfaces, names),
+      workspaces: largest(by.workspaces, names),
+      keys: largest(by.keys, names),
+    };
+  } catch (error) {
+    throw explain(error, journalPath(job.dataDir));
+  } finally {
+    db.close();
+  }
+}
+
+/** False: the journal does not know the workspace. */
+function addUp(
+  db: DatabaseSync,
+  { workspaceId, from, stepMs, steps }: UsageSeriesJob,
+  all: Line,
+  by: { readonly surfaces: Lines; readonly workspaces: Lines; readonly keys: Lines },
+): boolean {
+  let only: number | undefined;
+  if (workspaceId !== undefined) {
+    const row = db.prepare("SELECT id FROM names WHERE name = ?").get(workspaceId);
+    if (row === undefined) return false;
+    only = number(row, "id");
+  }
+  const to = from + stepMs * steps;
+  for (const { records } of commitsWithin(db, from, to)) {
+    const cursor = new RecordCursor(records);
+    while (cursor.next()) {
+      if (cursor.kind !== kind.charge) continue;
+      const workspace = cursor.uint(at.charge.workspace);
+      if (only !== undefined && workspace !== only) continue;
+      const time = cursor.float(at.charge.time);
+      if (time < from || time >= to) continue;
+      const step = Math.floor((time - from) / stepMs);
+      const cost = cursor.costMilli;
+      all.calls++;
+      all.usedCuMilli += cost;
+      add(by.surfaces, cursor.uint(at.charge.surface), step, steps, cost);
+      add(by.workspaces, workspace, step, steps, cost);
+      add(by.keys, cursor.uint(at.charge.key), step, steps, cost);
+    }
+  }
+  return true;
+}
+
+function add(lines: Lines, name: number, step: number, steps: number, costMilli: number): void {
+  let line = lines.get(name);
+  if (line === undefined) {
+    line = { calls: 0, usedCuMilli: 0, values: Array<number>(steps).fill(0) };
+    lines.set(name, line);
+  }
+  line.calls++;
+  line.usedCuMilli += costMilli;
+  line.values[step] = (line.values[step] ?? 0) + costMilli;
+}
+
+function largest(lines: Lines, names: NameReader): Series[] {
+  const sorted = [...lines].toSorted(
+    ([one, a], [other, b]) => b.usedCuMilli - a.usedCuMilli || b.calls - a.calls || one - other,
+  );
+  const shown = sorted
+    .slice(0, mostSeries)
+    .map(([name, line]): Series => ({ name: names.get(name), ...line }));
+  const rest = sorted.slice(mostSeries).map(([, line]) => line);
+  if (rest.length === 0) return shown;
+  const [first] = rest;
+  return [
+    ...shown,
+    {
+      name: undefined,
+      calls: rest.reduce((sum, { calls }) => sum + calls, 0),
+      usedCuMilli: rest.reduce((sum, { usedCuMilli }) => sum + usedCuMilli, 0),
+      values: (first?.values ?? []).map((_, step) =>
+        rest.reduce((sum, { values }) => sum + (values[step] ?? 0), 0),
+      ),
+    },
+  ];
+}

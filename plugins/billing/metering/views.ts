@@ -1,0 +1,191 @@
+/**
+ * What the journal's records add up to since the last checkpoint: charges by key and step, draws by workspace and
+ * month, open intents. The journal thread folds every commit in and writes the sums down once a minute, so that a start
+ * reads sums and replays at most the last minute's records.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import { transaction } from "../../../src/store/sqlite.ts";
+import { periodOf, type Period, type Split } from "./periods.ts";
+import { at, kind, RecordCursor } from "./records.ts";
+import { dayWindow, monthWindow } from "./windows.ts";
+
+interface OpenIntent {
+  readonly at: number;
+  readonly key: number;
+  readonly workspace: number;
+  readonly surface: number;
+  readonly reservedMilli: number;
+  readonly requestId: string;
+}
+
+/** Step (or month) to the sums of those who were charged in it. */
+type Sums<T> = Map<number, Map<number, T>>;
+
+export class Views {
+  readonly #minutes: Sums<number> = new Map();
+  readonly #hours: Sums<number> = new Map();
+  readonly #periods: Sums<Split> = new Map();
+  readonly #intents: Map<number, OpenIntent>;
+  #period: Period = { start: 0, end: 0 };
+  /** Milliseconds since 1970 of the newest record folded in. */
+  newest = 0;
+  #dirty = false;
+
+  private constructor(intents: Map<number, OpenIntent>) {
+    this.#intents = intents;
+  }
+
+  /** With the intents that the last checkpoint left open. */
+  static load(db: DatabaseSync): Views {
+    const intents = new Map<number, OpenIntent>();
+    for (const row of db.prepare("SELECT * FROM open_intents").iterate()) {
+      intents.set(Number(row["intent"]), {
+        at: Number(row["at"]),
+        key: Number(row["key"]),
+        workspace: Number(row["workspace"]),
+        surface: Number(row["surface"]),
+        reservedMilli: Number(row["reserved_cu_milli"]),
+        requestId: String(row["request_id"]),
+      });
+    }
+    return new Views(intents);
+  }
+
+  get openIntents(): ReadonlyMap<number, unknown> {
+    return this.#intents;
+  }
+
+  /** Something was folded in since the last `write`. */
+  get dirty(): boolean {
+    return this.#dirty;
+  }
+
+  fold(records: Buffer): void {
+    const cursor = new RecordCursor(records);
+    while (cursor.next()) {
+      if (cursor.kind === kind.charge) this.#charge(cursor);
+      else if (cursor.kind === kind.intent) this.#intent(cursor);
+      else if (cursor.kind === kind.closed) this.#intents.delete(cursor.float(at.closed.intent));
+    }
+    this.#dirty = true;
+  }
+
+  #charge(cursor: RecordCursor): void {
+    const time = cursor.float(at.charge.time);
+    const key = cursor.uint(at.charge.key);
+    const workspace = cursor.uint(at.charge.workspace);
+    const cost = cursor.costMilli;
+    this.newest = Math.max(this.newest, time);
+    addTo(this.#minutes, Math.floor(time / dayWindow.stepMs), key, cost);
+    addTo(this.#hours, Math.floor(time / monthWindow.stepMs), key, cost);
+    if (time < this.#period.start || time >= this.#period.end) this.#period = periodOf(time);
+    const drawn = sumsOf(this.#periods, this.#period.start);
+    let split = drawn.get(workspace);
+    if (split === undefined) {
+      split = { included: 0, purchased: 0, overage: 0 };
+      drawn.set(workspace, split);
+    }
+    split.included += cursor.float(at.charge.included);
+    split.purchased += cursor.float(at.charge.purchased);
+    split.overage += cursor.float(at.charge.overage);
+    const intent = cursor.float(at.charge.intent);
+    if (intent !== 0) this.#intents.delete(intent);
+  }
+
+  #intent(cursor: RecordCursor): void {
+    this.newest = Math.max(this.newest, cursor.float(at.intent.time));
+    this.#intents.set(cursor.float(at.intent.intent), {
+      at: cursor.float(at.intent.time),
+      key: cursor.uint(at.intent.key),
+      workspace: cursor.uint(at.intent.workspace),
+      surface: cursor.uint(at.intent.surface),
+      reservedMilli: cursor.float(at.intent.reserved),
+      requestId: cursor.text(at.intent.text),
+    });
+  }
+
+  /**
+   * Writes the sums down: everything up to commit `seq` is in them. Call `written` once the transaction has committed.
+   */
+  write(db: DatabaseSync, seq: number): void {
+    transaction(db, () => {
+      writeSteps(db, "minutes", this.#minutes, this.newest, dayWindow);
+      writeSteps(db, "hours", this.#hours, this.newest, monthWindow);
+      writePeriods(db, this.#periods);
+      writeIntents(db, this.#intents);
+      db.prepare("UPDATE checkpoint SET seq = ?").run(seq);
+    });
+  }
+
+  /** What `write` wrote is on disk and need not be written again. */
+  written(): void {
+    this.#minutes.clear();
+    this.#hours.clear();
+    this.#periods.clear();
+    this.#dirty = false;
+  }
+}
+
+function sumsOf<T>(sums: Sums<T>, step: number): Map<number, T> {
+  const known = sums.get(step);
+  if (known !== undefined) return known;
+  const inStep = new Map<number, T>();
+  sums.set(step, inStep);
+  return inStep;
+}
+
+function addTo(sums: Sums<number>, step: number, key: number, amountMilli: number): void {
+  const inStep = sumsOf(sums, step);
+  inStep.set(key, (inStep.get(key) ?? 0) + amountMilli);
+}
+
+function writeSteps(
+  db: DatabaseSync,
+  table: "minutes" | "hours",
+  sums: Sums<number>,
+  newest: number,
+  { stepMs, steps }: { readonly stepMs: number; readonly steps: number },
+): void {
+  const insert = db.prepare(
+    `INSERT INTO ${table} VALUES (?, ?, ?)
+     ON CONFLICT DO UPDATE SET cu_milli = ${exactSum("cu_milli")}`,
+  );
+  for (const [step, keys] of sums) {
+    for (const [key, sum] of keys) insert.run(step, key, exact(sum));
+  }
+  db.prepare(`DELETE FROM ${table} WHERE step < ?`).run(Math.floor(newest / stepMs) - steps);
+}
+
+function writePeriods(db: DatabaseSync, sums: Sums<Split>): void {
+  const insert = db.prepare(
+    `INSERT INTO periods VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+       included = ${exactSum("included")},
+       purchased = ${exactSum("purchased")},
+       overage = ${exactSum("overage")}`,
+  );
+  for (const [period, workspaces] of sums) {
+    for (const [workspace, { included, purchased, overage }] of workspaces) {
+      insert.run(period, workspace, exact(included), exact(purchased), exact(overage));
+    }
+  }
+}
+
+/** Beyond it a sum could not be read back as a number, and far beyond it not be written. */
+function exact(sumMilli: number): number {
+  return Math.min(sumMilli, Number.MAX_SAFE_INTEGER);
+}
+
+/** What `exact` is, of a column and what is added to it. */
+function exactSum(column: string): string {
+  return `min(${Number.MAX_SAFE_INTEGER}, ${column} + excluded.${column})`;
+}
+
+function writeIntents(db: DatabaseSync, intents: ReadonlyMap<number, OpenIntent>): void {
+  db.exec("DELETE FROM open_intents");
+  if (intents.size === 0) return;
+  const insert = db.prepare("INSERT INTO open_intents VALUES (?, ?, ?, ?, ?, ?, ?)");
+  for (const [id, each] of intents) {
+    const { at: since, key, workspace, surface, reservedMilli, requestId } = each;
+    insert.run(id, since, key, workspace, surface, reservedMilli, requestId);
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * The enclave's answer to `hello`, checked in strict order: what it is, who signed it, what vouches for that, the keys.
+ */
+import { isFault } from "../protocol/fault.ts";
+import { clientKeys, readAnswer } from "../protocol/handshake.ts";
+import type { Attested } from "../protocol/handshake.ts";
+import { sessionReportData } from "../protocol/statement.ts";
+import { isCount, isJsonObject } from "../protocol/strict-json.ts";
+import type { Ephemeral } from "../protocol/suite.ts";
+import { readTextFrame } from "../protocol/text-frames.ts";
+import type { AttestationFrame } from "../protocol/text-frames.ts";
+import type { VerificationReport } from "../verify/report.ts";
+import { merge, refuse, refuseFault } from "./attempt.ts";
+import type { OpenSession, Progress } from "./attempt.ts";
+import { resolveEvidence } from "./evidence.ts";
+import { closeCodeOf, closedFailure, ConfidentialError, toldFailure } from "./failure.ts";
+import { createWebChannel } from "./web-channel.ts";
+import { webSuite } from "./web-crypto.ts";
+
+/** `unknownKeyset` and what it rejects with: as `openSession`. */
+export async function attest(
+  progress: Progress,
+  ephemeral: Ephemeral,
+): Promise<OpenSession | "unknownKeyset"> {
+  const { checks, hello, helloBytes, socket, settings, freshness, signal } = progress;
+  socket.send(new TextDecoder().decode(helloBytes));
+  const frame = await receiveAttestation(progress);
+  const attested = await checkHandshake(progress, frame);
+  checkOffer(progress, frame);
+  const { memory, endpoint } = settings;
+  if (freshness === "cached" && !memory.keysets.has(attested.keysetDigest)) {
+    socket.close(closeCodeOf("CONNECTION_CLOSED"));
+    return "unknownKeyset";
+  }
+  const given = await resolveEvidence(frame, settings, signal);
+  if (typeof given === "string") {
+    throw refuse(progress, "evidence_given", "ATTESTATION_UNAVAILABLE", given);
+  }
+  checks.record("evidence_given", undefined);
+  const evidence = await checkEvidence(progress, attested, given.evidence);
+  const keys = await clientKeys(webSuite, ephemeral, attested);
+  if (isFault(keys)) throw refuseFault(progress, "session_keys", keys, evidence);
+  checks.record("session_keys", undefined);
+  const { keyset, keysetDigest, th } = attested;
+  if (freshness === "quote") memory.keysets.add(keysetDigest, endpoint, keyset.notAfter);
+  else memory.evidence.add(endpoint, given.digest, given.evidence);
+  const channel = await createWebChannel({ end: "client", keys, th, pad: hello.pad });
+  const all = merge(checks.list(), evidence.checks);
+  return { socket, channel, hello, attested, evidence, checks: all, offer: frame.offer };
+}
+
+async function receiveAttestation(progress: Progress): Promise<AttestationFrame> {
+  const message = await progress.socket.next();
+  if (message.kind === "closed") {
+    const { code, message: why } = closedFailure(message.code);
+    throw refuse(progress, "answer", code, why);
+  }
+  if (message.kind === "binary") {
+    throw refuse(progress, "answer", "BAD_FRAME", "ciphertext before the attestation");
+  }
+  const frame = readTextFrame(message.bytes);
+  if (isFault(frame)) throw refuseFault(progress, "answer", frame);
+  if (frame.kind === "error") {
+    const { code, message: why } = toldFailure(frame.code);
+    throw refuse(progress, "answer", code, why);
+  }
+  if (frame.kind !== "attestation") {
+    throw refuse(progress, "answer", "BAD_FRAME", `${frame.kind} before the attestation`);
+  }
+  progress.checks.record("answer", undefined);
+  return frame;
+}
+
+async function checkHandshake(progress: Progress, frame: AttestationFrame): Promise<Attested> {
+  const { settings, hello, helloBytes } = progress;
+  const attested = await readAnswer(webSuite, helloBytes, frame.core, frame.sig, {
+    net: hello.network,
+    role: hello.termination,
+    now: Math.floor(settings.clock.now() / 1000),
+  });
+  if (isFault(attested)) throw refuseFault(progress, "handshake", attested);
+  progress.checks.record("handshake", undefined);
+  return attested;
+}
+
+/** It binds nobody; but one that is too high already is none to begin a session on. */
+function checkOffer(progress: Progress, { offer }: AttestationFrame): void {
+  const { maxCoefficient } = progress.settings;
+  const coefficient = isJsonObject(offer) ? offer["coefficient"] : undefined;
+  if (maxCoefficient === undefined) {
+    progress.checks.skip("offer", "no highest coefficient was given");
+  } else if (!isCount(coefficient)) {
+    progress.checks.skip("offer", "the gateway names no coefficient; the report will");
+  } else if (coefficient > maxCoefficient) {
+    const why = `the coefficient ${coefficient} is above ${maxCoefficient}`;
+    throw refuse(progress, "offer", "PRICE_ABOVE_MAX", why);
+  } else progress.checks.record("offer", undefined);
+}
+
+async function checkEvidence(
+  progress: Progress,
+  { keysetDigest, keyset }: Attested,
+  evidence: unknown,
+): Promise<VerificationReport> {
+  const { settings, policy, hello, freshness } = progress;
+  const { clock, collateral, memory } = settings;
+  const nonce = freshness === "quote" ? hello.nonce : undefined;
+  const reportData = await sessionReportData(webSuite, keysetDigest, nonce, keyset.role);
+  const isBare = isJsonObject(evidence) && evidence["collateral"] === undefined;
+  const whole = isBare && collateral !== undefined ? { ...evidence, collateral } : evidence;
+  const teeType = isJsonObject(evidence) ? evidence["tee_type"] : undefined;
+  const accepted = policy.policyFor(teeType);
+  const report = await memory.verifier.verify(whole, { reportData }, accepted, clock.now());
+  if (report.assurance !== "none") return report;
+  const failed = report.checks.filter(({ result }) => result === "fail");
+  const why = failed.map(({ name, why: reason }) => `${name}: ${reason ?? "failed"}`).join("; ");
+  throw new ConfidentialError("EVIDENCE_REFUSED", `the evidence is refused: ${why}`, {
+    checks: merge(progress.checks.list(), report.checks),
+    evidence: report,
+  });
+}

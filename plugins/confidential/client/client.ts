@@ -1,0 +1,68 @@
+/**
+ * The client of the encrypted stream, for Node and browsers, exported as sluice-gateway/client. `connect` verifies
+ * before anything confidential leaves; whatever does not pass is refused, and nothing is ever sent another way.
+ */
+import { handshakeMs } from "../protocol/limits.ts";
+import { ConfidentialError } from "./failure.ts";
+import { openSession } from "./handshake.ts";
+import { readOptions } from "./options.ts";
+import type { ConnectOptions, Settings } from "./options.ts";
+import { readSessionPolicy } from "./policy.ts";
+import { createSession } from "./session.ts";
+import type { Session } from "./session.ts";
+
+export { recomputeCost } from "./cost.ts";
+export { ConfidentialError } from "./failure.ts";
+export { createClientMemory } from "./memory.ts";
+export type { Answer, ChatRequest, Delta, FinalAnswer, VerifiedUsage } from "./answer.ts";
+export type { ClientClock } from "./clock.ts";
+export type { StreamPricing } from "./cost.ts";
+export type { ConfidentialCode } from "./failure.ts";
+export type { ClientMemory, PolicySerials } from "./memory.ts";
+export type { ConnectOptions } from "./options.ts";
+export type { Session } from "./session.ts";
+export type { UsageReport } from "../protocol/report.ts";
+export type { SignedReport, UnverifiedReason } from "../protocol/report-verdict.ts";
+export type { Assurance, Check, VerificationReport } from "../verify/report.ts";
+
+/**
+ * Opens a session and resolves once every check has passed. Rejects with ConfidentialError, which carries the checks;
+ * with TypeError for options that no session can come of; with the signal's reason, or what `ticket` threw. There is
+ * one attempt, except that a keyset not met before is asked once more, for a quote made for this session.
+ */
+export async function connect(options: ConnectOptions): Promise<Session> {
+  const settings = readOptions(options);
+  const { clock, memory, endpoint } = settings;
+  const limit = new AbortController();
+  const late = new ConfidentialError("TIMEOUT", "the handshake took too long");
+  // The server's own limit, and as much again for the way and the policy document.
+  const stop = clock.after(2 * handshakeMs, () => limit.abort(late));
+  const signals = settings.signal === undefined ? [] : [settings.signal];
+  const signal = AbortSignal.any([limit.signal, ...signals]);
+  const now = Math.floor(clock.now() / 1000);
+  memory.counters.forget(now);
+  try {
+    // Without a second connection to ask again on, a keyset must not turn out to be a stranger.
+    const mayBeCached = settings.isReusable && memory.keysets.hasAny(endpoint, now);
+    return await attempt(settings, signal, mayBeCached ? "cached" : "quote");
+  } finally {
+    stop();
+  }
+}
+
+async function attempt(
+  settings: Settings,
+  signal: AbortSignal,
+  freshness: "cached" | "quote",
+): Promise<Session> {
+  const policy = await readSessionPolicy(settings, signal);
+  if (typeof policy === "string") {
+    throw new ConfidentialError("POLICY_REFUSED", `the policy document is refused: ${policy}`, {
+      checks: [{ name: "policy", result: "fail", why: policy }],
+    });
+  }
+  const open = await openSession({ settings, policy, freshness, signal });
+  // Without a quote of its own no keyset is believed to be alive: 1.4.
+  if (open === "unknownKeyset") return attempt(settings, signal, "quote");
+  return createSession(open, settings);
+}

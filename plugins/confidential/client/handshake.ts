@@ -1,0 +1,97 @@
+/**
+ * Opens a session: one connection, every check in its order, and nothing but `hello` sent before the last has passed
+ * (confidential-stream.md, 1.2 to 1.4).
+ */
+import { clientSubprotocol, writeHello } from "../protocol/hello.ts";
+import type { Hello } from "../protocol/hello.ts";
+import type { Ephemeral } from "../protocol/suite.ts";
+import type { Checklist } from "../verify/checklist.ts";
+import { attest } from "./attest.ts";
+import { createHandshakeChecks } from "./attempt.ts";
+import type { Attempt, CheckName, OpenSession } from "./attempt.ts";
+import { closeCodeOf, ConfidentialError } from "./failure.ts";
+import type { Settings } from "./options.ts";
+import { openSocket } from "./socket.ts";
+import type { StreamSocket } from "./socket.ts";
+import { webSuite } from "./web-crypto.ts";
+
+/**
+ * `unknownKeyset`: asked for a cached quote, the gateway showed a keyset that has never shown one made for us. Rejects
+ * with ConfidentialError, or with the signal's reason.
+ */
+export async function openSession(attempt: Attempt): Promise<OpenSession | "unknownKeyset"> {
+  const { settings, signal } = attempt;
+  const checks = createHandshakeChecks();
+  passPolicy(checks, settings);
+  const ephemeral = await webSuite.createEphemeral();
+  const hello = helloOf(attempt, ephemeral);
+  const helloBytes = writeHello(hello);
+  const socket = await connectSocket(settings, signal, checks);
+  const abort = (): void => socket.close(closeCodeOf("TIMEOUT"));
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    signal.throwIfAborted();
+    return await attest({ ...attempt, checks, hello, helloBytes, socket }, ephemeral);
+  } catch (error) {
+    socket.close(
+      closeCodeOf(error instanceof ConfidentialError ? error.code : "CONNECTION_CLOSED"),
+    );
+    if (signal.aborted) throw abortReason(signal, checks);
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+function passPolicy(checks: Checklist<CheckName>, { policyKey }: Settings): void {
+  if (policyKey === undefined) checks.skip("policy", "no policy key is pinned");
+  else checks.record("policy", undefined);
+}
+
+function helloOf({ settings, policy, freshness }: Attempt, ephemeral: Ephemeral): Hello {
+  const { network, model, maxOutputTokens, maxCoefficient, pad, idempotencyKey } = settings;
+  const known = freshness === "cached" ? settings.memory.evidence.digests(settings.endpoint) : [];
+  return {
+    network,
+    model,
+    maxOutputTokens,
+    maxCoefficient,
+    termination: policy.termination,
+    epk: ephemeral.publicKey,
+    nonce: crypto.getRandomValues(new Uint8Array(32)),
+    pad,
+    evidence: known.length > 0 ? "known" : "full",
+    known,
+    freshness,
+    idempotencyKey,
+  };
+}
+
+async function connectSocket(
+  settings: Settings,
+  signal: AbortSignal,
+  checks: Checklist<CheckName>,
+): Promise<StreamSocket> {
+  try {
+    const { protocols, headers } = await settings.credential();
+    const socket = await openSocket({ url: settings.streamUrl, protocols, headers, signal });
+    if (socket.protocol !== clientSubprotocol) {
+      socket.close(closeCodeOf("SUITE_UNSUPPORTED"));
+      const message = "the server selected another subprotocol";
+      throw new ConfidentialError("SUITE_UNSUPPORTED", message);
+    }
+    checks.record("connection", undefined);
+    return socket;
+  } catch (error) {
+    if (signal.aborted) throw abortReason(signal, checks);
+    if (!(error instanceof ConfidentialError)) throw error;
+    checks.record("connection", error.message);
+    throw new ConfidentialError(error.code, error.message, { checks: checks.list() });
+  }
+}
+
+/** The caller's own as it is; ours, of a handshake that took too long, with what had been checked by then. */
+function abortReason({ reason }: AbortSignal, checks: Checklist<CheckName>): unknown {
+  if (!(reason instanceof ConfidentialError)) return reason;
+  return new ConfidentialError(reason.code, reason.message, { checks: checks.list() });
+}

@@ -1,0 +1,83 @@
+/** The policy of a session: the operator's document under the pinned key, and what the caller says himself. */
+import type { Role } from "../protocol/hello.ts";
+import { toBase64Url } from "../protocol/layout.ts";
+import { policyPath, readPolicyDocument } from "../protocol/policy-document.ts";
+import type { NetworkPolicy } from "../protocol/policy-document.ts";
+import { snpPolicyOf } from "../protocol/sev-snp-policy.ts";
+import type { VerificationPolicy } from "../verify/policy.ts";
+import { fetchJson } from "./fetch-json.ts";
+import type { Settings } from "./options.ts";
+import { webSuite } from "./web-crypto.ts";
+
+export interface SessionPolicy {
+  readonly termination: Role;
+  /** For evidence that says so of itself. */
+  policyFor(teeType: unknown): VerificationPolicy;
+}
+
+const maxDocumentBytes = 524_288;
+
+/** Returns the policy, or a text with the reason why the policy document is refused. */
+export async function readSessionPolicy(
+  settings: Settings,
+  signal: AbortSignal,
+): Promise<SessionPolicy | string> {
+  const { policyKey, termination } = settings;
+  if (policyKey === undefined) return policyOf(settings, termination ?? "worker", undefined);
+  const network = await readNetworkPolicy(settings, policyKey, signal);
+  if (typeof network === "string") return network;
+  if (termination !== undefined && termination !== network.termination) {
+    return `expected termination ${termination}, but the policy document has ${network.termination}`;
+  }
+  return policyOf(settings, network.termination, network);
+}
+
+async function readNetworkPolicy(
+  { base, network: name, memory, clock, headers }: Settings,
+  key: NonNullable<Settings["policyKey"]>,
+  signal: AbortSignal,
+): Promise<NetworkPolicy | string> {
+  // Anybody may have it; but a key has a rate of its own, and an address shares one.
+  const request = { signal, ...(headers && { headers }) };
+  const document = await fetchJson(base + policyPath, maxDocumentBytes, request);
+  if (document === undefined) return "the policy document cannot be fetched";
+  const gateway = `${base} ${toBase64Url(key)}`;
+  const lowestSerial = await memory.serials.highest(gateway);
+  const policy = await readPolicyDocument(webSuite, document, {
+    key,
+    now: clock.now(),
+    ...(lowestSerial !== undefined && { lowestSerial }),
+  });
+  if (typeof policy === "string") return policy;
+  await memory.serials.record(gateway, policy.serial);
+  const network = Object.hasOwn(policy.networks, name) ? policy.networks[name] : undefined;
+  return network ?? `the policy document does not list the network ${name}`;
+}
+
+function policyOf(
+  { policy, policyKey }: Settings,
+  termination: Role,
+  network: NetworkPolicy | undefined,
+): SessionPolicy {
+  const enclave = network?.[termination];
+  return {
+    termination,
+    policyFor(teeType) {
+      // What nobody vouches for proves nothing, whichever image it names; hardware must run a known one.
+      const isFree = policyKey === undefined && teeType === "simulated";
+      return {
+        imageHashes: enclave?.image_hashes ?? (isFree ? "any" : []),
+        ...(enclave && {
+          mrseam: enclave.mrseam,
+          advisories: enclave.advisories,
+          ...(enclave.min_tcb_evaluation !== undefined && {
+            minTcbEvaluation: enclave.min_tcb_evaluation,
+          }),
+        }),
+        ...policy,
+        // Member by member: a caller that names a privilege level still wants the operator's minimum TCB.
+        sevSnp: { ...(enclave?.sev_snp && snpPolicyOf(enclave.sev_snp)), ...policy.sevSnp },
+      };
+    },
+  };
+}

@@ -1,0 +1,65 @@
+/** The protocol's cryptography by WebCrypto, for browsers and Node alike. Private keys cannot be exported. */
+import { sha256 } from "@noble/hashes/sha2.js";
+import { utf8 } from "../protocol/layout.ts";
+import type { Ephemeral, KeyOutput, Suite } from "../protocol/suite.ts";
+import type { Bytes } from "../verify/binary-text.ts";
+
+export const webSuite: Suite = {
+  sha256: async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)),
+  hkdf,
+  createEphemeral,
+  verify,
+  // WebCrypto hashes only what is there in one piece.
+  newHash: () => sha256.create(),
+};
+
+async function createEphemeral(): Promise<Ephemeral> {
+  const pair = await crypto.subtle.generateKey({ name: "X25519" }, false, ["deriveBits"]);
+  // X25519 always makes a pair; Node's types take it for a secret key.
+  const { privateKey, publicKey } = pair as unknown as Record<
+    "privateKey" | "publicKey",
+    CryptoKey
+  >;
+  return {
+    publicKey: new Uint8Array(await crypto.subtle.exportKey("raw", publicKey)),
+    async agree(peer) {
+      try {
+        const key = await crypto.subtle.importKey("raw", peer, { name: "X25519" }, false, []);
+        const bits = await crypto.subtle.deriveBits(
+          { name: "X25519", public: key },
+          privateKey,
+          256,
+        );
+        return new Uint8Array(bits);
+      } catch {
+        // Of low order, or no key at all.
+        return undefined;
+      }
+    },
+  };
+}
+
+async function hkdf(
+  salt: Bytes,
+  ikm: Bytes,
+  outputs: readonly KeyOutput[],
+): Promise<readonly Bytes[]> {
+  const key = await crypto.subtle.importKey("raw", ikm, "HKDF", false, ["deriveBits"]);
+  const derive = async ({ info, length }: KeyOutput): Promise<Bytes> => {
+    const parameters = { name: "HKDF", hash: "SHA-256", salt, info: utf8(info) };
+    return new Uint8Array(await crypto.subtle.deriveBits(parameters, key, length * 8));
+  };
+  return Promise.all(outputs.map(derive));
+}
+
+async function verify(publicKey: Bytes, message: Bytes, signature: Bytes): Promise<boolean> {
+  try {
+    const key = await crypto.subtle.importKey("raw", publicKey, { name: "Ed25519" }, false, [
+      "verify",
+    ]);
+    return await crypto.subtle.verify({ name: "Ed25519" }, key, signature, message);
+  } catch {
+    // Not a point of the curve.
+    return false;
+  }
+}

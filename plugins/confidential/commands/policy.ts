@@ -1,0 +1,71 @@
+/** `sluice policy sign`: signs the policy document of the encrypted stream, away from the gateway that serves it. */
+import { createPrivateKey, type KeyObject } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { parse } from "yaml";
+import { signerOf } from "../protocol/node-crypto.ts";
+import { readPolicy, signPolicy, writePolicy } from "../protocol/policy-document.ts";
+import { type Command, type CommandContext } from "../../../src/commands/command.ts";
+import { required } from "../../../src/commands/option.ts";
+import { runSubcommand, type Subcommand } from "../../../src/commands/subcommand.ts";
+
+const sign: Subcommand = {
+  options: ["key"],
+  arguments: ["FILE"],
+  async run(context, values, file = "") {
+    const policy = await readPolicyFile(file);
+    const key = await readKey(required(values, "key"));
+    if (typeof policy === "string") return refuse(context, `${file}: ${policy}`);
+    if (typeof key === "string") return refuse(context, key);
+    const document = await signPolicy(policy, signerOf(key));
+    context.print(JSON.stringify(document));
+    context.complain(`Clients must pin this public key: ${document.key}`);
+    return 0;
+  },
+};
+
+function refuse(context: CommandContext, why: string): 1 {
+  context.complain(why);
+  return 1;
+}
+
+/** Returns the bytes to sign, or a text with the reason why the file is not a policy. */
+async function readPolicyFile(file: string): Promise<Uint8Array | string> {
+  let value: unknown;
+  try {
+    value = parse(await readFile(file, "utf8"));
+  } catch (error) {
+    return error instanceof Error ? error.message : "the file cannot be read";
+  }
+  const policy = readPolicy(value);
+  return typeof policy === "string"
+    ? policy
+    : (writePolicy(policy) ?? "the name of a network is not well-formed Unicode");
+}
+
+/** Returns the private key, or a text with the reason why the file is not one. */
+async function readKey(file: string): Promise<KeyObject | string> {
+  try {
+    const key = createPrivateKey(await readFile(file));
+    return key.asymmetricKeyType === "ed25519"
+      ? key
+      : `${file}: expected an Ed25519 key, got ${key.asymmetricKeyType ?? "another kind of key"}`;
+  } catch {
+    // OpenSSL's message for a file that is not a key does not help the user.
+    return `${file}: cannot read a private key in PEM from this file`;
+  }
+}
+
+export const policy: Command = {
+  summary: "sign the policy document of the encrypted stream",
+  help: `usage: sluice policy sign FILE --key KEY.pem
+
+Reads a policy in YAML or JSON (see docs/encrypted-stream.md) and prints the signed document. The document is the value
+of the option \`document\` of the surface that serves it. The gateway does not need the private key, so keep the key
+elsewhere.
+
+  --key FILE    Ed25519 private key in PEM; create one with: openssl genpkey -algorithm ed25519 -out KEY.pem`,
+  options: { key: { type: "string" } },
+  async run(context, values, positionals) {
+    return runSubcommand("policy", { sign }, context, values, positionals);
+  },
+};

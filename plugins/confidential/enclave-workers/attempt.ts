@@ -1,0 +1,315 @@
+/**
+ * One chat completion by a worker's enclave: a session of its own, in which the gateway is the client. What the worker
+ * counts is what its signed report says.
+ */
+import { clientKeys } from "../protocol/handshake.ts";
+import { requestPieces, type Channel, type OpenedFrame } from "../protocol/channel.ts";
+import { isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
+import { guarded } from "../protocol/guard.ts";
+import { createNodeChannel } from "../protocol/node-channel.ts";
+import { nodeSuite } from "../protocol/node-crypto.ts";
+import { accountOf, judgeReport, type OwnAccount } from "../protocol/report-verdict.ts";
+import type { UsageReport } from "../protocol/report.ts";
+import type { LinkListener } from "../relay/link.ts";
+import type { OpenEnclave, Unopened } from "../relay/open.ts";
+import type { Ephemeral } from "../protocol/suite.ts";
+import type { Hello } from "../protocol/hello.ts";
+import { readTextFrame, type ReportFrame } from "../protocol/text-frames.ts";
+import { parseJson } from "../../../src/parse-json.ts";
+import type { TokenUsage, WholeMessage } from "../../../src/services/networks.ts";
+import type {
+  AttemptedCall,
+  AttemptedWorker,
+  AttemptFailure,
+  RunningAttempt,
+} from "../../inference/networks/route.ts";
+import { isObject } from "../../inference/networks/status.ts";
+import type { EnclaveParts } from "./records.ts";
+
+/** A session of the gateway's own, with the key that its `hello` named. */
+export interface OwnSession extends OpenEnclave {
+  readonly hello: Hello;
+  readonly ephemeral: Ephemeral;
+}
+
+/** Where an attempt gets its session from. */
+export interface OwnSessions {
+  readonly parts: EnclaveParts;
+  openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | Unopened>;
+}
+
+/** The one request of the session. */
+const rid = 1;
+const nothing = new Uint8Array(0);
+/** Of an answer in one piece. */
+const wholeChars = 16 * 1024 * 1024;
+
+export class EnclaveAttempt implements RunningAttempt, LinkListener {
+  readonly worker: AttemptedWorker;
+  finishReason: string | undefined = undefined;
+  readonly #call: AttemptedCall;
+  readonly #sessions: OwnSessions;
+  #session: OwnSession | undefined;
+  #channel: Channel | undefined;
+  /** What waits for room. */
+  #unsent: Uint8Array[] = [];
+  #deadline: Disposable | undefined;
+  readonly produced = { chunks: 0, bytes: 0 };
+  #report: UsageReport | undefined;
+  #content = "";
+  #reasoning = "";
+  #paused = false;
+  #over = false;
+
+  constructor(call: AttemptedCall, worker: AttemptedWorker, sessions: OwnSessions) {
+    this.#call = call;
+    this.worker = worker;
+    this.#sessions = sessions;
+  }
+
+  get reported(): TokenUsage | undefined {
+    if (this.#report === undefined) return undefined;
+    const { prompt, completion, cached, reasoning } = this.#report.tokens;
+    return {
+      promptTokens: prompt,
+      completionTokens: completion,
+      cachedTokens: cached,
+      reasoningTokens: reasoning,
+      estimated: false,
+    };
+  }
+
+  begin(): void {
+    this.worker.inFlight++;
+    this.#open().catch((error: unknown) => {
+      this.#sessions.parts.log.error({ err: error }, "a session with a worker could not be opened");
+      this.#fail({ kind: "broken" });
+    });
+  }
+
+  pause(): void {
+    this.#paused = true;
+    this.#session?.link.pause();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#session?.link.resume();
+  }
+
+  get hasRequest(): boolean {
+    return this.#channel !== undefined && this.#unsent.length === 0;
+  }
+
+  /** The enclave ends the answer and signs a report of what it came to. */
+  wrapUp(): void {
+    this.resume();
+    if (this.finishReason !== undefined) return;
+    const frame = this.#channel?.seal("cancel", rid, nothing);
+    if (frame !== undefined && !isFault(frame)) this.#session?.link.binary(frame);
+  }
+
+  /** Closing the session stops the worker, too. */
+  abandon(): void {
+    this.#end();
+  }
+
+  async #open(): Promise<void> {
+    const { request, modelId, network } = this.#call;
+    const most = request.maxTokens ?? network.config.maxOutputTokens;
+    const session = await this.#sessions.openOwn(modelId, most);
+    if (isFault(session)) return this.#fail(failureOf(session));
+    if (this.#over) return session.link.close();
+    const keys = await clientKeys(nodeSuite, session.ephemeral, session.attested);
+    if (isFault(keys)) {
+      session.link.close();
+      return this.#fail({ kind: "broken" });
+    }
+    const { th } = session.attested;
+    const channel = createNodeChannel({ end: "client", keys, th, pad: session.hello.pad });
+    this.#session = session;
+    this.#channel = channel;
+    if (this.#paused) session.link.pause();
+    const pieces = requestPieces(request.body);
+    for (const [index, piece] of pieces.entries()) {
+      const frame = channel.seal("request", rid, piece, index === pieces.length - 1);
+      if (isFault(frame)) return this.#fail({ kind: "refused", status: 413 });
+      this.#unsent.push(frame);
+    }
+    this.#wait();
+    session.link.listener = this;
+    this.drained();
+  }
+
+  // What the worker says. An exception behind its socket ends this attempt and not the process.
+
+  readonly drained = this.#guarded(() => this.#drained());
+  readonly binary = this.#guarded((frame: Buffer) => this.#binary(frame));
+  readonly text = this.#guarded((frame: Buffer) => this.#text(frame));
+  readonly ended = this.#guarded(() => this.#fail({ kind: "broken" }));
+
+  #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
+    return guarded(run, (error) => {
+      this.#sessions.parts.log.error({ err: error }, "an answer of a worker's enclave broke");
+      this.#fail({ kind: "broken" });
+    });
+  }
+
+  readonly #late = this.#guarded(() => {
+    if (this.#paused) this.#wait();
+    else this.#fail({ kind: "timedOut" });
+  });
+
+  #drained(): void {
+    const link = this.#session?.link;
+    for (let frame = this.#unsent.shift(); frame !== undefined; frame = this.#unsent.shift()) {
+      if (link?.binary(frame) === false) return;
+    }
+  }
+
+  #binary(frame: Buffer): void {
+    const opened = this.#channel?.open(frame);
+    if (opened === undefined || this.#over) return;
+    if (isFault(opened)) return this.#fail({ kind: "broken" });
+    this.#wait();
+    const value = parse(opened.data);
+    if (!isObject(value)) return this.#fail({ kind: "broken" });
+    if (opened.header.type === "chunk") this.#delta(opened, value);
+    else this.#final(value);
+  }
+
+  #text(frame: Buffer): void {
+    const read = readTextFrame(frame);
+    if (isFault(read) || read.kind === "attestation" || read.kind === "done") {
+      return this.#fail({ kind: "broken" });
+    }
+    if (read.kind === "error") {
+      return this.#fail({ kind: read.code === "TIMEOUT" ? "timedOut" : "broken" });
+    }
+    this.#judge(read).catch((error: unknown) => {
+      this.#sessions.parts.log.error({ err: error }, "a usage report could not be judged");
+      this.#fail({ kind: "broken" });
+    });
+  }
+
+  #delta({ data }: OpenedFrame, delta: Readonly<Record<string, unknown>>): void {
+    const { content, reasoning_content: reasoning } = delta;
+    const text =
+      (typeof content === "string" ? content : "") +
+      (typeof reasoning === "string" ? reasoning : "");
+    if (text !== "") {
+      this.produced.chunks++;
+      this.produced.bytes += Buffer.byteLength(text);
+    }
+    if (this.#call.request.streamed) return this.#tell(Buffer.from(data).toString(), null);
+    if (typeof content === "string") this.#content += content;
+    if (typeof reasoning === "string") this.#reasoning += reasoning;
+    if (this.#content.length + this.#reasoning.length > wholeChars) this.#fail({ kind: "broken" });
+  }
+
+  /** `error` is for a client's eyes; the gateway says its own. */
+  #final({ finish_reason: finishReason, error }: Readonly<Record<string, unknown>>): void {
+    if (error !== undefined || typeof finishReason !== "string") {
+      return this.#fail({ kind: "broken" });
+    }
+    this.finishReason = finishReason;
+    if (this.#call.request.streamed) this.#tell("{}", finishReason);
+  }
+
+  #tell(delta: string, finishReason: string | null): void {
+    const finish = JSON.stringify(finishReason);
+    const choice = Buffer.from(`{"index":0,"delta":${delta},"finish_reason":${finish}}`);
+    this.#call.choice(choice, 0, choice.length);
+    if (!this.#over) this.#call.arrived();
+  }
+
+  async #judge({ rid: reported, report, sig }: ReportFrame): Promise<void> {
+    const session = this.#session;
+    if (session === undefined || reported !== rid || this.finishReason === undefined) {
+      return this.#fail({ kind: "broken" });
+    }
+    const { attested, hello, evidence } = session;
+    const { clock, counters, log } = this.#sessions.parts;
+    const { notAfter } = attested.keyset;
+    const account = {
+      ...accountOf(attested, hello),
+      evidence: evidence.assurance === "simulated" ? "simulated" : "accepted",
+      now: Math.floor(clock.now() / 1000),
+      exchange: this.#channel?.watch.take(rid),
+      claimCounter: (digest, ctr) => counters.claim(digest, ctr, notAfter),
+    } satisfies OwnAccount;
+    const verdict = await judgeReport(nodeSuite, { report, sig }, account);
+    const { verified, unverifiedReason } = verdict;
+    if (!verified && unverifiedReason !== "simulated") {
+      const about = { network: hello.network, worker: this.worker.id, reason: unverifiedReason };
+      log.warn(about, "a worker's usage report does not hold; the answer counts as broken");
+      return this.#fail({ kind: "broken" });
+    }
+    this.#report = verdict.report;
+    this.#complete();
+  }
+
+  // How it ends.
+
+  #complete(): void {
+    if (this.#over) return;
+    this.#end();
+    this.worker.succeeded();
+    this.#call.complete(this.#call.request.streamed ? undefined : this.#message());
+  }
+
+  #message(): WholeMessage {
+    const reasoning = this.#reasoning;
+    return {
+      content: this.#content,
+      reasoningContent: reasoning === "" ? undefined : reasoning,
+    };
+  }
+
+  #fail(failure: AttemptFailure): void {
+    if (this.#over) return;
+    this.#end();
+    this.#call.failed(this.worker, failure);
+  }
+
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.worker.inFlight--;
+    this.#deadline?.[Symbol.dispose]();
+    this.#session?.link.close();
+  }
+
+  /** For the next frame; a paused answer waits for its reader. */
+  #wait(): void {
+    const { request, network } = this.#call;
+    const { idleMs, answerMs } = network.config;
+    this.#deadline?.[Symbol.dispose]();
+    if (this.#over) return;
+    const ms = request.streamed ? idleMs : answerMs;
+    this.#deadline = this.#sessions.parts.clock.after(ms, this.#late);
+  }
+}
+
+function parse(data: Uint8Array): unknown {
+  try {
+    return parseJson(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
+  } catch {
+    return undefined;
+  }
+}
+
+/** What HTTP says of a worker's refusal. */
+const statusOf: Partial<Record<StreamCode, number>> = {
+  MODEL_NOT_AVAILABLE: 404,
+  NETWORK_NOT_AVAILABLE: 404,
+  LIMIT_EXCEEDED: 413,
+  RATE_LIMITED: 429,
+};
+
+/** What the call makes of a session that could not be opened. */
+function failureOf({ code }: Fault): AttemptFailure {
+  const status = statusOf[code];
+  if (status !== undefined) return { kind: "refused", status };
+  return { kind: code === "TIMEOUT" ? "timedOut" : "unreachable" };
+}

@@ -1,0 +1,30 @@
+/** The ways to workers that end an encrypted stream in an enclave of theirs. */
+import type { NetworkConfig } from "../../../src/config/config.ts";
+import type { Transport } from "../../inference/networks/route.ts";
+import type { ListedWorker } from "../../inference/networks/status.ts";
+import { policyOf, type PolicyFor } from "./policy.ts";
+import type { EnclaveParts } from "./records.ts";
+import { EnclaveRoute } from "./route.ts";
+
+export class EnclaveTransport implements Transport {
+  readonly #config: NetworkConfig;
+  readonly #policyFor: PolicyFor;
+  readonly #parts: EnclaveParts;
+
+  constructor(config: NetworkConfig, parts: EnclaveParts) {
+    // The configuration has it for every network of this kind.
+    if (config.evidence === undefined) throw new TypeError(`${config.name} has no evidence policy`);
+    this.#config = config;
+    this.#policyFor = policyOf(config.evidence);
+    this.#parts = parts;
+  }
+
+  routeTo(listed: ListedWorker): EnclaveRoute {
+    return new EnclaveRoute(this.#config, listed, this.#policyFor, this.#parts);
+  }
+
+  /** Sessions are their callers' to end. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * The enclave's part of the handshake: whether it serves what `hello` asks for, with which evidence, under which keys.
+ */
+import { randomBytes } from "node:crypto";
+import type { Offer } from "../../../src/services/networks.ts";
+import type { Channel } from "../protocol/channel.ts";
+import { fault, isFault } from "../protocol/fault.ts";
+import type { Fault } from "../protocol/fault.ts";
+import { answerHello } from "../protocol/handshake.ts";
+import type { Hello } from "../protocol/hello.ts";
+import { createNodeChannel } from "../protocol/node-channel.ts";
+import { nodeSuite } from "../protocol/node-crypto.ts";
+import { writeAttestation } from "../protocol/text-frames.ts";
+import type { Bytes } from "../verify/binary-text.ts";
+import type { EnclaveIdentity, EnclaveKeyset } from "./identity.ts";
+
+export interface OpeningParts {
+  readonly identity: EnclaveIdentity;
+  /** Who serves a model; undefined: nobody here. */
+  readonly find: (modelId: string) => Offer | undefined;
+  /** Thousandths. Absent: that of whoever serves behind this enclave. */
+  readonly coefficient?: number;
+  /** `sha256:<hex>` of the evidence of what stands behind this enclave. */
+  readonly upstream?: string;
+}
+
+/** What the handshake has settled. */
+export interface Established {
+  readonly hello: Hello;
+  readonly keyset: EnclaveKeyset;
+  readonly channel: Channel;
+  /** 16 bytes. */
+  readonly id: Bytes;
+  /** 32 bytes: th2. */
+  readonly th: Bytes;
+  /** The text frame to send. */
+  readonly attestation: string;
+}
+
+export function isServed(offer: Offer | undefined): offer is Offer {
+  return offer !== undefined && offer.activeWorkers > 0;
+}
+
+/** Why it will not serve this client; undefined: it will. */
+export function openingFault(hello: Hello, parts: OpeningParts): Fault | undefined {
+  const { identity, find, coefficient } = parts;
+  if (hello.network !== identity.net) {
+    return fault("NETWORK_NOT_AVAILABLE", "this enclave is of another network");
+  }
+  if (hello.termination !== identity.role) {
+    return fault("TERMINATION_NOT_AVAILABLE", "this enclave has another role");
+  }
+  if (!isServed(find(hello.model))) {
+    return fault("MODEL_NOT_AVAILABLE", "the model is not served here now");
+  }
+  const isDear = (coefficient ?? 0) > (hello.maxCoefficient ?? Infinity);
+  return isDear ? fault("PRICE_ABOVE_MAX", "the coefficient is above max_coefficient") : undefined;
+}
+
+/** `helloBytes`: the frame as received. `signal`: aborts when nobody waits any more. */
+export async function establish(
+  helloBytes: Uint8Array,
+  hello: Hello,
+  { identity, upstream }: OpeningParts,
+  signal: AbortSignal,
+): Promise<Established | Fault> {
+  const keyset = identity.current();
+  if (isFault(keyset)) return keyset;
+  const evidence = await evidenceFor(hello, keyset, identity, signal);
+  if (isFault(evidence)) return evidence;
+  const id = new Uint8Array(randomBytes(16));
+  const answer = await answerHello(nodeSuite, helloBytes, hello, {
+    keyset: keyset.keyset,
+    signer: keyset.hs,
+    session: id,
+    ...(upstream !== undefined && { upstream }),
+  });
+  if (isFault(answer)) return answer;
+  const { keys, th, core, sig } = answer;
+  const channel = createNodeChannel({ end: "enclave", keys, th, pad: hello.pad });
+  return { hello, keyset, channel, id, th, attestation: writeAttestation(core, sig, evidence) };
+}
+
+async function evidenceFor(
+  hello: Hello,
+  keyset: EnclaveKeyset,
+  identity: EnclaveIdentity,
+  signal: AbortSignal,
+): Promise<Parameters<typeof writeAttestation>[2] | Fault> {
+  if (hello.freshness === "quote") {
+    const made = await identity.quoteFor(keyset, hello.nonce, signal);
+    return isFault(made) ? made : { evidence: made };
+  }
+  const { evidence, evidenceDigest } = keyset;
+  const isKnown = hello.evidence === "known" && hello.known.includes(evidenceDigest);
+  return isKnown ? { evidence_digest: evidenceDigest } : { evidence };
+}

@@ -1,0 +1,39 @@
+/** The data of one request while it arrives: in one piece of memory, however small the frames that it comes in. */
+import type { HeldBytes } from "../../../src/http/unfinished-bytes.ts";
+
+export interface RequestBuffer {
+  /** False if the memory for it is not available: nothing is added then. */
+  append(data: Uint8Array): boolean;
+  /** Returns all of the data. The buffer is empty afterwards. */
+  take(): Buffer;
+}
+
+const firstBytes = 4096;
+
+/** The channel bounds one request. `held` accounts for the memory; without it there is no other bound. */
+export function createRequestBuffer(held?: HeldBytes): RequestBuffer {
+  let memory = Buffer.alloc(0);
+  let length = 0;
+  return {
+    append(data) {
+      const needed = length + data.length;
+      if (needed > memory.length) {
+        const bytes = Math.max(firstBytes, needed, memory.length * 2);
+        if (held?.resize(bytes) === false) return false;
+        const grown = Buffer.allocUnsafeSlow(bytes);
+        memory.copy(grown, 0, 0, length);
+        memory = grown;
+      }
+      memory.set(data, length);
+      length = needed;
+      return true;
+    },
+    take() {
+      const whole = memory.subarray(0, length);
+      memory = Buffer.alloc(0);
+      length = 0;
+      held?.resize(0);
+      return whole;
+    },
+  };
+}

@@ -1,0 +1,313 @@
+/**
+ * The enclave's end of one session, whatever carries it: handshake, requests one after the other, their answers, a
+ * signed report for each. What is decrypted here goes to the model and back into the encryption: never into a log or an
+ * error.
+ */
+import type { Clock } from "../../../src/services/clock.ts";
+import type { Log } from "../../../src/services/log.ts";
+import type { OpenedFrame } from "../protocol/channel.ts";
+import { closeCodes, fault, isFault, plainCloseCodes } from "../protocol/fault.ts";
+import type { Fault, StreamCode } from "../protocol/fault.ts";
+import { readHello } from "../protocol/hello.ts";
+import type { Hello } from "../protocol/hello.ts";
+import { guarded } from "../protocol/guard.ts";
+import { SessionTime } from "../protocol/session-time.ts";
+import { ArrivalRate } from "../../../src/http/arrival-rate.ts";
+import type { HeldBytes } from "../../../src/http/unfinished-bytes.ts";
+import { readCancelFrame, writeReportFrame } from "../protocol/text-frames.ts";
+import { cancelled, EnclaveAnswer, refused } from "./answer.ts";
+import type { Outcome } from "./answer.ts";
+import { readChatRequest } from "./chat-request.ts";
+import { establish, isServed, openingFault } from "./opening.ts";
+import type { Established, OpeningParts } from "./opening.ts";
+import { createRequestBuffer } from "./request-buffer.ts";
+import type { RequestBuffer } from "./request-buffer.ts";
+import { sumUp, type Summary } from "./sum-up.ts";
+
+export interface EnclaveSessionParts extends OpeningParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Accounts for the memory of a request that has not arrived completely. */
+  readonly hold?: () => HeldBytes;
+}
+
+/** Whoever carries the session. */
+export interface EnclavePeer {
+  text(frame: string): void;
+  /** False: no more until `drained`. */
+  binary(frame: Buffer): boolean;
+  /** Called once; nothing is sent any more. `error`: for the one error frame that goes before. */
+  close(code: number, error?: { readonly code: StreamCode; readonly message: string }): void;
+}
+
+export interface EnclaveSession {
+  text(bytes: Uint8Array): void;
+  /** Not kept. */
+  binary(frame: Uint8Array): void;
+  drained(): void;
+  /** The peer is gone. */
+  left(): void;
+  /** A request that runs is answered to its end; then the session closes. */
+  stop(): void;
+  /** The model that is answering; undefined: none is. */
+  readonly answering: string | undefined;
+}
+
+/** Between the last report and the end of its keyset, beyond which nobody would believe it. */
+const reportMarginMs = 10_000;
+
+/** Waits for `hello`. */
+export function openEnclaveSession(parts: EnclaveSessionParts, peer: EnclavePeer): EnclaveSession {
+  return new Session(parts, peer);
+}
+
+class Session implements EnclaveSession {
+  readonly #parts: EnclaveSessionParts;
+  readonly #peer: EnclavePeer;
+  /** `broken`: nothing is opened or sealed any more; a report may still be owed. */
+  #state: "hello" | "answering" | "open" | "broken" | "closed" = "hello";
+  #established: Established | undefined;
+  readonly #arriving: RequestBuffer;
+  #answer: EnclaveAnswer | undefined;
+  /** Reports that are being signed. */
+  #reporting = 0;
+  #isStopping = false;
+  /** What the session ends with once nothing runs. */
+  #ending: Fault | undefined;
+  readonly #time: SessionTime;
+  /** Watches a request that has not arrived completely. */
+  #rate: ArrivalRate | undefined;
+  readonly #leaving = new AbortController();
+
+  constructor(parts: EnclaveSessionParts, peer: EnclavePeer) {
+    this.#parts = parts;
+    this.#peer = peer;
+    this.#arriving = createRequestBuffer(parts.hold?.());
+    const ends = (code: StreamCode, message: string): (() => void) =>
+      this.#guarded(() => this.#fail(fault(code, message)));
+    this.#time = new SessionTime(parts.clock, {
+      late: ends("TIMEOUT", "the handshake took too long"),
+      idle: ends("TIMEOUT", "the session was idle"),
+      // It is the model that is silent, and its own deadline counts.
+      isAwaited: () => this.#answer !== undefined,
+      unfinished: ends("TIMEOUT", "the request did not come to its end"),
+      expired: this.#guarded(() => this.#expire()),
+    });
+  }
+
+  /** For callbacks of timers and of the model: an exception ends this session and not the process. */
+  #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
+    return guarded(run, (error) => this.#break(error));
+  }
+
+  get answering(): string | undefined {
+    return this.#answer === undefined ? undefined : this.#established?.hello.model;
+  }
+
+  readonly text = this.#guarded((bytes: Uint8Array) => this.#text(bytes));
+  readonly binary = this.#guarded((frame: Uint8Array) => this.#binary(frame));
+  readonly drained = this.#guarded(() => this.#answer?.resume());
+  readonly left = this.#guarded(() => this.#end());
+  readonly stop = this.#guarded(() => this.#stop());
+
+  #text(bytes: Uint8Array): void {
+    if (this.#hasEnded()) return;
+    if (this.#state !== "hello") return this.#laterText(bytes);
+    const hello = readHello(bytes);
+    if (isFault(hello)) return this.#fail(hello);
+    const refusal = openingFault(hello, this.#parts);
+    if (refusal !== undefined) return this.#fail(refusal);
+    this.#state = "answering";
+    this.#shakeHands(Uint8Array.from(bytes), hello).catch((error: unknown) => this.#break(error));
+  }
+
+  /** A relay may end an answer whose reader has left; there is nothing else to say. */
+  #laterText(bytes: Uint8Array): void {
+    const rid = readCancelFrame(bytes);
+    if (rid === undefined) return this.#fail(fault("BAD_FRAME", "a text frame after hello"));
+    if (rid === this.#established?.channel.watch.rid()) this.#answer?.cancel();
+  }
+
+  #binary(frame: Uint8Array): void {
+    if (this.#hasEnded()) return;
+    const opened =
+      this.#established === undefined
+        ? fault("BAD_FRAME", "a frame before the handshake")
+        : this.#established.channel.open(frame);
+    if (isFault(opened)) return this.#breakOff(opened);
+    this.#time.frame();
+    if (opened.header.type === "cancel") this.#cancel(opened.header.rid);
+    else this.#collect(opened);
+  }
+
+  #stop(): void {
+    if (this.#state === "closed" || this.#isStopping) return;
+    this.#isStopping = true;
+    if (this.#state !== "open") return this.#close(plainCloseCodes.overloaded);
+    this.#settle();
+  }
+
+  // The handshake.
+
+  async #shakeHands(bytes: Uint8Array, hello: Hello): Promise<void> {
+    const established = await establish(bytes, hello, this.#parts, this.#leaving.signal);
+    if (isFault(established)) return this.#fail(established);
+    // The peer may have left, or this enclave been stopped.
+    if (this.#isClosed()) return;
+    this.#established = established;
+    this.#state = "open";
+    this.#time.begin(established.keyset.notAfter * 1000 - reportMarginMs);
+    this.#peer.text(established.attestation);
+  }
+
+  // Requests.
+
+  #collect({ header, data }: OpenedFrame): void {
+    if (!this.#arriving.append(data)) {
+      return this.#breakOff(fault("RATE_LIMITED", "too much of unfinished requests is held"));
+    }
+    if (header.isEnd) return this.#run(header.rid, this.#takeRequest());
+    this.#time.requestGoesOn();
+    this.#rate ??= new ArrivalRate(
+      this.#parts.clock,
+      this.#guarded(() => this.#fail(fault("TIMEOUT", "the request arrives too slowly"))),
+    );
+    this.#rate.add(data.length);
+  }
+
+  /** Returns what has arrived, and waits for no more of it. */
+  #takeRequest(): Buffer {
+    this.#time.requestEnds();
+    this.#rate?.[Symbol.dispose]();
+    this.#rate = undefined;
+    return this.#arriving.take();
+  }
+
+  #run(rid: number, bytes: Uint8Array): void {
+    const { find, clock } = this.#parts;
+    const hello = this.#established?.hello;
+    if (hello === undefined) return;
+    const request = readChatRequest(bytes, hello);
+    if ("code" in request) return this.#finish(rid, refused(request));
+    const offer = find(hello.model);
+    if (!isServed(offer)) return this.#finish(rid, refused(notServed));
+    this.#answer = new EnclaveAnswer(offer, request, {
+      clock,
+      send: this.#guarded((data: Uint8Array) => this.#send("chunk", rid, data)),
+      ended: this.#guarded((outcome: Outcome) => this.#finish(rid, outcome)),
+    });
+  }
+
+  #cancel(rid: number): void {
+    if (this.#answer !== undefined) return this.#answer.cancel();
+    // One that crossed the final on its way finds nothing open.
+    if (this.#established?.channel.watch.isOpen() !== true) return;
+    this.#takeRequest();
+    this.#finish(rid, cancelled());
+  }
+
+  #send(type: "chunk" | "final", rid: number, data: Uint8Array): void {
+    if (this.#hasEnded()) return;
+    const frame = this.#established?.channel.seal(type, rid, data);
+    if (frame === undefined) return;
+    if (isFault(frame)) return this.#breakOff(frame);
+    this.#time.frame();
+    // `seal` makes its frames from Node's pool.
+    if (!this.#peer.binary(Buffer.from(frame.buffer, frame.byteOffset, frame.length))) {
+      this.#answer?.pause();
+    }
+  }
+
+  #finish(rid: number, outcome: Outcome): void {
+    this.#answer = undefined;
+    const established = this.#established;
+    if (established === undefined || this.#state !== "open") return;
+    const summary = sumUp(outcome, established, this.#parts);
+    this.#send("final", rid, summary.final);
+    if (!this.#hasEnded()) this.#report(rid, summary, () => this.#settle());
+  }
+
+  #report(rid: number, summary: Summary, reported: () => void): void {
+    const account = this.#established?.channel.watch.take(rid);
+    if (account === undefined) return;
+    this.#reporting++;
+    summary
+      .report(account)
+      .then(({ report: bytes, sig }) => {
+        this.#reporting--;
+        if (this.#isClosed()) return;
+        this.#peer.text(writeReportFrame(rid, bytes, sig));
+        reported();
+      })
+      .catch((error: unknown) => this.#break(error));
+  }
+
+  // How it ends.
+
+  #isClosed(): boolean {
+    return this.#state === "closed";
+  }
+
+  #hasEnded(): boolean {
+    return this.#state === "broken" || this.#isClosed();
+  }
+
+  /** Ends the session if it is to end and nothing runs. */
+  #settle(): void {
+    const isBusy = this.#reporting > 0 || this.#established?.channel.watch.isOpen() === true;
+    if (isBusy) return;
+    if (this.#ending !== undefined) return this.#fail(this.#ending);
+    if (this.#isStopping) this.#close(plainCloseCodes.ok);
+  }
+
+  /** The report of what runs must still be worth something: it ends before its keyset does. */
+  #expire(): void {
+    this.#ending = fault("LIMIT_EXCEEDED", "the session has lasted as long as it may");
+    if (this.#answer !== undefined) this.#answer.cancel();
+    else if (this.#reporting === 0) this.#fail(this.#ending);
+  }
+
+  /**
+   * An answer that runs stops, without a final; its report comes first, or breaking a session would make answers free.
+   */
+  #breakOff(reason: Fault): void {
+    const answer = this.#answer;
+    const established = this.#established;
+    if (answer === undefined || established === undefined) return this.#fail(reason);
+    this.#state = "broken";
+    this.#answer = undefined;
+    const summary = sumUp(cancelled(answer.abandon()), established, this.#parts);
+    this.#report(established.channel.watch.rid(), summary, () => this.#fail(reason));
+  }
+
+  #fail(reason: Fault): void {
+    const { code, message } = reason;
+    this.#close(closeCodes[code], { code, message });
+  }
+
+  /** A bug of ours: the session's keys are not used any further. */
+  #break(error: unknown): void {
+    this.#parts.log.error({ err: error }, "a session of the encrypted stream broke");
+    this.#close(plainCloseCodes.internal);
+  }
+
+  #close(code: number, error?: { readonly code: StreamCode; readonly message: string }): void {
+    if (this.#isClosed()) return;
+    this.#end();
+    this.#peer.close(code, error);
+  }
+
+  #end(): void {
+    this.#state = "closed";
+    this.#time[Symbol.dispose]();
+    this.#leaving.abort();
+    this.#takeRequest();
+    this.#answer?.abandon();
+    this.#answer = undefined;
+  }
+}
+
+const notServed = {
+  code: "MODEL_NOT_AVAILABLE",
+  message: "the model is not served here now",
+} as const;

@@ -1,0 +1,65 @@
+/**
+ * The end of one request in two forms: `final`, for the client inside the encryption, and the signed report, for
+ * everybody.
+ */
+import type { Clock } from "../../../src/services/clock.ts";
+import type { WatchedExchange } from "../protocol/frame-watch.ts";
+import { toBase64Url, utf8 } from "../protocol/layout.ts";
+import { reportMessage, writeReport } from "../protocol/report.ts";
+import { usageOf } from "../protocol/text-frames.ts";
+import { toHex } from "../verify/binary-text.ts";
+import type { Bytes } from "../verify/binary-text.ts";
+import { tokensOf } from "./answer.ts";
+import type { Outcome } from "./answer.ts";
+import type { EnclaveIdentity } from "./identity.ts";
+import type { Established } from "./opening.ts";
+
+export interface SignedBytes {
+  readonly report: Bytes;
+  /** 64 bytes. */
+  readonly sig: Bytes;
+}
+
+export interface Summary {
+  /** Plaintext. */
+  readonly final: Uint8Array;
+  /** `account`: of the frames on the wire, `final` included. */
+  report(account: WatchedExchange): Promise<SignedBytes>;
+}
+
+interface SummaryParts {
+  readonly identity: EnclaveIdentity;
+  readonly clock: Clock;
+  readonly coefficient?: number;
+}
+
+export function sumUp(outcome: Outcome, session: Established, parts: SummaryParts): Summary {
+  const { finishReason, finish, result, error } = outcome;
+  const { hello, keyset, id, th } = session;
+  const { identity, clock, coefficient } = parts;
+  const tokens = tokensOf(result, hello.maxOutputTokens);
+  const told = { finish_reason: finishReason, usage: usageOf(tokens), error };
+  return {
+    final: utf8(JSON.stringify(told)),
+    async report({ rid, reqDigest, resDigest }) {
+      const report = writeReport({
+        coefficient: coefficient ?? result?.worker.pricing.coefficient ?? 1000,
+        ctr: keyset.ctr(),
+        finish,
+        iat: Math.floor(clock.now() / 1000),
+        keyset: keyset.digest,
+        model: hello.model,
+        net: identity.net,
+        reqDigest,
+        resDigest,
+        rid,
+        session: toBase64Url(id),
+        th: toHex(th),
+        tokens,
+      });
+      // Whatever `hello` names has been read as well-formed.
+      if (report === undefined) throw new TypeError("the report cannot be written");
+      return { report, sig: await keyset.ur.sign(reportMessage(report)) };
+    },
+  };
+}

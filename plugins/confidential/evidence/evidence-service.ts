@@ -1,0 +1,113 @@
+/**
+ * The service `host.evidence`: one provider of each kind for the whole process, opened when it is first asked. What
+ * callers may have bound into a quote is decided here, in measured code: nothing that would pass for a session's
+ * keyset.
+ */
+import { createHash, randomBytes } from "node:crypto";
+import type {
+  Evidence,
+  EvidenceSource,
+  Quote,
+  QuoteFailure,
+} from "../../../src/services/evidence.ts";
+import type { Log } from "../../../src/services/log.ts";
+import { isFault } from "../protocol/fault.ts";
+import type { Fault } from "../protocol/fault.ts";
+import { label } from "../protocol/layout.ts";
+import { isReserved } from "../protocol/statement.ts";
+import { joinBytes, sameBytes, toHex } from "../verify/binary-text.ts";
+import { openProvider } from "./open-provider.ts";
+import type { ProviderParts } from "./open-provider.ts";
+import { aborted, readContent } from "./provider.ts";
+import type { EvidenceProvider } from "./provider.ts";
+
+export interface EvidenceService {
+  /** For callers' quotes. Opens nothing before it is asked. */
+  evidence(source: EvidenceSource): Evidence;
+  /** For keysets (`createEnclaveIdentity`). Asked again after a fault it looks again. */
+  provider(source: EvidenceSource): Promise<EvidenceProvider | Fault>;
+}
+
+type Quoted = Awaited<ReturnType<Evidence["quote"]>>;
+
+/** confidential-stream.md, 1.4. */
+const hashedLabel = label("platform-quote/1");
+const timeoutMs = 20_000;
+
+export function createEvidenceService(
+  parts: ProviderParts & { readonly log: Log },
+): EvidenceService {
+  const opened = new Map<EvidenceSource, Promise<EvidenceProvider | Fault>>();
+  const made = new Map<EvidenceSource, Evidence>();
+  const provider: EvidenceService["provider"] = (source) => {
+    const known = opened.get(source);
+    if (known !== undefined) return known;
+    const opening = openProvider(source, parts, AbortSignal.timeout(timeoutMs)).then((found) => {
+      if (isFault(found)) opened.delete(source);
+      return found;
+    });
+    opened.set(source, opening);
+    return opening;
+  };
+  return {
+    provider,
+    evidence(source) {
+      const known = made.get(source);
+      if (known !== undefined) return known;
+      const evidence = quoting(() => provider(source), parts);
+      made.set(source, evidence);
+      return evidence;
+    },
+  };
+}
+
+function quoting(
+  open: () => Promise<EvidenceProvider | Fault>,
+  { clock, log }: ProviderParts & { readonly log: Log },
+): Evidence {
+  return {
+    async quote(reportData, signal, binding = "raw") {
+      if (reportData !== undefined && isReserved(reportData)) return failed("reserved");
+      const late = new AbortController();
+      using _limit = clock.after(timeoutMs, () => late.abort());
+      const until = AbortSignal.any([signal, late.signal]);
+      const made = await Promise.race([make(open, reportData, binding, until), aborted(until)]);
+      if (made !== undefined && !isFault(made)) return { kind: "quote", quote: made };
+      if (signal.aborted) return failed("aborted");
+      if (late.signal.aborted) return failed("timeout");
+      log.warn({ reason: made?.message }, "no attestation quote could be made");
+      return failed("unavailable");
+    },
+  };
+}
+
+async function make(
+  open: () => Promise<EvidenceProvider | Fault>,
+  reportData: Uint8Array | undefined,
+  binding: Quote["binding"],
+  signal: AbortSignal,
+): Promise<Quote | Fault | undefined> {
+  const provider = await open();
+  if (isFault(provider)) return provider;
+  const isRaw = reportData !== undefined && binding === "raw";
+  const preimage = joinBytes(hashedLabel, reportData ?? randomBytes(32));
+  const bound = isRaw ? reportData : createHash("sha512").update(preimage).digest();
+  const evidence = await provider.quote(bound, signal);
+  if (isFault(evidence)) return evidence;
+  // What is told of a quote is read from it again.
+  const content = await readContent(evidence);
+  if (content === undefined || !sameBytes(content.reportData, bound)) return undefined;
+  return {
+    quote: evidence.quote,
+    imageHash: content.imageHash,
+    reportData: toHex(content.reportData),
+    binding: isRaw ? "raw" : "hashed",
+    ...(!isRaw && { preimage: toHex(preimage) }),
+    teeType: provider.teeType,
+    simulated: provider.simulated,
+  };
+}
+
+function failed(reason: QuoteFailure): Quoted {
+  return { kind: "failed", reason };
+}

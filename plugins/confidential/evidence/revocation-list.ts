@@ -1,0 +1,147 @@
+/**
+ * AMD's revocation list for a SEV-SNP report, added to the report's certificate table: a verifier fetches nothing, and
+ * hosts rarely include the list. It comes from AMD's key distribution service (KDS) or from a mirror of it; AMD signed
+ * it, so the server need not be trusted.
+ */
+import type { Clock } from "../../../src/services/clock.ts";
+import { joinBytes, toBase64 } from "../verify/binary-text.ts";
+import type { Bytes } from "../verify/binary-text.ts";
+import { readRevocationList } from "../verify/crl.ts";
+import { readEvidence } from "../verify/evidence.ts";
+import type { AttestationEvidence } from "../verify/evidence.ts";
+import type { SnpProduct } from "../verify/policy.ts";
+import { certificateGuids, readCertificateTable, readVcek } from "../verify/snp-certificates.ts";
+
+/** DER of the list of a product; undefined when it cannot be fetched. Never rejects. */
+export type RevocationListSource = (
+  product: SnpProduct,
+  signal: AbortSignal,
+) => Promise<Bytes | undefined>;
+
+/** Fetches the bytes at a URL. May reject. */
+export type FetchList = (url: string, signal: AbortSignal) => Promise<Uint8Array>;
+
+const freshMs = 3_600_000;
+const retryMs = 60_000;
+const timeoutMs = 5_000;
+/** Lists have about 1 kB. */
+const maxListBytes = 32_768;
+
+interface KnownList {
+  list: Bytes | undefined;
+  /** Monotonic milliseconds. */
+  nextAt: number;
+}
+
+/** Asks the service at `url`, such as `https://kdsintf.amd.com`, at most once an hour per product. */
+export function revocationListService(
+  url: string,
+  clock: Clock,
+  ask: FetchList = fetchList,
+): RevocationListSource {
+  const base = url.replace(/\/+$/, "");
+  const known = new Map<SnpProduct, KnownList>();
+  return async (product, signal) => {
+    const entry = known.get(product) ?? { list: undefined, nextAt: -Infinity };
+    known.set(product, entry);
+    if (clock.monotonic() < entry.nextAt) return entry.list;
+    entry.nextAt = clock.monotonic() + retryMs;
+    const found = await readInTime(ask, `${base}/vcek/v1/${product}/crl`, clock, signal);
+    // The previous list holds until its own dates end it.
+    if (found === undefined) return entry.list;
+    entry.nextAt = clock.monotonic() + freshMs;
+    entry.list = found;
+    return found;
+  };
+}
+
+async function readInTime(
+  ask: FetchList,
+  url: string,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Bytes | undefined> {
+  const late = new AbortController();
+  using _limit = clock.after(timeoutMs, () => late.abort());
+  const until = AbortSignal.any([signal, late.signal]);
+  const { promise: aborted, resolve } = Promise.withResolvers<undefined>();
+  until.addEventListener("abort", () => resolve(undefined), { once: true });
+  const asked = ask(url, until).catch(() => undefined);
+  const bytes = await Promise.race([asked, aborted]);
+  if (bytes === undefined || bytes.length > maxListBytes) return undefined;
+  const list = Uint8Array.from(bytes);
+  return readRevocationList(list) === undefined ? undefined : list;
+}
+
+async function fetchList(url: string, signal: AbortSignal): Promise<Uint8Array> {
+  const response = await fetch(url, { signal, redirect: "error" });
+  if (!response.ok || response.body === null) throw new Error(`HTTP status ${response.status}`);
+  const body: ReadableStream<Uint8Array> = response.body;
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body) {
+    length += chunk.length;
+    if (length > maxListBytes) throw new Error("the list is too long");
+    chunks.push(chunk);
+  }
+  return joinBytes(...chunks);
+}
+
+/** The evidence with AMD's list in its table, if it is SEV-SNP's and there is a list. */
+export async function stapleRevocationList(
+  evidence: AttestationEvidence,
+  source: RevocationListSource | undefined,
+  signal: AbortSignal,
+): Promise<AttestationEvidence> {
+  const table = source === undefined ? undefined : tableOf(evidence);
+  const certificates = table && readCertificateTable(table);
+  if (source === undefined || table === undefined || typeof certificates !== "object") {
+    return evidence;
+  }
+  const [vcek] = certificates.chain;
+  const product = vcek && readVcek(vcek)?.product;
+  const crl = product && (await source(product, signal));
+  if (crl === undefined) return evidence;
+  const [vcekDer, askDer, arkDer] = certificates.chain.map(({ raw }) => raw);
+  const entries = { vcek: vcekDer, ask: askDer, ark: arkDer, crl };
+  return { ...evidence, aux: toBase64(writeTable(entries)) };
+}
+
+/** Whether the certificate table of SEV-SNP evidence holds a revocation list. */
+export function hasRevocationList(evidence: AttestationEvidence): boolean {
+  const table = tableOf(evidence);
+  const certificates = table && readCertificateTable(table);
+  return typeof certificates === "object" && certificates.crl !== undefined;
+}
+
+function tableOf(evidence: AttestationEvidence): Bytes | undefined {
+  if (evidence.tee_type !== "sev-snp") return undefined;
+  const read = readEvidence(evidence);
+  return typeof read === "string" ? undefined : read.aux;
+}
+
+type EntryName = keyof typeof certificateGuids;
+
+const headBytes = 24;
+
+/** A certificate table (GHCB specification, SNP extended guest request) of these entries, which are DER. */
+function writeTable(entries: Readonly<Partial<Record<EntryName, Uint8Array>>>): Bytes {
+  const heads: Uint8Array[] = [];
+  const blobs: Uint8Array[] = [];
+  // A head of zeros ends the list.
+  const count = Object.values(entries).filter((blob) => blob !== undefined).length;
+  let offset = headBytes * (count + 1);
+  for (const [name, guid] of Object.entries(certificateGuids)) {
+    // Object.entries of the constant above.
+    const blob = entries[name as EntryName];
+    if (blob === undefined) continue;
+    const head = Buffer.alloc(headBytes);
+    head.write(guid, "hex");
+    head.writeUInt32LE(offset, 16);
+    head.writeUInt32LE(blob.length, 20);
+    heads.push(head);
+    blobs.push(blob);
+    offset += blob.length;
+  }
+  return joinBytes(...heads, new Uint8Array(headBytes), ...blobs);
+}

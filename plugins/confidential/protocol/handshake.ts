@@ -1,0 +1,160 @@
+/**
+ * The handshake: what both ends hash and sign, and the keys that come of it (confidential-stream.md, 1.3). A relay
+ * checks the same signature; only the two ends have the keys.
+ */
+import { fault, isFault } from "./fault.ts";
+import type { Fault } from "./fault.ts";
+import type { Hello, Role } from "./hello.ts";
+import { keysetFault, readCore, readKeyset, writeCore } from "./keyset.ts";
+import type { Core, Keyset } from "./keyset.ts";
+import { label, lengthPrefixed } from "./layout.ts";
+import type { Ephemeral, Signer, Suite } from "./suite.ts";
+import { isZero, joinBytes, toHex } from "../verify/binary-text.ts";
+import type { Bytes } from "../verify/binary-text.ts";
+
+/** Of one direction. */
+export interface DirectionKeys {
+  /** 32 bytes: AES-256. */
+  readonly key: Bytes;
+  /** 12 bytes, to which the sequence number is added. */
+  readonly iv: Bytes;
+}
+
+export interface SessionKeys {
+  readonly c2s: DirectionKeys;
+  readonly s2c: DirectionKeys;
+  /** 32 bytes, for whoever binds something else to the session. */
+  readonly exporter: Bytes;
+}
+
+/** What an enclave said in a handshake, once its signature and keyset have been checked. Its evidence has not. */
+export interface Attested {
+  readonly core: Core;
+  readonly keyset: Keyset;
+  /** `sha256:<hex>` of the keyset's bytes. */
+  readonly keysetDigest: string;
+  /** 32 bytes: th2, which every frame and every report of the session is bound to. */
+  readonly th: Bytes;
+}
+
+/** What a client knows that it wants. `now`: seconds since 1970. */
+export interface HandshakeExpectation {
+  readonly net: string;
+  readonly role: Role;
+  readonly now: number;
+}
+
+export interface Answer {
+  /** The bytes of `core`; send exactly these. */
+  readonly core: Bytes;
+  /** 64 bytes. */
+  readonly sig: Bytes;
+  readonly th: Bytes;
+  readonly keys: SessionKeys;
+}
+
+/** What an enclave answers with. `keyset`: the exact bytes that its evidence binds. `session`: 16 random bytes. */
+export interface Enclave {
+  readonly keyset: Bytes;
+  readonly signer: Signer;
+  readonly session: Bytes;
+  readonly upstream?: string;
+}
+
+/** The enclave's part. `helloBytes`: the frame as received, which `hello` was read from. */
+export async function answerHello(
+  suite: Suite,
+  helloBytes: Uint8Array,
+  hello: Hello,
+  enclave: Enclave,
+): Promise<Answer | Fault> {
+  const ephemeral = await suite.createEphemeral();
+  const { keyset, session, upstream, signer } = enclave;
+  const core = writeCore({
+    epk: ephemeral.publicKey,
+    keyset,
+    session,
+    ...(upstream !== undefined && { upstream }),
+  });
+  const th1 = await suite.sha256(transcript(helloBytes, core));
+  const sig = await signer.sign(handshakeMessage(th1));
+  const th = await suite.sha256(joinBytes(th1, sig));
+  const keys = await agreeKeys(suite, ephemeral, hello.epk, th);
+  return isFault(keys) ? keys : { core, sig, th, keys };
+}
+
+/** Checks what an enclave answered: signature, keyset, network, role and age. */
+export async function readAnswer(
+  suite: Suite,
+  helloBytes: Uint8Array,
+  coreBytes: Bytes,
+  sig: Bytes,
+  expected: HandshakeExpectation,
+): Promise<Attested | Fault> {
+  const core = readCore(coreBytes);
+  if (isFault(core)) return core;
+  const keyset = readKeyset(core.keyset);
+  if (isFault(keyset)) return keyset;
+  const unfit = keysetFault(keyset, expected);
+  if (unfit !== undefined) return unfit;
+  const th1 = await suite.sha256(transcript(helloBytes, coreBytes));
+  if (!(await suite.verify(keyset.hs, handshakeMessage(th1), sig))) {
+    return fault("ATTESTATION_UNAVAILABLE", "the handshake's signature is not valid");
+  }
+  const th = await suite.sha256(joinBytes(th1, sig));
+  return { core, keyset, keysetDigest: await digestName(suite, core.keyset), th };
+}
+
+/** The client's keys, after `readAnswer`. `ephemeral`: whose public key stood in `hello`. */
+export async function clientKeys(
+  suite: Suite,
+  ephemeral: Ephemeral,
+  attested: Attested,
+): Promise<SessionKeys | Fault> {
+  return agreeKeys(suite, ephemeral, attested.core.epk, attested.th);
+}
+
+async function agreeKeys(
+  suite: Suite,
+  ephemeral: Ephemeral,
+  peer: Bytes,
+  th: Bytes,
+): Promise<SessionKeys | Fault> {
+  const ikm = await ephemeral.agree(peer);
+  // Some implementations give zeros for a key of low order, others nothing.
+  if (ikm === undefined || isZero(ikm)) return fault("BAD_FRAME", "epk is not a usable key");
+  return sessionKeys(suite, th, ikm);
+}
+
+/** The key schedule. `th`: th2. `ikm`: the 32 bytes that both ends agreed on. */
+export async function sessionKeys(suite: Suite, th: Bytes, ikm: Bytes): Promise<SessionKeys> {
+  const outputs = await suite.hkdf(th, ikm, [
+    { info: "cstream/1 c2s key", length: 32 },
+    { info: "cstream/1 c2s iv", length: 12 },
+    { info: "cstream/1 s2c key", length: 32 },
+    { info: "cstream/1 s2c iv", length: 12 },
+    { info: "cstream/1 exporter", length: 32 },
+  ]);
+  // As many as were asked for.
+  const [c2sKey, c2sIv, s2cKey, s2cIv, exporter] = outputs as [Bytes, Bytes, Bytes, Bytes, Bytes];
+  return { c2s: { key: c2sKey, iv: c2sIv }, s2c: { key: s2cKey, iv: s2cIv }, exporter };
+}
+
+/** What th1 is the SHA-256 of. */
+export function transcript(helloBytes: Uint8Array, coreBytes: Uint8Array): Bytes {
+  return joinBytes(
+    label("cstream/1 transcript"),
+    lengthPrefixed(helloBytes),
+    lengthPrefixed(coreBytes),
+  );
+}
+
+/** What the enclave's handshake key signs. */
+export function handshakeMessage(th1: Uint8Array): Bytes {
+  return joinBytes(label("cstream/1 handshake"), th1);
+}
+
+/** `sha256:<hex>`. */
+export async function digestName(suite: Suite, bytes: Bytes): Promise<string> {
+  return `sha256:${toHex(await suite.sha256(bytes))}`;
+}

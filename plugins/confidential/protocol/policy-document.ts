@@ -1,0 +1,207 @@
+/**
+ * The policy document: which code may end the encrypted stream of each network, signed by the operator's policy key
+ * (confidential-stream.md, 5). Clients pin that key; whoever relays the document can neither change nor roll it back.
+ */
+import { parseTime } from "../../../src/rfc3339.ts";
+import type { Role } from "./hello.ts";
+import { canonicalBytes } from "./jcs.ts";
+import { fromBase64Url, label, readBytes, toBase64Url } from "./layout.ts";
+import { readSevSnp } from "./sev-snp-policy.ts";
+import type { SevSnpMember } from "./sev-snp-policy.ts";
+import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
+import type { JsonObject } from "./strict-json.ts";
+import type { Signer, Suite } from "./suite.ts";
+import { joinBytes, sameBytes } from "../verify/binary-text.ts";
+import type { Bytes } from "../verify/binary-text.ts";
+
+export const policyPath = "/.well-known/confidential-policy.json";
+
+/** What the document says, as its bytes and the operator's own file hold it: JSON or YAML of this shape. */
+export interface ConfidentialPolicy {
+  readonly v: 1;
+  /** Grows with each edition. */
+  readonly serial: number;
+  /** RFC 3339, likewise `expires_at`. */
+  readonly issued_at: string;
+  readonly expires_at: string;
+  readonly networks: Readonly<Record<string, NetworkPolicy>>;
+}
+
+export interface NetworkPolicy {
+  /** Where the encryption ends; a relay cannot choose. */
+  readonly termination: Role;
+  /** What may run there. Missing for the termination in force: nothing may. */
+  readonly worker?: EnclavePolicy;
+  readonly gateway?: EnclavePolicy;
+}
+
+export interface EnclavePolicy {
+  /** Lower-case hex of SHA-256. */
+  readonly image_hashes: readonly string[];
+  /** Lower-case hex, 48 bytes each; empty: the modules that Intel's TCB info calls up to date. */
+  readonly mrseam: readonly string[];
+  /** INTEL-SA-… that a platform may have. */
+  readonly advisories: readonly string[];
+  readonly min_tcb_evaluation?: number;
+  /** Without it no SEV-SNP evidence is accepted, unless the client names conditions of its own. */
+  readonly sev_snp?: SevSnpMember;
+}
+
+/** The document as it is served. */
+export interface PolicyDocument {
+  /** base64url of the exact bytes that are signed, likewise `sig` (64 bytes) and `key` (32 bytes). */
+  readonly policy: string;
+  readonly sig: string;
+  readonly key: string;
+}
+
+/** What whoever reads a document knows already. */
+export interface PolicyExpectation {
+  /** 32 bytes: the pinned key, Ed25519. */
+  readonly key: Bytes;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  /** The highest that has been seen; a lower one is a rollback. */
+  readonly lowestSerial?: number;
+}
+
+const maxPolicyBytes = 262_144;
+/** As far as a client's clock may be behind. */
+const maxAheadMs = 300_000;
+
+/**
+ * Checks what an operator wrote. `value`: parsed YAML or JSON. What is wrong comes as text that begins with the member.
+ */
+export function readPolicy(value: unknown): ConfidentialPolicy | string {
+  if (!isJsonObject(value)) return "the policy is not an object";
+  const stranger = unknownMember(value, ["v", "serial", "issued_at", "expires_at", "networks"]);
+  if (stranger !== undefined) return stranger;
+  const { v, serial, issued_at, expires_at, networks } = value;
+  if (v !== 1) return "v: the version is not supported";
+  if (!isCount(serial)) return "serial: must be a whole number";
+  const issued = readTime(issued_at);
+  const expires = readTime(expires_at);
+  if (issued === undefined) return "issued_at: must be a time by RFC 3339";
+  if (expires === undefined) return "expires_at: must be a time by RFC 3339";
+  if (expires.ms <= issued.ms) return "expires_at: must be after issued_at";
+  if (!isJsonObject(networks)) return "networks: must be an object";
+  const read: [string, NetworkPolicy][] = [];
+  for (const [name, entry] of Object.entries(networks)) {
+    const network = readNetwork(entry);
+    if (typeof network === "string") return `networks.${name}.${network}`;
+    read.push([name, network]);
+  }
+  const times = { issued_at: issued.text, expires_at: expires.text };
+  return { v, serial, ...times, networks: Object.fromEntries(read) };
+}
+
+function readNetwork(value: unknown): NetworkPolicy | string {
+  if (!isJsonObject(value)) return "termination: is missing";
+  const stranger = unknownMember(value, ["termination", "worker", "gateway"]);
+  if (stranger !== undefined) return stranger;
+  const { termination } = value;
+  if (termination !== "worker" && termination !== "gateway") {
+    return "termination: must be worker or gateway";
+  }
+  const enclaves: Partial<Record<Role, EnclavePolicy>> = {};
+  for (const role of ["worker", "gateway"] as const) {
+    if (value[role] === undefined) continue;
+    const enclave = readEnclave(value[role]);
+    if (typeof enclave === "string") return `${role}.${enclave}`;
+    enclaves[role] = enclave;
+  }
+  return { termination, ...enclaves };
+}
+
+function readEnclave(value: unknown): EnclavePolicy | string {
+  if (!isJsonObject(value)) return "image_hashes: is missing";
+  const members = ["image_hashes", "mrseam", "advisories", "min_tcb_evaluation", "sev_snp"];
+  const stranger = unknownMember(value, members);
+  if (stranger !== undefined) return stranger;
+  const { image_hashes, mrseam = [], advisories = [], min_tcb_evaluation } = value;
+  if (!isList(image_hashes, /^[0-9a-f]{64}$/)) return "image_hashes: must be SHA-256 in hex";
+  if (!isList(mrseam, /^[0-9a-f]{96}$/)) return "mrseam: must be 48 bytes in hex";
+  if (!isList(advisories, /^[A-Z0-9-]{1,64}$/)) return "advisories: must be names of advisories";
+  if (min_tcb_evaluation !== undefined && !isCount(min_tcb_evaluation)) {
+    return "min_tcb_evaluation: must be a whole number";
+  }
+  const sevSnp = value["sev_snp"] === undefined ? undefined : readSevSnp(value["sev_snp"]);
+  if (typeof sevSnp === "string") return sevSnp;
+  return {
+    image_hashes,
+    mrseam,
+    advisories,
+    ...(min_tcb_evaluation !== undefined && { min_tcb_evaluation }),
+    ...(sevSnp !== undefined && { sev_snp: sevSnp }),
+  };
+}
+
+/** The bytes to sign; undefined when a name of a network cannot be written (a lone surrogate). */
+export function writePolicy(policy: ConfidentialPolicy): Bytes | undefined {
+  return canonicalBytes(policy);
+}
+
+/** Signs the bytes of `writePolicy`. */
+export async function signPolicy(bytes: Uint8Array, signer: Signer): Promise<PolicyDocument> {
+  const sig = await signer.sign(policyMessage(bytes));
+  return {
+    policy: toBase64Url(bytes),
+    sig: toBase64Url(sig),
+    key: toBase64Url(signer.publicKey),
+  };
+}
+
+/**
+ * Verifies a policy document strictly. `document`: parsed JSON. Returns the policy, or a text with the reason for the
+ * refusal.
+ */
+export async function readPolicyDocument(
+  suite: Suite,
+  document: unknown,
+  expected: PolicyExpectation,
+): Promise<ConfidentialPolicy | string> {
+  if (!isJsonObject(document)) return "the document is not an object";
+  const bytes = typeof document["policy"] === "string" && fromBase64Url(document["policy"]);
+  const sig = readBytes(document["sig"], 64);
+  const key = readBytes(document["key"], 32);
+  if (!bytes || sig === undefined || key === undefined)
+    return "a member of the document is missing or not valid";
+  if (!sameBytes(key, expected.key)) return "the document has another key than the pinned one";
+  if (!(await suite.verify(expected.key, policyMessage(bytes), sig))) {
+    return "the signature of the document is not valid";
+  }
+  const object = readJsonObject(bytes, maxPolicyBytes);
+  const policy = object === undefined ? "the policy is not strict JSON" : readPolicy(object);
+  return typeof policy === "string" ? policy : (unfitness(policy, expected) ?? policy);
+}
+
+function unfitness(
+  { serial, issued_at, expires_at }: ConfidentialPolicy,
+  { now, lowestSerial }: PolicyExpectation,
+): string | undefined {
+  if (now < Date.parse(issued_at) - maxAheadMs) return "the policy was issued in the future";
+  if (now >= Date.parse(expires_at)) return "the policy has expired";
+  const isRollback = lowestSerial !== undefined && serial < lowestSerial;
+  return isRollback
+    ? `the serial ${serial} is below ${lowestSerial}, which was seen before`
+    : undefined;
+}
+
+function policyMessage(bytes: Uint8Array): Bytes {
+  return joinBytes(label("cstream/1 policy"), bytes);
+}
+
+/** A member that this version does not know may be a restriction: nothing is read past it. */
+function unknownMember(object: JsonObject, known: readonly string[]): string | undefined {
+  const name = Object.keys(object).find((each) => !known.includes(each));
+  return name === undefined ? undefined : `${name}: is not known`;
+}
+
+function readTime(value: unknown): { readonly text: string; readonly ms: number } | undefined {
+  const ms = typeof value === "string" ? parseTime(value) : undefined;
+  return ms === undefined ? undefined : { text: new Date(ms).toISOString(), ms };
+}
+
+function isList(value: unknown, form: RegExp): value is readonly string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === "string" && form.test(each));
+}

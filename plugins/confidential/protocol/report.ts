@@ -1,0 +1,91 @@
+/** The usage report: what an enclave signs for each request, and anybody can bill from (confidential-stream.md, 2). */
+import { canonicalBytes } from "./jcs.ts";
+import { isDigestName, label, readBytes } from "./layout.ts";
+import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
+import { joinBytes } from "../verify/binary-text.ts";
+import type { Bytes } from "../verify/binary-text.ts";
+
+export type Finish = "stop" | "length" | "cancel" | "error";
+
+/** Inclusive: `prompt` counts the cached ones too, `completion` the reasoning. */
+export interface ReportTokens {
+  readonly prompt: number;
+  readonly completion: number;
+  readonly cached: number;
+  readonly reasoning: number;
+}
+
+/** The same, as a `done` frame tells it. */
+export interface ToldUsage extends ReportTokens {
+  readonly total: number;
+}
+
+export interface UsageReport {
+  /** 1000 is a factor of 1. */
+  readonly coefficient: number;
+  /** Counts the reports of a keyset. */
+  readonly ctr: number;
+  readonly finish: Finish;
+  /** Seconds since 1970. */
+  readonly iat: number;
+  /** `sha256:<hex>`. */
+  readonly keyset: string;
+  readonly model: string;
+  readonly net: string;
+  /** Lower-case hex of SHA-256 over the frames, likewise `resDigest`. */
+  readonly reqDigest: string;
+  readonly resDigest: string;
+  readonly rid: number;
+  /** base64url of 16 bytes. */
+  readonly session: string;
+  /** Lower-case hex of th2. */
+  readonly th: string;
+  readonly tokens: ReportTokens;
+}
+
+const type = "cstream-usage/1";
+const maxReportBytes = 16_384;
+const finishes: readonly unknown[] = ["stop", "length", "cancel", "error"] satisfies Finish[];
+
+/** The bytes to sign and to send; undefined when a name cannot be written (a lone surrogate). */
+export function writeReport(report: UsageReport): Bytes | undefined {
+  const { reqDigest, resDigest, ...members } = report;
+  return canonicalBytes({ ...members, req_digest: reqDigest, res_digest: resDigest, typ: type });
+}
+
+/** What the report key signs. */
+export function reportMessage(reportBytes: Uint8Array): Bytes {
+  return joinBytes(label("cstream/1 usage"), reportBytes);
+}
+
+/** Strict: undefined for a name twice, another `typ`, a member that is missing or of another type. */
+export function readReport(bytes: Uint8Array): UsageReport | undefined {
+  const object = readJsonObject(bytes, maxReportBytes);
+  if (object?.["typ"] !== type) return undefined;
+  const { coefficient, ctr, finish, iat, keyset, model, net, rid, session, th } = object;
+  const { req_digest: reqDigest, res_digest: resDigest } = object;
+  const tokens = readTokens(object["tokens"]);
+  if (!isCount(coefficient) || !isCount(ctr) || !isCount(iat) || !isCount(rid)) return undefined;
+  if (typeof model !== "string" || typeof net !== "string") return undefined;
+  if (!isFinish(finish) || !isDigestName(keyset) || tokens === undefined) return undefined;
+  if (!isHash(reqDigest) || !isHash(resDigest) || !isHash(th)) return undefined;
+  if (typeof session !== "string" || readBytes(session, 16) === undefined) return undefined;
+  const names = { keyset, model, net, rid, session, th };
+  return { coefficient, ctr, finish, iat, ...names, reqDigest, resDigest, tokens };
+}
+
+function readTokens(value: unknown): ReportTokens | undefined {
+  if (!isJsonObject(value)) return undefined;
+  const { prompt, completion, cached, reasoning } = value;
+  if (!isCount(prompt) || !isCount(completion)) return undefined;
+  if (!isCount(cached) || !isCount(reasoning)) return undefined;
+  return { prompt, completion, cached, reasoning };
+}
+
+function isFinish(value: unknown): value is Finish {
+  return finishes.includes(value);
+}
+
+function isHash(value: unknown): value is string {
+  return typeof value === "string" && /^[0-9a-f]{64}$/.test(value);
+}

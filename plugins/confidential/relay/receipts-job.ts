@@ -1,0 +1,30 @@
+/** Writes receipts, a job of the compute pool: the event loop does not wait for the disk. */
+import type { DatabaseSync } from "node:sqlite";
+import { movedOut } from "../../../src/compute/pool.ts";
+import { transaction } from "../../../src/store/sqlite.ts";
+import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
+
+export interface ReceiptsJob {
+  readonly dataDir: string;
+  readonly rows: readonly ReceiptRow[];
+  /** Milliseconds since 1970: what is older is forgotten. */
+  readonly keepFrom: number;
+}
+
+/** Open as long as the thread lives. */
+let opened: { readonly dataDir: string; readonly db: DatabaseSync } | undefined;
+
+/** On disk when it returns. A receipt that is there already stays as it is. */
+export default function writeReceipts({ dataDir, rows, keepFrom }: ReceiptsJob): unknown {
+  if (opened?.dataDir !== dataDir) {
+    opened?.db.close();
+    opened = { dataDir, db: openReceiptsDatabase(dataDir) };
+  }
+  const { db } = opened;
+  const insert = db.prepare("INSERT INTO receipts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING");
+  transaction(db, () => {
+    for (const { session, rid, at, receipt } of rows) insert.run(session, rid, at, receipt);
+    db.prepare("DELETE FROM receipts WHERE at < ?").run(keepFrom);
+  });
+  return movedOut(Uint8Array.of(1));
+}

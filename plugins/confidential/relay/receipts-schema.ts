@@ -1,0 +1,31 @@
+/** The database of receipts: where it lies and its table. */
+import { join } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
+import { openDatabase } from "../../../src/store/sqlite.ts";
+
+/** One row. `receipt`: JSON; the other members find it and say who may see it. */
+export interface ReceiptRow {
+  readonly session: string;
+  readonly rid: number;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly receipt: string;
+}
+
+const migrations: readonly string[] = [
+  `
+  CREATE TABLE receipts (
+    session TEXT NOT NULL,
+    rid INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    receipt TEXT NOT NULL,
+    PRIMARY KEY (session, rid)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX receipts_at ON receipts (at);
+  `,
+];
+
+/** Throws StoreError when the data folder cannot be used. */
+export function openReceiptsDatabase(dataDir: string): DatabaseSync {
+  return openDatabase(join(dataDir, "receipts.db"), migrations);
+}

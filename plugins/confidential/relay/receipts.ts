@@ -1,0 +1,78 @@
+/** Receipts in the data folder: written in groups by a thread, read at once. They outlive keys, keysets and restarts. */
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { ComputePool } from "../../../src/compute/pool.ts";
+import type { Clock } from "../../../src/services/clock.ts";
+import type { Receipt } from "../../../src/services/confidential.ts";
+import { text } from "../../../src/store/row.ts";
+import type { ReceiptsJob } from "./receipts-job.ts";
+import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
+
+const module = new URL(
+  import.meta.url.endsWith(".ts") ? "./receipts-job.ts" : "./receipts-job.js",
+  import.meta.url,
+).href;
+/** confidential-stream.md section 2 asks for 30 days. */
+const keptMs = 90 * 86_400_000;
+
+export class Receipts {
+  readonly #dataDir: string;
+  readonly #clock: Clock;
+  readonly #pool: ComputePool;
+  readonly #db: DatabaseSync;
+  /** Asked at every handshake. */
+  readonly #ofSession: StatementSync;
+  #waiting: { readonly row: ReceiptRow; readonly done: (isKept: boolean) => void }[] = [];
+  #isWriting = false;
+
+  /** Throws StoreError when the data folder cannot be used. `pool` is the caller's to close. */
+  constructor(dataDir: string, clock: Clock, pool: ComputePool) {
+    this.#dataDir = dataDir;
+    this.#clock = clock;
+    this.#pool = pool;
+    this.#db = openReceiptsDatabase(dataDir);
+    this.#ofSession = this.#db.prepare("SELECT 1 FROM receipts WHERE session = ? LIMIT 1");
+  }
+
+  /** Resolves when it is on disk, to false when it could not be written. */
+  keep(receipt: Receipt): Promise<boolean> {
+    const { session, rid } = receipt;
+    const row = { session, rid, at: this.#clock.now(), receipt: JSON.stringify(receipt) };
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#waiting.push({ row, done: resolve });
+    if (!this.#isWriting) void this.#write();
+    return promise;
+  }
+
+  find(session: string, rid: number): Receipt | undefined {
+    const query = "SELECT receipt FROM receipts WHERE session = ? AND rid = ?";
+    const row = this.#db.prepare(query).get(session, rid);
+    // Written by `keep` alone.
+    return row === undefined ? undefined : (JSON.parse(text(row, "receipt")) as Receipt);
+  }
+
+  /** Whether there is one of the session. */
+  has(session: string): boolean {
+    return this.#ofSession.get(session) !== undefined;
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  async #write(): Promise<void> {
+    this.#isWriting = true;
+    while (this.#waiting.length > 0) {
+      const group = this.#waiting;
+      this.#waiting = [];
+      const rows = group.map(({ row }) => row);
+      const job: ReceiptsJob = {
+        dataDir: this.#dataDir,
+        rows,
+        keepFrom: this.#clock.now() - keptMs,
+      };
+      const outcome = await this.#pool.run({ module, input: job, transfer: [] });
+      for (const { done } of group) done(outcome.ok);
+    }
+    this.#isWriting = false;
+  }
+}

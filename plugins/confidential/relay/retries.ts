@@ -1,0 +1,122 @@
+/**
+ * Credit for answers that broke off before they reached their client, by the idempotency key of the session's `hello`:
+ * the attempt that takes the place of such an answer costs that much less. Kept in memory for an hour.
+ *
+ * The gateway cannot read whether two requests are the same. They must at least ask the same model for as much, in as
+ * many bytes. What protects the operator is `creditMilli`: the part of an answer that was sent is never credited, so a
+ * client that leaves early and asks something else has paid for both. Credit counts once: it is not renewed when the
+ * second attempt breaks off as well.
+ */
+import type { Clock } from "../../../src/services/clock.ts";
+import type { Metrics } from "../../../src/services/metrics.ts";
+import type { Hello } from "../protocol/hello.ts";
+
+export interface Attempt {
+  readonly keyId: string;
+  readonly hello: Pick<Hello, "idempotencyKey" | "network" | "model" | "maxOutputTokens">;
+  /** Bytes of the frames of the request. */
+  readonly requestBytes: number;
+}
+
+/** Bytes of the ciphertext chunks of one answer. */
+export interface AnswerBytes {
+  /** Handed to the client's connection while it was open. */
+  readonly sent: number;
+  readonly all: number;
+}
+
+/**
+ * The part of a cost that is credited for an answer that broke off: `costMilli × (1 − sent / all)`, rounded down.
+ * An answer without chunks has given its client nothing.
+ */
+export function creditMilli(costMilli: number, { sent, all }: AnswerBytes): number {
+  if (sent === 0) return costMilli;
+  // Both factors may have 32 bits and more.
+  const unsent = BigInt(Math.max(0, all - sent));
+  return Number((BigInt(costMilli) * unsent) / BigInt(Math.max(1, all)));
+}
+
+interface Credit {
+  readonly milli: number;
+  /** Milliseconds since 1970. */
+  readonly until: number;
+}
+
+const keptMs = 3_600_000;
+const maxKeys = 10_000;
+/** Credits of one API key; above it the oldest is forgotten. */
+const maxCreditsPerKey = 64;
+
+export class Retries {
+  readonly #clock: Clock;
+  /** By API key, the least recently used first; then by attempt, the oldest first. */
+  readonly #credits = new Map<string, Map<string, Credit>>();
+  readonly #givenMilli;
+  readonly #given;
+
+  constructor(clock: Clock, metrics: Metrics) {
+    this.#clock = clock;
+    this.#given = metrics
+      .counter(
+        "sluice_stream_retry_credits_total",
+        "Requests of the encrypted stream that cost less because an earlier answer broke off.",
+      )
+      .with({});
+    this.#givenMilli = metrics
+      .counter(
+        "sluice_stream_retry_credit_cu_milli_total",
+        "Milli-CU that were deducted from requests because an earlier answer broke off.",
+      )
+      .with({});
+  }
+
+  /** Records that a part of an answer that cost `milli` was not sent. */
+  lost(attempt: Attempt, milli: number): void {
+    const name = nameOf(attempt);
+    if (name === undefined || milli === 0) return;
+    const { keyId } = attempt;
+    const before = this.#find(keyId, name)?.milli ?? 0;
+    const credits = this.#credits.get(keyId) ?? new Map<string, Credit>();
+    credits.delete(name);
+    credits.set(name, { milli: before + milli, until: this.#clock.now() + keptMs });
+    dropOldest(credits, maxCreditsPerKey);
+    this.#credits.delete(keyId);
+    this.#credits.set(keyId, credits);
+    dropOldest(this.#credits, maxKeys);
+  }
+
+  /** Returns how much of a cost earlier attempts have paid, milli-CU, and uses that up. */
+  paid(attempt: Attempt, costMilli: number): number {
+    const name = nameOf(attempt);
+    if (name === undefined) return 0;
+    const { keyId } = attempt;
+    const found = this.#find(keyId, name);
+    if (found === undefined) return 0;
+    const used = Math.min(found.milli, costMilli);
+    const credits = this.#credits.get(keyId);
+    if (used < found.milli) credits?.set(name, { ...found, milli: found.milli - used });
+    else credits?.delete(name);
+    if (credits?.size === 0) this.#credits.delete(keyId);
+    if (used === 0) return 0;
+    this.#given.add(1);
+    this.#givenMilli.add(used);
+    return used;
+  }
+
+  #find(keyId: string, name: string): Credit | undefined {
+    const found = this.#credits.get(keyId)?.get(name);
+    return found !== undefined && this.#clock.now() < found.until ? found : undefined;
+  }
+}
+
+/** Undefined: the attempt takes no other's place. */
+function nameOf({ hello, requestBytes }: Attempt): string | undefined {
+  const { idempotencyKey, network, model, maxOutputTokens } = hello;
+  if (idempotencyKey === undefined) return undefined;
+  return JSON.stringify([idempotencyKey, network, model, maxOutputTokens, requestBytes]);
+}
+
+function dropOldest(map: Map<string, unknown>, max: number): void {
+  const oldest = map.keys().next().value;
+  if (map.size > max && oldest !== undefined) map.delete(oldest);
+}

@@ -1,0 +1,146 @@
+/** The service `host.confidential`: finds who serves a session, serves it, and keeps what it has shown. */
+import type { Clock } from "../../../src/services/clock.ts";
+import type { Confidential, Stream, StreamOptions } from "../../../src/services/confidential.ts";
+import type { Log } from "../../../src/services/log.ts";
+import type { Counter, Metrics } from "../../../src/services/metrics.ts";
+import { fault, type Fault } from "../protocol/fault.ts";
+import type { Hello, Role } from "../protocol/hello.ts";
+import type { SeenCounters } from "../protocol/seen-counters.ts";
+import type { QuoteLimit } from "./quote-limit.ts";
+import type { HeldBytes, UnfinishedBytes } from "../../../src/http/unfinished-bytes.ts";
+import type { SessionNames } from "./session-names.ts";
+import type { Billed } from "./billed-request.ts";
+import type { EvidenceMemory } from "./evidence-memory.ts";
+import type { OpenSessions } from "./open-sessions.ts";
+import type { Receipts } from "./receipts.ts";
+import { readSignedPolicy } from "./policy.ts";
+import type { Serving } from "./serving.ts";
+import type { Retries } from "./retries.ts";
+import { StreamSession, type SessionParts } from "./session.ts";
+
+/** A network as sessions see it. */
+export interface StreamNetwork {
+  readonly name: string;
+  /** Who ends the encryption. */
+  readonly termination: Role;
+  /** Of a network whose workers do; `helloBytes` as they came. */
+  openStream(helloBytes: Uint8Array, hello: Hello): Promise<Serving | Fault>;
+}
+
+/** The gateway's own enclaves, for networks whose workers have none. */
+export interface OwnEnclaves {
+  readonly ready: Promise<void>;
+  /** `hold`: accounts for the memory of a request that has not arrived completely. */
+  open(
+    network: string,
+    helloBytes: Uint8Array,
+    hello: Hello,
+    hold: () => HeldBytes,
+  ): Promise<Serving | Fault>;
+  /** Running sessions go on. */
+  close(): void;
+}
+
+/** What outlives a configuration. */
+export interface StreamRecords {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly counters: SeenCounters;
+  readonly memory: EvidenceMemory;
+  readonly receipts: Receipts;
+  readonly retries: Retries;
+  readonly quotes: QuoteLimit;
+  readonly names: SessionNames;
+  readonly sessions: OpenSessions;
+  readonly unfinished: UnfinishedBytes;
+}
+
+export interface ConfidentialParts extends StreamRecords {
+  readonly networks: readonly StreamNetwork[];
+  openOwn(options: StreamOptions): OwnEnclaves;
+  readonly policy: Confidential["policy"];
+}
+
+export function createConfidential(parts: ConfidentialParts): Confidential {
+  const { memory, receipts, policy } = parts;
+  return {
+    stream: (options) => createStream(parts, parts.openOwn(options), options),
+    evidence: (digest) => memory.find(digest),
+    receipt: (session, rid) => receipts.find(session, rid),
+    policy,
+    readPolicy: (document) => readSignedPolicy(document, parts.clock),
+  };
+}
+
+function createStream(
+  parts: ConfidentialParts,
+  own: OwnEnclaves,
+  { sessionsPerKey, unfinished: limits }: StreamOptions,
+): Stream {
+  const { clock, log, counters, receipts, retries, metrics, names, quotes, sessions } = parts;
+  const networks = new Map(parts.networks.map((network) => [network.name, network]));
+  const count = requestCounter(metrics);
+  const missing = metrics
+    .gauge(
+      "sluice_stream_reports_missing",
+      "Usage reports that are missing from their sequence of numbers.",
+    )
+    .with({});
+  const shared: SessionParts = {
+    clock,
+    log,
+    counters,
+    retries,
+    names,
+    async open(bytes, hello, { workspaceId, keyId }) {
+      const network = networks.get(hello.network);
+      if (network === undefined) return fault("NETWORK_NOT_AVAILABLE", "there is no such network");
+      if (network.termination !== hello.termination) {
+        return fault("TERMINATION_NOT_AVAILABLE", "the network ends the encryption elsewhere");
+      }
+      if (hello.freshness === "quote" && !quotes(workspaceId)) {
+        return fault("RATE_LIMITED", "too many quotes asked for");
+      }
+      counters.forget(clock.now() / 1000);
+      return network.termination === "worker"
+        ? network.openStream(bytes, hello)
+        : own.open(network.name, bytes, hello, () => parts.unfinished.hold(keyId, limits));
+    },
+    keep({ receipt, verdict, isEmpty, isImplausible }: Billed) {
+      const { network } = receipt.pricing;
+      count(network, verdict.unverifiedReason ?? "verified");
+      missing.set(counters.missing());
+      if (isImplausible) {
+        const { session, rid } = receipt;
+        log.warn(
+          { network, session, rid },
+          "a usage report has more tokens than its answer has bytes",
+        );
+      }
+      // Nothing bounds how often a client asks for nothing.
+      return isEmpty ? Promise.resolve(true) : receipts.keep(receipt);
+    },
+  };
+  return {
+    ready: own.ready,
+    admit: (keyId) => sessions.begin(keyId, sessionsPerKey),
+    serve: (connection, customer) => new StreamSession(connection, customer, shared).over,
+    close: () => own.close(),
+  };
+}
+
+function requestCounter(metrics: Metrics): (network: string, verdict: string) => void {
+  const family = metrics.counter(
+    "sluice_stream_requests_total",
+    "Requests of the encrypted stream, by the verdict on their usage report.",
+    ["network", "verdict"],
+  );
+  const counters = new Map<string, Counter>();
+  return (network, verdict) => {
+    const key = `${verdict} ${network}`;
+    const counter = counters.get(key) ?? family.with({ network, verdict });
+    counters.set(key, counter);
+    counter.add(1);
+  };
+}

@@ -1,0 +1,204 @@
+/** Intel's collateral for a TDX quote: TCB info, the quoting enclave's identity, who signed them, revocation lists. */
+import { fromHex } from "./binary-text.ts";
+import type { Bytes } from "./binary-text.ts";
+import { utf8 } from "../protocol/layout.ts";
+import { maxTextBytes } from "../protocol/limits.ts";
+import { isJsonObject, readJsonObject } from "../protocol/strict-json.ts";
+import type { JsonObject } from "../protocol/strict-json.ts";
+import { readPem } from "./certificate.ts";
+import type { Certificate } from "./certificate.ts";
+import { readRevocationList } from "./crl.ts";
+import type { RevocationList } from "./crl.ts";
+
+/**
+ * As it travels: PEM chains, signed JSON texts, and hex of signatures (r and s) and of revocation lists (DER). What
+ * others add (`pck_crl_issuer_chain`) is passed over: the issuer of that list is in the quote.
+ */
+export interface TdxCollateral {
+  readonly root_ca_crl: string;
+  readonly pck_crl: string;
+  readonly tcb_info_issuer_chain: string;
+  readonly tcb_info: string;
+  readonly tcb_info_signature: string;
+  readonly qe_identity_issuer_chain: string;
+  readonly qe_identity: string;
+  readonly qe_identity_signature: string;
+}
+
+const collateralFields = [
+  "root_ca_crl",
+  "pck_crl",
+  "tcb_info_issuer_chain",
+  "tcb_info",
+  "tcb_info_signature",
+  "qe_identity_issuer_chain",
+  "qe_identity",
+  "qe_identity_signature",
+] as const satisfies readonly (keyof TdxCollateral)[];
+
+/** Characters; Intel's are under 20 kB with every revoked certificate. */
+const maxCollateralText = 1_048_576;
+
+/** What the signed texts say, once read; whether they are signed is not decided here. */
+export interface ReadCollateral {
+  /** These fields and no others, for whoever reads them again. */
+  readonly text: TdxCollateral;
+  readonly tcbInfo: TcbInfo;
+  readonly qeIdentity: Issued;
+  readonly tcbInfoChain: readonly Certificate[];
+  readonly qeIdentityChain: readonly Certificate[];
+  readonly tcbInfoSignature: Bytes;
+  readonly qeIdentitySignature: Bytes;
+  /** Undefined when absent or broken. */
+  readonly rootCrl: RevocationList | undefined;
+  readonly pckCrl: RevocationList | undefined;
+}
+
+/** Times in milliseconds since 1970. */
+export interface Issued {
+  readonly issueDate: number;
+  readonly nextUpdate: number;
+  readonly tcbEvaluationDataNumber: number;
+}
+
+export interface TcbInfo extends Issued {
+  /** Lower-case hex. */
+  readonly fmspc: string;
+  readonly pceId: string;
+  readonly modules: readonly TdxModuleIdentity[];
+}
+
+/** A TDX module of Intel. `id`: `TDX_01` for major version 1; undefined: the first, unversioned one. */
+export interface TdxModuleIdentity {
+  readonly id: string | undefined;
+  readonly mrsigner: Bytes;
+  readonly attributes: Bytes;
+  readonly attributesMask: Bytes;
+  /** Best first. Empty for the unversioned module, whose state is the platform's. */
+  readonly levels: readonly TdxModuleLevel[];
+}
+
+export interface TdxModuleLevel {
+  readonly isvsvn: number;
+  readonly status: string;
+  readonly advisories: readonly string[];
+}
+
+/** What is wrong with its shape as text, or the collateral. Broken revocation lists come as undefined. */
+export function readTdxCollateral(value: unknown): ReadCollateral | string {
+  const text = collateralText(value);
+  if (typeof text === "string") return text;
+  const tcbInfo = readTcbInfo(text.tcb_info);
+  if (tcbInfo === undefined) return "tcb_info cannot be read";
+  const qeIdentity = readIssued(readObject(text.qe_identity));
+  if (qeIdentity === undefined) return "qe_identity cannot be read";
+  const tcbInfoChain = readPem(text.tcb_info_issuer_chain);
+  const qeIdentityChain = readPem(text.qe_identity_issuer_chain);
+  if (tcbInfoChain === undefined) return "tcb_info_issuer_chain cannot be read";
+  if (qeIdentityChain === undefined) return "qe_identity_issuer_chain cannot be read";
+  const tcbInfoSignature = fromHex(text.tcb_info_signature);
+  const qeIdentitySignature = fromHex(text.qe_identity_signature);
+  if (tcbInfoSignature?.length !== 64) return "tcb_info_signature is not 64 bytes";
+  if (qeIdentitySignature?.length !== 64) return "qe_identity_signature is not 64 bytes";
+  const rootCrl = readCrl(text.root_ca_crl);
+  const pckCrl = readCrl(text.pck_crl);
+  return {
+    text,
+    tcbInfo,
+    qeIdentity,
+    tcbInfoChain,
+    qeIdentityChain,
+    tcbInfoSignature,
+    qeIdentitySignature,
+    rootCrl,
+    pckCrl,
+  };
+}
+
+function collateralText(value: unknown): TdxCollateral | string {
+  if (!isJsonObject(value)) return "there is no collateral";
+  const text: Record<string, string> = {};
+  let length = 0;
+  for (const field of collateralFields) {
+    const given = Object.hasOwn(value, field) ? value[field] : "";
+    if (typeof given !== "string") return `${field} is not text`;
+    length += given.length;
+    text[field] = given;
+  }
+  if (length > maxCollateralText) return "it is too long";
+  // The loop filled in every field, and only those.
+  return text as unknown as TdxCollateral;
+}
+
+function readCrl(hex: string): RevocationList | undefined {
+  const der = fromHex(hex);
+  return der && readRevocationList(der);
+}
+
+function readTcbInfo(text: string): TcbInfo | undefined {
+  const value = readObject(text);
+  const issued = readIssued(value);
+  const { fmspc, pceId, id } = value ?? {};
+  if (issued === undefined || id !== "TDX") return undefined;
+  if (typeof fmspc !== "string" || typeof pceId !== "string") return undefined;
+  const modules = readModules(value);
+  if (modules === undefined) return undefined;
+  return { ...issued, fmspc: fmspc.toLowerCase(), pceId: pceId.toLowerCase(), modules };
+}
+
+function readModules(tcbInfo: JsonObject | undefined): readonly TdxModuleIdentity[] | undefined {
+  const { tdxModule, tdxModuleIdentities: given = [] } = tcbInfo ?? {};
+  if (!isJsonObject(tdxModule) || !Array.isArray(given)) return undefined;
+  const versioned: readonly unknown[] = given;
+  const modules = [readModule(tdxModule, undefined)];
+  for (const identity of versioned) {
+    if (!isJsonObject(identity) || typeof identity["id"] !== "string") return undefined;
+    modules.push(readModule(identity, identity["id"]));
+  }
+  const whole = modules.filter((module) => module !== undefined);
+  return whole.length === modules.length ? whole : undefined;
+}
+
+function readModule(value: JsonObject, id: string | undefined): TdxModuleIdentity | undefined {
+  const mrsigner = readHex(value["mrsigner"], 48);
+  const attributes = readHex(value["attributes"], 8);
+  const attributesMask = readHex(value["attributesMask"], 8);
+  if (mrsigner === undefined || attributes === undefined || attributesMask === undefined) {
+    return undefined;
+  }
+  const given: readonly unknown[] = Array.isArray(value["tcbLevels"]) ? value["tcbLevels"] : [];
+  const levels = given.map(readLevel).filter((level) => level !== undefined);
+  if (levels.length < given.length) return undefined;
+  return { id, mrsigner, attributes, attributesMask, levels };
+}
+
+function readLevel(value: unknown): TdxModuleLevel | undefined {
+  if (!isJsonObject(value) || !isJsonObject(value["tcb"])) return undefined;
+  const { isvsvn } = value["tcb"];
+  const { tcbStatus: status, advisoryIDs = [] } = value;
+  if (typeof isvsvn !== "number" || typeof status !== "string" || !Array.isArray(advisoryIDs)) {
+    return undefined;
+  }
+  return { isvsvn, status, advisories: advisoryIDs.map(String) };
+}
+
+function readIssued(value: JsonObject | undefined): Issued | undefined {
+  const { issueDate: issued, nextUpdate: next, tcbEvaluationDataNumber } = value ?? {};
+  if (typeof issued !== "string" || typeof next !== "string") return undefined;
+  const issueDate = Date.parse(issued);
+  const nextUpdate = Date.parse(next);
+  if (Number.isNaN(issueDate) || Number.isNaN(nextUpdate)) return undefined;
+  if (!Number.isSafeInteger(tcbEvaluationDataNumber)) return undefined;
+  // isSafeInteger is true for numbers alone.
+  return { issueDate, nextUpdate, tcbEvaluationDataNumber: tcbEvaluationDataNumber as number };
+}
+
+/** Reads strictly: the sender of the collateral may have written anything. */
+function readObject(text: string): JsonObject | undefined {
+  return readJsonObject(utf8(text), maxTextBytes);
+}
+
+function readHex(value: unknown, length: number): Bytes | undefined {
+  const bytes = typeof value === "string" ? fromHex(value) : undefined;
+  return bytes?.length === length ? bytes : undefined;
+}

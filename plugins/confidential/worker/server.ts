@@ -1,0 +1,178 @@
+/**
+ * A worker's listener: sessions at `/cstream/1` for whoever has its token, and what it says of itself for everybody.
+ */
+import { createHash, timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { WebSocketServer } from "ws";
+import type { EnclaveSessionParts } from "../enclave/session.ts";
+import { guarded } from "../protocol/guard.ts";
+import { workerSubprotocol } from "../protocol/hello.ts";
+import { maxTextBytes } from "../protocol/limits.ts";
+import { offeredSubprotocols } from "../../../src/http/subprotocols.ts";
+import { UnfinishedBytes, type UnfinishedLimits } from "../../../src/http/unfinished-bytes.ts";
+import { carrySession, type StreamSocket } from "./stream-socket.ts";
+
+export interface WorkerServerOptions extends EnclaveSessionParts {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** Asked of sessions; undefined: anybody may open one. */
+  readonly token: string | undefined;
+  /** The document of `GET /status`. */
+  readonly status: (state: ServerState) => object;
+}
+
+export interface ServerState {
+  /** Models that are answering. */
+  readonly answering: ReadonlySet<string>;
+  readonly isDraining: boolean;
+}
+
+export interface WorkerServer {
+  /** `host:port`, IPv6 in brackets. */
+  readonly authority: string;
+  /** No new sessions; resolves when those that run have ended, at the latest after `ms`, and the port is free. */
+  stop(ms: number): Promise<void>;
+}
+
+export const streamPath = "/cstream/1";
+const pingMs = 20_000;
+const maxSessions = 4_096;
+/** Memory for requests that have not arrived completely. Gateways bound what each of their keys may hold. */
+const unfinishedLimits: UnfinishedLimits = {
+  maxBytes: 268_435_456,
+  maxBytesPerOwner: 268_435_456,
+};
+
+/** Rejects with the system's error when it cannot listen. */
+export async function listenForSessions(options: WorkerServerOptions): Promise<WorkerServer> {
+  const { clock, host, port, token } = options;
+  const open = new Set<StreamSocket>();
+  const unfinished = new UnfinishedBytes();
+  const parts = { ...options, hold: () => unfinished.hold("gateways", unfinishedLimits) };
+  const expected = token === undefined ? undefined : digestOf(`Bearer ${token}`);
+  let isDraining = false;
+  let ended: (() => void) | undefined;
+  const webSockets = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    // Compressed ciphertext is no shorter.
+    perMessageDeflate: false,
+    maxPayload: maxTextBytes,
+    handleProtocols: () => workerSubprotocol,
+  });
+  const state = (): ServerState => {
+    const busy = Array.from(open, ({ answering }) => answering);
+    return { answering: new Set(busy.filter((model) => model !== undefined)), isDraining };
+  };
+  /** An exception ends one connection and not the process. */
+  const contained = (socket: Socket, run: () => void): void =>
+    guarded(run, (error) => {
+      options.log.error({ err: error }, "a connection to the worker failed");
+      socket.destroy();
+    })();
+  const server = createServer((request, response) => {
+    contained(request.socket, () => answer(request, response, () => options.status(state())));
+  });
+  // node:http does not count them among its connections.
+  const upgraded = new Set<Socket>();
+  server.on("upgrade", (request, socket: Socket, head) => {
+    upgraded.add(socket);
+    socket.once("close", () => upgraded.delete(socket));
+    contained(socket, () => upgrade(request, socket, head));
+  });
+  const upgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
+    const isFull = isDraining || open.size >= maxSessions;
+    const refusal = upgradeRefusal(request, expected) ?? (isFull ? "503 Service Unavailable" : "");
+    if (refusal !== "") return refuse(socket, refusal);
+    webSockets.handleUpgrade(request, socket, head, (webSocket) => {
+      const carried = carrySession(webSocket, socket, parts, () => {
+        open.delete(carried);
+        if (open.size === 0) ended?.();
+      });
+      open.add(carried);
+    });
+  };
+  server.listen(port, host);
+  await once(server, "listening");
+  const pings = clock.every(pingMs, () => {
+    for (const each of open) each.ping();
+  });
+  return {
+    authority: authorityOf(server.address() as AddressInfo),
+    async stop(ms) {
+      isDraining = true;
+      for (const each of open) each.stop();
+      await allEnded(ms);
+      pings[Symbol.dispose]();
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      for (const socket of upgraded) socket.destroy();
+      await closed;
+    },
+  };
+
+  async function allEnded(ms: number): Promise<void> {
+    if (open.size === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    ended = resolve;
+    using _limit = clock.after(ms, () => {
+      for (const each of open) each.terminate();
+    });
+    await promise;
+  }
+}
+
+function answer(request: IncomingMessage, response: ServerResponse, status: () => object): void {
+  const path = request.url?.split("?", 1)[0];
+  const isRead = request.method === "GET" || request.method === "HEAD";
+  if (path !== "/status" && path !== "/healthz") return send(response, 404, { error: "not found" });
+  if (!isRead) {
+    response.setHeader("allow", "GET, HEAD");
+    return send(response, 405, { error: "method not allowed" });
+  }
+  send(response, 200, path === "/status" ? status() : { status: "ok" });
+}
+
+function send(response: ServerResponse, code: number, document: object): void {
+  response
+    .writeHead(code, { "content-type": "application/json", "cache-control": "no-store" })
+    .end(JSON.stringify(document));
+}
+
+/** The status line's end; undefined: it may be upgraded. */
+function upgradeRefusal(
+  { method, url, headers }: IncomingMessage,
+  expected: Buffer | undefined,
+): string | undefined {
+  if (method !== "GET" || url?.split("?", 1)[0] !== streamPath) return "404 Not Found";
+  // Gateways are no browsers: whoever has an origin is a page that somebody opened next to the worker.
+  if (headers.origin !== undefined) return "403 Forbidden";
+  if (expected !== undefined && !timingSafeEqual(digestOf(headers.authorization), expected)) {
+    return "401 Unauthorized";
+  }
+  const offered = offeredSubprotocols(headers["sec-websocket-protocol"]);
+  return offered?.includes(workerSubprotocol) === true ? undefined : "400 Bad Request";
+}
+
+/** Of one length whatever it is of: tokens are compared by it in constant time. */
+function digestOf(text: string | undefined): Buffer {
+  return createHash("sha256")
+    .update(text ?? "")
+    .digest();
+}
+
+function refuse(socket: Socket, status: string): void {
+  // It may be gone already, which changes nothing.
+  socket.on("error", () => {});
+  // A client that keeps its own side open must not keep the socket.
+  socket.once("finish", () => socket.destroySoon());
+  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+}
+
+function authorityOf({ address, family, port }: AddressInfo): string {
+  return `${family === "IPv6" ? `[${address}]` : address}:${port}`;
+}

@@ -1,0 +1,104 @@
+/** A whole worker: evidence for its keys, the model server behind it, and the listener in front. */
+import { randomBytes } from "node:crypto";
+import { createEnclaveIdentity } from "../enclave/identity.ts";
+import { openProvider, type ProviderParts } from "../evidence/open-provider.ts";
+import { readContent } from "../evidence/provider.ts";
+import { isFault, type Fault } from "../protocol/fault.ts";
+import type { TeeType } from "../verify/evidence.ts";
+import type { EvidenceSource } from "../../../src/services/evidence.ts";
+import type { Log } from "../../../src/services/log.ts";
+import { listenForSessions, streamPath } from "./server.ts";
+import { statusDocument } from "./status.ts";
+import { openModelServer } from "./upstream.ts";
+
+export interface WorkerOptions extends ProviderParts {
+  readonly network: string;
+  /** Ids, at least one. */
+  readonly models: readonly string[];
+  /** Of the model server. */
+  readonly upstream: string;
+  readonly apiKey: string | undefined;
+  readonly host: string;
+  readonly port: number;
+  /** Where gateways reach it, for its status document; undefined: where it listens. */
+  readonly advertise: string | undefined;
+  /** Thousandths. */
+  readonly coefficient: number;
+  readonly evidence: EvidenceSource;
+  readonly token: string | undefined;
+  readonly log: Log;
+}
+
+export interface RunningWorker {
+  /** `ws://…/cstream/1`. */
+  readonly url: string;
+  readonly statusUrl: string;
+  readonly evidence: TeeType;
+  /** Lower-case hex: what a gateway's `image_hashes` must name. */
+  readonly imageHash: string;
+  /** Of simulated evidence: DER in base64. */
+  readonly simulatedRoot: string | undefined;
+  /** Drains: what runs may take `ms` to end. */
+  stop(ms: number): Promise<void>;
+}
+
+const openMs = 30_000;
+
+/** A fault where nobody vouches for it. Rejects with the system's error when it cannot listen. */
+export async function startWorker(options: WorkerOptions): Promise<RunningWorker | Fault> {
+  const { network, models, clock, log, coefficient, upstream: url } = options;
+  await using stack = new AsyncDisposableStack();
+  const provider = await openProvider(options.evidence, options, AbortSignal.timeout(openMs));
+  if (isFault(provider)) return provider;
+  const identity = createEnclaveIdentity({ net: network, role: "worker", provider, clock, log });
+  stack.defer(() => identity.close());
+  await identity.ready;
+  const keyset = identity.current();
+  if (isFault(keyset)) return keyset;
+  // The identity has read this quote before.
+  const imageHash = (await readContent(keyset.evidence))?.imageHash ?? "";
+  const { apiKey } = options;
+  const upstream = openModelServer({ url, apiKey, network, models, clock, log });
+  stack.defer(() => upstream.close());
+  await upstream.settled;
+  const { teeType: evidence } = provider;
+  const id = `worker-${randomBytes(6).toString("hex")}`;
+  const isServed = (model: string): boolean => (upstream.find(model)?.activeWorkers ?? 0) > 0;
+  let advertised = options.advertise;
+  const { host, port, token } = options;
+  const server = await listenForSessions({
+    host,
+    port,
+    token,
+    clock,
+    log,
+    coefficient,
+    identity,
+    find: (model) => upstream.find(model),
+    status: (state) =>
+      statusDocument(
+        { id, coefficient, url: advertised, evidence, imageHash },
+        { ...state, models: models.filter(isServed) },
+      ),
+  });
+  const { authority } = server;
+  const address = `ws://${authority}${streamPath}`;
+  // Nobody reaches a wildcard by its name.
+  if (!isWildcard(host)) advertised ??= address;
+  const rest = stack.move();
+  return {
+    url: address,
+    statusUrl: `http://${authority}/status`,
+    evidence,
+    imageHash,
+    simulatedRoot: provider.root,
+    async stop(ms) {
+      await server.stop(ms);
+      await rest.disposeAsync();
+    },
+  };
+}
+
+function isWildcard(host: string): boolean {
+  return host === "0.0.0.0" || host === "::";
+}

@@ -1,0 +1,110 @@
+/** The operator's dashboard on the admin listener: a page and the JSON behind it. Everything below /dashboard. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { parseJson } from "../../../src/parse-json.ts";
+import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
+import { foreign, onlyNamed, protect } from "./guard.ts";
+import { health } from "./health.ts";
+import { queryOf } from "./input.ts";
+import { keyRoutes } from "./key-routes.ts";
+import { live } from "./live.ts";
+import { servePages } from "./pages.ts";
+import type { DashboardParts } from "./parts.ts";
+import { signedInRoutes } from "./route.ts";
+import { routesView } from "./routes-view.ts";
+import { createSessions } from "./session.ts";
+import { signInRoutes } from "./sign-in.ts";
+import { usageRoutes } from "./usage.ts";
+
+export const prefix = "/dashboard";
+const bodyBytes = 16 * 1024;
+
+/** A Fastify plugin for `prefix`; its hooks and parsers hold there alone. */
+export function dashboard(parts: DashboardParts): (scope: FastifyInstance) => Promise<void> {
+  return async (scope) => {
+    readJson(scope);
+    guard(scope, parts.hosts);
+    refuseUnknown(scope);
+    servePages(scope);
+    await scope.register(async (api) => apiRoutes(api, parts), { prefix: "/api" });
+  };
+}
+
+function apiRoutes(api: FastifyInstance, parts: DashboardParts): void {
+  // A hook of these routes, not a look at the path: one letter of that may be percent-encoded.
+  api.addHook("onRequest", (request, reply, done) => {
+    const message = foreign(request);
+    if (message === undefined) done();
+    else sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
+  });
+  const sessions = createSessions(parts);
+  const add = signedInRoutes(api, parts, sessions);
+  signInRoutes(api, parts, sessions);
+  keyRoutes(add, parts);
+  usageRoutes(add, parts);
+  add("GET", "live", (viewer, _, reply) => sendJson(reply, 200, live(parts, viewer)));
+  add("GET", "health", (_viewer, _, reply) => sendJson(reply, 200, health(parts)), "platform");
+  add("GET", "routes", (_viewer, _, reply) => sendJson(reply, 200, routesView(parts)), "platform");
+  add("GET", "explain", (_viewer, request, reply) => explain(parts, request, reply), "platform");
+}
+
+/** As /explain on the same listener, for who is signed in. */
+function explain(
+  parts: Pick<DashboardParts, "explain">,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const id = queryOf(request.url, ["id"])?.["id"];
+  if (id === undefined) {
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
+      message: "missing query parameter `id`",
+    });
+  }
+  const exchanges = parts.explain(id);
+  if (exchanges.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+  return sendJson(reply, 200, { exchanges });
+}
+
+function guard(scope: FastifyInstance, hosts: readonly string[]): void {
+  scope.addHook("onRequest", (request, reply, done) => {
+    protect(reply);
+    void reply.header("x-request-id", request.id);
+    done();
+  });
+  scope.addHook("onRequest", onlyNamed(hosts));
+}
+
+/** 404, or 405 with `Allow` where the path is known under another method. */
+function refuseUnknown(scope: FastifyInstance): void {
+  const known: { readonly path: RegExp; readonly methods: readonly string[] }[] = [];
+  scope.addHook("onRoute", ({ url, method }) => {
+    const path = new RegExp(`^${url.replaceAll(".", "\\.").replaceAll(/:\w+/g, "[^/]+")}$`);
+    known.push({ path, methods: [method].flat() });
+  });
+  scope.setNotFoundHandler((request, reply) => {
+    const path = request.url.split("?", 1)[0] ?? "";
+    const routes = known.filter((route) => route.path.test(path));
+    if (routes.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+    const allow = [...new Set(routes.flatMap(({ methods }) => methods))].toSorted().join(", ");
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
+      status: 405,
+      message: "method not allowed",
+      headers: ["allow", allow],
+    });
+  });
+}
+
+/** Bodies are JSON and small; any other is refused before it is read. */
+function readJson(scope: FastifyInstance): void {
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser(
+    "application/json",
+    { parseAs: "string", bodyLimit: bodyBytes },
+    (_, body, done) => {
+      try {
+        done(null, parseJson(String(body)));
+      } catch {
+        done(Object.assign(new Error("the body is not JSON"), { statusCode: 400 }));
+      }
+    },
+  );
+}

@@ -1,0 +1,85 @@
+/**
+ * What keeps other pages away from the dashboard: which names it answers to, which origin may change something, and
+ * what a browser may load and frame.
+ */
+import { isIP } from "node:net";
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
+import { sendRefusal } from "../../../src/http/admin-answer.ts";
+
+/**
+ * No inline script or style, nothing from elsewhere, no frame around it; text never becomes markup (`trusted-types`),
+ * so a name that somebody gave a key can be nothing but text. No form is ever sent: a key must not end up in an
+ * address.
+ */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join("; ");
+
+const headers: readonly (readonly [string, string])[] = [
+  ["content-security-policy", policy],
+  ["x-frame-options", "DENY"],
+  ["x-content-type-options", "nosniff"],
+  ["referrer-policy", "no-referrer"],
+  ["cross-origin-opener-policy", "same-origin"],
+  ["cross-origin-resource-policy", "same-origin"],
+  ["permissions-policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()"],
+  ["cache-control", "no-store"],
+];
+
+/** On every answer under /dashboard, errors too. */
+export function protect(reply: FastifyReply): void {
+  for (const [name, value] of headers) void reply.header(name, value);
+}
+
+/**
+ * Whether the Host header names this listener: an address, localhost, or one of `names`. A page of another name that
+ * has been made to resolve to this address (DNS rebinding) is refused.
+ */
+export function hostAllowed(header: string | undefined, names: readonly string[]): boolean {
+  const host = hostName(header ?? "");
+  if (host === undefined) return false;
+  if (isIP(host) !== 0 || host === "localhost" || host.endsWith(".localhost")) return true;
+  return names.some((name) => name.toLowerCase() === host);
+}
+
+/** Refuses requests whose Host header does not name this listener. */
+export function onlyNamed(names: readonly string[]): onRequestHookHandler {
+  return (request, reply, done) => {
+    if (hostAllowed(request.headers.host, names)) return done();
+    const name = hostName(request.headers.host ?? "");
+    const message =
+      name === undefined
+        ? "the Host header is missing or not valid"
+        : `the host name "${name}" is not allowed: add it to admin.hosts in pipeline.yaml, or use the address`;
+    sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
+  };
+}
+
+/** Without port and brackets, lower case; undefined: no host at all. */
+function hostName(header: string): string | undefined {
+  const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(header);
+  return (match?.[1] ?? match?.[2])?.toLowerCase();
+}
+
+/** The header that only the dashboard's own script sends: a form or an image of another page cannot. */
+export const ownHeader = "x-sluice-dashboard";
+
+/** Why a request to the API is not one of the dashboard's own page; undefined: it is. */
+export function foreign(request: FastifyRequest): string | undefined {
+  const { [ownHeader]: own, "sec-fetch-site": site, origin, host } = request.headers;
+  if (own !== "1") return `the header ${ownHeader} is missing`;
+  if (site !== undefined && site !== "same-origin") return "the request comes from another site";
+  const reads = request.method === "GET" || request.method === "HEAD";
+  if (origin === undefined) return reads ? undefined : "the header origin is missing";
+  const matches = origin === `http://${host}` || origin === `https://${host}`;
+  return matches ? undefined : "the request comes from another origin";
+}

@@ -1,0 +1,199 @@
+/**
+ * Keys and workspaces: how full windows are; making, rotating and revoking keys, recorded as the command line's are.
+ */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Failed } from "../../billing/accounts/failed.ts";
+import { keyJson, workspaceJson } from "../../billing/accounts/json.ts";
+import {
+  createKey,
+  findKey,
+  revokeKey,
+  rotateKey,
+  type KeyRecord,
+} from "../../billing/accounts/keys.ts";
+import { searchKeys } from "../../billing/accounts/search.ts";
+import { listWorkspaces } from "../../billing/accounts/workspaces.ts";
+import type { By } from "../../billing/accounts/change-log.ts";
+import type { WindowState } from "../../billing/metering/meter.ts";
+import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
+import type { AddRoute, Handler } from "./route.ts";
+import { queryOf } from "./input.ts";
+import type { DashboardParts } from "./parts.ts";
+import type { Viewer } from "./session.ts";
+import { mayGrant, readOverlapMs, readWantedKey } from "./wanted-key.ts";
+
+/** Rows of one answer: whoever has more searches. */
+const mostKeys = 100;
+const mostWorkspaces = 500;
+const longestText = 100;
+
+export function keyRoutes(add: AddRoute, parts: DashboardParts): void {
+  add("GET", "workspaces", (viewer, _, reply) => workspaces(parts, viewer, reply));
+  add("GET", "keys", (viewer, request, reply) => list(parts, viewer, request, reply));
+  add("POST", "keys", (viewer, request, reply) => create(parts, viewer, request, reply));
+  add("POST", "keys/:id/rotate", ofKey(parts, rotate));
+  add("POST", "keys/:id/revoke", ofKey(parts, revoke));
+}
+
+function workspaces(parts: DashboardParts, viewer: Viewer, reply: FastifyReply): FastifyReply {
+  const { accounts, meter, clock } = parts;
+  const found = accounts.read((db) =>
+    viewer.only === undefined ? listWorkspaces(db, mostWorkspaces) : [viewer.workspace],
+  );
+  const now = clock.now();
+  return sendJson(reply, 200, {
+    workspaces: found.map((each) => workspaceJson(each, meter.purchasedLeft(each), now)),
+  });
+}
+
+function list(
+  parts: DashboardParts,
+  viewer: Viewer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const { accounts, meter, clock } = parts;
+  const query = queryOf(request.url, ["q", "workspace", "state"]);
+  const { q: text = "", workspace, state = "active" } = query ?? {};
+  if (query === undefined || text.length > longestText || !["active", "all"].includes(state)) {
+    const message = "the query is q, workspace, state=active or all";
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+  }
+  if (outside(viewer, workspace)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+  const now = clock.now();
+  const found = accounts.read((db) =>
+    searchKeys(db, {
+      workspaceId: viewer.only ?? workspace,
+      text,
+      activeAt: state === "active" ? now : undefined,
+      limit: mostKeys + 1,
+    }),
+  );
+  return sendJson(reply, 200, {
+    keys: found.slice(0, mostKeys).map(({ key, workspaceName }) => {
+      const { day, month, open } = meter.keyWindows(key);
+      return {
+        ...keyJson(key, now),
+        workspace_name: workspaceName,
+        rotated_to: key.rotatedTo,
+        windows: { "24h": windowJson(day, open), "30d": windowJson(month, open) },
+        /** Whether this viewer may rotate and revoke it. */
+        manageable: mayGrant(viewer.only, key.capabilities),
+      };
+    }),
+    truncated: found.length > mostKeys,
+  });
+}
+
+function windowJson({ used, limit, freesAt, roomAt, emptyAt }: WindowState, open: number): object {
+  return {
+    used_cu_milli: used,
+    reserved_cu_milli: open,
+    limit_cu_milli: limit,
+    frees_at: time(freesAt),
+    room_at: time(roomAt),
+    empty_at: time(emptyAt),
+  };
+}
+
+function create(
+  parts: DashboardParts,
+  viewer: Viewer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const read = readWantedKey(request.body);
+  if ("wrong" in read) {
+    return sendRefusal(reply, "GATEWAY_SCHEMA_VIOLATION", { message: read.wrong });
+  }
+  const wanted = read.value;
+  if (outside(viewer, wanted.workspace_id)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+  if (!mayGrant(viewer.only, wanted.capabilities)) {
+    const message = "platform:admin is a platform administrator's to give";
+    return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
+  }
+  const by = byOf(parts, viewer, request);
+  const expiresIn = wanted.expires_in_seconds;
+  const issued = parts.accounts.write((db) =>
+    createKey(
+      db,
+      {
+        workspaceId: wanted.workspace_id,
+        name: wanted.name,
+        environment: parts.generation().config.environment,
+        capabilities: wanted.capabilities,
+        rpsLimit: wanted.rps_limit,
+        cuLimit24hMilli: wanted.cu_limit_24h_milli,
+        cuLimit30dMilli: wanted.cu_limit_30d_milli,
+        allowedAddresses: wanted.allowed_addresses,
+        expiresAt: expiresIn === undefined ? undefined : by.at + expiresIn * 1000,
+      },
+      by,
+    ),
+  );
+  if ("failed" in issued) return refuseFailed(reply, issued);
+  return sendJson(reply, 201, { key: keyJson(issued.key, by.at), secret: issued.text });
+}
+
+type KeyChange = (
+  parts: DashboardParts,
+  key: KeyRecord,
+  by: By,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) => FastifyReply;
+
+/** Finds the key of the path for those who may change it; for all others it does not exist. */
+function ofKey(parts: DashboardParts, change: KeyChange): Handler {
+  return (viewer, request, reply) => {
+    const { id } = request.params as { id: string };
+    const key = parts.accounts.read((db) => findKey(db, id));
+    if (key === undefined || outside(viewer, key.workspaceId)) {
+      return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+    }
+    // Its successor would be in their hands, with rights over the deployment.
+    if (!mayGrant(viewer.only, key.capabilities)) {
+      const message = "this key is a platform administrator's to change";
+      return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
+    }
+    return change(parts, key, byOf(parts, viewer, request), request, reply);
+  };
+}
+
+const rotate: KeyChange = ({ accounts }, key, by, request, reply) => {
+  const read = readOverlapMs(request.body);
+  if ("wrong" in read) {
+    return sendRefusal(reply, "GATEWAY_SCHEMA_VIOLATION", { message: read.wrong });
+  }
+  const issued = accounts.write((db) => rotateKey(db, key.id, read.value, by));
+  if ("failed" in issued) return refuseFailed(reply, issued);
+  return sendJson(reply, 201, {
+    key: keyJson(issued.key, by.at),
+    secret: issued.text,
+    replaced: keyJson(issued.replaced, by.at),
+  });
+};
+
+const revoke: KeyChange = ({ accounts }, key, by, _, reply) => {
+  const revoked = accounts.write((db) => revokeKey(db, key.id, by));
+  if ("failed" in revoked) return refuseFailed(reply, revoked);
+  return sendJson(reply, 200, { key: keyJson(revoked, by.at) });
+};
+
+/** Another workspace than the viewer's own. */
+function outside(viewer: Viewer, workspaceId: string | undefined): boolean {
+  return viewer.only !== undefined && workspaceId !== undefined && workspaceId !== viewer.only;
+}
+
+function byOf({ clock }: DashboardParts, viewer: Viewer, request: FastifyRequest): By {
+  return { actor: viewer.key.id, at: clock.now(), requestId: request.id };
+}
+
+function refuseFailed(reply: FastifyReply, { failed, message }: Failed): FastifyReply {
+  if (failed === "notFound") return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+  return sendRefusal(reply, "GATEWAY_CONFLICT", { message });
+}
+
+function time(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : new Date(ms).toISOString();
+}

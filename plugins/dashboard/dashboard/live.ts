@@ -1,0 +1,69 @@
+/** What goes on now: the last ten minutes, refusals by reason, the latest exchanges. */
+import type { ReportedCalls } from "../../../src/called.ts";
+import { stepMs, Tally, type EndedExchange } from "../../../src/pipeline/observe/activity.ts";
+import type { DashboardParts } from "./parts.ts";
+import type { Viewer } from "./session.ts";
+
+/** As JSON. A workspace's administrator sees the calls of its keys, nothing of others and nothing of the deployment. */
+export function live(parts: DashboardParts, { only }: Viewer): object {
+  const { activity, clock } = parts;
+  const now = clock.now();
+  const tally = only === undefined ? activity.all : (activity.workspace(only) ?? new Tally());
+  return {
+    now: new Date(now).toISOString(),
+    step_seconds: stepMs / 1000,
+    requests: tally.requests.read(now),
+    refused: tally.refused.read(now),
+    failed: tally.failed.read(now),
+    totals: {
+      requests: tally.requests.total,
+      refused: tally.refused.total,
+      failed: tally.failed.total,
+    },
+    p50_ms: rounded(tally.quantile(0.5)),
+    p95_ms: rounded(tally.quantile(0.95)),
+    refusals: refusals(tally, now),
+    exchanges: tally.watch(now).map(exchangeJson),
+    ...(only === undefined && { in_flight: parts.running(), ...readyJson(parts) }),
+  };
+}
+
+/** The reasons of the last ten minutes first, the commonest on top. */
+function refusals(tally: Tally, now: number): object[] {
+  return Array.from(tally.refusals, ([code, counts]) => ({
+    code,
+    recent: counts.read(now).reduce((sum, count) => sum + count, 0),
+    total: counts.total,
+  })).toSorted((a, b) => b.recent - a.recent || b.total - a.total);
+}
+
+function exchangeJson(ended: EndedExchange): object {
+  return {
+    time: new Date(ended.at).toISOString(),
+    ms: rounded(ended.ms),
+    method: ended.method,
+    route: ended.route,
+    status: ended.status,
+    code: ended.code,
+    key_id: ended.keyId,
+    workspace_id: ended.workspaceId,
+    request_id: ended.requestId,
+    used_cu_milli: ended.usedCuMilli,
+    calls: ended.calls && callsJson(ended.calls),
+  };
+}
+
+function callsJson({ names, items, failed }: ReportedCalls): object {
+  return { names, items, failed };
+}
+
+function readyJson(parts: DashboardParts): object {
+  const { ready, checks } = parts.ready();
+  const wrong = Object.entries(checks).filter(([, state]) => state !== "ok");
+  return { ready, wrong: wrong.map(([name, state]) => `${name}: ${state}`) };
+}
+
+/** To the microsecond. */
+export function rounded(ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : Math.round(ms * 1000) / 1000;
+}

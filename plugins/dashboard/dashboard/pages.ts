@@ -1,0 +1,85 @@
+/**
+ * The page and what it loads: files beside this one, and uPlot, which draws its charts. Read once, served from memory.
+ */
+import { hash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+
+interface Asset {
+  readonly bytes: Buffer;
+  readonly type: string;
+  readonly etag: string;
+}
+
+const types: Readonly<Record<string, string>> = {
+  html: "text/html; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  css: "text/css; charset=utf-8",
+  svg: "image/svg+xml",
+};
+
+/** In plugins/dashboard/dashboard/page. */
+const own = [
+  "index.html",
+  "icon.svg",
+  "theme.css",
+  "base.css",
+  "frame.css",
+  "parts.css",
+  "tables.css",
+  "bars.css",
+  "controls.css",
+  "pipeline.css",
+  "main.js",
+  "api.js",
+  "chart.js",
+  "dialog.js",
+  "dom.js",
+  "exchanges.js",
+  "format.js",
+  "keys.js",
+  "key-dialogs.js",
+  "live.js",
+  "health.js",
+  "pipeline.js",
+  "story.js",
+  "trouble.js",
+  "sign-in.js",
+  "theme.js",
+  "usage.js",
+] as const;
+
+let loaded: ReadonlyMap<string, Asset> | undefined;
+
+/** Throws when a file is missing: the package is not whole. */
+function assets(): ReadonlyMap<string, Asset> {
+  loaded ??= new Map([
+    ...own.map((name) => [name, read(name, new URL(`page/${name}`, import.meta.url))] as const),
+    ["uplot.js", read("uplot.js", import.meta.resolve("uplot/dist/uPlot.esm.js"))],
+    ["uplot.css", read("uplot.css", import.meta.resolve("uplot/dist/uPlot.min.css"))],
+  ]);
+  return loaded;
+}
+
+function read(name: string, url: URL | string): Asset {
+  const bytes = readFileSync(fileURLToPath(url));
+  const type = types[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
+  return { bytes, type, etag: `"${hash("sha256", bytes, "base64url").slice(0, 22)}"` };
+}
+
+/** Serves the page at /dashboard and its files below /dashboard/assets. */
+export function servePages(scope: FastifyInstance): void {
+  for (const [name, asset] of assets()) {
+    // With and without the slash at its end.
+    const path = name === "index.html" ? "/" : `/assets/${name}`;
+    scope.get(path, (request, reply) => send(request, reply, asset));
+  }
+}
+
+function send(request: FastifyRequest, reply: FastifyReply, asset: Asset): FastifyReply {
+  // Kept, and asked for again each time: a new release shows at once.
+  void reply.header("cache-control", "no-cache").header("etag", asset.etag);
+  if (request.headers["if-none-match"] === asset.etag) return reply.code(304).send();
+  return reply.type(asset.type).send(asset.bytes);
+}

@@ -1,0 +1,151 @@
+/**
+ * Who is signed in. The key is shown once, at the door; from then on the browser holds a sealed note of the key's id in
+ * a cookie that no script can read. A key kept in the page's memory instead would be within reach of whatever script
+ * gets into the page, and would have to be typed again at every reload. The key is looked up at every request: one that
+ * is revoked or loses its rights is out at once.
+ */
+import { randomUUID } from "node:crypto";
+import type { FastifyRequest } from "fastify";
+import { addressList } from "../../../src/address-list.ts";
+import type { AccountsService } from "../../billing/accounts/accounts.ts";
+import { findKey, keyState, type KeyRecord } from "../../billing/accounts/keys.ts";
+import { inForce } from "../../billing/accounts/terms.ts";
+import { findWorkspace } from "../../billing/accounts/workspaces.ts";
+import type { Config } from "../../../src/config/config.ts";
+import { addressReader } from "../../../src/http/address.ts";
+import type { Capability, Claims, Clock, Seal, Workspace } from "../../../src/plugin.ts";
+import { explain } from "../../../src/store/store-error.ts";
+
+const purpose = "dashboard session";
+/** A working day; after it the key is asked for again. */
+const lifeMs = 8 * 3_600_000;
+
+/** Who asks, and what they may see. */
+export interface Viewer {
+  readonly key: KeyRecord;
+  readonly workspace: Workspace;
+  /** Undefined: the whole deployment; else this workspace only. */
+  readonly only: string | undefined;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+}
+
+export interface Sessions {
+  /** The session's cookie for this key. */
+  begin(keyId: string, request: FastifyRequest): string;
+  /** Undefined: nobody, or no longer. Throws StoreError. */
+  viewer(request: FastifyRequest): Viewer | undefined;
+  /** Ends the session of this request, for every gateway on this store and after a restart. Throws StoreError. */
+  end(request: FastifyRequest): void;
+  /** The cookie that takes the place of a session's. */
+  noCookie(request: FastifyRequest): string;
+}
+
+interface Note {
+  readonly id: string;
+  readonly key: string;
+}
+
+export function createSessions(parts: {
+  readonly seal: Seal;
+  readonly accounts: Pick<AccountsService, "read">;
+  readonly claims: Claims;
+  readonly generation: () => { readonly config: Pick<Config, "environment"> };
+  readonly clock: Clock;
+}): Sessions {
+  const { seal, accounts, claims, generation, clock } = parts;
+
+  const open = (request: FastifyRequest): (Note & { expiresAt: number }) | undefined => {
+    const token = cookieOf(request);
+    const opened = token === undefined ? undefined : seal.open(purpose, token);
+    if (opened === undefined || clock.now() >= opened.expiresAt) return undefined;
+    // Only `begin` seals for this purpose.
+    const note = opened.value as Note;
+    const isEnded = ofClaims(() => claims.has(endOf(note)));
+    return isEnded ? undefined : { ...note, expiresAt: opened.expiresAt };
+  };
+
+  return {
+    begin(keyId, request) {
+      const note: Note = { id: randomUUID(), key: keyId };
+      const token = seal.seal(purpose, note, clock.now() + lifeMs);
+      return cookie(request, token, lifeMs / 1000);
+    },
+    viewer(request) {
+      const session = open(request);
+      if (session === undefined) return undefined;
+      return accounts.read((db): Viewer | undefined => {
+        const key = findKey(db, session.key);
+        // The store may be another deployment's, too.
+        if (key?.environment !== generation().config.environment) return undefined;
+        if (!mayEnter(key, addressOf(request), clock.now())) return undefined;
+        const workspace = findWorkspace(db, key.workspaceId);
+        if (workspace === undefined) return undefined;
+        return {
+          key,
+          workspace: inForce(workspace, clock.now()),
+          only: key.capabilities.has("platform:admin") ? undefined : key.workspaceId,
+          expiresAt: session.expiresAt,
+        };
+      });
+    },
+    end(request) {
+      const session = open(request);
+      if (session !== undefined) ofClaims(() => claims.claim(endOf(session), session.expiresAt));
+    },
+    noCookie: (request) => cookie(request, "", 0),
+  };
+}
+
+/** What is claimed once a session was ended before its time. */
+function endOf({ id }: Note): string {
+  return `${purpose} ${id}`;
+}
+
+function ofClaims<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw explain(error, "claims.db");
+  }
+}
+
+const socketAddress = addressReader([]);
+
+/** The other end of the socket. */
+export function addressOf(request: FastifyRequest): string {
+  return socketAddress(request.raw);
+}
+
+/** Whether a key opens the dashboard at all. */
+export function opensDashboard(granted: ReadonlySet<Capability>): boolean {
+  return granted.has("platform:admin") || granted.has("workspace:admin");
+}
+
+function mayEnter(key: KeyRecord, address: string, now: number): boolean {
+  if (keyState(key, now) !== "active" || !opensDashboard(key.capabilities)) return false;
+  return key.allowedAddresses === undefined || addressList(key.allowedAddresses)(address);
+}
+
+/** Cookies know no ports: two gateways on one machine must not sign each other out. */
+function cookieName(request: FastifyRequest): string {
+  return `sluice_dashboard_${request.socket.localPort ?? 0}`;
+}
+
+/** `Secure` where the page came over TLS, which a proxy ends: the origin of the request says so. */
+function cookie(request: FastifyRequest, value: string, seconds: number): string {
+  const secure = request.headers.origin?.startsWith("https://") === true ? "; Secure" : "";
+  const name = cookieName(request);
+  return `${name}=${value}; Path=/dashboard; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`;
+}
+
+/**
+ * Undefined where there is none, or more than one: whatever else listens on this host can plant a cookie, and nobody
+ * shall work in a session that is not theirs.
+ */
+function cookieOf(request: FastifyRequest): string | undefined {
+  const head = `${cookieName(request)}=`;
+  const pairs = (request.headers.cookie ?? "").split(";").map((pair) => pair.trim());
+  const [own, ...planted] = pairs.filter((pair) => pair.startsWith(head));
+  return planted.length === 0 ? own?.slice(head.length) : undefined;
+}

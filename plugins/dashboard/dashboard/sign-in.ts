@@ -1,0 +1,108 @@
+/** Signing in and out, and who one is. */
+import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { addressKey } from "../../../src/address.ts";
+import { capabilities } from "../../../src/services/accounts.ts";
+import { version } from "../../../src/version.ts";
+import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
+import { stored } from "./route.ts";
+import { isRecord } from "./input.ts";
+import type { DashboardParts } from "./parts.ts";
+import { mayGrant } from "./wanted-key.ts";
+import { addressOf, opensDashboard, type Sessions, type Viewer } from "./session.ts";
+
+/** Attempts of one address a minute, good ones too. */
+const attempts = 10;
+
+const noRight = "the key needs platform:admin or workspace:admin";
+
+export function signInRoutes(
+  api: FastifyInstance,
+  parts: DashboardParts,
+  sessions: Sessions,
+): void {
+  const limiter = new RateLimiterMemory({ points: attempts, duration: 60 });
+  api.post("/session", async (request, reply) => {
+    const waitSeconds = await tooMany(limiter, addressOf(request));
+    if (waitSeconds !== undefined) {
+      const headers = ["retry-after", String(waitSeconds)];
+      const message = "too many attempts to sign in";
+      return sendRefusal(reply, "GATEWAY_RATE_LIMITED", { message, headers });
+    }
+    return stored(parts, reply, () => signIn(parts, sessions, request, reply));
+  });
+  api.delete("/session", (request, reply) =>
+    stored(parts, reply, () => {
+      // The browser forgets it, whether the end can be written down or not.
+      void reply.header("set-cookie", sessions.noCookie(request));
+      sessions.end(request);
+      return reply.code(204).send();
+    }),
+  );
+  // Asked by every page that opens: nobody being signed in is an answer and no error.
+  api.get("/session", (request, reply) =>
+    stored(parts, reply, () => {
+      const viewer = sessions.viewer(request);
+      return sendJson(
+        reply,
+        200,
+        viewer === undefined ? { signed_in: false } : shown(parts, viewer),
+      );
+    }),
+  );
+}
+
+/** Seconds to wait; undefined: it may be tried. */
+async function tooMany(limiter: RateLimiterMemory, address: string): Promise<number | undefined> {
+  try {
+    await limiter.consume(addressKey(address));
+    return undefined;
+  } catch (rejected) {
+    if (!(rejected instanceof RateLimiterRes)) throw rejected;
+    return Math.ceil(rejected.msBeforeNext / 1000);
+  }
+}
+
+function signIn(
+  { accounts, log }: DashboardParts,
+  sessions: Sessions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const { body } = request;
+  if (!isRecord(body) || typeof body["key"] !== "string" || Object.keys(body).length !== 1) {
+    return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message: "expected the body { key }" });
+  }
+  const principal = accounts.identify(`Bearer ${body["key"]}`, addressOf(request));
+  if (principal.kind === "anonymous") {
+    log.warn(
+      { address: addressOf(request), reason: principal.reason },
+      "dashboard: sign-in refused",
+    );
+    return sendRefusal(reply, "GATEWAY_UNAUTHORIZED", { message: principal.reason });
+  }
+  const { key } = principal;
+  if (!opensDashboard(key.capabilities)) {
+    log.warn({ address: addressOf(request), key: key.id }, "dashboard: sign-in refused");
+    return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message: noRight });
+  }
+  log.info({ address: addressOf(request), key: key.id }, "dashboard: signed in");
+  return sendJson(reply.header("set-cookie", sessions.begin(key.id, request)), 200, {
+    key_id: key.id,
+  });
+}
+
+function shown(parts: DashboardParts, { key, workspace, only, expiresAt }: Viewer): object {
+  const { config } = parts.generation();
+  return {
+    signed_in: true,
+    key_id: key.id,
+    key_name: key.name,
+    workspace: { id: workspace.id, name: workspace.name },
+    scope: only === undefined ? "platform" : "workspace",
+    capabilities: capabilities.filter((each) => mayGrant(only, [each])),
+    environment: config.environment,
+    version,
+    expires_at: new Date(expiresAt).toISOString(),
+  };
+}

@@ -1,0 +1,139 @@
+/** Charges over time, added up in a thread and kept for a while: however many look, the journal is walked once. */
+import { findKey } from "../../billing/accounts/keys.ts";
+import { inForce } from "../../billing/accounts/terms.ts";
+import { findWorkspace } from "../../billing/accounts/workspaces.ts";
+import type { Series, UsageSeries, UsageSeriesJob } from "../../billing/metering/usage-series.ts";
+import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
+import type { AddRoute } from "./route.ts";
+import { queryOf } from "./input.ts";
+import type { DashboardParts } from "./parts.ts";
+
+const minuteMs = 60_000;
+
+interface Range {
+  readonly stepMs: number;
+  readonly steps: number;
+  /** How long an answer is good. */
+  readonly keepMs: number;
+}
+
+// A map, because its names come from the address: an object has more members than were written into it.
+const ranges: ReadonlyMap<string, Range> = new Map([
+  ["1h", { stepMs: minuteMs, steps: 60, keepMs: 5_000 }],
+  ["24h", { stepMs: 30 * minuteMs, steps: 48, keepMs: 30_000 }],
+  ["30d", { stepMs: 12 * 60 * minuteMs, steps: 60, keepMs: 5 * minuteMs }],
+]);
+
+/** Answers that are kept at once: of as many workspaces as are looked at within minutes. */
+const mostKept = 64;
+
+const seriesModule = new URL(
+  import.meta.url.endsWith(".ts")
+    ? "../../metering/usage-series.ts"
+    : "../../metering/usage-series.js",
+  import.meta.url,
+).href;
+
+interface Kept {
+  readonly until: number;
+  readonly result: Promise<UsageSeries | undefined>;
+}
+
+export function usageRoutes(add: AddRoute, parts: DashboardParts): void {
+  const kept = new Map<string, Kept>();
+  add("GET", "usage", async (viewer, request, reply) => {
+    const query = queryOf(request.url, ["range", "workspace"]);
+    const range = ranges.get(query?.["range"] ?? "");
+    if (query === undefined || range === undefined) {
+      const message = "the query is range=1h, 24h or 30d, and workspace";
+      return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
+    }
+    const wanted = query["workspace"];
+    const isOutside = viewer.only !== undefined && wanted !== undefined && wanted !== viewer.only;
+    const workspaceId = viewer.only ?? wanted;
+    if (isOutside || !exists(parts, workspaceId)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+
+    const now = parts.clock.now();
+    const { stepMs, steps, keepMs } = range;
+    const from = Math.floor(now / stepMs) * stepMs - (steps - 1) * stepMs;
+    const name = `${query["range"]} ${workspaceId ?? ""}`;
+    for (const [each, { until }] of kept) if (until <= now) kept.delete(each);
+    let entry = kept.get(name);
+    if (entry === undefined) {
+      if (kept.size >= mostKept) return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
+      entry = { until: now + keepMs, result: report(parts, { workspaceId, from, stepMs, steps }) };
+      kept.set(name, entry);
+    }
+    const series = await entry.result;
+    if (series === undefined) {
+      kept.delete(name);
+      return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
+    }
+    return sendJson(reply, 200, {
+      from: new Date(from).toISOString(),
+      step_seconds: stepMs / 1000,
+      steps,
+      calls: series.calls,
+      used_cu_milli: series.usedCuMilli,
+      surfaces: series.surfaces.map((line) => seriesJson(line, undefined)),
+      workspaces: series.workspaces.map((line) => seriesJson(line, workspaceName(parts, line))),
+      keys: series.keys.map((line) => seriesJson(line, keyName(parts, line))),
+      ...(workspaceId !== undefined && { period: periodJson(parts, workspaceId) }),
+    });
+  });
+}
+
+async function report(
+  { dataDir, reports, log }: DashboardParts,
+  what: Omit<UsageSeriesJob, "dataDir">,
+): Promise<UsageSeries | undefined> {
+  const input: UsageSeriesJob = { dataDir, ...what };
+  const done = await reports.run({ module: seriesModule, input, transfer: [] });
+  // The job's own answer: what `usageSeries` returns.
+  if (done.ok) return JSON.parse(new TextDecoder().decode(done.bytes)) as UsageSeries;
+  if (done.reason !== "aborted")
+    log.error({ reason: done.reason }, "dashboard: cannot make the usage report");
+  return undefined;
+}
+
+function exists({ accounts }: DashboardParts, workspaceId: string | undefined): boolean {
+  return (
+    workspaceId === undefined || accounts.read((db) => findWorkspace(db, workspaceId)) !== undefined
+  );
+}
+
+function seriesJson(
+  { name, calls, usedCuMilli, values }: Series,
+  title: string | undefined,
+): object {
+  return { id: name, name: title, calls, used_cu_milli: usedCuMilli, values };
+}
+
+function workspaceName({ accounts }: DashboardParts, { name: id }: Series): string | undefined {
+  return id === undefined ? undefined : accounts.read((db) => findWorkspace(db, id)?.name);
+}
+
+function keyName({ accounts }: DashboardParts, { name: id }: Series): string | undefined {
+  return id === undefined ? undefined : accounts.read((db) => findKey(db, id)?.name);
+}
+
+/** What the workspace has drawn in the running billing period, and what its plan and purchases offer. */
+function periodJson(
+  { accounts, meter, generation, clock }: DashboardParts,
+  id: string,
+): object | undefined {
+  const stored = accounts.read((db) => findWorkspace(db, id));
+  if (stored === undefined) return undefined;
+  const workspace = inForce(stored, clock.now());
+  const used = meter.workspaceUsage(id);
+  return {
+    start: new Date(used.periodStart).toISOString(),
+    plan: workspace.plan,
+    plan_includes_cu_milli: generation().config.plans[workspace.plan].includedCuMilli,
+    included_cu_milli: used.included,
+    purchased_cu_milli: used.purchased,
+    purchased_left_cu_milli: meter.purchasedLeft(workspace),
+    overage_cu_milli: used.overage,
+    overage_limit_cu_milli: workspace.overageLimitCuMilli,
+  };
+}

@@ -1,0 +1,79 @@
+/** A new key as the page asks for it, and what a viewer may give away. */
+import { capabilities } from "../../../src/services/accounts.ts";
+import type { Capability } from "../../../src/plugin.ts";
+import { checker } from "./input.ts";
+
+export interface WantedKey {
+  readonly workspace_id: string;
+  readonly name: string;
+  readonly capabilities: readonly Capability[];
+  readonly rps_limit?: number;
+  readonly cu_limit_24h_milli?: number;
+  readonly cu_limit_30d_milli?: number;
+  readonly allowed_addresses?: readonly string[];
+  readonly expires_in_seconds?: number;
+}
+
+const amount = { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER };
+/** A century. */
+const longestSeconds = 36_525 * 86_400;
+const longestOverlapSeconds = 90 * 86_400;
+
+const checkWantedKey = checker({
+  type: "object",
+  properties: {
+    workspace_id: { type: "string", minLength: 1, maxLength: 64 },
+    name: { type: "string", minLength: 1, maxLength: 200, format: "printable" },
+    capabilities: {
+      type: "array",
+      items: { enum: capabilities },
+      minItems: 1,
+      uniqueItems: true,
+    },
+    rps_limit: { type: "number", minimum: 0.001, maximum: 1_000_000 },
+    cu_limit_24h_milli: amount,
+    cu_limit_30d_milli: amount,
+    allowed_addresses: {
+      type: "array",
+      items: { type: "string", format: "address-block" },
+      minItems: 1,
+      maxItems: 100,
+      uniqueItems: true,
+    },
+    expires_in_seconds: { type: "integer", minimum: 1, maximum: longestSeconds },
+  },
+  required: ["workspace_id", "name", "capabilities"],
+  additionalProperties: false,
+});
+
+const checkOverlap = checker({
+  type: "object",
+  properties: {
+    overlap_seconds: { type: "integer", minimum: 0, maximum: longestOverlapSeconds },
+  },
+  required: ["overlap_seconds"],
+  additionalProperties: false,
+});
+
+/** `wrong`: why it is none. */
+export function readWantedKey(body: unknown): { value: WantedKey } | { wrong: string } {
+  const wrong = checkWantedKey(body);
+  // The schema says what the type says.
+  return wrong === undefined ? { value: body as WantedKey } : { wrong };
+}
+
+/** How long the old key lives on, milliseconds. */
+export function readOverlapMs(body: unknown): { value: number } | { wrong: string } {
+  const wrong = checkOverlap(body);
+  if (wrong !== undefined) return { wrong };
+  // As above.
+  return { value: (body as { readonly overlap_seconds: number }).overlap_seconds * 1000 };
+}
+
+/**
+ * Nobody gives away more than they have: rights over the deployment are a platform administrator's to give. `only`: the
+ * viewer's workspace, undefined for such an administrator.
+ */
+export function mayGrant(only: string | undefined, wanted: Iterable<Capability>): boolean {
+  return only === undefined || ![...wanted].includes("platform:admin");
+}

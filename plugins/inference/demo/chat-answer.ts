@@ -1,0 +1,81 @@
+/** The demo model's answers on the wire: one JSON document, or server-sent events at the pace of its tokens. */
+import { randomUUID } from "node:crypto";
+import type { ServerResponse } from "node:http";
+import type { Clock } from "../../../src/services/clock.ts";
+import type { ChatRequest } from "./chat-request.ts";
+import type { Echo } from "./echo.ts";
+
+export interface Pace {
+  readonly clock: Clock;
+  /** Milliseconds from one token to the next. */
+  readonly tokenMs: number;
+}
+
+/** Answers when its last token would have been spoken, unless the caller left before. */
+export function sendWhole(response: ServerResponse, model: string, said: Echo, pace: Pace): void {
+  const { reasoning, content, finishReason, usage } = said;
+  const message = {
+    role: "assistant",
+    content: content.join(""),
+    ...(reasoning.length > 0 && { reasoning_content: reasoning.join("") }),
+  };
+  const body = JSON.stringify({
+    ...envelope("chat.completion", model, pace.clock),
+    choices: [{ index: 0, message, finish_reason: finishReason }],
+    usage,
+  });
+  const timer = pace.clock.after(pace.tokenMs * usage.completion_tokens, () => {
+    const length = Buffer.byteLength(body);
+    response
+      .writeHead(200, { "content-type": "application/json", "content-length": length })
+      .end(body);
+  });
+  response.once("close", () => timer[Symbol.dispose]());
+}
+
+/** One event a token. A caller that does not read holds the model up; one that leaves stops it. */
+export function sendStream(
+  response: ServerResponse,
+  model: string,
+  said: Echo,
+  { includeUsage }: Pick<ChatRequest, "includeUsage">,
+  { clock, tokenMs }: Pace,
+): void {
+  const shared = envelope("chat.completion.chunk", model, clock);
+  const events = eventsOf(said, includeUsage, (choices, usage) => {
+    // OpenAI's own: a caller that asked for usage finds null in every chunk but the last.
+    const rest = includeUsage ? { choices, usage } : { choices };
+    return `data: ${JSON.stringify({ ...shared, ...rest })}\n\n`;
+  });
+  const speak = (): void => {
+    if (response.writableNeedDrain) return;
+    const { value, done } = events.next();
+    if (done === true) response.end(value);
+    else response.write(value);
+  };
+  response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
+  speak();
+  const timer = clock.every(tokenMs, speak);
+  response.once("close", () => timer[Symbol.dispose]());
+}
+
+type WriteEvent = (choices: readonly object[], usage: Echo["usage"] | null) => string;
+
+/** Yields the role and every token; returns how the stream ends. */
+function* eventsOf(
+  { reasoning, content, finishReason, usage }: Echo,
+  includeUsage: boolean,
+  write: WriteEvent,
+): Generator<string, string, undefined> {
+  const chunk = (delta: object, finish: string | null): string =>
+    write([{ index: 0, delta, finish_reason: finish }], null);
+  yield chunk({ role: "assistant", content: "" }, null);
+  for (const token of reasoning) yield chunk({ reasoning_content: token }, null);
+  for (const token of content) yield chunk({ content: token }, null);
+  return chunk({}, finishReason) + (includeUsage ? write([], usage) : "") + "data: [DONE]\n\n";
+}
+
+function envelope(object: string, model: string, clock: Clock): object {
+  const created = Math.floor(clock.now() / 1000);
+  return { id: `chatcmpl-${randomUUID()}`, object, created, model };
+}

@@ -1,0 +1,100 @@
+/**
+ * The demo model: a small server that speaks as OpenAI's chat completions do and repeats what it is told, a token every
+ * 20 ms. It heeds `model`, `messages`, `max_tokens`, `stream`, `stream_options.include_usage` and
+ * `chat_template_kwargs.enable_thinking`; beside `GET /v1/models` it has the status document of a network, `GET
+ * /status`.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { systemClock } from "../../../src/clock.ts";
+import type { Clock } from "../../../src/services/clock.ts";
+import { sendStream, sendWhole, type Pace } from "./chat-answer.ts";
+import { fault, readChatRequest, type ChatFault } from "./chat-request.ts";
+import { echo } from "./echo.ts";
+import { close, listen, readBody } from "../../../src/http/listen-on.ts";
+
+export interface DemoModel {
+  /** `http://host:port`; chat completions are at `/v1/chat/completions` below it. */
+  readonly url: string;
+  /** Where the network's status document is. */
+  readonly statusUrl: string;
+  /** Cuts every connection, stops every answer and frees the port. */
+  close(): Promise<void>;
+}
+
+/** The only model. */
+export const demoModelId = "Demo/Echo-1";
+
+const requestBytes = 1024 * 1024;
+/** 2026-01-01, when the model was made, so to speak; seconds since 1970. */
+const created = 1_767_225_600;
+
+const models = {
+  object: "list",
+  data: [{ id: demoModelId, object: "model", created, owned_by: "demo" }],
+};
+const status = {
+  price_per_token_nano: "12",
+  workers: [{ id: "demo-1", model: demoModelId, coefficient: 1000, state: "active" }],
+};
+
+/** Starts the model; `port` 0 takes a free one. Rejects when it cannot listen. */
+export async function startDemoModel({
+  port = 0,
+  host = "127.0.0.1",
+  clock = systemClock,
+  tokenMs = 20,
+}: {
+  readonly port?: number;
+  readonly host?: string;
+  readonly clock?: Clock;
+  /** Milliseconds from one token to the next. */
+  readonly tokenMs?: number;
+} = {}): Promise<DemoModel> {
+  const pace: Pace = { clock, tokenMs };
+  const server = createServer((request, response) => void respond(request, response, pace));
+  const url = await listen(server, port, host);
+  return { url, statusUrl: `${url}/status`, close: () => close(server) };
+}
+
+async function respond(
+  request: IncomingMessage,
+  response: ServerResponse,
+  pace: Pace,
+): Promise<void> {
+  const path = request.url?.split("?", 1)[0];
+  if (path !== "/v1/chat/completions") {
+    const document = path === "/v1/models" ? models : path === "/status" ? status : undefined;
+    if (document === undefined) return refuse(response, fault(null, "Not found.", 404));
+    if (request.method !== "GET") return refuseMethod(response, "GET");
+    return send(response, 200, document);
+  }
+  if (request.method !== "POST") return refuseMethod(response, "POST");
+  const body = await readBody(request, requestBytes);
+  if (body === "left" || response.destroyed) return;
+  if (body === "too big") {
+    response.setHeader("connection", "close");
+    return refuse(response, fault(null, `The body has more than ${requestBytes} bytes.`, 413));
+  }
+  const asked = readChatRequest(body.toString(), demoModelId);
+  if ("error" in asked) return refuse(response, asked);
+  const said = echo(asked);
+  if (asked.stream) sendStream(response, demoModelId, said, asked, pace);
+  else sendWhole(response, demoModelId, said, pace);
+}
+
+function refuseMethod(response: ServerResponse, allow: "GET" | "POST"): void {
+  response.setHeader("allow", allow);
+  refuse(response, fault(null, `Only ${allow} is allowed here.`, 405));
+}
+
+function refuse(response: ServerResponse, { status: code, error }: ChatFault): void {
+  send(response, code, { error });
+}
+
+function send(response: ServerResponse, code: number, document: object): void {
+  const body = JSON.stringify(document);
+  const length = Buffer.byteLength(body);
+  response
+    .writeHead(code, { "content-type": "application/json", "content-length": length })
+    .end(body);
+}

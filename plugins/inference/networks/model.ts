@@ -1,0 +1,106 @@
+/** A model of a network: what the catalogue shows of it, and how a request reaches one of its workers. */
+import type {
+  AnswerReader,
+  CoefficientBands,
+  InferenceCall,
+  InferenceRequest,
+  ModelEntry,
+  ModelOverride,
+  Offer,
+} from "../../../src/services/networks.ts";
+import { chooseWorker } from "./choose.ts";
+import type { Network } from "./network.ts";
+import type { Price } from "../../../src/price.ts";
+import { Call } from "./call.ts";
+import type { Worker } from "./worker.ts";
+
+interface ModelParts {
+  readonly id: string;
+  /** Those that may get requests. */
+  readonly workers: readonly Worker[];
+  readonly createdAt: number;
+  readonly override: ModelOverride | undefined;
+}
+
+/** Made anew whenever the network's workers or overrides change; prices are those of the moment. */
+export class Model implements Offer {
+  readonly modelId: string;
+  readonly #network: Network;
+  readonly #parts: ModelParts;
+  readonly #coefficients: CoefficientBands | undefined;
+
+  constructor(network: Network, parts: ModelParts) {
+    this.modelId = parts.id;
+    this.#network = network;
+    this.#parts = parts;
+    this.#coefficients = bands(parts.workers.map((worker) => this.#coefficientOf(worker)));
+  }
+
+  get activeWorkers(): number {
+    return this.#parts.workers.length;
+  }
+
+  get workers(): readonly Worker[] {
+    return this.#parts.workers;
+  }
+
+  get maxOutputTokens(): number {
+    return this.#network.config.maxOutputTokens;
+  }
+
+  get entry(): ModelEntry {
+    const { override, createdAt } = this.#parts;
+    const coefficients = this.#coefficients;
+    // Without a worker there is no coefficient: the network's own price.
+    const price = this.#network.price(coefficients?.standard ?? override?.priceCoefficient ?? 1000);
+    const perToken = price.costMilli(1);
+    return {
+      network: this.#network.config.name,
+      modelId: this.modelId,
+      ownedBy: override?.ownedBy ?? this.#network.config.name,
+      createdAt,
+      activeWorkers: this.activeWorkers,
+      promptPriceCUMilli: perToken,
+      completionPriceCUMilli: perToken,
+      cachedPriceCUMilli: perToken,
+      coefficients,
+      evidence: this.#parts.workers[0]?.route.evidence ?? "none",
+    };
+  }
+
+  mostMilli(tokens: number): number {
+    return this.#network.price(this.#coefficients?.priority ?? 1000).costMilli(tokens);
+  }
+
+  send(request: InferenceRequest, reader: AnswerReader): InferenceCall {
+    return new Call(this.modelId, this.#network, request, reader);
+  }
+
+  /** A worker that has not been tried; undefined when all have. */
+  choose(tried: readonly Worker[]): Worker | undefined {
+    return chooseWorker(this.#parts.workers, tried, this.#network.parts.random ?? Math.random);
+  }
+
+  priceOf(worker: Worker): Price {
+    return this.#network.price(this.#coefficientOf(worker));
+  }
+
+  #coefficientOf(worker: Worker): number {
+    return this.#parts.override?.priceCoefficient ?? worker.listed.coefficient;
+  }
+}
+
+/**
+ * Minimum, median and maximum; of an even number of workers the median is the mean of the two in the middle, half up.
+ */
+function bands(coefficients: readonly number[]): CoefficientBands | undefined {
+  const sorted = coefficients.toSorted((one, other) => one - other);
+  const base = sorted[0];
+  const low = sorted[(sorted.length - 1) >> 1];
+  const high = sorted[sorted.length >> 1];
+  const priority = sorted.at(-1);
+  if (base === undefined || low === undefined || high === undefined || priority === undefined) {
+    return undefined;
+  }
+  return { base, standard: Math.round((low + high) / 2), priority };
+}

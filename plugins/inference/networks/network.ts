@@ -1,0 +1,250 @@
+/**
+ * One inference network: its workers and prices, polled, and the catalogue of models that follows from them. What was
+ * read last holds until it is read again.
+ */
+import type { NetworkConfig } from "../../../src/config/config.ts";
+import type { Fault } from "../../confidential/protocol/fault.ts";
+import type { Hello, Role } from "../../confidential/protocol/hello.ts";
+import type { Serving } from "../../confidential/relay/serving.ts";
+import type { Clock } from "../../../src/services/clock.ts";
+import type { Log } from "../../../src/services/log.ts";
+import type { Counter, Metrics } from "../../../src/services/metrics.ts";
+import type { ModelEntry, ModelOverride } from "../../../src/services/networks.ts";
+import { CallRecords } from "./call-records.ts";
+import { PolledDocument, type DocumentOptions } from "./document.ts";
+import type { EnclaveRecords } from "../../confidential/enclave-workers/records.ts";
+import { openStream } from "../../confidential/enclave-workers/stream.ts";
+import { EnclaveTransport } from "../../confidential/enclave-workers/transport.ts";
+import { Model } from "./model.ts";
+import type { OpenNetwork } from "./networks.ts";
+import { AllowedOrigins } from "./origins.ts";
+import { OpenaiTransport } from "./openai.ts";
+import { createPrice, type Price } from "../../../src/price.ts";
+import { openRate, type Rate } from "./rate.ts";
+import { baseOf } from "./request-head.ts";
+import type { Transport } from "./route.ts";
+import {
+  readModels,
+  readStatus,
+  statusComplaint,
+  type ListedWorker,
+  type Status,
+} from "./status.ts";
+import { Worker } from "./worker.ts";
+
+export interface NetworkParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** What an operator changed in the network's catalogue; the same map while nothing has changed. */
+  readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
+  readonly enclaves: EnclaveRecords;
+  /** 0 to 1; for tests. */
+  readonly random?: () => number;
+}
+
+export class Network implements OpenNetwork {
+  readonly config: NetworkConfig;
+  readonly parts: NetworkParts;
+  readonly settled: Promise<void>;
+  /** Answers that cost nothing because price or rate was missing. */
+  readonly unpriced: { readonly price: Counter; readonly rate: Counter };
+  readonly records: CallRecords;
+  readonly #status: PolledDocument<Status>;
+  readonly #rate: Rate;
+  readonly #origins: AllowedOrigins;
+  readonly #transport: Transport;
+  #workers = new Map<string, Worker>();
+  #models = new Map<string, Model>();
+  #overrides: ReadonlyMap<string, ModelOverride> = new Map();
+  #read = false;
+  #price: string | undefined;
+  #readAt: number;
+  readonly #firstListed = new Map<string, number>();
+  #prices = new Map<number, Price>();
+  #pricedRate: string | undefined;
+
+  constructor(config: NetworkConfig, parts: NetworkParts) {
+    const { clock, log, metrics } = parts;
+    this.config = config;
+    this.parts = parts;
+    this.#readAt = clock.now();
+    this.unpriced = unpricedCounters(config.name, metrics);
+    this.records = new CallRecords(config.name, parts);
+    this.#transport =
+      config.kind === "openai"
+        ? new OpenaiTransport(config, parts)
+        : new EnclaveTransport(config, {
+            ...parts.enclaves,
+            clock,
+            log,
+            changed: () => this.#list(),
+          });
+    this.#origins = new AllowedOrigins(config, log);
+    const shared = { name: config.name, clock, log, metrics };
+    this.#rate = openRate(config.rate, shared);
+    this.#status = new PolledDocument<Status>({
+      ...shared,
+      name: `${config.name} status`,
+      ...statusSource(config),
+      everyMs: config.statusMs,
+      changed: (status) => this.#took(status),
+    });
+    this.settled = this.#settle();
+  }
+
+  get name(): string {
+    return this.config.name;
+  }
+
+  get termination(): Role {
+    return this.config.kind === "enclave" ? "worker" : "gateway";
+  }
+
+  openStream(helloBytes: Uint8Array, hello: Hello): Promise<Serving | Fault> {
+    return openStream(this, helloBytes, hello);
+  }
+
+  get models(): ReadonlyMap<string, Model> {
+    const overrides = this.parts.overrides(this.config.name);
+    if (overrides !== this.#overrides) {
+      this.#overrides = overrides;
+      this.#list();
+    }
+    return this.#models;
+  }
+
+  entriesWith(overrides: ReadonlyMap<string, ModelOverride>): readonly ModelEntry[] {
+    return Array.from(this.#modelsWith(overrides).values(), (model) => model.entry);
+  }
+
+  get read(): boolean {
+    return this.#read;
+  }
+
+  /** As it lists them now. */
+  get workers(): Iterable<Worker> {
+    return this.#workers.values();
+  }
+
+  get ready(): boolean {
+    return this.#workers.values().some((one) => one.offered && !one.resting);
+  }
+
+  /** The price at a coefficient, as it is now. */
+  price(coefficient: number): Price {
+    if (this.#rate.usd !== this.#pricedRate) {
+      this.#pricedRate = this.#rate.usd;
+      this.#prices.clear();
+    }
+    const known = this.#prices.get(coefficient);
+    if (known !== undefined) return known;
+    const price = createPrice({
+      network: this.config.name,
+      coefficient,
+      pricePerTokenNano: this.#price ?? this.config.pricePerTokenNano,
+      tokenUsdRate: this.#rate.usd,
+      asOf: new Date(this.#readAt).toISOString(),
+    });
+    this.#prices.set(coefficient, price);
+    return price;
+  }
+
+  async #settle(): Promise<void> {
+    await this.#status.firstReading;
+    await Promise.all(this.#workers.values().map(({ route }) => route.settled));
+    await this.#rate.firstReading;
+  }
+
+  async close(): Promise<void> {
+    this.#status.close();
+    this.#rate.close();
+    for (const worker of this.#workers.values()) worker.close();
+    await this.#transport.close();
+  }
+
+  #took(status: Status): void {
+    this.#read = true;
+    this.#price = status.pricePerTokenNano ?? this.#price;
+    this.#readAt = this.parts.clock.now();
+    this.#prices.clear();
+    const workers = new Map<string, Worker>();
+    for (const listed of this.#origins.filter(status.workers))
+      workers.set(listed.id, this.#worker(listed));
+    for (const [id, worker] of this.#workers) if (workers.get(id) !== worker) worker.close();
+    this.#workers = workers;
+    this.#list();
+  }
+
+  /** The worker that was known under this id, with all that is known of it, unless it has moved. */
+  #worker(listed: ListedWorker): Worker {
+    const known = this.#workers.get(listed.id);
+    if (known !== undefined && known.listed.url === listed.url) {
+      known.listed = listed;
+      known.route.listedAgain();
+      return known;
+    }
+    const { clock } = this.parts;
+    const route = this.#transport.routeTo(listed);
+    return new Worker(listed, route, { clock, noticed: (worker) => this.#noticed(worker) });
+  }
+
+  #list(): void {
+    this.#models = this.#modelsWith(this.#overrides);
+  }
+
+  #modelsWith(overrides: ReadonlyMap<string, ModelOverride>): Map<string, Model> {
+    const listed = new Map<string, Worker[]>();
+    for (const worker of this.#workers.values()) {
+      const workers = listed.get(worker.listed.model) ?? [];
+      if (worker.offered) workers.push(worker);
+      listed.set(worker.listed.model, workers);
+    }
+    for (const { id, enabled } of overrides.values()) {
+      if (!enabled) listed.delete(id);
+      else if (!listed.has(id)) listed.set(id, []);
+    }
+    const now = this.parts.clock.now();
+    const models = [...listed].toSorted(([one], [other]) => (one < other ? -1 : 1));
+    return new Map(
+      models.map(([id, workers]) => {
+        const createdAt = this.#firstListed.get(id) ?? now;
+        this.#firstListed.set(id, createdAt);
+        return [id, new Model(this, { id, workers, createdAt, override: overrides.get(id) })];
+      }),
+    );
+  }
+
+  #noticed(worker: Worker): void {
+    const { log } = this.parts;
+    const about = { network: this.config.name, worker: worker.id };
+    if (worker.resting) log.warn(about, "a worker fails and is left out");
+    else log.info(about, "a worker is back");
+  }
+}
+
+function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"] {
+  const family = metrics.counter(
+    "sluice_inference_unpriced_total",
+    "Answers that were charged 0 because the price or the rate was missing.",
+    ["network", "missing"],
+  );
+  return {
+    price: family.with({ network, missing: "price" }),
+    rate: family.with({ network, missing: "rate" }),
+  };
+}
+
+/** Without a document of its own a network of enclaves is the one worker at its url, which tells its status itself. */
+function statusSource(
+  config: NetworkConfig,
+): Pick<DocumentOptions<Status>, "url" | "headers" | "read" | "complaint"> {
+  const { kind, url, statusUrl, headers } = config;
+  const read = (value: unknown): Status | undefined => readStatus(value, kind);
+  const complaint = statusComplaint;
+  if (statusUrl !== undefined) return { url: statusUrl, read, complaint };
+  if (kind === "openai") return { url: `${baseOf(url)}/v1/models`, headers, read: readModels };
+  const status = new URL("/status", url);
+  status.protocol = status.protocol.replace("ws", "http");
+  return { url: status.href, headers, read, complaint };
+}

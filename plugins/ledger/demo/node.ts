@@ -1,0 +1,97 @@
+/**
+ * The demo node: a JSON-RPC node in this process, over HTTP and WebSocket on one port, that replays what a real runtime
+ * answered. It keeps no state, takes no extrinsics and its head never moves; README.md beside this file lists
+ * every difference to a real node.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { WebSocketServer } from "ws";
+import { openChain } from "./chain.ts";
+import { close, listen, readBody } from "../../../src/http/listen-on.ts";
+import { answerBody } from "./json-rpc.ts";
+import { demoMethods } from "./methods.ts";
+import { readRecording } from "./recording.ts";
+
+export interface DemoNode {
+  /** `http://host:port`; the same address answers WebSocket. */
+  readonly url: string;
+  /** Cuts every connection and frees the port. */
+  close(): Promise<void>;
+}
+
+/** The largest request that a Substrate node takes by default. */
+const requestBytes = 15 * 1024 * 1024;
+const jsonType = "application/json; charset=utf-8";
+const textType = "text/plain";
+const tooBig = JSON.stringify({
+  jsonrpc: "2.0",
+  id: null,
+  error: {
+    code: -32007,
+    message: "Request is too big",
+    data: `Exceeded max limit of ${requestBytes}`,
+  },
+});
+
+/** Starts the node; `port` 0 takes a free one. Rejects when it cannot listen. */
+export async function startDemoNode({
+  port = 0,
+  host = "127.0.0.1",
+}: { readonly port?: number; readonly host?: string } = {}): Promise<DemoNode> {
+  const methods = demoMethods(openChain(readRecording()));
+  const answer = (body: Buffer) => answerBody(methods, body.toString());
+
+  const server = createServer((request, response) => {
+    void respond(request, response, answer);
+  });
+  // A node keeps idle connections for good.
+  server.keepAliveTimeout = 0;
+  const sockets = new WebSocketServer({ noServer: true, maxPayload: requestBytes });
+  server.on("upgrade", (request, socket, head) => {
+    sockets.handleUpgrade(request, socket, head, (client) => sockets.emit("connection", client));
+  });
+  sockets.on("connection", (socket) => {
+    // A broken connection closes itself; there is nobody to tell.
+    socket.on("error", () => {});
+    socket.on("message", (data) => {
+      // `ws` gives a Buffer unless its binaryType is changed.
+      const { body } = answer(data as Buffer);
+      if (body !== "") socket.send(body);
+    });
+  });
+
+  const url = await listen(server, port, host);
+  return {
+    url,
+    async close() {
+      for (const socket of sockets.clients) socket.terminate();
+      sockets.close();
+      await close(server);
+    },
+  };
+}
+
+async function respond(
+  request: IncomingMessage,
+  response: ServerResponse,
+  answer: (body: Buffer) => { readonly status: number; readonly body: string },
+): Promise<void> {
+  const send = (status: number, type: string, body: string) => {
+    const length = Buffer.byteLength(body);
+    response.writeHead(status, { "content-type": type, "content-length": length }).end(body);
+  };
+  if (request.method !== "POST") {
+    return send(405, textType, "Used HTTP Method is not allowed. POST is required\n");
+  }
+  const type = request.headers["content-type"]?.replaceAll(" ", "").toLowerCase() ?? "";
+  if (!/^application\/json(?:-rpc)?(?:;charset=utf-8)?$/.test(type)) {
+    return send(415, textType, "Content-Type: application/json is required\n");
+  }
+  const body = await readBody(request, requestBytes);
+  if (body === "left") return;
+  if (body === "too big") {
+    response.setHeader("connection", "close");
+    return send(413, jsonType, tooBig);
+  }
+  const { status, body: text } = answer(body);
+  send(status, jsonType, text);
+}

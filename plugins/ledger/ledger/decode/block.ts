@@ -1,0 +1,58 @@
+/** Finds what decoding needs in a `chain_getBlock` result, without making values of it. */
+import {
+  closeBrace,
+  comma,
+  malformed,
+  openBrace,
+  quote,
+  rangeIs,
+  skipColon,
+  skipSpace,
+  skipString,
+  skipValue,
+} from "../../../../src/http/json/scan.ts";
+
+interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface SplitBlock {
+  readonly parentHash: string;
+  /** The JSON array of extrinsics. */
+  readonly extrinsics: Buffer;
+}
+
+/** Undefined: not `{ block: { header: { parentHash, … }, extrinsics: […] }, … }`. */
+export function splitBlock(bytes: Buffer): SplitBlock | undefined {
+  const whole = { start: 0, end: bytes.length };
+  const block = member(bytes, whole, "block");
+  const header = block === undefined ? undefined : member(bytes, block, "header");
+  const parent = header === undefined ? undefined : member(bytes, header, "parentHash");
+  const extrinsics = block === undefined ? undefined : member(bytes, block, "extrinsics");
+  if (parent === undefined || extrinsics === undefined) return undefined;
+  const parentHash = bytes.toString("latin1", parent.start + 1, parent.end - 1);
+  if (!/^0x[\da-f]{64}$/i.test(parentHash)) return undefined;
+  return { parentHash, extrinsics: bytes.subarray(extrinsics.start, extrinsics.end) };
+}
+
+/** The range of the value of a member of the object in `range`; the first of that name. */
+function member(bytes: Buffer, { start, end }: Range, name: string): Range | undefined {
+  let at = skipSpace(bytes, start, end);
+  if (bytes[at] !== openBrace) return undefined;
+  at = skipSpace(bytes, at + 1, end);
+  while (at < end && bytes[at] === quote) {
+    const keyEnd = skipString(bytes, at, end, "trusted");
+    const colonEnd = keyEnd === malformed ? malformed : skipColon(bytes, keyEnd, end);
+    if (colonEnd === malformed) return undefined;
+    const valueAt = skipSpace(bytes, colonEnd, end);
+    const valueEnd = skipValue(bytes, valueAt, end, 0, "trusted");
+    if (valueEnd === malformed) return undefined;
+    if (rangeIs(bytes, at + 1, keyEnd - 1, name)) return { start: valueAt, end: valueEnd };
+    at = skipSpace(bytes, valueEnd, end);
+    if (bytes[at] === closeBrace) return undefined;
+    if (bytes[at] !== comma) return undefined;
+    at = skipSpace(bytes, at + 1, end);
+  }
+  return undefined;
+}

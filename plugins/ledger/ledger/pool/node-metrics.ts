@@ -1,0 +1,53 @@
+/** The metrics of one node. Labels come from the configuration only. */
+import type { Counter, Gauge, Histogram, Metrics } from "../../../../src/services/metrics.ts";
+import { complaints, type Complaint } from "./complaint.ts";
+import { failures, type Failure } from "./failure.ts";
+
+export interface NodeMetrics {
+  readonly up: Gauge;
+  readonly inFlight: Gauge;
+  /** Seconds from sending to the answer. */
+  readonly seconds: Histogram;
+  failed(failure: Failure): void;
+  ejected(complaint: Complaint): void;
+}
+
+const latencyBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+export function nodeMetrics(metrics: Metrics, upstream: string, node: string): NodeMetrics {
+  const labels = ["upstream", "node"] as const;
+  const of = { upstream, node };
+  const failed = metrics.counter(
+    "sluice_ledger_node_failures_total",
+    "Calls that a node did not answer, by cause.",
+    [...labels, "cause"],
+  );
+  const ejections = metrics.counter(
+    "sluice_ledger_node_ejections_total",
+    "Ejections of a node from the pool, by reason.",
+    [...labels, "reason"],
+  );
+  const byCause = new Map<string, Counter>(
+    Object.values(failures).map(({ cause }) => [cause, failed.with({ ...of, cause })]),
+  );
+  const byReason = new Map<string, Counter>(
+    complaints.map((reason) => [reason, ejections.with({ ...of, reason })]),
+  );
+  return {
+    up: metrics
+      .gauge("sluice_ledger_node_up", "1 while the node is usable, else 0.", labels)
+      .with(of),
+    inFlight: metrics
+      .gauge(
+        "sluice_ledger_node_in_flight",
+        "Requests in flight at the node, sampled every second.",
+        labels,
+      )
+      .with(of),
+    seconds: metrics
+      .histogram("sluice_ledger_node_seconds", "Response time of a node.", latencyBuckets, labels)
+      .with(of),
+    failed: (failure) => byCause.get(failure.cause)?.add(1),
+    ejected: (complaint) => byReason.get(complaint)?.add(1),
+  };
+}

@@ -1,0 +1,103 @@
+/**
+ * Whole responses of a node, one after another on a connection. A body of known length that lies in one piece is lent
+ * as it lies there; what comes in pieces is put together. Nothing fed is referred to once `more` was said.
+ */
+import type { ResponseHead } from "../../../../src/http/upstream/http1/response-head.ts";
+import {
+  ResponseReader,
+  type ResponseSink,
+  type ResponseState,
+} from "../../../../src/http/upstream/http1/response-reader.ts";
+
+/** A body buffer up to this size is kept for the next response. */
+const keptBodyBytes = 128 * 1024;
+const firstBodyBytes = 4 * 1024;
+
+const empty = Buffer.alloc(0);
+
+export class ResponseParser implements ResponseSink {
+  readonly #reader: ResponseReader;
+  /** The body, where it did not come in one piece. */
+  #body: Buffer = empty;
+  #size = 0;
+  #lent = false;
+
+  /** After `done`: the body is `bytes[start, end)`, borrowed until the next `feed` or `reset`. */
+  bytes: Buffer = empty;
+  start = 0;
+  end = 0;
+
+  /** `maxBytes`: the largest body taken. */
+  constructor(maxBytes: number) {
+    this.#reader = new ResponseReader(this, maxBytes);
+  }
+
+  get head(): ResponseHead {
+    return this.#reader.head;
+  }
+
+  /** True once a byte of the response has come. */
+  get started(): boolean {
+    return this.#reader.started;
+  }
+
+  /** After `done`: where in the piece fed last the response ended. */
+  get next(): number {
+    return this.#reader.next;
+  }
+
+  /** Makes ready for the next response. */
+  reset(): void {
+    this.#reader.reset();
+    this.#size = 0;
+    this.#lent = false;
+    if (this.#body.length > keptBodyBytes) this.#body = empty;
+    this.bytes = empty;
+  }
+
+  /** Takes `piece[from, to)`. After anything but `more`, `reset` must come before the next `feed`. */
+  feed(piece: Buffer, from: number, to: number): ResponseState {
+    const state = this.#reader.feed(piece, from, to);
+    if (state === "done") this.#whole();
+    return state;
+  }
+
+  /** The peer has closed. `done` when that is how this body ends, else the response was cut off. */
+  close(): "done" | "cut" {
+    const state = this.#reader.close();
+    if (state === "done") this.#whole();
+    return state;
+  }
+
+  // What the reader reports:
+
+  headEnds(): void {}
+
+  body(piece: Buffer, start: number, end: number): void {
+    if (end - start === this.head.length) {
+      this.#lent = true;
+      this.bytes = piece;
+      this.start = start;
+      this.end = end;
+    } else this.#append(piece, start, end);
+  }
+
+  #whole(): void {
+    if (this.#lent) return;
+    this.bytes = this.#body;
+    this.start = 0;
+    this.end = this.#size;
+  }
+
+  #append(piece: Buffer, from: number, to: number): void {
+    const size = this.#size + to - from;
+    if (size > this.#body.length) {
+      const wanted = Math.max(size, this.head.length, 2 * this.#body.length, firstBodyBytes);
+      const larger = Buffer.allocUnsafeSlow(wanted);
+      this.#body.copy(larger, 0, 0, this.#size);
+      this.#body = larger;
+    }
+    piece.copy(this.#body, this.#size, from, to);
+    this.#size = size;
+  }
+}

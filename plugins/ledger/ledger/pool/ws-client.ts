@@ -1,0 +1,190 @@
+/**
+ * A WebSocket client for one node: one connection that carries all calls at once, answers matched by id. It connects at
+ * once and again whenever it has lost the connection.
+ *
+ * An answer arrives whole, so a call has `headersMs + idleMs` for all of it. A message above `answerBytes` cannot be
+ * matched to its call and ends the connection.
+ */
+import { WebSocket } from "ws";
+import type { Clock } from "../../../../src/services/clock.ts";
+import { splitResponse } from "../../../../src/http/json/response.ts";
+import { skipSpace, skipValue } from "../../../../src/http/json/scan.ts";
+import type { Call, NodeClient } from "./call.ts";
+import { failures, type Failure } from "./failure.ts";
+import type { ClientOptions } from "./http-client.ts";
+import { basicCredentials } from "./http-target.ts";
+import { startTicker, type Ticker } from "../../../../src/http/ticker.ts";
+
+/** Calls at a time; a node works on the calls of one connection side by side. */
+const mostCalls = 1024;
+/** Requests that the node does not read pile up to this. */
+const unsentBytes = 16 * 1024 * 1024;
+const pingMs = 20_000;
+const reconnectMs = 100;
+const reconnectMostMs = 10_000;
+
+type State = "connecting" | "open" | "waiting";
+
+export class WsClient implements NodeClient {
+  readonly #options: ClientOptions;
+  readonly #clock: Clock;
+  readonly #ticker: Ticker;
+  readonly #pinger: Disposable;
+  /** By id, oldest first: all have the same time to live, so the oldest expires first. */
+  readonly #calls = new Map<number, Call>();
+  #state: State = "waiting";
+  #closed = false;
+  #socket: WebSocket | undefined;
+  #connectDeadline = 0;
+  /** Connections in a row that brought no answer. */
+  #fruitless = 0;
+  #reconnect: Disposable | undefined;
+  /** Something came since the last ping. */
+  #alive = true;
+  #nextId = 0;
+  lastError: string | undefined;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+    this.#clock = options.clock;
+    const limits = [options.connectMs, options.headersMs];
+    this.#ticker = startTicker(options.clock, limits, () => this.#sweep());
+    this.#pinger = options.clock.every(pingMs, () => this.#ping());
+    this.#connect();
+  }
+
+  get inFlight(): number {
+    return this.#calls.size;
+  }
+
+  send(call: Call): void {
+    const refusal = this.#refusal();
+    if (refusal !== undefined) return queueMicrotask(() => call.fail(refusal));
+    this.#nextId = (this.#nextId + 1) & 0x3fff_ffff;
+    call.id = this.#nextId;
+    call.deadline = this.#ticker.deadline(this.#options.headersMs + this.#options.idleMs);
+    this.#calls.set(call.id, call);
+    if (this.#state === "open") this.#socket?.send(call.text());
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#ticker[Symbol.dispose]();
+    this.#pinger[Symbol.dispose]();
+    this.#reconnect?.[Symbol.dispose]();
+    const socket = this.#socket;
+    this.#lose(failures.closing);
+    if (socket === undefined || socket.readyState === WebSocket.CLOSED) return;
+    await new Promise((resolve) => socket.once("close", resolve));
+  }
+
+  #refusal(): Failure | undefined {
+    if (this.#closed) return failures.closing;
+    if (this.#state === "waiting") return failures.refused;
+    const unsent = this.#socket?.bufferedAmount ?? 0;
+    return this.#calls.size >= mostCalls || unsent > unsentBytes ? failures.saturated : undefined;
+  }
+
+  #connect(): void {
+    const { url, answerBytes, connectMs } = this.#options;
+    const credentials = basicCredentials(url);
+    const address = new URL(url);
+    address.username = address.password = "";
+    const socket = new WebSocket(address, {
+      perMessageDeflate: false,
+      maxPayload: answerBytes,
+      // `splitResponse` checks the same bytes.
+      skipUTF8Validation: true,
+      ...(credentials === undefined ? {} : { headers: { authorization: `Basic ${credentials}` } }),
+    });
+    this.#state = "connecting";
+    this.#socket = socket;
+    this.#connectDeadline = this.#ticker.deadline(connectMs);
+    // Without fragments and with the default binaryType a message is one Buffer.
+    socket.on("message", (data) => this.#message(socket, data as Buffer));
+    socket.on("open", () => this.#opened(socket));
+    socket.on("pong", () => (this.#alive = true));
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      if (this.#socket === socket) this.lastError = error.code;
+    });
+    socket.on("close", () => this.#dropped(socket, failures.closed));
+  }
+
+  #opened(socket: WebSocket): void {
+    if (this.#socket !== socket) return;
+    this.#state = "open";
+    this.#alive = true;
+    for (const call of this.#calls.values()) socket.send(call.text());
+  }
+
+  #message(socket: WebSocket, bytes: Buffer): void {
+    if (this.#socket !== socket) return;
+    this.#alive = true;
+    const answer = splitResponse(bytes);
+    if (answer === undefined) {
+      // A notification is none of ours. After anything else nothing on this connection can be trusted.
+      if (!isNotification(bytes)) this.#dropped(socket, failures.garbage);
+      return;
+    }
+    this.#fruitless = 0;
+    const call = this.#calls.get(answer.id);
+    if (call === undefined) return;
+    this.#calls.delete(answer.id);
+    call.answered(answer.kind, bytes, answer.start, answer.end);
+  }
+
+  /** The connection is of no more use: gets the next, at once if this one had been of any. */
+  #dropped(socket: WebSocket, failure: Failure): void {
+    if (this.#socket !== socket) return;
+    const connected = this.#state === "open";
+    const delayMs = this.#fruitless === 0 && connected ? 0 : backoffMs(this.#fruitless);
+    this.#fruitless++;
+    this.#lose(connected || failure !== failures.closed ? failure : failures.refused);
+    if (this.#closed) return;
+    if (delayMs === 0) return this.#connect();
+    this.#reconnect = this.#clock.after(delayMs, () => this.#connect());
+  }
+
+  #lose(failure: Failure): void {
+    this.#state = "waiting";
+    this.#socket?.terminate();
+    this.#socket = undefined;
+    const calls = [...this.#calls.values()];
+    this.#calls.clear();
+    for (const call of calls) call.fail(failure);
+  }
+
+  #ping(): void {
+    const socket = this.#socket;
+    if (socket === undefined || this.#state !== "open") return;
+    if (!this.#alive) return this.#dropped(socket, failures.idleTimeout);
+    this.#alive = false;
+    socket.ping();
+  }
+
+  #sweep(): void {
+    const { now } = this.#ticker;
+    const socket = this.#socket;
+    if (this.#state === "connecting" && socket !== undefined && this.#connectDeadline <= now) {
+      return this.#dropped(socket, failures.connectTimeout);
+    }
+    for (const [id, call] of this.#calls) {
+      if (call.deadline > now) return;
+      this.#calls.delete(id);
+      call.fail(failures.answerTimeout);
+    }
+  }
+}
+
+/** Exponential, with half of it random, so that many gateways do not come back to a node at the same moment. */
+function backoffMs(attempt: number): number {
+  const most = Math.min(reconnectMostMs, reconnectMs * 2 ** Math.min(attempt, 16));
+  return most / 2 + (Math.random() * most) / 2;
+}
+
+function isNotification(bytes: Buffer): boolean {
+  const end = skipValue(bytes, skipSpace(bytes, 0, bytes.length), bytes.length, 0, "trusted");
+  return (
+    end >= 0 && skipSpace(bytes, end, bytes.length) === bytes.length && bytes.includes('"method"')
+  );
+}

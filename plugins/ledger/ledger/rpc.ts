@@ -1,0 +1,127 @@
+/** A JSON-RPC body for the node, read and priced before anything is sent: `Ledger.rpc`. */
+import type { CallFailureCode, CallReport, CallReporter } from "../../../src/called.ts";
+import type { LedgerRpc } from "../../../src/services/ledger.ts";
+import { readRequest } from "../../../src/http/json/request.ts";
+import type { RpcItem } from "../../../src/http/json/envelope.ts";
+import type { Body } from "./body.ts";
+import { Batch, type BatchItem } from "./batch.ts";
+import type { Calls } from "./calls.ts";
+import { errorResponse, nodeResponse } from "./envelope.ts";
+import type { Waiter } from "./flight.ts";
+import type { Lane } from "./lane.ts";
+import type { NodeFailure } from "./node.ts";
+
+/** gateway.md, "Per-call and per-request limits". */
+const maxBatchItems = 50;
+
+type Line = LedgerRpc["lines"][number];
+const noLines: readonly Line[] = [];
+
+const fixed = (answer: string | undefined, refusal: CallReport | undefined): LedgerRpc => ({
+  costMilli: 0,
+  lines: noLines,
+  failure: undefined,
+  run: () => answer,
+  report(to) {
+    if (refusal !== undefined) to.called(refusal);
+  },
+});
+
+/** `name`: the client's own text. */
+function refusalOf(name: string, code: CallFailureCode): CallReport {
+  return { kind: "node", name, isListed: false, code };
+}
+
+const parseError = fixed(errorResponse("null", "parse"), refusalOf("", "PARSE_ERROR"));
+const malformed = refusalOf("", "INVALID_REQUEST");
+const invalidRequest = fixed(errorResponse("null", "invalid"), malformed);
+const nothingToSay = fixed(undefined, undefined);
+
+/** Reads a body. `batchParallel`: items of one batch that are with the nodes at once. */
+export function readRpc(body: Buffer, calls: Calls, batchParallel: number): LedgerRpc {
+  const read = readRequest(body, maxBatchItems);
+  if (read.kind === "single") return readSingle(read.item, calls);
+  if (read.kind === "batch") return readBatch(read.items, calls, batchParallel);
+  return read.kind === "malformed" ? parseError : invalidRequest;
+}
+
+function readSingle(item: RpcItem, calls: Calls): LedgerRpc {
+  if (item.kind === "notification") return nothingToSay;
+  if (item.kind === "invalid") return fixed(errorResponse(item.id, "invalid"), malformed);
+  const lane = calls.lanes.get(item.method);
+  if (lane === undefined) {
+    const refusal = refusalOf(item.method, "METHOD_NOT_ALLOWED");
+    return fixed(errorResponse(item.id, "notAllowed"), refusal);
+  }
+  return new SingleCall(item.id, lane, item.params, calls);
+}
+
+function readBatch(items: readonly RpcItem[], calls: Calls, batchParallel: number): LedgerRpc {
+  const answered: BatchItem[] = [];
+  for (const item of items) {
+    if (item.kind === "notification") continue;
+    if (item.kind === "invalid") {
+      const response = errorResponse(item.id, "invalid");
+      answered.push({ kind: "fixed", response, refusal: malformed });
+      continue;
+    }
+    const lane = calls.lanes.get(item.method);
+    if (lane === undefined) {
+      const refusal = refusalOf(item.method, "METHOD_NOT_ALLOWED");
+      answered.push({ kind: "fixed", response: errorResponse(item.id, "notAllowed"), refusal });
+    } else {
+      answered.push({ kind: "call", id: item.id, lane, params: item.params });
+    }
+  }
+  return answered.length === 0 ? nothingToSay : new Batch(answered, calls, batchParallel);
+}
+
+/** One call. It is its own waiter: what the cache answers costs neither promise nor closure. */
+class SingleCall implements LedgerRpc, Waiter {
+  readonly costMilli: number;
+  lines: readonly Line[] = noLines;
+  failure: NodeFailure | undefined;
+  #ending: keyof Lane["reports"] = "failed";
+  readonly #id: string;
+  readonly #lane: Lane;
+  readonly #params: string;
+  readonly #calls: Calls;
+  #resolve: ((body: Body) => void) | undefined;
+
+  constructor(id: string, lane: Lane, params: string, calls: Calls) {
+    this.costMilli = lane.method.cuMilli;
+    this.#id = id;
+    this.#lane = lane;
+    this.#params = params;
+    this.#calls = calls;
+  }
+
+  run(): Body | Promise<Body> {
+    const body = this.#calls.ask(this.#lane, this.#params, this);
+    if (body === undefined) {
+      return new Promise((resolve) => {
+        this.#resolve = resolve;
+      });
+    }
+    this.lines = this.#lane.lines;
+    this.#ending = "result";
+    return nodeResponse(this.#id, "result", body);
+  }
+
+  answered(kind: "result" | "error", body: Body): void {
+    this.lines = this.#lane.lines;
+    this.#ending = kind;
+    this.#resolve?.(nodeResponse(this.#id, kind, body));
+  }
+
+  report(to: CallReporter, refusedWith?: string): void {
+    const { reports } = this.#lane;
+    if (refusedWith === undefined) to.called(reports[this.#ending]);
+    else to.called({ ...reports.result, code: refusedWith });
+  }
+
+  failed(reason: NodeFailure): void {
+    this.failure = reason;
+    this.#resolve?.(errorResponse(this.#id, "internal"));
+  }
+}

@@ -1,0 +1,201 @@
+/** The catalogue: every tool of the deployment, and the one way in which any of them is called. */
+import type { Prompt, ResourceTemplate } from "../../../src/prompt.ts";
+import type { Clock } from "../../../src/services/clock.ts";
+import type { Log } from "../../../src/services/log.ts";
+import type { Metrics } from "../../../src/services/metrics.ts";
+import type { Claims, Seal } from "../../../src/services/store.ts";
+import {
+  toolFailure,
+  type CatalogueEntry,
+  type Resource,
+  type Tool,
+  type ToolCaller,
+  type ToolOutcome,
+  type Tools,
+} from "../../../src/tool.ts";
+import { createConfirmations, withToken } from "./confirmation.ts";
+import { toolMetrics, type ToolMetrics } from "./metrics.ts";
+import { ToolRun, type RunParts } from "./run.ts";
+import { createSchemaCompiler, type InputCheck } from "./schema.ts";
+
+/** What the catalogue works with. */
+export interface CatalogueParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly seal: Seal;
+  readonly claims: Claims;
+}
+
+export interface Catalogue extends Tools {
+  /** Adds the tools of one plugin. What is wrong with them, one sentence each; those are left out. */
+  add(tools: readonly Tool<never>[]): string[];
+  /** The same for its documents. */
+  addResources(resources: readonly Resource[]): string[];
+  /** The same for its prompts and patterns of documents. */
+  addPrompts(prompts: readonly Prompt[]): string[];
+  addTemplates(templates: readonly ResourceTemplate[]): void;
+}
+
+/** Where a call is nested in the calls of other tools. */
+export interface Nesting {
+  /** Number of calls around this one. */
+  readonly depth: number;
+  /** Aborts when the call around this one is over: this call then fails, also after it has begun. */
+  readonly stop: AbortSignal | undefined;
+}
+
+/** The catalogue as one of its tools sees it: calls know how deeply they are nested. */
+export interface NestingTools {
+  entry(name: string): CatalogueEntry | undefined;
+  callAt(
+    nesting: Nesting,
+    name: string,
+    input: unknown,
+    caller: ToolCaller,
+  ): ToolOutcome | Promise<ToolOutcome>;
+}
+
+/** A tool with its schema compiled and its price at hand. */
+export interface CataloguedTool {
+  readonly tool: Tool;
+  readonly entry: CatalogueEntry;
+  readonly check: InputCheck;
+  readonly metrics: ToolMetrics;
+  /** Milli-CU of a call with this (valid) input. Throws for a price that is none: a bug of the tool. */
+  costOf(input: unknown): number;
+}
+
+const notNested: Nesting = { depth: 0, stop: undefined };
+
+/** A tool that calls tools that call tools: deeper than any of ours. One that calls itself ends here. */
+const mostDepth = 4;
+
+const unknownTool = toolFailure("GATEWAY_TOOL_NOT_FOUND", "unknown tool");
+const tooDeep = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "tools call one another too deeply");
+
+const toolName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
+
+export function createCatalogue(parts: CatalogueParts): Catalogue {
+  return new LiveCatalogue(parts);
+}
+
+class LiveCatalogue implements Catalogue, NestingTools {
+  readonly list: CatalogueEntry[] = [];
+  readonly resources: Resource[] = [];
+  readonly resourceTemplates: ResourceTemplate[] = [];
+  readonly prompts: Prompt[] = [];
+  readonly #uris = new Set<string>();
+  readonly #tools = new Map<string, CataloguedTool>();
+  readonly #compile = createSchemaCompiler();
+  readonly #metrics: Metrics;
+  readonly #parts: RunParts;
+
+  constructor(parts: CatalogueParts) {
+    this.#metrics = parts.metrics;
+    const { clock, log } = parts;
+    this.#parts = { clock, log, tools: this, confirmations: createConfirmations(parts) };
+  }
+
+  add(tools: readonly Tool<never>[]): string[] {
+    return tools.flatMap((tool) => {
+      // Its input is validated by its own schema before it is called: that is what `Input` stands for.
+      const problem = this.#addOne(tool as unknown as Tool);
+      return problem === undefined ? [] : [`tool "${tool.name}" ${problem}`];
+    });
+  }
+
+  addResources(resources: readonly Resource[]): string[] {
+    return resources.flatMap((resource) => {
+      const problem = this.#resourceProblem(resource.uri);
+      if (problem !== undefined) return [`resource "${resource.uri}" ${problem}`];
+      this.#uris.add(resource.uri);
+      this.resources.push(resource);
+      return [];
+    });
+  }
+
+  addPrompts(prompts: readonly Prompt[]): string[] {
+    return prompts.flatMap((prompt) => {
+      const isTaken = this.prompts.some((other) => other.name === prompt.name);
+      if (isTaken) return [`prompt "${prompt.name}" is there already`];
+      this.prompts.push(prompt);
+      return [];
+    });
+  }
+
+  addTemplates(templates: readonly ResourceTemplate[]): void {
+    this.resourceTemplates.push(...templates);
+  }
+
+  #resourceProblem(uri: string): string | undefined {
+    if (!URL.canParse(uri) || uri.includes("#")) return "is no absolute URI without a fragment";
+    return this.#uris.has(uri) ? "is there already" : undefined;
+  }
+
+  #addOne(tool: Tool): string | undefined {
+    if (!toolName.test(tool.name)) return "has a name that is not letters, digits and underscores";
+    if (this.#tools.has(tool.name)) return "is there already";
+    const write = tool.write === true;
+    const inputSchema = write ? withToken(tool.inputSchema) : tool.inputSchema;
+    const check = this.#compile(inputSchema);
+    if (typeof check === "string") return check;
+    if (write && tool.annotations?.readOnlyHint === true) {
+      return "is a write tool and claims to be read-only";
+    }
+    const { price } = tool;
+    const varies = typeof price !== "number";
+    const estimatedCUMilli = varies ? price.estimateMilli : price;
+    if (!isAmount(estimatedCUMilli)) return "has a price that is not a whole number of milli-CU";
+    const entry: CatalogueEntry = {
+      name: tool.name,
+      description: tool.description,
+      inputSchema,
+      estimatedCUMilli,
+      estimatedCUVaries: varies,
+      annotations: tool.annotations ?? {},
+      write,
+      capability: tool.capability,
+    };
+    this.#tools.set(tool.name, {
+      tool,
+      entry,
+      check,
+      metrics: toolMetrics(this.#metrics, tool.name),
+      costOf: varies ? (input) => amount(price.of(input)) : () => estimatedCUMilli,
+    });
+    this.list.push(entry);
+    return undefined;
+  }
+
+  entry(name: string): CatalogueEntry | undefined {
+    return this.#tools.get(name)?.entry;
+  }
+
+  call(name: string, input: unknown, caller: ToolCaller): ToolOutcome | Promise<ToolOutcome> {
+    return this.callAt(notNested, name, input, caller);
+  }
+
+  callAt(
+    nesting: Nesting,
+    name: string,
+    input: unknown,
+    caller: ToolCaller,
+  ): ToolOutcome | Promise<ToolOutcome> {
+    const found = this.#tools.get(name);
+    if (found === undefined || nesting.depth > mostDepth) {
+      const failure = found === undefined ? unknownTool : tooDeep;
+      return { ...failure, tool: name, latencyMs: 0 };
+    }
+    return new ToolRun(found, caller, nesting, this.#parts).run(input);
+  }
+}
+
+function isAmount(milli: unknown): milli is number {
+  return Number.isSafeInteger(milli) && Number(milli) >= 0;
+}
+
+function amount(milli: unknown): number {
+  if (isAmount(milli)) return milli;
+  throw new Error(`a price of ${String(milli)} milli-CU`);
+}

@@ -1,0 +1,209 @@
+/** A running gateway: opens its services, provisions the first generation, listens, reloads and drains. */
+import { systemClock } from "../clock.ts";
+import { openComputePool } from "../compute/pool.ts";
+import type { Config } from "../config/config.ts";
+import type { EvidenceService } from "../../plugins/confidential/evidence/evidence-service.ts";
+import { createLog } from "../log.ts";
+import { creditClearsAt } from "../../plugins/billing/metering/clears-at.ts";
+import { Activity } from "../pipeline/observe/activity.ts";
+import { checkFile, type Checked } from "../pipeline/load/check-file.ts";
+import { Closer, ClosingStack } from "../pipeline/load/closer.ts";
+import { describePipelines } from "../pipeline/load/describe.ts";
+import { provision, type Generation } from "../pipeline/load/generation.ts";
+import { coreMetrics } from "../pipeline/observe/stats.ts";
+import { Stories } from "../pipeline/observe/stories.ts";
+import type { Clock, Log } from "../plugin.ts";
+import { startAdmin, type Admin } from "../http/admin.ts";
+import { countBuild } from "./build-info.ts";
+import { listen, type Listener } from "../http/listen.ts";
+import { openServices, type OpenServices } from "./open-services.ts";
+import { readiness, type Readiness } from "../http/readiness.ts";
+import { createReloader, type Reloader } from "./reload.ts";
+import { StartError } from "../start-error.ts";
+
+export interface StartOptions {
+  /** Absolute path of pipeline.yaml. */
+  readonly configFile: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly clock?: Clock;
+  /** Where log lines go instead of standard output. */
+  readonly log?: Log;
+  /** Reload when the file changes (default true). */
+  readonly watch?: boolean;
+  /**
+   * For development and tests (default false): a plugin that does what its manifest does not say, or writes to what it
+   * must only read, fails with an error that names it (src/pipeline/load/strict.ts). With `watch`, saving the code of a local
+   * plugin reloads it.
+   */
+  readonly strict?: boolean;
+  /** In place of the configuration's: a test has no load balancer that must notice first. */
+  readonly drainDelaySeconds?: number;
+}
+
+export interface Gateway {
+  readonly config: Config;
+  readonly log: Log;
+  readonly url: string;
+  readonly adminUrl: string;
+  readonly reloader: Reloader;
+  readonly listener: Listener;
+  /** Who attests this process. */
+  readonly evidence: EvidenceService;
+  /**
+   * Drains (decisions.md section 12), once however often it is called. Resolves when every charge is settled and every
+   * port is closed. A surface, a plugin or a service that does not end holds it up for a few seconds at most: it is
+   * named in the log and left behind.
+   */
+  stop(): Promise<void>;
+}
+
+/** Starts everything or nothing; throws `StartError`. */
+export async function startGateway(options: StartOptions): Promise<Gateway> {
+  const { checked, faults } = await checkFile(options.configFile, options.env);
+  if (checked === undefined) throw new StartError(faults);
+  const clock = options.clock ?? systemClock;
+  const log = options.log ?? createLog({ level: checked.config.log.level });
+  // Closed in reverse order, when the start fails half-way and when the gateway stops.
+  const stack = new ClosingStack(new Closer({ clock, log }));
+  try {
+    return await assemble(checked, { ...options, clock, log }, stack);
+  } catch (error) {
+    await stack.disposeAsync();
+    throw StartError.from(error, checked.config);
+  }
+}
+
+async function assemble(
+  checked: Checked,
+  options: StartOptions & { readonly clock: Clock; readonly log: Log },
+  stack: ClosingStack,
+): Promise<Gateway> {
+  const { config } = checked;
+  const { clock, log, strict = false } = options;
+  const late: { admin?: Admin } = {};
+  // First in, last out: metrics and health stay readable until everything else has stopped.
+  stack.add("admin listener", () => late.admin?.close());
+  const services = await openServices(config, { clock, log }, stack);
+  const { metrics, accounts, meter } = services;
+  countBuild(metrics);
+  const core = coreMetrics(metrics);
+  const { generation, faults } = await provision(checked, services, core, undefined, strict);
+  if (generation === undefined) throw new StartError(faults);
+  const state: State = { draining: false, generation };
+  stack.defer(() => state.generation.retire(stack.closer));
+  const ready = (): Readiness => readiness({ ...state, accounts, meter });
+  const activity = new Activity();
+  const stories = new Stories(creditClearsAt(meter));
+  const told = { activity, stories };
+  const { server } = config;
+  const { closer } = stack;
+  const parts = { server, generation, clock, log, metrics, closer };
+  const listener = await listen({ ...parts, readiness: ready, ...told });
+  stack.defer(() => listener.close(0));
+  const reloader = createReloader({
+    ...options,
+    metrics,
+    current: generation,
+    plugins: checked.plugins,
+    build: (next, previous) => provision(next, services, core, previous, strict),
+    swap(next) {
+      state.generation = next;
+      accounts.setPlans(next.config.plans);
+      listener.swap(next);
+    },
+  });
+  stack.use(reloader);
+  late.admin = await openAdmin({ config, services, state, listener, reloader, ready, told, stack });
+  const stop = drainer({ options, config, clock, state, reloader, listener, stack });
+  const { evidence } = services;
+  const url = `http://${authority(listener.host, listener.port)}`;
+  return { config, log, url, adminUrl: late.admin.url, reloader, listener, evidence, stop };
+}
+
+/** Which generation serves, and whether the gateway is on its way out. */
+interface State {
+  draining: boolean;
+  generation: Generation;
+}
+
+/** The second listener, with the dashboard. */
+function openAdmin(parts: {
+  readonly config: Config;
+  readonly services: OpenServices;
+  readonly state: State;
+  readonly listener: Listener;
+  readonly reloader: Reloader;
+  readonly ready: () => Readiness;
+  readonly told: { readonly activity: Activity; readonly stories: Stories };
+  readonly stack: ClosingStack;
+}): Promise<Admin> {
+  const { config, services, state, listener, reloader, ready, told, stack } = parts;
+  const { clock, log, metrics } = services;
+  const explain = (requestId: string): readonly object[] => told.stories.find(requestId);
+  // Of its own: an operator who looks at a month must not hold up the report that a client has asked for.
+  const reports = openComputePool({ clock, metrics, threads: 1, queue: 4, timeoutMs: 30_000 });
+  stack.add("threads of the dashboard's reports", () => reports.close());
+  return startAdmin({
+    ...config.admin,
+    metrics,
+    pipelines: () => describePipelines(state.generation, reloader.state),
+    explain,
+    ready,
+    dashboard: {
+      ...services,
+      hosts: config.admin.hosts,
+      dataDir: config.store.data,
+      activity: told.activity,
+      explain,
+      generation: () => state.generation,
+      running: () => listener.running,
+      reload: () => reloader.state,
+      ready,
+      reports,
+    },
+    log,
+  });
+}
+
+/** Returns the gateway's `stop`. */
+function drainer(parts: {
+  readonly options: StartOptions;
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly state: State;
+  readonly reloader: Reloader;
+  readonly listener: Listener;
+  readonly stack: AsyncDisposableStack;
+}): () => Promise<void> {
+  const { options, config, clock, state, reloader, listener, stack } = parts;
+  const { drainSeconds } = config.server;
+  const { drainDelaySeconds = config.server.drainDelaySeconds } = options;
+  const drain = async (): Promise<void> => {
+    // Timers of the clock do not keep the process running, and a part that hangs may leave nothing that does.
+    using running = new DisposableStack();
+    running.adopt(
+      setInterval(() => {}, 1_000),
+      clearInterval,
+    );
+    state.draining = true;
+    reloader[Symbol.dispose]();
+    listener.beginDrain();
+    await wait(clock, drainDelaySeconds * 1000);
+    await listener.close(drainSeconds * 1000);
+    await stack.disposeAsync();
+  };
+  let stopped: Promise<void> | undefined;
+  return () => {
+    stopped ??= drain();
+    return stopped;
+  };
+}
+
+async function wait(clock: Clock, ms: number): Promise<void> {
+  if (ms <= 0) return;
+  await new Promise<void>((resolve) => clock.after(ms, resolve));
+}
+
+function authority(host: string, port: number): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}

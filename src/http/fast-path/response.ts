@@ -1,0 +1,158 @@
+/** An answer on the fast path: written to the socket in as few pieces as it has. */
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import type { Socket } from "node:net";
+import { writeChunk, writePlain } from "../../pipeline/run/chunk-frame.ts";
+import type { LiveExchange } from "../../pipeline/run/exchange.ts";
+import type { ClientResponse } from "../../pipeline/run/response.ts";
+import { ended } from "../../pipeline/run/run.ts";
+import { responseHead, type BodyFraming } from "./response-head.ts";
+
+/** Up to here it costs less to copy a body behind its head than to write it in two pieces. */
+const copiedBytes = 8 * 1024;
+
+/** What an answer needs of its connection. */
+export interface AnswerPath {
+  readonly socket: Socket;
+  readonly keepAliveSeconds: number;
+  /** To be given to the write of the last byte: it ends the answer. One function for all answers. */
+  readonly flushed: (error?: Error | null) => void;
+}
+
+export class FastResponse implements ClientResponse {
+  exchange: LiveExchange | undefined = undefined;
+  shouldKeepAlive: boolean;
+  headersSent = false;
+  writableFinished = false;
+  onDrain: (() => void) | undefined = undefined;
+  readonly #path: AnswerPath;
+  /** Decided and not yet written. */
+  #head = "";
+  #framing: BodyFraming = "none";
+  #done: (() => void) | undefined = undefined;
+
+  constructor(path: AnswerPath, shouldKeepAlive: boolean) {
+    this.#path = path;
+    this.shouldKeepAlive = shouldKeepAlive;
+  }
+
+  get writableLength(): number {
+    return this.#path.socket.writableLength;
+  }
+
+  begin(x: LiveExchange): void {
+    this.exchange = x;
+  }
+
+  writeContinue(): void {
+    this.#path.socket.write("HTTP/1.1 100 Continue\r\n\r\n", "latin1");
+  }
+
+  writeEarlyHints(hints: Record<string, string | string[]>): void {
+    let text = "HTTP/1.1 103 Early Hints\r\n";
+    for (const [name, given] of Object.entries(hints)) {
+      text += fieldLine(name, Array.isArray(given) ? given.join(", ") : given);
+    }
+    this.#path.socket.write(`${text}\r\n`, "latin1");
+  }
+
+  writeHead(status: number, fields: readonly string[] = []): void {
+    if (this.headersSent) throw new Error("the response head is already written");
+    const { keepAliveSeconds } = this.#path;
+    const head = responseHead(status, fields, this.shouldKeepAlive ? keepAliveSeconds : undefined);
+    this.#head = head.text;
+    this.#framing = head.framing;
+    this.shouldKeepAlive = head.keepsAlive;
+    this.headersSent = true;
+  }
+
+  end(body: string | Uint8Array, encoding: "utf8" | "latin1"): void {
+    if (this.#framing === "none") body = "";
+    if (this.#framing === "chunked") {
+      const last = typeof body === "string" ? Buffer.from(body, encoding) : body;
+      return this.endChunks(last, undefined, () => {});
+    }
+    const { socket, flushed } = this.#path;
+    const head = this.#takeHead();
+    if (typeof body === "string" && (encoding === "latin1" || body === "")) {
+      socket.write(head + body, "latin1", flushed);
+    } else if (typeof body !== "string" && body.length <= copiedBytes) {
+      const whole = Buffer.allocUnsafe(head.length + body.length);
+      whole.write(head, 0, "latin1");
+      whole.set(body, head.length);
+      socket.write(whole, flushed);
+    } else {
+      socket.cork();
+      socket.write(head, "latin1");
+      if (typeof body === "string") socket.write(body, encoding, flushed);
+      else socket.write(body, flushed);
+      socket.uncork();
+    }
+  }
+
+  flushHeaders(): void {
+    const head = this.#takeHead();
+    if (head !== "") this.#path.socket.write(head, "latin1");
+  }
+
+  writeChunk(chunk: Uint8Array | string, length: number): boolean {
+    const { socket } = this.#path;
+    if (this.#head === "") return this.#write(chunk, length);
+    socket.cork();
+    this.flushHeaders();
+    const room = this.#write(chunk, length);
+    socket.uncork();
+    return room;
+  }
+
+  endChunks(
+    last: Uint8Array | undefined,
+    trailers: [string, string][] | undefined,
+    done: () => void,
+  ): void {
+    const { socket, flushed } = this.#path;
+    const fields = (trailers ?? []).map(([name, value]) => fieldLine(name, value));
+    const end = this.#framing === "chunked" ? `0\r\n${fields.join("")}\r\n` : "";
+    this.#done = done;
+    socket.cork();
+    this.flushHeaders();
+    if (last !== undefined && last.length > 0) this.#write(last, last.length);
+    socket.write(end, "latin1", flushed);
+    socket.uncork();
+  }
+
+  watch(stallMs: number): void {
+    // The socket's own timer: it starts anew whenever the kernel has taken something.
+    this.#path.socket.setTimeout(stallMs);
+  }
+
+  destroy(): void {
+    this.#path.socket.destroy();
+  }
+
+  /** Told by the connection, once. `whole`: all was handed to the kernel. */
+  over(whole: boolean): void {
+    this.writableFinished = whole;
+    if (this.exchange !== undefined) ended(this.exchange, whole);
+    this.#done?.();
+  }
+
+  #takeHead(): string {
+    const head = this.#head;
+    this.#head = "";
+    return head;
+  }
+
+  #write(chunk: Uint8Array | string, length: number): boolean {
+    const { socket } = this.#path;
+    if (this.#framing === "none") return true;
+    const write = this.#framing === "chunked" ? writeChunk : writePlain;
+    return write(socket, chunk, length);
+  }
+}
+
+/** Throws for what would be more than one field. */
+function fieldLine(name: string, value: string): string {
+  validateHeaderName(name);
+  validateHeaderValue(name, value);
+  return `${name}: ${value}\r\n`;
+}

@@ -1,0 +1,111 @@
+/**
+ * Watches WebSocket messages that are arriving, for the same reason as body-watch.ts watches bodies: `ws` keeps the
+ * fragments of a message until it is whole, for as long as the client likes.
+ */
+import type { Socket } from "node:net";
+import type { WebSocket } from "ws";
+import type { Clock, Connection } from "../plugin.ts";
+import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
+
+/** A message that gains less than `minArrivalBytes` within this time is too slow. */
+const paceMs = arrivalGraceMs + arrivalWindowMs;
+const sweepMs = 1_000;
+/** RFC 6455 section 5.2: the head of a short frame of a client, with its mask. */
+const controlHeadBytes = 6;
+
+/** All connections of a listener. Dispose it to stop the timer. */
+export class MessageWatch implements Disposable {
+  readonly #clock: Clock;
+  readonly #maxBytes: number;
+  /** Oldest first. */
+  readonly #arriving = new Set<ArrivingMessage>();
+  readonly #timer: Disposable;
+
+  /** `maxBytes`: maximum number of bytes that unfinished messages may hold together. */
+  constructor(clock: Clock, maxBytes: number) {
+    this.#clock = clock;
+    this.#maxBytes = maxBytes;
+    this.#timer = clock.every(sweepMs, () => this.#sweep());
+  }
+
+  add(connection: Connection, webSocket: WebSocket, socket: Socket): void {
+    const arriving = new ArrivingMessage(connection, webSocket, socket, this.#clock.monotonic());
+    this.#arriving.add(arriving);
+    webSocket.on("message", () => arriving.completed());
+    webSocket.on("ping", (data) => arriving.skip(data.length));
+    webSocket.on("pong", (data) => arriving.skip(data.length));
+    webSocket.on("close", () => this.#arriving.delete(arriving));
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer[Symbol.dispose]();
+  }
+
+  #sweep(): void {
+    const now = this.#clock.monotonic();
+    let bytes = 0;
+    for (const arriving of this.#arriving) {
+      if (arriving.isTooSlow(now)) this.#close(arriving, 1008, "the message arrived too slowly");
+      else bytes += arriving.bytes;
+    }
+    if (bytes <= this.#maxBytes) return;
+    for (const arriving of [...this.#arriving].toReversed()) {
+      if (bytes <= this.#maxBytes) return;
+      if (arriving.bytes === 0) continue;
+      bytes -= arriving.bytes;
+      this.#close(arriving, 1013, "too many unfinished messages");
+    }
+  }
+
+  #close(arriving: ArrivingMessage, code: number, reason: string): void {
+    this.#arriving.delete(arriving);
+    arriving.connection.close(code, reason);
+  }
+}
+
+/**
+ * The message that is arriving on one connection. What the socket has received since the last whole message belongs to
+ * it, except control frames, which may come between its fragments; up to one read of the socket may be missing.
+ */
+class ArrivingMessage {
+  readonly connection: Connection;
+  readonly #webSocket: WebSocket;
+  readonly #socket: Socket;
+  /** What the socket had received when the last message was whole, with the control frames since then. */
+  #startBytes: number;
+  #paceBytes: number;
+  #paceAt: number;
+
+  constructor(connection: Connection, webSocket: WebSocket, socket: Socket, now: number) {
+    this.connection = connection;
+    this.#webSocket = webSocket;
+    this.#socket = socket;
+    this.#startBytes = socket.bytesRead;
+    this.#paceBytes = socket.bytesRead;
+    this.#paceAt = now;
+  }
+
+  get bytes(): number {
+    return this.#socket.bytesRead - this.#startBytes;
+  }
+
+  completed(): void {
+    this.#startBytes = this.#socket.bytesRead;
+  }
+
+  skip(controlBytes: number): void {
+    const after = this.#startBytes + controlHeadBytes + controlBytes;
+    this.#startBytes = Math.min(after, this.#socket.bytesRead);
+  }
+
+  isTooSlow(now: number): boolean {
+    const { bytesRead } = this.#socket;
+    // A paused connection waits for its surface, not for the client.
+    const isWaited = this.bytes > 0 && !this.#webSocket.isPaused;
+    if (!isWaited || bytesRead - this.#paceBytes >= minArrivalBytes) {
+      this.#paceBytes = bytesRead;
+      this.#paceAt = now;
+    }
+    return now - this.#paceAt >= paceMs;
+  }
+}

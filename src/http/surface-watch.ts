@@ -1,0 +1,37 @@
+/**
+ * Ends exchanges whose surface does not return although the client has its answer or has left. Without an end their
+ * charges would stay reserved, and the generation that they run on could never be stopped.
+ */
+import type { ExchangeWatch, LiveExchange } from "../pipeline/run/exchange.ts";
+import { settle, surfaceReturned } from "../pipeline/run/answer.ts";
+import type { Clock, Log } from "../plugin.ts";
+
+/**
+ * Four times as long as a tool call that is carried through for its charge, the longest work that goes on for a client
+ * that has left.
+ */
+const limitMs = 120_000;
+const sweepMs = 10_000;
+
+export function createSurfaceWatch(clock: Clock, log: Log): ExchangeWatch & Disposable {
+  /** The monotonic time at which the response was over; oldest first. */
+  const waiting = new Map<LiveExchange, number>();
+  const sweep = (): void => {
+    const due = clock.monotonic() - limitMs;
+    for (const [x, since] of waiting) {
+      if (since > due) return;
+      log.error(
+        { plugin: x.route.surface, route: x.route.path },
+        "a surface did not return in time",
+      );
+      surfaceReturned(x);
+      settle(x);
+    }
+  };
+  const timer = clock.every(sweepMs, sweep);
+  return {
+    add: (x) => void waiting.set(x, clock.monotonic()),
+    remove: (x) => void waiting.delete(x),
+    [Symbol.dispose]: () => timer[Symbol.dispose](),
+  };
+}

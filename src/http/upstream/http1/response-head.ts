@@ -1,0 +1,114 @@
+/** The head of an HTTP/1.1 response, line by line: status, and how its body is framed (RFC 9112 sections 4 to 6). */
+import { rangeIs } from "../../json/scan.ts";
+import { COLON, decimal, HT, isFieldValue, isWord, skipBlanks, skipToken, SPACE } from "./line.ts";
+
+const NO_LENGTH = -1;
+
+/** How the body ends. `interim`: a 1xx, another head follows. */
+export type Framing = "interim" | "none" | "length" | "chunked" | "untilClose";
+
+export class ResponseHead {
+  status = 0;
+  /** False when the connection must not be used again. */
+  persistent = true;
+  /** Content-Encoding in lower case; undefined: none. */
+  coding: string | undefined;
+  /** Content-Length; -1 without one. */
+  length = NO_LENGTH;
+  #http10 = false;
+  #chunked = false;
+
+  reset(): void {
+    this.status = 0;
+    this.persistent = true;
+    this.length = NO_LENGTH;
+    this.coding = undefined;
+    this.#http10 = false;
+    this.#chunked = false;
+  }
+
+  /** Reads `HTTP/1.x SP 3DIGIT [SP reason]`; false when it is not that. */
+  statusLine(line: Buffer, from: number, until: number): boolean {
+    const after = from + 12;
+    if (until < after || !rangeIs(line, from, from + 7, "HTTP/1.")) return false;
+    const minor = decimal(line, from + 7, from + 8);
+    const status = decimal(line, from + 9, after);
+    if ((minor !== 0 && minor !== 1) || line[from + 8] !== SPACE) return false;
+    if (status < 100 || status > 599) return false;
+    if (until > after && line[after] !== SPACE) return false;
+    this.status = status;
+    this.#http10 = minor === 0;
+    this.persistent = minor === 1;
+    return isFieldValue(line, after, until);
+  }
+
+  /** Reads a field; false when it is malformed or contradicts another. */
+  field(line: Buffer, from: number, until: number): boolean {
+    const colon = skipToken(line, from, until);
+    if (colon === from || colon === until || line[colon] !== COLON) return false;
+    if (!isFieldValue(line, colon + 1, until)) return false;
+    switch (colon - from) {
+      case 10:
+        if (isWord(line, from, colon, "connection")) this.#connection(line, colon + 1, until);
+        return true;
+      case 14:
+        return !isWord(line, from, colon, "content-length") || this.#setLength(line, colon, until);
+      case 16:
+        if (isWord(line, from, colon, "content-encoding")) this.#encode(line, colon + 1, until);
+        return true;
+      case 17:
+        return !isWord(line, from, colon, "transfer-encoding") || this.#code(line, colon, until);
+      default:
+        return true;
+    }
+  }
+
+  /** After the empty line. Undefined: nobody can say how long the body is, or nobody asked for such a response. */
+  end(): Framing | undefined {
+    const hasLength = this.length !== NO_LENGTH;
+    if (this.#chunked && hasLength) return undefined;
+    if (this.status < 200) {
+      return this.status === 101 || this.#chunked || hasLength ? undefined : "interim";
+    }
+    if (this.status === 204 || this.status === 304) return "none";
+    if (this.#chunked) return "chunked";
+    if (hasLength) return "length";
+    this.persistent = false;
+    return "untilClose";
+  }
+
+  /** Several fields are one list (RFC 9110 section 5.2). */
+  #encode(line: Buffer, colonEnd: number, until: number): void {
+    const value = line.toString("latin1", colonEnd, until).trim().toLowerCase();
+    this.coding = this.coding === undefined ? value : `${this.coding}, ${value}`;
+  }
+
+  #setLength(line: Buffer, colon: number, until: number): boolean {
+    if (this.length !== NO_LENGTH) return false;
+    const from = skipBlanks(line, colon + 1, until);
+    this.length = decimal(line, from, trimmedEnd(line, from, until));
+    return this.length >= 0;
+  }
+
+  #code(line: Buffer, colon: number, until: number): boolean {
+    if (this.#chunked || this.#http10) return false;
+    this.#chunked = true;
+    const from = skipBlanks(line, colon + 1, until);
+    return isWord(line, from, trimmedEnd(line, from, until), "chunked");
+  }
+
+  #connection(line: Buffer, colonEnd: number, until: number): void {
+    const from = skipBlanks(line, colonEnd, until);
+    if (isWord(line, from, until, "keep-alive")) return;
+    // Rare: `close`, or a list with it among others. HTTP/1.0 connections are never kept.
+    const options = line.toString("latin1", from, until).toLowerCase().split(",");
+    if (options.some((option) => option.trim() === "close")) this.persistent = false;
+  }
+}
+
+/** Where the value that starts at `from` ends, without blanks after it. */
+function trimmedEnd(line: Buffer, from: number, until: number): number {
+  let end = until;
+  while (end > from && (line[end - 1] === SPACE || line[end - 1] === HT)) end--;
+  return end;
+}

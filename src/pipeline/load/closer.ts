@@ -1,0 +1,47 @@
+/** Closes parts of the gateway, and waits for none of them without a limit. */
+import type { Clock, Log } from "../../plugin.ts";
+
+/** Longer than the slowest part that ships with Sluice: `trace` waits 3 s for its collector. */
+const closeMs = 4_000;
+/** The limit once something has not ended in time: a process that is told to stop must stop. */
+const hurriedMs = 1_000;
+
+export class Closer {
+  readonly #clock: Clock;
+  readonly #log: Log;
+  #limitMs = closeMs;
+
+  constructor({ clock, log }: { readonly clock: Clock; readonly log: Log }) {
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /** Something else has not ended in time. */
+  hurry(): void {
+    this.#limitMs = hurriedMs;
+  }
+
+  /** Resolves when `end` has ended, or logs `part` and resolves after the limit. Rejects with what `end` throws. */
+  async close(part: string, end: () => unknown): Promise<void> {
+    const { promise: late, resolve } = Promise.withResolvers<"late">();
+    using _limit = this.#clock.after(this.#limitMs, () => resolve("late"));
+    if ((await Promise.race([Promise.try(end), late])) !== "late") return;
+    this.hurry();
+    this.#log.error({ part }, "a part did not end in time: the gateway stops without it");
+  }
+}
+
+/** Everything that a gateway has opened, by name. Disposing it closes the parts in reverse order. */
+export class ClosingStack extends AsyncDisposableStack {
+  readonly closer: Closer;
+
+  constructor(closer: Closer) {
+    super();
+    this.closer = closer;
+  }
+
+  /** Closes `part` with the rest. */
+  add(part: string, end: () => unknown): void {
+    this.defer(() => this.closer.close(part, end));
+  }
+}

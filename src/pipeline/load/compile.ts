@@ -1,0 +1,133 @@
+/**
+ * Compiles a route: one array of hooks per phase, in the order in which they run. A phase that no plugin of the route
+ * uses is an empty array and costs nothing.
+ */
+import type { Condition, RouteConfig } from "../../config/config.ts";
+import type { Counter, Exchange, RequestHead, StepHooks, SurfaceHooks } from "../../plugin.ts";
+import type { RouteStats } from "../observe/stats.ts";
+import { RouteSteps } from "../observe/step-stats.ts";
+
+/** A started step at its place in a route. */
+export interface PlacedStep {
+  readonly name: string;
+  /** Position in the list, 0 at the top. */
+  readonly depth: number;
+  readonly hooks: StepHooks;
+  readonly shadow: boolean;
+  readonly when: Condition | undefined;
+  /** How long one asynchronous hook may take; 0: no limit. */
+  readonly timeoutMs: number;
+  /** Refusals that a shadow step would have made. */
+  readonly shadowRefusals: Counter;
+}
+
+type With<K extends keyof StepHooks> = PlacedStep & {
+  readonly hooks: StepHooks & { readonly [P in K]-?: NonNullable<StepHooks[P]> };
+};
+
+export type SurroundingStep = With<"around">;
+
+/** A route as it is spoken of: nothing that keeps a generation alive. */
+export interface RouteShape {
+  readonly path: string;
+  readonly surface: string;
+  /** Names, from the top of the list. */
+  readonly steps: readonly string[];
+}
+
+/** Down arrays run from the top of the list to the bottom, up arrays from the bottom to the top. */
+export interface CompiledRoute {
+  readonly config: RouteConfig;
+  readonly route: Exchange["route"];
+  readonly shape: RouteShape;
+  readonly steps: readonly PlacedStep[];
+  readonly surface: SurfaceHooks;
+  readonly stats: RouteStats;
+  readonly stepStats: RouteSteps;
+  readonly conditional: readonly PlacedStep[];
+  /** The cap of the buffered body; undefined: the body is not buffered. */
+  readonly bodyBytes: number | undefined;
+  /** The status of the refusal of a larger one. */
+  readonly tooLargeStatus: number;
+  readonly mediaTypes: readonly string[] | undefined;
+  /** The buffered body is JSON: its bounds are checked before any hook gets it. */
+  readonly readsJson: boolean;
+  readonly requestHeaders: readonly With<"requestHeaders">[];
+  readonly requestBody: readonly With<"requestBody">[];
+  readonly around: readonly SurroundingStep[];
+  readonly responseHeaders: readonly With<"responseHeaders">[];
+  readonly responseChunk: readonly With<"responseChunk">[];
+  readonly responseEnd: readonly With<"responseEnd">[];
+  readonly settled: readonly With<"settled">[];
+}
+
+/** 1 MiB: decisions.md section 4, for a body that is buffered by a step which names no cap of its own. */
+const defaultBodyBytes = 1 << 20;
+
+export function compileRoute(
+  config: RouteConfig,
+  steps: readonly PlacedStep[],
+  surface: SurfaceHooks,
+  stats: RouteStats,
+): CompiledRoute {
+  const upwards = steps.toReversed();
+  return {
+    config,
+    route: { path: config.path, surface: config.to.name },
+    shape: { path: config.path, surface: config.to.name, steps: steps.map(({ name }) => name) },
+    steps,
+    surface,
+    stats,
+    stepStats: new RouteSteps(steps.length),
+    conditional: steps.filter((step) => step.when !== undefined),
+    bodyBytes: smallestCap(steps, surface),
+    tooLargeStatus: firstTooLargeStatus(steps) ?? 413,
+    mediaTypes: surface.body?.types,
+    readsJson:
+      readsJson(surface.body) || steps.some(({ hooks, shadow }) => !shadow && hooks.json === true),
+    requestHeaders: using(steps, "requestHeaders"),
+    requestBody: using(steps, "requestBody"),
+    around: using(steps, "around"),
+    responseHeaders: using(upwards, "responseHeaders"),
+    responseChunk: using(upwards, "responseChunk"),
+    responseEnd: using(upwards, "responseEnd"),
+    settled: using(upwards, "settled"),
+  };
+}
+
+function using<K extends keyof StepHooks>(steps: readonly PlacedStep[], hook: K): With<K>[] {
+  return steps.filter((step): step is With<K> => step.hooks[hook] !== undefined);
+}
+
+function smallestCap(steps: readonly PlacedStep[], surface: SurfaceHooks): number | undefined {
+  const caps = steps
+    .filter((step) => step.hooks.requestBody !== undefined)
+    .map((step) => step.hooks.bodyBytes ?? defaultBodyBytes);
+  if (surface.body !== undefined) caps.push(surface.body.bytes);
+  return caps.length === 0 ? undefined : Math.min(...caps);
+}
+
+function readsJson(body: SurfaceHooks["body"]): boolean {
+  return body?.json ?? body?.types?.some((type) => /[/+]json$/i.test(type)) ?? false;
+}
+
+function firstTooLargeStatus(steps: readonly PlacedStep[]): number | undefined {
+  const chosen = steps.find((step) => !step.shadow && step.hooks.tooLargeStatus !== undefined);
+  return chosen?.hooks.tooLargeStatus;
+}
+
+/** Whether a step with a `when` runs for this request. */
+export function holds(condition: Condition, request: RequestHead): boolean {
+  const { path, methods, header } = condition;
+  if (path !== undefined && !pathMatches(path, request.path)) return false;
+  if (methods !== undefined && !methods.includes(request.method)) return false;
+  if (header === undefined) return true;
+  return Object.entries(header).every(([name, wanted]) => {
+    const value = request.headers[name];
+    return wanted === "*" ? value !== undefined : value === wanted;
+  });
+}
+
+function pathMatches(pattern: string, path: string): boolean {
+  return pattern.endsWith("*") ? path.startsWith(pattern.slice(0, -1)) : path === pattern;
+}

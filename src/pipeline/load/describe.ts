@@ -1,0 +1,57 @@
+/** The order as loaded, for /pipelines and `sluice check --json`. Options are left out: they may hold secrets. */
+import { defaultTimeoutMs } from "../../config/config.ts";
+import type { Position } from "../../config/fault.ts";
+import type { CompiledRoute } from "./compile.ts";
+import type { Generation } from "./generation.ts";
+
+interface StepDescription {
+  readonly step: string;
+  readonly mode: "enforce" | "shadow";
+  readonly when?: object;
+  /** Absent: the default. */
+  readonly timeoutMs?: number;
+}
+
+interface RouteDescription {
+  readonly path: string;
+  readonly methods: readonly string[];
+  readonly run: readonly StepDescription[];
+  readonly to: string;
+  readonly at: Position;
+  /** By phase, the steps whose hooks run, in the order in which they run. */
+  readonly hooks: Readonly<Record<string, readonly string[]>>;
+}
+
+export function describePipelines(generation: Generation, reload: object): object {
+  return {
+    reload,
+    routes: generation.routes.map(describeRoute),
+    unmatched: describeRoute(generation.unmatched),
+  };
+}
+
+export function describeRoute(route: CompiledRoute): RouteDescription {
+  const { config, steps } = route;
+  const phases = [
+    "requestHeaders",
+    "requestBody",
+    "around",
+    "responseHeaders",
+    "responseChunk",
+    "responseEnd",
+    "settled",
+  ] as const;
+  return {
+    path: config.path,
+    methods: config.methods,
+    run: steps.map(({ name, shadow, when, timeoutMs }) => ({
+      step: name,
+      mode: shadow ? "shadow" : "enforce",
+      ...(when !== undefined && { when }),
+      ...(timeoutMs !== defaultTimeoutMs && { timeoutMs }),
+    })),
+    to: config.to.name,
+    at: config.at,
+    hooks: Object.fromEntries(phases.map((phase) => [phase, route[phase].map(({ name }) => name)])),
+  };
+}

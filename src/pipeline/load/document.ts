@@ -1,0 +1,167 @@
+/** Asks the plugins of a route what they say of it: the parts of its OpenAPI operations (`host.routes`). */
+import type {
+  DocumentedOperation,
+  DocumentedRefusal,
+  DocumentedRoute,
+  Host,
+  Operation,
+  OperationPlace,
+  Plugin,
+  Step,
+  Surface,
+} from "../../plugin.ts";
+import { excessReasons, statusReasons } from "../../errors.ts";
+import { maxJsonDepth, maxJsonParts } from "../../json-bounds.ts";
+import type { JsonSchema } from "../../services/json.ts";
+import type { CompiledRoute } from "./compile.ts";
+
+/** What `methods: ["*"]` is shown as: what OpenAPI can describe and clients commonly send. */
+const anyMethod = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+
+type HostOf = (plugin: string, mode: Host["mode"]) => Host;
+
+/** Throws what a plugin's `operation` throws. */
+export function documentRoute(
+  compiled: CompiledRoute,
+  plugins: ReadonlyMap<string, Plugin>,
+  hostOf: HostOf,
+): DocumentedRoute {
+  const { config } = compiled;
+  const { path, websocket, to } = config;
+  const methods = config.methods.includes("*") ? anyMethod : config.methods;
+  const operations = methods.map((method) => ({
+    method,
+    parts: partsOf(compiled, { method, path }, plugins, hostOf),
+  }));
+  const description = plugins.get(to.name)?.description ?? "";
+  return { path, websocket, surface: { name: to.name, description }, operations };
+}
+
+function partsOf(
+  compiled: CompiledRoute,
+  place: OperationPlace,
+  plugins: ReadonlyMap<string, Plugin>,
+  hostOf: HostOf,
+): DocumentedOperation["parts"] {
+  const { config } = compiled;
+  const parts: Operation[] = [];
+  for (const { name, mode, when, options } of config.run) {
+    const plugin = plugins.get(name);
+    if (plugin?.kind !== "step" || plugin.operation === undefined) continue;
+    const part = describe(plugin, options, place, hostOf(name, mode));
+    if (mode === "shadow") parts.push(withoutRefusals(part));
+    else parts.push(when === undefined ? part : unsure(part));
+  }
+  parts.push(corePart(compiled));
+  const surface = plugins.get(config.to.name);
+  if (surface?.kind === "surface" && surface.operation !== undefined) {
+    parts.push(describe(surface, config.to.options, place, hostOf(config.to.name, "enforce")));
+  }
+  return parts;
+}
+
+function describe(
+  plugin: Step<never> | Surface<never>,
+  options: unknown,
+  place: OperationPlace,
+  host: Host,
+): Operation {
+  // Options were checked against the plugin's schema, which is what its `Options` type describes.
+  return plugin.operation?.(options as never, place, host) ?? {};
+}
+
+/** What a step in shadow mode refuses and demands is never seen. */
+function withoutRefusals({ answerHeaders, headers }: Operation): Operation {
+  return { ...(answerHeaders && { answerHeaders }), ...(headers && { headers }) };
+}
+
+/** A step with a `when` may refuse; whether it asks for a key cannot be said for every request. */
+function unsure({ access: _, ...part }: Operation): Operation {
+  return part;
+}
+
+/** What the core itself refuses between the steps and the surface (src/pipeline/run/run.ts). */
+function corePart(compiled: CompiledRoute): Operation {
+  const { config, bodyBytes, tooLargeStatus, mediaTypes, readsJson } = compiled;
+  const refusals: DocumentedRefusal[] = [
+    { code: "GATEWAY_INTERNAL_ERROR", description: "The gateway failed to handle the request." },
+  ];
+  const invalid = (status: number, description: string, ...reasons: readonly string[]): void => {
+    const details = reasonSchema(reasons.length > 0 ? reasons : [statusReasons[status] ?? ""]);
+    refusals.push({ code: "GATEWAY_INVALID_PARAMS", status, description, details });
+  };
+  if (bodyBytes !== undefined) {
+    invalid(tooLargeStatus, `The body is larger than ${bodyBytes} bytes.`, bodyTooLarge);
+    invalid(408, "The body stopped arriving.");
+    if (readsJson) {
+      const { parts, depth } = excessReasons;
+      const bounds = `${maxJsonParts} members and elements or ${maxJsonDepth} levels`;
+      invalid(400, `The body has more than ${bounds}.`, parts, depth);
+    }
+  }
+  if (mediaTypes !== undefined) invalid(415, `The content type is not ${mediaTypes.join(" or ")}.`);
+  if (config.websocket) invalid(426, "The request does not ask for a WebSocket.");
+  return { refusals };
+}
+
+const bodyTooLarge = statusReasons[413] ?? "";
+
+/** Schema of `details` that hold one of these reasons. */
+function reasonSchema(reasons: readonly string[]): JsonSchema {
+  return {
+    type: "object",
+    properties: { reason: { enum: reasons } },
+    required: ["reason"],
+  };
+}
+
+const healthBody = {
+  type: "object",
+  properties: {
+    status: { enum: ["ok", "unavailable"] },
+    checks: {
+      description: "State of each check: `ok`, or what is wrong.",
+      type: "object",
+      additionalProperties: { type: "string" },
+    },
+  },
+  required: ["status", "checks"],
+  additionalProperties: false,
+  examples: [{ status: "ok", checks: { accounts: "ok", journal: "ok", "upstream ledger": "ok" } }],
+};
+const healthContent = { "application/json": healthBody };
+
+const malformed: DocumentedRefusal = {
+  code: "GATEWAY_INVALID_PARAMS",
+  description: "The request is not valid HTTP.",
+};
+
+function health(
+  path: string,
+  summary: string,
+  answers: NonNullable<Operation["answers"]>,
+): DocumentedRoute {
+  return {
+    path,
+    websocket: false,
+    surface: {
+      name: "health",
+      description: "Reports whether the gateway is up and ready to serve.",
+    },
+    operations: [{ method: "GET", parts: [{ summary, answers, refusals: [malformed] }] }],
+  };
+}
+
+/** What the listener answers without a route (src/http/dispatch.ts). */
+export const healthRoutes: readonly DocumentedRoute[] = [
+  health("/healthz", "Check whether the process is up", {
+    200: { description: "The process is up.", content: healthContent },
+  }),
+  health("/readyz", "Check whether the gateway can serve", {
+    200: { description: "The gateway can serve.", content: healthContent },
+    503: {
+      description: "A store or every upstream is down, or the gateway is draining.",
+      content: healthContent,
+    },
+  }),
+];

@@ -1,0 +1,174 @@
+/**
+ * A Fastify instance with the operator's plugins (`fastify:` in pipeline.yaml) in front of a handler: the one that
+ * serves, and those on which `sluice check` tries them.
+ */
+import {
+  createServer as httpServer,
+  METHODS,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { dirname } from "node:path";
+import fastify, {
+  type FastifyInstance,
+  type FastifyPluginAsync,
+  type FastifyReply,
+  type FastifyRequest,
+} from "fastify";
+import type { PluginUse } from "../../config/config.ts";
+import { fault, type Fault } from "../../config/fault.ts";
+import { isReadable } from "../../config/sound.ts";
+import type { Log } from "../../plugin.ts";
+import { answerFastifyError } from "./fastify-errors.ts";
+import { locatePackage } from "./load.ts";
+
+type Handler = (req: IncomingMessage, res: ServerResponse) => void;
+
+export interface AppOptions {
+  readonly uses: readonly PluginUse[];
+  readonly handle: Handler;
+  readonly createServer: (handler: Handler) => Server;
+  readonly log: Log;
+}
+
+export type OpenedApp =
+  | { readonly app: FastifyInstance }
+  /** Nothing stays open. */
+  | { readonly failed: PluginUse; readonly error: unknown };
+
+/** Registers the plugins in their order and makes the instance ready. */
+export async function openFastify({
+  uses,
+  handle,
+  createServer,
+  log,
+}: AppOptions): Promise<OpenedApp> {
+  const app = fastify({
+    logger: false,
+    rewriteUrl: (req) => routable(req.url ?? "/"),
+    frameworkErrors: (error, _request, reply) => answerFastifyError(error, reply, log),
+    // The listener answers what is no HTTP.
+    clientErrorHandler: () => undefined,
+    serverFactory: (handler: Handler) => createServer(handler),
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", (_request, _payload, done) => done(null));
+  app.setErrorHandler((error, _request, reply) => answerFastifyError(error, reply, log));
+  let last: PluginUse | undefined;
+  try {
+    for (const use of uses) {
+      last = use;
+      await app.register(await importFastifyPlugin(use), use.options);
+    }
+    handOn(app, handle);
+    await app.ready();
+    return { app };
+  } catch (error) {
+    await app.close().catch(() => undefined);
+    if (last === undefined) throw error;
+    return { failed: last, error };
+  }
+}
+
+/** Every request that no plugin answers goes to `handle`, with the headers that plugins have set. */
+function handOn(app: FastifyInstance, handle: Handler): void {
+  const answer = (request: FastifyRequest, reply: FastifyReply): void => {
+    for (const [name, value] of Object.entries(reply.getHeaders())) {
+      if (value !== undefined) reply.raw.setHeader(name, value);
+    }
+    reply.hijack();
+    request.raw.url = request.originalUrl;
+    handle(request.raw, reply.raw);
+  };
+  for (const method of METHODS) {
+    if (!app.supportedMethods.includes(method)) app.addHttpMethod(method, { hasBody: true });
+  }
+  const url = "/*";
+  // What a plugin takes as a whole (`@fastify/static` all of GET) stays its own.
+  const free = app.supportedMethods.filter((method) => !app.hasRoute({ method, url }));
+  if (free.length > 0) app.route({ method: free, url, handler: answer });
+  try {
+    // For the requests that plugins give up (`reply.callNotFound`).
+    app.setNotFoundHandler(answer);
+  } catch {
+    // A plugin has set one of its own.
+  }
+}
+
+/**
+ * What Fastify's router can take: it answers a path that it cannot decode before any plugin's hook, so that one would
+ * be a way around them. The handler gets the target as it was sent.
+ */
+function routable(target: string): string {
+  if (!target.startsWith("/")) return /^https?:\/\/[^/]*\//.test(target) ? target : "/";
+  const mark = target.indexOf("?");
+  const path = mark === -1 ? target : target.slice(0, mark);
+  if (!path.includes("%") || isDecodable(path)) return target;
+  return path.replaceAll("%", "%25") + target.slice(path.length);
+}
+
+function isDecodable(path: string): boolean {
+  try {
+    decodeURIComponent(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Imports a Fastify plugin, resolved from the folder of pipeline.yaml. Throws if it is missing or not a function. */
+async function importFastifyPlugin(
+  use: PluginUse,
+): Promise<FastifyPluginAsync<Record<string, unknown>>> {
+  const url = locatePackage(use.name, dirname(use.at.file));
+  const module: unknown = await import(url ?? use.name);
+  const plugin =
+    typeof module === "object" && module !== null && "default" in module ? module.default : module;
+  if (typeof plugin !== "function") throw new Error("the module does not export a Fastify plugin");
+  // Fastify's plugins are functions of (instance, options): nothing more can be checked from outside.
+  return plugin as FastifyPluginAsync<Record<string, unknown>>;
+}
+
+/** The fault of a plugin that could not be registered. */
+export function registrationFault(use: PluginUse, error: unknown): Fault {
+  const reason = error instanceof Error ? error.message : String(error);
+  const message = `${use.name} did not start: ${reason.split("\n", 1)[0]}`;
+  return fault("SLUICE_PLUGIN_START", message, { at: use.at });
+}
+
+/** What Fastify says of a plugin that misses another one. */
+const missingOther = [
+  "FST_ERR_DEC_MISSING_DEPENDENCY",
+  "FST_ERR_PLUGIN_NOT_PRESENT_IN_INSTANCE",
+  "FST_ERR_PLUGIN_DEPENDENCY_NOT_REGISTERED",
+];
+
+/** Tries each plugin behind those before it that work, on instances that never listen. */
+export async function fastifyFaults(uses: readonly PluginUse[], log: Log): Promise<Fault[]> {
+  const faults: Fault[] = [];
+  const working: PluginUse[] = [];
+  const handle = (): void => {};
+  for (const use of uses) {
+    if (locatePackage(use.name, dirname(use.at.file)) === undefined || !isReadable(use)) continue;
+    const opened = await openFastify({
+      uses: [...working, use],
+      handle,
+      createServer: httpServer,
+      log,
+    });
+    if ("app" in opened) {
+      await opened.app.close();
+      working.push(use);
+    } else if (!isFollowUp(opened.error, working.length < uses.indexOf(use))) {
+      faults.push(registrationFault(use, opened.error));
+    }
+  }
+  return faults;
+}
+
+/** A plugin that misses one which has a fault itself. */
+function isFollowUp(error: unknown, othersFailed: boolean): boolean {
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  return othersFailed && missingOther.includes(code);
+}

@@ -1,0 +1,140 @@
+/**
+ * A generation: everything that one reading of pipeline.yaml brought to life. A reload provisions a whole new one; what
+ * has not changed (a plugin with the same options, a node pool with the same settings) is handed over alive, and what
+ * the old one alone used is stopped when its last exchange has ended.
+ */
+import type { Config } from "../../config/config.ts";
+import { orderFaults, type Fault } from "../../config/fault.ts";
+import type { OpenNetwork } from "../../../plugins/inference/networks/networks.ts";
+import type { NodeStatus } from "../../../plugins/ledger/ledger/node.ts";
+import type { Ledger, ServiceHooks } from "../../plugin.ts";
+import { awaitBackends } from "./await-backends.ts";
+import { Builder } from "./builder.ts";
+import type { Checked } from "./check-file.ts";
+import { Closer } from "./closer.ts";
+import type { CompiledRoute } from "./compile.ts";
+import { HandOver } from "./hand-over.ts";
+import { createRouter, type Router } from "./router.ts";
+import type { Services } from "./services.ts";
+import type { CoreMetrics } from "../observe/stats.ts";
+
+/** A plain upstream; `members` are its urls. */
+interface OpenUpstream {
+  readonly ready: boolean;
+  readonly members: readonly { readonly url: URL; readonly isUnreachable: boolean }[];
+}
+
+export interface Generation {
+  /** Counts up with every successful load. */
+  readonly number: number;
+  readonly config: Config;
+  readonly router: Router;
+  /** What runs where no route matches: ends in 404 or 405. */
+  readonly unmatched: CompiledRoute;
+  readonly routes: readonly CompiledRoute[];
+  /** Node pools in use, by upstream name. */
+  readonly ledgers: ReadonlyMap<
+    string,
+    Ledger & { readonly ready: boolean; nodes?(): readonly NodeStatus[] }
+  >;
+  /** Plain upstreams in use, by name. */
+  readonly upstreams: ReadonlyMap<string, OpenUpstream>;
+  /** Services that run, by name. */
+  readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
+  /** Inference networks in use. */
+  readonly networks: readonly OpenNetwork[];
+  readonly parts: HandOver;
+  /** One exchange more or less; the last one to leave a retired generation stops what it alone used. */
+  enter(): void;
+  leave(): void;
+  /**
+   * No new exchange will enter. When the last one has left, everything that this generation alone used is stopped.
+   * With a `closer` (the gateway itself stops) exchanges have had their time: it does not wait for them.
+   */
+  retire(closer?: Closer): Promise<void>;
+}
+
+export interface Provisioned {
+  readonly generation: Generation | undefined;
+  readonly faults: readonly Fault[];
+}
+
+/**
+ * Starts every plugin of a checked configuration and waits, for a short time, until new node pools know their nodes.
+ * On any fault nothing stays started. `strict`: plugins are held to their manifests.
+ */
+export async function provision(
+  { config, plugins }: Checked,
+  services: Services,
+  core: CoreMetrics,
+  previous?: Generation,
+  strict = false,
+): Promise<Provisioned> {
+  const parts = new HandOver(previous?.parts);
+  const builder = new Builder(config, plugins, services, core, parts, strict);
+  const routes: CompiledRoute[] = [];
+  await builder.startServices();
+  await builder.tools();
+  for (const route of config.routes) {
+    const compiled = await builder.route(route);
+    if (compiled !== undefined) routes.push(compiled);
+  }
+  const unmatched = await builder.unmatched();
+  if (builder.faults.length > 0 || unmatched === undefined) {
+    await parts.release(new Closer(services)).catch((error: unknown) => {
+      services.log.error({ err: error }, "the plugins of a failed load did not stop cleanly");
+    });
+    return { generation: undefined, faults: orderFaults(builder.faults) };
+  }
+  parts.complete();
+  const initialized = Array.from(builder.services.values(), ({ initialized: settled }) => ({
+    ...(settled !== undefined && { settled }),
+  }));
+  const backends = [...builder.ledgers.values(), ...builder.networks, ...initialized];
+  await awaitBackends(backends, services.clock);
+  const number = (previous?.number ?? 0) + 1;
+  return {
+    generation: createGeneration(number, config, routes, unmatched, builder, parts, services),
+    faults: [],
+  };
+}
+
+function createGeneration(
+  number: number,
+  config: Config,
+  routes: readonly CompiledRoute[],
+  unmatched: CompiledRoute,
+  backends: Pick<Generation, "ledgers" | "upstreams" | "services" | "networks">,
+  parts: HandOver,
+  { clock, log }: Services,
+): Generation {
+  const { ledgers, upstreams, services, networks } = backends;
+  let running = 0;
+  let retired = false;
+  const empty = Promise.withResolvers<void>();
+  return {
+    number,
+    config,
+    router: createRouter(routes),
+    unmatched,
+    routes,
+    ledgers,
+    upstreams,
+    services,
+    networks,
+    parts,
+    enter() {
+      running++;
+    },
+    leave() {
+      running--;
+      if (retired && running === 0) empty.resolve();
+    },
+    async retire(closer) {
+      retired = true;
+      if (running === 0 || closer !== undefined) empty.resolve();
+      await empty.promise;
+      await parts.release(closer ?? new Closer({ clock, log }));
+    },
+  };
+}

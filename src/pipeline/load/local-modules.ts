@@ -1,0 +1,148 @@
+/**
+ * Reloads the code of local plugins: modules outside node_modules that pipeline.yaml names by a path, and the modules
+ * that they import.
+ *
+ * Node keeps every loaded module under its URL. To run the code on disk after a reload, a module that has changed and
+ * all modules that import it are imported under a URL with a new query. Modules that have not changed keep their URL
+ * and therefore their state. Old versions stay in memory until the process ends, because Node cannot unload them.
+ */
+import { readFileSync, statSync } from "node:fs";
+import { registerHooks, type ResolveHookSync } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+interface LocalModule {
+  /** Changes when the file changes. */
+  stamp: string;
+  /** 0 if the module is imported under its plain URL. */
+  version: number;
+  /** The module is CommonJS. Node keeps it by file name, so only a restart loads it again. */
+  isFixed: boolean;
+  readonly importers: Set<string>;
+}
+
+/** Local modules, by URL without query. */
+const modules = new Map<string, LocalModule>();
+/** Versions of packages at the time when their plugins were loaded, by the URL of the module. */
+const packageVersions = new Map<string, string>();
+let lastVersion = 0;
+let isHooked = false;
+
+const ownFolders = [
+  new URL("../../", import.meta.url),
+  new URL("../../../plugins/", import.meta.url),
+];
+
+/** Whether a module is part of Sluice itself. */
+function isOwn(url: string): boolean {
+  return ownFolders.some((folder) => url.startsWith(folder.href));
+}
+
+/** Whether a module is local code: neither part of an installed package nor of Sluice itself. */
+function isLocal(url: string): boolean {
+  return url.startsWith("file:") && !url.includes("/node_modules/") && !isOwn(url);
+}
+
+/** Returns the URL under which the current code of a plugin's module is imported. */
+export function currentUrl(url: string): string {
+  if (isOwn(url)) return url;
+  if (!isLocal(url)) {
+    if (!packageVersions.has(url)) packageVersions.set(url, packageVersion(url));
+    return url;
+  }
+  if (!isHooked) registerHooks({ resolve });
+  isHooked = true;
+  return versioned(url, track(url, false));
+}
+
+/** Makes the next load import the module again even if its file does not change, after an import that failed. */
+export function importAgain(url: string): void {
+  const module = modules.get(url);
+  if (module !== undefined) module.stamp = "";
+}
+
+/** Returns the paths of the module at `url` and of the local modules that it has imported so far. */
+export function localFiles(url?: string): string[] {
+  if (url === undefined) return [...modules.keys()].map((each) => fileURLToPath(each));
+  const found = new Set([url]);
+  for (const one of found) {
+    for (const [other, { importers }] of modules) if (importers.has(one)) found.add(other);
+  }
+  return [...found].map((each) => fileURLToPath(each));
+}
+
+/**
+ * Finds the modules that have changed on disk, so that their next import loads the current code. Returns one sentence
+ * for each change that only a restart can load.
+ */
+export function refreshLocalModules(): string[] {
+  const changed = [...modules].filter(([url, { stamp }]) => stamp !== stampOf(url));
+  const outdated = new Set(changed.filter(([, { isFixed }]) => !isFixed).map(([url]) => url));
+  for (const url of outdated) {
+    for (const importer of modules.get(url)?.importers ?? []) outdated.add(importer);
+  }
+  if (outdated.size > 0) lastVersion++;
+  for (const url of outdated) {
+    const module = modules.get(url);
+    if (module === undefined || module.isFixed) continue;
+    module.version = lastVersion;
+    module.stamp = stampOf(url);
+  }
+  const fixed = changed.filter(([, { isFixed }]) => isFixed);
+  return [
+    ...fixed.map(([url]) => `the CommonJS module ${fileURLToPath(url)} has changed`),
+    ...changedPackages(),
+  ];
+}
+
+const resolve: ResolveHookSync = (specifier, context, next) => {
+  const resolved = next(specifier, context);
+  const isCommonJs = resolved.format?.startsWith("commonjs") === true;
+  const plugin = modules.get(resolved.url);
+  if (plugin !== undefined) plugin.isFixed ||= isCommonJs;
+  const parent = context.parentURL?.split("?", 1)[0];
+  if (parent === undefined || !modules.has(parent) || !isLocal(resolved.url)) return resolved;
+  const isFixed = isCommonJs || context.conditions.includes("require");
+  const module = track(resolved.url, isFixed);
+  module.importers.add(parent);
+  return isFixed ? resolved : { ...resolved, url: versioned(resolved.url, module) };
+};
+
+function track(url: string, isFixed: boolean): LocalModule {
+  const known = modules.get(url);
+  if (known !== undefined) return known;
+  const module: LocalModule = { stamp: stampOf(url), version: 0, isFixed, importers: new Set() };
+  modules.set(url, module);
+  return module;
+}
+
+function versioned(url: string, { version }: LocalModule): string {
+  return version === 0 ? url : `${url}?v=${version}`;
+}
+
+function stampOf(url: string): string {
+  const stat = statSync(fileURLToPath(url), { throwIfNoEntry: false });
+  return stat === undefined ? "missing" : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
+}
+
+function changedPackages(): string[] {
+  return [...packageVersions].flatMap(([url, loaded]) => {
+    const found = packageVersion(url);
+    if (found === loaded) return [];
+    return [`${fileURLToPath(url)} has version ${found} on disk, but version ${loaded} is running`];
+  });
+}
+
+/** Returns the version in the nearest package.json. Empty if none can be read. */
+function packageVersion(url: string): string {
+  for (let folder = dirname(fileURLToPath(url)); ; folder = dirname(folder)) {
+    try {
+      const manifest: unknown = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+      const isObject = typeof manifest === "object" && manifest !== null;
+      if (isObject && "version" in manifest) return String(manifest.version);
+    } catch {
+      // This folder has no package.json. The package's file is in a parent folder.
+    }
+    if (folder === dirname(folder) || folder.endsWith("node_modules")) return "";
+  }
+}

@@ -1,0 +1,103 @@
+/** Checks at run time that the export of a module is a plugin, because third parties may write JavaScript. */
+import type { Phase, Plugin } from "../../plugin.ts";
+
+const stepPhases: readonly Phase[] = [
+  "requestHeaders",
+  "requestBody",
+  "responseHeaders",
+  "responseChunk",
+  "responseEnd",
+  "settled",
+];
+const phasesOf: Readonly<Record<Plugin["kind"], readonly Phase[]>> = {
+  step: stepPhases,
+  surface: ["answer"],
+  tools: [],
+  service: [],
+};
+const members = [
+  "kind",
+  "name",
+  "description",
+  "options",
+  "needs",
+  "wants",
+  "provides",
+  "uses",
+  "check",
+  "start",
+];
+const membersOf: Readonly<Record<Plugin["kind"], readonly string[]>> = {
+  step: [...members, "operation"],
+  surface: [...members, "operation", "websocket"],
+  tools: members,
+  service: [...members, "dryRun"],
+};
+const kinds = Object.keys(membersOf);
+
+/** Returns the reasons why `value` is not a valid plugin. Empty if it is valid. */
+export function pluginProblems(value: unknown): string[] {
+  if (!isRecord(value)) return ["the default export must be an object"];
+  const { kind, name, description, start, check, operation, options, websocket } = value;
+  const { uses, dryRun } = value;
+  const problems: string[] = [];
+  if (!isKind(kind)) {
+    return [
+      `\`kind\` must be one of ${kinds.join(", ")} (defineStep, defineSurface, defineTools and defineService set it)`,
+    ];
+  }
+  if (typeof name !== "string" || !/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
+    problems.push("`name` must be a string in kebab case");
+  }
+  if (typeof description !== "string" || description === "")
+    problems.push("`description` must be a non-empty string");
+  if (typeof start !== "function") problems.push("`start` must be a function");
+  if (check !== undefined && typeof check !== "function")
+    problems.push("`check` must be a function");
+  if (operation !== undefined && typeof operation !== "function")
+    problems.push("`operation` must be a function");
+  if (websocket !== undefined && typeof websocket !== "boolean")
+    problems.push("`websocket` must be a boolean");
+  if (dryRun !== undefined && typeof dryRun !== "function")
+    problems.push("`dryRun` must be a function");
+  const isNames = Array.isArray(uses) && uses.every((each) => typeof each === "string");
+  if (uses !== undefined && !isNames) problems.push("`uses` must be a list of service names");
+  problems.push(...optionsProblems(options));
+  for (const member of ["needs", "wants", "provides"]) {
+    problems.push(...slotProblems(member, value[member], phasesOf[kind]));
+  }
+  const unknown = Object.keys(value).filter((key) => !membersOf[kind].includes(key));
+  if (unknown.length > 0) problems.push(`unknown members in the manifest: ${unknown.join(", ")}`);
+  return problems;
+}
+
+function isKind(kind: unknown): kind is Plugin["kind"] {
+  return typeof kind === "string" && kinds.includes(kind);
+}
+
+function optionsProblems(options: unknown): string[] {
+  if (options === undefined) return [];
+  if (!isRecord(options) || options["type"] !== "object") {
+    return ['`options` must be a JSON Schema with `type: "object"`'];
+  }
+  // Without it, a misspelled option would be ignored.
+  const isOpen = !("additionalProperties" in options || "unevaluatedProperties" in options);
+  return isOpen ? ["`options` must have `additionalProperties: false`"] : [];
+}
+
+function slotProblems(member: string, slots: unknown, phases: readonly string[]): string[] {
+  if (slots === undefined) return [];
+  if (!isRecord(slots)) return [`\`${member}\` must be an object that maps slots to phases`];
+  const expected = phases.length === 0 ? "no slots" : `one of ${phases.join(", ")}`;
+  return Object.entries(slots).flatMap(([slot, phase]) =>
+    typeof phase === "string" && phases.includes(phase)
+      ? []
+      : [
+          `unknown phase ${JSON.stringify(phase)} for "${slot}" in \`${member}\`: expected ${expected}`,
+        ],
+  );
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,116 @@
+/**
+ * Strict mode, for development and tests: holds plugins to what their manifests say. A plugin that reads or sets a slot
+ * that it has not declared, or writes to the head of the request, gets an error that names it, instead of working by
+ * chance. It costs a proxy per plugin and exchange, so a gateway in production runs without it.
+ */
+import { phases } from "../../config/order.ts";
+import type {
+  Exchange,
+  Phase,
+  Plugin,
+  RequestHead,
+  SlotPhases,
+  StepHooks,
+  SurfaceHooks,
+} from "../../plugin.ts";
+
+/** Position of each phase in an exchange; `around` belongs to the surface's answer. */
+const phaseOf: Readonly<Record<string, number>> = Object.fromEntries(
+  phases.map((phase, index) => [phase, index]),
+);
+
+/** Returns the hooks of a plugin, which see each exchange through the plugin's manifest. */
+export function heldToManifest<Hooks extends StepHooks | SurfaceHooks>(
+  plugin: Plugin,
+  hooks: Hooks,
+): Hooks {
+  const views = new WeakMap<Exchange, View>();
+  const viewOf = (x: Exchange): View => {
+    const known = views.get(x);
+    if (known !== undefined) return known;
+    const view = new View(plugin, x);
+    views.set(x, view);
+    return view;
+  };
+  return new Proxy(hooks, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name, target);
+      if (typeof member !== "function") return member;
+      const phase = name === "around" ? phaseOf["answer"] : phaseOf[String(name)];
+      if (phase === undefined) return member.bind(target) as unknown;
+      return (x: Exchange, ...rest: readonly unknown[]): unknown => {
+        const view = viewOf(x);
+        view.phase = phase;
+        return Reflect.apply(member, target, [view.exchange, ...rest]);
+      };
+    },
+  });
+}
+
+/** One exchange as one plugin may see it. */
+class View {
+  readonly exchange: Exchange;
+  /** Of the hook that runs, or ran last. */
+  phase = 0;
+  readonly #plugin: Plugin;
+
+  constructor(plugin: Plugin, x: Exchange) {
+    this.#plugin = plugin;
+    freeze(x.request);
+    // The exchange is a class with private members: its own methods need it, not the proxy.
+    this.exchange = new Proxy(x, {
+      get: (target, name) => {
+        const member: unknown = Reflect.get(target, name, target);
+        if (typeof member !== "function") return member;
+        return (...given: readonly unknown[]): unknown => {
+          this.#check(String(name), given[0]);
+          return Reflect.apply(member, target, given);
+        };
+      },
+      set: (target, name, value) => Reflect.set(target, name, value, target),
+    });
+  }
+
+  /** Throws for a call that the manifest does not allow. */
+  #check(method: string, slot: unknown): void {
+    const { needs, wants, provides } = this.#plugin;
+    if (method === "get") this.#mustRead(slot, { ...needs, ...provides }, "`needs`");
+    if (method === "peek") this.#mustRead(slot, { ...wants, ...needs, ...provides }, "`wants`");
+    if (method === "set") this.#mustProvide(slot, provides ?? {});
+    if (method === "stream" || method === "accept") this.#mustBeSurface(method);
+  }
+
+  #mustRead(slot: unknown, declared: SlotPhases, where: string): void {
+    const phase = phaseIn(declared, slot);
+    if (phase === undefined) this.#fail(`read the slot "${String(slot)}"`, `${where} lacks it`);
+    if (this.phase < (phaseOf[phase] ?? 0) && !phaseIn(this.#plugin.provides ?? {}, slot)) {
+      this.#fail(`read the slot "${String(slot)}"`, `the manifest reads it first in ${phase}`);
+    }
+  }
+
+  #mustProvide(slot: unknown, provides: SlotPhases): void {
+    const phase = phaseIn(provides, slot);
+    if (phase === undefined) this.#fail(`set the slot "${String(slot)}"`, "`provides` lacks it");
+    if (this.phase > (phaseOf[phase] ?? 0)) {
+      this.#fail(`set the slot "${String(slot)}"`, `the manifest promises it in ${phase}`);
+    }
+  }
+
+  #mustBeSurface(method: string): void {
+    if (this.#plugin.kind !== "surface") this.#fail(`called ${method}()`, "only surfaces may");
+  }
+
+  #fail(did: string, reason: string): never {
+    throw new Error(`plugin "${this.#plugin.name}" ${did}: ${reason}`);
+  }
+}
+
+function phaseIn(slots: SlotPhases, slot: unknown): Phase | undefined {
+  return new Map<unknown, Phase>(Object.entries(slots)).get(slot);
+}
+
+/** A write to what like requests of a connection share throws, as it does for anything frozen. */
+function freeze({ headers, rawHeaders, params }: RequestHead): void {
+  for (const value of Object.values(headers)) if (Array.isArray(value)) Object.freeze(value);
+  for (const part of [headers, rawHeaders, params]) Object.freeze(part);
+}

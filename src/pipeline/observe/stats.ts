@@ -1,0 +1,171 @@
+/** What the core counts for every route: requests, latency, refusals by reason, outcomes, calls. */
+import type { CallKind, CallReport } from "../../called.ts";
+import { otherName } from "../run/call-record.ts";
+import type { Counter, Family, Gauge, Histogram, Metrics, Outcome } from "../../plugin.ts";
+
+/** Seconds. From a cache hit to a long stream. */
+const latencyBuckets = [
+  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+];
+
+type StatusClass = "1xx" | "2xx" | "3xx" | "4xx" | "5xx" | "none";
+
+export interface CoreMetrics {
+  readonly requests: Family<"route" | "status", Counter>;
+  readonly latency: Family<"route", Histogram>;
+  readonly refusals: Family<"route" | "code", Counter>;
+  readonly outcomes: Family<"route" | "outcome", Counter>;
+  readonly shadowRefusals: Family<"route" | "step", Counter>;
+  readonly calls: Family<"route" | "kind" | "name" | "code", Counter>;
+  readonly stepTimeouts: Family<"route" | "step" | "phase", Counter>;
+  /** Exchanges under way on a route, by whichever generation. */
+  open(route: string): OpenExchanges;
+}
+
+interface OpenExchanges {
+  count: number;
+  readonly gauge: Gauge;
+}
+
+export function coreMetrics(metrics: Metrics): CoreMetrics {
+  const gauges = metrics.gauge("sluice_exchanges_open", "Running exchanges, by route.", ["route"]);
+  const open = new Map<string, OpenExchanges>();
+  return {
+    open: (route) => open.getOrInsertComputed(route, () => newOpen(gauges.with({ route }))),
+    requests: metrics.counter("sluice_requests_total", "Exchanges by route and status class.", [
+      "route",
+      "status",
+    ]),
+    latency: metrics.histogram(
+      "sluice_request_seconds",
+      "Time from the arrival of the request's head to the end of the exchange.",
+      latencyBuckets,
+      ["route"],
+    ),
+    refusals: metrics.counter(
+      "sluice_refusals_total",
+      "Refused requests and requests with a failed call, by route and code.",
+      ["route", "code"],
+    ),
+    outcomes: metrics.counter("sluice_outcomes_total", "Exchanges by route and outcome.", [
+      "route",
+      "outcome",
+    ]),
+    stepTimeouts: metrics.counter(
+      "sluice_step_timeouts_total",
+      "Hooks of steps that took longer than the `timeoutMs` of the step.",
+      ["route", "step", "phase"],
+    ),
+    shadowRefusals: metrics.counter(
+      "sluice_shadow_refusals_total",
+      "Requests that a step in shadow mode would have refused.",
+      ["route", "step"],
+    ),
+    calls: metrics.counter(
+      "sluice_calls_total",
+      "Calls of node methods, tools and models, by result. Names that are not listed count as `other`.",
+      ["route", "kind", "name", "code"],
+    ),
+  };
+}
+
+function newOpen(gauge: Gauge): OpenExchanges {
+  gauge.set(0);
+  return { count: 0, gauge };
+}
+
+/** The series of one route, bound once so that an exchange only adds numbers. */
+export class RouteStats {
+  readonly #core: CoreMetrics;
+  readonly #path: string;
+  readonly #latency: Histogram;
+  readonly #open: OpenExchanges;
+  readonly #requests: Readonly<Record<StatusClass, Counter>>;
+  readonly #outcomes = new Map<Outcome, Counter>();
+  readonly #refusals = new Map<string, Counter>();
+  /** By kind, name and code: nested maps, because joining the three to one key would cost a string per call. */
+  readonly #calls: Readonly<Record<CallKind, Map<string, Map<string, Counter>>>> = {
+    node: new Map(),
+    tool: new Map(),
+    protocol: new Map(),
+    model: new Map(),
+  };
+
+  constructor(core: CoreMetrics, path: string) {
+    this.#core = core;
+    this.#path = path;
+    this.#open = core.open(path);
+    this.#latency = core.latency.with({ route: path });
+    const requests = (status: StatusClass): Counter => core.requests.with({ route: path, status });
+    this.#requests = {
+      "1xx": requests("1xx"),
+      "2xx": requests("2xx"),
+      "3xx": requests("3xx"),
+      "4xx": requests("4xx"),
+      "5xx": requests("5xx"),
+      none: requests("none"),
+    };
+  }
+
+  get running(): number {
+    return this.#open.count;
+  }
+
+  entered(): void {
+    this.#open.gauge.set(++this.#open.count);
+  }
+
+  left(): void {
+    this.#open.gauge.set(--this.#open.count);
+  }
+
+  stepTimedOut(step: string, phase: string): void {
+    this.#core.stepTimeouts.with({ route: this.#path, step, phase }).add(1);
+  }
+
+  /** Counts one ended exchange; `status` 0 when no head was sent. */
+  settled(status: number, code: string | undefined, outcome: Outcome, seconds: number): void {
+    this.#requests[statusClass(status)].add(1);
+    this.#latency.observe(seconds);
+    let ended = this.#outcomes.get(outcome);
+    if (ended === undefined) {
+      ended = this.#core.outcomes.with({ route: this.#path, outcome });
+      this.#outcomes.set(outcome, ended);
+    }
+    ended.add(1);
+    if (code !== undefined) this.#refused(code);
+  }
+
+  /** Counts one call. Names that are not listed share a series, so that clients cannot add any. */
+  called({ kind, name, isListed, code = "ok" }: CallReport): void {
+    const label = isListed ? name : otherName;
+    let byCode = this.#calls[kind].get(label);
+    if (byCode === undefined) {
+      byCode = new Map();
+      this.#calls[kind].set(label, byCode);
+    }
+    let calls = byCode.get(code);
+    if (calls === undefined) {
+      calls = this.#core.calls.with({ route: this.#path, kind, name: label, code });
+      byCode.set(code, calls);
+    }
+    calls.add(1);
+  }
+
+  #refused(code: string): void {
+    let refused = this.#refusals.get(code);
+    if (refused === undefined) {
+      refused = this.#core.refusals.with({ route: this.#path, code });
+      this.#refusals.set(code, refused);
+    }
+    refused.add(1);
+  }
+}
+
+function statusClass(status: number): StatusClass {
+  if (status < 100) return "none";
+  if (status < 200) return "1xx";
+  if (status < 300) return "2xx";
+  if (status < 400) return "3xx";
+  return status < 500 ? "4xx" : "5xx";
+}

@@ -1,0 +1,57 @@
+/** The calls of one exchange, summed up: bounded memory however many calls a connection carries. */
+import type { CallReport, ReportedCalls } from "../../called.ts";
+import { redact } from "../../redact.ts";
+
+const maxNames = 8;
+/** Node methods, tools and methods of MCP look like this; any other text that a client sends as a name is not shown. */
+const nameShape = /^[A-Za-z][A-Za-z0-9_./]{0,63}$/;
+
+/** Stands for a name that the deployment does not list and that does not look like one. */
+export const otherName = "other";
+
+export class CallRecord implements ReportedCalls {
+  items = 0;
+  failed = 0;
+  code: string | undefined = undefined;
+  /** Most exchanges carry one call: it costs no list. */
+  #first = "";
+  #more: string[] | undefined = undefined;
+
+  add({ kind, name, isListed, code }: CallReport): void {
+    this.items++;
+    if (code !== undefined) {
+      this.failed++;
+      this.code = code;
+    }
+    const shown = isListed ? name : shownName(kind, name);
+    if (this.items === 1) this.#first = shown;
+    else if (shown !== this.#first) this.#addName(shown);
+  }
+
+  get names(): readonly string[] {
+    if (this.items === 0) return [];
+    return this.#more === undefined ? [this.#first] : [this.#first, ...this.#more];
+  }
+
+  /** Takes over what another record holds, so that a kept record does not keep the exchange's own. */
+  copy(other: CallRecord | undefined): void {
+    this.items = other?.items ?? 0;
+    this.failed = other?.failed ?? 0;
+    this.code = other?.code;
+    this.#first = other === undefined ? "" : other.#first;
+    this.#more = other === undefined ? undefined : other.#more;
+  }
+
+  #addName(name: string): void {
+    this.#more ??= [];
+    if (this.#more.length < maxNames - 1 && !this.#more.includes(name)) this.#more.push(name);
+  }
+}
+
+/**
+ * Operators want to know which methods and tools their clients miss. A model's name can be any text. A key that a client
+ * sent as a name must not stay in a log.
+ */
+function shownName(kind: CallReport["kind"], name: string): string {
+  return kind !== "model" && nameShape.test(name) ? redact(name) : otherName;
+}

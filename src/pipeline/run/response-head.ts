@@ -1,0 +1,49 @@
+/** The response head on its way up: a status and a flat header list that hooks edit in place. */
+import type { Reply, ResponseHead } from "../../plugin.ts";
+
+export class LiveResponseHead implements ResponseHead {
+  status: number;
+  readonly from: "step" | "surface";
+  readonly streamed: boolean;
+  readonly code: string | undefined;
+  /** Flat name, value, … as `http.ServerResponse.writeHead` takes it. */
+  readonly fields: string[];
+
+  constructor(reply: Omit<Reply, "body">, from: "step" | "surface", streamed: boolean) {
+    this.status = reply.status;
+    this.from = from;
+    this.streamed = streamed;
+    this.code = reply.code;
+    this.fields = reply.headers === undefined ? [] : reply.headers.slice();
+  }
+
+  get(name: string): string | undefined {
+    const at = this.#find(name, 0);
+    return at === -1 ? undefined : this.fields[at + 1];
+  }
+
+  set(name: string, value: string): void {
+    this.remove(name);
+    this.fields.push(name, value);
+  }
+
+  add(name: string, value: string): void {
+    this.fields.push(name, value);
+  }
+
+  remove(name: string): void {
+    for (let at = this.#find(name, 0); at !== -1; at = this.#find(name, at)) {
+      this.fields.splice(at, 2);
+    }
+  }
+
+  /** Index of the first field of that name at or after `from`, or -1. Lengths first: most names differ there. */
+  #find(name: string, from: number): number {
+    for (let at = from; at < this.fields.length; at += 2) {
+      const field = this.fields[at];
+      if (field === undefined || field.length !== name.length) continue;
+      if (field === name || field.toLowerCase() === name.toLowerCase()) return at;
+    }
+    return -1;
+  }
+}

@@ -1,0 +1,31 @@
+/** A failed start as faults, each with a position and a remedy. */
+import type { Config } from "./config/config.ts";
+import { fault, type Fault } from "./config/fault.ts";
+import { StoreError } from "./store/store-error.ts";
+import { storeFault } from "./config/store-fault.ts";
+import { ListenError } from "./http/listen-error.ts";
+
+export class StartError extends Error {
+  readonly faults: readonly Fault[];
+
+  constructor(faults: readonly Fault[]) {
+    super(faults.map((one) => `${one.code}: ${one.message}`).join("\n"));
+    this.name = "StartError";
+    this.faults = faults;
+  }
+
+  /** Converts any error thrown at the start of the gateway to a StartError. */
+  static from(error: unknown, config: Config): StartError {
+    return error instanceof StartError ? error : new StartError([faultOf(error, config)]);
+  }
+}
+
+function faultOf(error: unknown, config: Config): Fault {
+  if (error instanceof StoreError) return storeFault(error, config);
+  const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof ListenError) {
+    const { section, remedy } = error;
+    return fault("SLUICE_LISTEN_FAILED", message, { at: config.keyAt(`/${section}`), remedy });
+  }
+  return fault("SLUICE_START_FAILED", message, { at: { file: config.file, line: 1, col: 1 } });
+}

@@ -1,0 +1,223 @@
+import assert from "node:assert/strict";
+import { request } from "node:http";
+import { test } from "node:test";
+import { createMetrics } from "../../src/metrics.ts";
+import { startAdmin, type Admin, type AdminOptions } from "../../src/http/admin.ts";
+import type { Log } from "../../src/plugin.ts";
+
+interface Started extends AsyncDisposable {
+  readonly admin: Admin;
+  readonly errors: string[];
+}
+
+async function start(more: Partial<AdminOptions> = {}): Promise<Started> {
+  const errors: string[] = [];
+  const log: Log = {
+    debug() {},
+    info() {},
+    warn() {},
+    error: (fields, message) => errors.push(`${message} ${JSON.stringify(fields)}`),
+    child: () => log,
+  };
+  const admin = await startAdmin({
+    host: "127.0.0.1",
+    port: 0,
+    hosts: [],
+    metrics: createMetrics(),
+    pipelines: () => ({ routes: [] }),
+    explain: () => [],
+    ready: () => ({ ready: true, checks: { journal: "ok" } }),
+    log,
+    ...more,
+  });
+  return { admin, errors, [Symbol.asyncDispose]: () => admin.close() };
+}
+
+async function json(response: Response): Promise<unknown> {
+  assert.match(response.headers.get("content-type") ?? "", /^application\/json/);
+  return response.json();
+}
+
+test("/metrics is the metrics in Prometheus's text format", async () => {
+  const metrics = createMetrics();
+  metrics.counter("sluice_things_total", "Things.").with({}).add(3);
+  await using started = await start({ metrics });
+  const response = await fetch(`${started.admin.url}/metrics`);
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+  assert.match(await response.text(), /^sluice_things_total 3$/m);
+});
+
+test("/pipelines is what is loaded now", async () => {
+  let loaded = 1;
+  await using started = await start({ pipelines: () => ({ generation: loaded, error: null }) });
+  assert.deepEqual(await json(await fetch(`${started.admin.url}/pipelines`)), {
+    generation: 1,
+    error: null,
+  });
+  loaded = 2;
+  const response = await fetch(`${started.admin.url}/pipelines`);
+  assert.deepEqual(await json(response), { generation: 2, error: null });
+});
+
+test("/healthz is up as soon as the process is, ready or not", async () => {
+  await using started = await start({ ready: () => ({ ready: false, checks: {} }) });
+  const response = await fetch(`${started.admin.url}/healthz`);
+  assert.equal(response.status, 200);
+  assert.deepEqual(await json(response), { status: "ok", checks: {} });
+});
+
+test("/readyz turns to 503 with the checks that fail, and back", async () => {
+  let journal = "ok";
+  await using started = await start({
+    ready: () => ({ ready: journal === "ok", checks: { draining: "ok", journal } }),
+  });
+  const ask = () => fetch(`${started.admin.url}/readyz`);
+  assert.equal((await ask()).status, 200);
+  journal = "not writable";
+  const response = await ask();
+  assert.equal(response.status, 503);
+  assert.deepEqual(await json(response), {
+    status: "unavailable",
+    checks: { draining: "ok", journal: "not writable" },
+  });
+  journal = "ok";
+  assert.equal((await ask()).status, 200);
+});
+
+test("HEAD is answered like GET, without a body", async () => {
+  await using started = await start();
+  for (const path of ["/metrics", "/pipelines", "/healthz", "/readyz"]) {
+    const response = await fetch(started.admin.url + path, { method: "HEAD" });
+    assert.equal(response.status, 200, path);
+    assert.equal(await response.text(), "");
+  }
+});
+
+for (const path of ["/", "/metrics/", "/metricsx", "/admin", "/healthz/x", "/%2e%2e", "/%zz"]) {
+  test(`an unknown path is an error in the canonical envelope: ${path}`, async () => {
+    await using started = await start();
+    const response = await fetch(started.admin.url + path);
+    const body = await json(response);
+    if (path === "/%zz") assert.equal(response.status, 400);
+    else {
+      assert.equal(response.status, 404);
+      assert.deepEqual(body, { error: "not found", error_code: "GATEWAY_NOT_FOUND" });
+    }
+  });
+}
+
+for (const method of ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"]) {
+  test(`${method} on a known path is 405 with Allow`, async () => {
+    await using started = await start();
+    const response = await fetch(`${started.admin.url}/metrics?x=1`, {
+      method,
+      ...(method === "POST" && { body: "{", headers: { "content-type": "application/json" } }),
+    });
+    assert.equal(response.status, 405);
+    assert.equal(response.headers.get("allow"), "GET, HEAD");
+    assert.deepEqual(await json(response), {
+      error: "method not allowed",
+      error_code: "GATEWAY_INVALID_PARAMS",
+      details: { reason: "method_not_allowed" },
+    });
+  });
+}
+
+test("what breaks inside is logged, and the client learns nothing of it", async () => {
+  await using started = await start({
+    pipelines: () => {
+      throw new Error("secret detail");
+    },
+    metrics: {
+      contentType: "text/plain",
+      render: () => Promise.reject(new Error("secret detail")),
+    },
+  });
+  for (const path of ["/pipelines", "/metrics"]) {
+    const response = await fetch(started.admin.url + path);
+    assert.equal(response.status, 500);
+    assert.deepEqual(await json(response), {
+      error: "internal error",
+      error_code: "GATEWAY_INTERNAL_ERROR",
+    });
+  }
+  assert.equal(started.errors.length, 2);
+});
+
+test("a port that is taken is an error with the system's code", async () => {
+  await using started = await start();
+  const port = Number(new URL(started.admin.url).port);
+  await assert.rejects(start({ port }), { code: "EADDRINUSE" });
+});
+
+/** A GET whose Host header fetch would not let go. */
+async function getAs(url: string, host: string): Promise<{ status?: number; text: string }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ status?: number; text: string }>();
+  request(url, { headers: { host } }, (response) => {
+    let text = "";
+    response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+    response.on("end", () => {
+      const { statusCode: status } = response;
+      resolve({ text, ...(status !== undefined && { status }) });
+    });
+  })
+    .on("error", reject)
+    .end();
+  return promise;
+}
+
+async function statusFor(url: string, host: string): Promise<number | undefined> {
+  return (await getAs(url, host)).status;
+}
+
+test("a page whose name was made to resolve to this address reads no metrics, routes or requests", async () => {
+  await using started = await start({ explain: () => [{}], hosts: ["Gateway.internal"] });
+  // /metrics: finding 14.
+  for (const path of ["/metrics", "/pipelines", "/explain?id=a"]) {
+    const url = started.admin.url + path;
+    for (const host of ["evil.example", "evil.example:9090", "localhost.evil.example", "a@b"]) {
+      assert.equal(await statusFor(url, host), 403, `${path} for ${host}`);
+    }
+    for (const host of ["localhost", "10.0.0.7:9090", "[::1]:9090", "gateway.internal:80"]) {
+      assert.equal(await statusFor(url, host), 200, `${path} for ${host}`);
+    }
+  }
+});
+
+test("a scraper that uses a name is told where to list it", async () => {
+  await using started = await start();
+  const { status, text } = await getAs(`${started.admin.url}/metrics`, "Sluice-0.monitoring:9090");
+  assert.equal(status, 403);
+  assert.deepEqual(JSON.parse(text), {
+    error:
+      'the host name "sluice-0.monitoring" is not allowed: add it to admin.hosts in pipeline.yaml, or use the address',
+    error_code: "GATEWAY_PERMISSION_DENIED",
+  });
+  const odd = await getAs(`${started.admin.url}/metrics`, '"><script>');
+  assert.equal(odd.status, 403);
+  assert.ok(!odd.text.includes("script"));
+});
+
+test("health probes may use any name", async () => {
+  await using started = await start();
+  for (const path of ["/healthz", "/readyz"]) {
+    assert.equal(await statusFor(started.admin.url + path, "sluice-0.monitoring"), 200, path);
+  }
+});
+
+test("closing does not wait for a scraper that keeps its connection", async () => {
+  const { admin } = await start();
+  const scraper = request(`${admin.url}/healthz`, { headers: { connection: "keep-alive" } });
+  const closed = new Promise((resolve) => {
+    scraper.on("socket", (socket) => socket.on("close", resolve));
+  });
+  const answered = new Promise<void>((resolve) => {
+    scraper.on("response", (response) => response.resume().on("end", resolve));
+  });
+  scraper.end();
+  await answered;
+  await admin.close();
+  await closed;
+  await assert.rejects(fetch(`${admin.url}/healthz`));
+});

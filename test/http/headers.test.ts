@@ -1,0 +1,241 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as fc from "fast-check";
+import type { RequestHead } from "../../src/plugin.ts";
+import {
+  requestFields,
+  requestRules,
+  responseFields,
+  responseRules,
+  trailerFields,
+} from "../../src/http/headers.ts";
+
+const direct = { address: "192.0.2.7", trusted: false };
+
+/** A request as the core hands it over: `rawHeaders` as received, `headers` by lower-case name. */
+function request(
+  rawHeaders: readonly string[],
+  peer: RequestHead["peer"] = direct,
+  address = peer.address,
+): RequestHead {
+  const headers: Record<string, string> = {};
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = (rawHeaders[at] ?? "").toLowerCase();
+    const value = rawHeaders[at + 1] ?? "";
+    const earlier = headers[name];
+    headers[name] = earlier === undefined ? value : `${earlier}, ${value}`;
+  }
+  return {
+    method: "GET",
+    path: "/",
+    query: "",
+    target: "/",
+    headers,
+    rawHeaders,
+    params: {},
+    address,
+    peer,
+    hasBody: false,
+  };
+}
+
+/** `Name: value` lines as the flat list that parsers make of them. */
+function flat(...lines: readonly string[]): string[] {
+  return lines.flatMap((line) => {
+    const colon = line.indexOf(": ");
+    return [line.slice(0, colon), line.slice(colon + 2)];
+  });
+}
+
+const ours = [
+  "x-forwarded-for",
+  "192.0.2.7",
+  "x-forwarded-proto",
+  "http",
+  "x-forwarded-host",
+  "example.org",
+  "via",
+  "1.1 sluice",
+];
+const host = ["Host", "example.org"];
+
+test("order, case and duplicates of request fields are kept", () => {
+  const received = ["Accept", "a", "X-B", "1", "cookie", "k=v", "x-b", "2", "ACCEPT", "b"];
+  assert.deepEqual(requestFields(request([...host, ...received]), requestRules()), [
+    ...received,
+    ...ours,
+  ]);
+});
+
+test("hop-by-hop fields, framing, Host and Expect end at the gateway", () => {
+  const received = flat(
+    "Connection: keep-alive",
+    "Keep-Alive: timeout=5",
+    "Proxy-Connection: x",
+    "Proxy-Authorization: Basic x",
+    "TE: gzip",
+    "Transfer-Encoding: chunked",
+    "Upgrade: h2c",
+    "HTTP2-Settings: x",
+    "Content-Length: 3",
+    "Trailer: x",
+    "Expect: 100-continue",
+  );
+  assert.deepEqual(requestFields(request([...host, ...received]), requestRules()), ours);
+});
+
+test("fields that Connection names are dropped, whatever their case, and never the gateway's own", () => {
+  const received = ["connection", "X-Secret , via,x-forwarded-for", "x-SECRET", "1", "x-open", "2"];
+  const sent = requestFields(request([...host, ...received]), requestRules());
+  assert.deepEqual(sent, ["x-open", "2", ...ours]);
+});
+
+test("TE is passed on only as far as it is true of the gateway", () => {
+  const sent = requestFields(request([...host, "TE", "gzip;q=0.5, Trailers"]), requestRules());
+  assert.deepEqual(sent, ["te", "trailers", ...ours]);
+});
+
+test("the API key does not cross unless the operator says so", () => {
+  const raw = [...host, "AUTHORIZATION", "Bearer gateway_dev_x"];
+  assert.deepEqual(requestFields(request(raw), requestRules()), ours);
+  assert.deepEqual(requestFields(request(raw), requestRules({}, true)), [...raw.slice(2), ...ours]);
+});
+
+test("what a client says about its own provenance is dropped", () => {
+  const forged = flat(
+    "X-Forwarded-For: 10.0.0.1",
+    "x-forwarded-proto: https",
+    "X-Forwarded-Host: bank",
+    "Forwarded: for=10.0.0.1",
+    "X-Real-IP: 10.0.0.1",
+    "X-Forwarded-Port: 443",
+  );
+  assert.deepEqual(requestFields(request([...host, ...forged]), requestRules()), ours);
+});
+
+test("behind a trusted proxy the verified hops, its scheme and its host are passed on", () => {
+  const peer = { address: "10.0.0.2", trusted: true };
+  const raw = [
+    ...host,
+    ...flat("X-Forwarded-For: 203.0.113.9, 198.51.100.4, 10.0.0.1"),
+    ...flat("X-Forwarded-Proto: https", "X-Forwarded-Host: api.example.org"),
+  ];
+  assert.deepEqual(
+    requestFields(request(raw, peer, "198.51.100.4"), requestRules()),
+    flat(
+      "x-forwarded-for: 198.51.100.4, 10.0.0.1, 10.0.0.2",
+      "x-forwarded-proto: https",
+      "x-forwarded-host: api.example.org",
+      "via: 1.1 sluice",
+    ),
+  );
+});
+
+test("an address that the chain spells differently is still passed on", () => {
+  const peer = { address: "10.0.0.2", trusted: true };
+  const raw = ["X-Forwarded-For", "::ffff:198.51.100.4"];
+  const sent = requestFields(request(raw, peer, "198.51.100.4"), requestRules());
+  assert.deepEqual(sent.slice(0, 2), ["x-forwarded-for", "198.51.100.4, 10.0.0.2"]);
+});
+
+test("a Via of the client is kept and added to", () => {
+  const sent = requestFields(request([...host, "Via", "1.0 fred"]), requestRules());
+  assert.deepEqual(sent, ["Via", "1.0 fred", ...ours]);
+});
+
+test("the operator's fields replace the client's, in any case", () => {
+  const rules = requestRules({ set: { "X-Tenant": "a", host: "inner" }, remove: ["Cookie"] });
+  const raw = [...host, "x-tenant", "forged", "X-TENANT", "forged", "cookie", "k=v", "accept", "a"];
+  assert.deepEqual(requestFields(request(raw), rules), [
+    ...flat("accept: a"),
+    ...ours,
+    ...flat("X-Tenant: a", "host: inner"),
+  ]);
+});
+
+const token = fc.stringMatching(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,35}$/);
+const value = fc.stringMatching(/^[\x21-\x7e]{0,20}$/);
+
+test("property: no field that Connection names crosses, every other one does, in order", () => {
+  const reserved = new Set(["host", "authorization", "content-length", "expect", "http2-settings"]);
+  const hop = /^(connection|keep-alive|proxy-.*|te|transfer-encoding|upgrade|trailer)$/;
+  const origin = /^(forwarded|x-forwarded-.*|x-real-ip)$/;
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(token, value), { maxLength: 12 }),
+      fc.array(fc.nat(11), { maxLength: 4 }),
+      (pairs, named) => {
+        const plain = pairs.filter(([name]) => {
+          const lower = name.toLowerCase();
+          return !reserved.has(lower) && !hop.test(lower) && !origin.test(lower);
+        });
+        const options = named.map((at) => plain[at]?.[0].toUpperCase()).filter((name) => name);
+        const hidden = new Set(options.map((name) => name?.toLowerCase()));
+        const raw = ["Connection", options.join(", ") || "keep-alive", ...plain.flat()];
+        const kept = plain.filter(([name]) => !hidden.has(name.toLowerCase()));
+        const sent = requestFields(request([...host, ...raw]), requestRules());
+        assert.deepEqual(sent, [...kept.flat(), ...ours]);
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
+
+/** Raw fields as undici's parser hands them over, and the same by lower-case name. */
+function answer(
+  received: readonly string[],
+  options: { method?: string; status?: number; connection?: string } = {},
+): string[] | undefined {
+  const { method = "GET", status = 200 } = options;
+  const headers: Record<string, string> = {};
+  for (let at = 0; at + 1 < received.length; at += 2) {
+    headers[(received[at] ?? "").toLowerCase()] = received[at + 1] ?? "";
+  }
+  const raw = received.map((part) => Buffer.from(part, "latin1"));
+  return responseFields(raw, { method, status, headers }, responseRules());
+}
+
+const via = ["via", "1.1 sluice"];
+
+test("order, case and duplicates of response fields are kept, byte for byte", () => {
+  const received = ["Set-Cookie", "a=1", "X-Ä", "ÿ", "set-cookie", "b=2", "Content-Length", "5"];
+  assert.deepEqual(answer(received), [...received, ...via]);
+});
+
+test("hop-by-hop fields of an answer end at the gateway", () => {
+  const received = flat(
+    "Connection: close, X-Hop",
+    "Keep-Alive: timeout=5",
+    "x-hop: 1",
+    "Transfer-Encoding: Chunked",
+    "Upgrade: h2c",
+    "Proxy-Authenticate: Basic",
+  );
+  assert.deepEqual(answer(received), via);
+});
+
+test("an answer in a transfer coding that nobody asked for is not passed on", () => {
+  assert.equal(answer(["Transfer-Encoding", "gzip, chunked"]), undefined);
+});
+
+test("a 204 announces no length; an answer to HEAD keeps its own", () => {
+  assert.deepEqual(answer(["Content-Length", "0"], { status: 204 }), via);
+  const length = ["Content-Length", "5"];
+  assert.deepEqual(answer(length, { method: "HEAD" }), [...length, ...via]);
+});
+
+test("trailers are announced only where a chunked body can carry them", () => {
+  const trailer = ["Trailer", "x-sum"];
+  assert.deepEqual(answer(trailer), [...trailer, ...via]);
+  assert.deepEqual(answer(trailer, { method: "HEAD" }), via);
+  assert.deepEqual(answer(trailer, { status: 304 }), via);
+  const length = ["Content-Length", "5"];
+  assert.deepEqual(answer([...trailer, ...length]), [...length, ...via]);
+});
+
+test("trailers cannot smuggle framing, credentials or cookies", () => {
+  const raw = ["X-Sum", "1", "Content-Length", "9", "Set-Cookie", "a=b", "Transfer-Encoding", "x"];
+  const buffers = raw.map((part) => Buffer.from(part));
+  assert.deepEqual(trailerFields(buffers), ["X-Sum", "1"]);
+  assert.equal(trailerFields([]), undefined);
+});

@@ -1,0 +1,267 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { test } from "node:test";
+import type { Exchange, Reply } from "../../src/plugin.ts";
+import { addressReader } from "../../src/http/address.ts";
+import { ask, serve } from "../pipeline/harness.ts";
+
+const hello = { answer: (): Reply => ({ status: 200, body: "hello" }) };
+
+/** Sends raw bytes and reads until the server closes the connection. */
+async function raw(port: number, text: string): Promise<string> {
+  const socket = connect(port, "127.0.0.1");
+  socket.write(text, "latin1");
+  let answer = "";
+  socket.on("data", (chunk) => (answer += chunk));
+  socket.on("error", () => {});
+  await once(socket, "close");
+  return answer;
+}
+
+async function readUntil(socket: Socket, wanted: RegExp): Promise<string> {
+  let text = "";
+  while (!wanted.test(text)) {
+    const [chunk] = await once(socket, "data");
+    text += String(chunk);
+  }
+  return text;
+}
+
+test("unknown paths are 404 and wrong methods 405, both through the unmatched list", async () => {
+  const seen: number[] = [];
+  await using served = await serve([{ path: "/x", methods: ["POST"], surface: hello }], {
+    unmatched: [
+      {
+        name: "watch",
+        requestHeaders: () => {},
+        responseHeaders: (_, head) => void seen.push(head.status),
+      },
+    ],
+  });
+  const missing = await ask(served, "/y");
+  assert.equal(missing.status, 404);
+  assert.equal(JSON.parse(missing.body).error_code, "GATEWAY_NOT_FOUND");
+  const wrong = await ask(served, "/x");
+  assert.equal(wrong.status, 405);
+  assert.equal(wrong.headers.allow, "POST");
+  assert.equal(JSON.parse(wrong.body).error_code, "GATEWAY_INVALID_PARAMS");
+  assert.deepEqual(seen, [404, 405]);
+});
+
+test("/healthz answers while the process lives, /readyz says whether it can serve", async () => {
+  let ready = true;
+  await using served = await serve([], { ready: () => ready });
+  assert.equal((await ask(served, "/healthz")).status, 200);
+  assert.equal((await ask(served, "/readyz")).status, 200);
+  ready = false;
+  assert.equal((await ask(served, "/healthz")).status, 200);
+  assert.equal((await ask(served, "/readyz")).status, 503);
+  assert.equal((await ask(served, "/readyz", { method: "POST" })).status, 405);
+  const head = await ask(served, "/healthz", { method: "HEAD" });
+  assert.deepEqual([head.status, head.body], [200, ""]);
+});
+
+test("an absolute-form target is routed by its path", async () => {
+  await using served = await serve([{ path: "/x", surface: hello }]);
+  const close = "host: elsewhere\r\nconnection: close\r\n\r\n";
+  assert.match(
+    await raw(served.port, `GET http://elsewhere/x?a=1 HTTP/1.1\r\n${close}`),
+    / 200 .*hello$/s,
+  );
+  assert.match(await raw(served.port, `GET http://elsewhere HTTP/1.1\r\n${close}`), / 404 /);
+  assert.match(await raw(served.port, `OPTIONS * HTTP/1.1\r\n${close}`), / 404 /);
+});
+
+test("HEAD is answered with the head of GET and no body", async () => {
+  await using served = await serve([{ path: "/x", surface: hello }]);
+  const { status, headers, body } = await ask(served, "/x", { method: "HEAD" });
+  assert.deepEqual([status, headers["content-length"], body], [200, "5", ""]);
+});
+
+test("204 and 304 carry no body and no Content-Length", async () => {
+  for (const status of [204, 304]) {
+    await using served = await serve([
+      { path: "/x", surface: { answer: (): Reply => ({ status }) } },
+    ]);
+    const { headers } = await ask(served, "/x");
+    assert.equal(headers["content-length"], undefined);
+  }
+});
+
+test("100 Continue is sent only when the body is wanted", async () => {
+  const surface = {
+    body: { bytes: 10 },
+    answer: (x: Exchange): Reply => ({ status: 200, body: `got ${String(x.body)}` }),
+  };
+  const deny = { name: "deny", requestHeaders: (): Reply => ({ status: 401, body: "no" }) };
+  await using served = await serve([
+    { path: "/ok", surface },
+    { path: "/denied", steps: [deny], surface },
+  ]);
+  const head = (path: string): string =>
+    `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n`;
+  const socket = connect(served.port, "127.0.0.1");
+  socket.write(head("/ok"));
+  assert.match(await readUntil(socket, /\r\n\r\n/), /^HTTP\/1\.1 100 Continue/);
+  socket.write("abc");
+  assert.match(await readUntil(socket, /got/), /got abc$/);
+  socket.destroy();
+  const denied = await raw(served.port, head("/denied"));
+  assert.match(denied, /^HTTP\/1\.1 401 /);
+  assert.match(denied, /connection: close/i);
+  const other =
+    "POST /ok HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\nconnection: close\r\nexpect: tea\r\n\r\n";
+  assert.match(await raw(served.port, other), /^HTTP\/1\.1 417 .*GATEWAY_INVALID_PARAMS/s);
+});
+
+test("what is not HTTP gets the canonical envelope and a closed connection", async () => {
+  await using served = await serve([{ path: "/x", surface: hello }]);
+  const bad = await raw(served.port, "not http at all\r\n\r\n");
+  assert.match(bad, /^HTTP\/1\.1 400 /);
+  assert.match(bad, /x-request-id: [0-9a-f-]{36}/);
+  assert.match(bad, /"error_code":"GATEWAY_INVALID_PARAMS"/);
+  const long = await raw(
+    served.port,
+    `GET /x HTTP/1.1\r\nhost: x\r\nx: ${"y".repeat(20_000)}\r\n\r\n`,
+  );
+  assert.match(long, /^HTTP\/1\.1 431 /);
+});
+
+test("answers to requests before malformed bytes in the same packet are delivered, then the connection closes", async () => {
+  // Finding 15: they may have been charged.
+  const surface = {
+    async answer(x: Exchange): Promise<Reply> {
+      // The malformed bytes are read meanwhile.
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+      return { status: 200, body: `answered ${x.request.query}` };
+    },
+  };
+  await using served = await serve([{ path: "/x", surface }]);
+  for (const isFast of [true, false]) {
+    // A repeated field is left to node:http.
+    const fields = isFast ? "a: 1\r\n" : "a: 1\r\na: 2\r\n";
+    const request = (n: number): string => `GET /x?${n} HTTP/1.1\r\nhost: x\r\n${fields}\r\n`;
+    const all = await raw(served.port, `${request(1)}${request(2)}not http at all\r\n\r\n`);
+    assert.match(all, /^HTTP\/1\.1 200 .*answered 1HTTP\/1\.1 200 .*answered 2/s);
+  }
+  assert.equal(served.listener.running, 0);
+});
+
+test("a stream is delivered to its end when the next request head does not arrive in time", async () => {
+  const surface = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, []);
+      sink.write(Buffer.from("first"));
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      await sink.end(undefined, Buffer.from("last"));
+    },
+  };
+  await using served = await serve([{ path: "/x", surface }], { server: { headersMs: 30 } });
+  const request = "GET /x HTTP/1.1\r\nhost: x\r\na: 1\r\na: 2\r\n\r\n";
+  assert.match(await raw(served.port, `${request}GET /x HT`), /first.*last/s);
+});
+
+test("a client that leaves after malformed bytes ends the exchange before them", async () => {
+  const entered = Promise.withResolvers<void>();
+  const left = Promise.withResolvers<void>();
+  const surface = {
+    async answer(x: Exchange): Promise<Reply> {
+      x.onAbort = { aborted: left.resolve };
+      entered.resolve();
+      await left.promise;
+      return { status: 200 };
+    },
+  };
+  await using served = await serve([{ path: "/x", surface }]);
+  const socket = connect(served.port, "127.0.0.1");
+  socket.write("GET /x HTTP/1.1\r\nhost: x\r\na: 1\r\na: 2\r\n\r\nnot http at all\r\n\r\n");
+  await entered.promise;
+  socket.write("more of it\r\n\r\n");
+  socket.resetAndDestroy();
+  await left.promise;
+});
+
+test("a request head that does not arrive in time is 408", async () => {
+  await using served = await serve([{ path: "/x", surface: hello }], { server: { headersMs: 60 } });
+  assert.match(await raw(served.port, "GET /x HTTP/1.1\r\nhost:"), /^HTTP\/1\.1 408 /);
+});
+
+test("a refused upload of any size still reads its answer", async () => {
+  const deny = { name: "deny", requestHeaders: (): Reply => ({ status: 401, body: "no" }) };
+  await using served = await serve([{ path: "/x", steps: [deny], surface: hello }]);
+  const { status } = await ask(served, "/x", { method: "POST", body: Buffer.alloc(8 << 20) });
+  assert.equal(status, 401);
+});
+
+test("X-Request-Id is on what the listener itself answers, too", async () => {
+  await using served = await serve([{ path: "/x", surface: hello }]);
+  const given = await ask(served, "/healthz", { headers: { "x-request-id": "mine" } });
+  assert.equal(given.headers["x-request-id"], "mine");
+  const replaced = await ask(served, "/readyz", { headers: { "x-request-id": "with space" } });
+  assert.match(String(replaced.headers["x-request-id"]), /^[0-9a-f-]{36}$/);
+  const expecting = await ask(served, "/x", { headers: { expect: "tea", "x-request-id": "mine" } });
+  assert.deepEqual([expecting.status, expecting.headers["x-request-id"]], [417, "mine"]);
+});
+
+test("draining closes kept-alive connections after their answer and waits for running exchanges", async () => {
+  const gate = Promise.withResolvers<void>();
+  const entered = Promise.withResolvers<void>();
+  const slow = {
+    async answer(): Promise<Reply> {
+      entered.resolve();
+      await gate.promise;
+      return { status: 200, body: "late" };
+    },
+  };
+  await using served = await serve([
+    { path: "/x", surface: hello },
+    { path: "/slow", surface: slow },
+  ]);
+  const idle = connect(served.port, "127.0.0.1");
+  idle.write("GET /x HTTP/1.1\r\nhost: x\r\n\r\n");
+  await readUntil(idle, /hello/);
+  const late = ask(served, "/slow");
+  await entered.promise;
+  served.listener.beginDrain();
+  const idleClosed = once(idle, "close");
+  const still = await ask(served, "/x");
+  assert.equal(still.headers.connection, "close", "a new connection is still served");
+  const closed = served.listener.close(5_000);
+  await idleClosed;
+  await assert.rejects(ask(served, "/x"), "no new connection is taken");
+  gate.resolve();
+  assert.equal((await late).body, "late");
+  await closed;
+  assert.equal(served.listener.running, 0);
+});
+
+test("an exchange that outlives the drain is cut, and its surface is waited for", async () => {
+  const entered = Promise.withResolvers<void>();
+  const stuck = {
+    async answer(x: Exchange): Promise<Reply> {
+      entered.resolve();
+      await new Promise((resolve) => x.signal.addEventListener("abort", resolve));
+      return { status: 200 };
+    },
+  };
+  await using served = await serve([{ path: "/x", surface: stuck }]);
+  const cut = assert.rejects(ask(served, "/x"));
+  await entered.promise;
+  await served.listener.close(20);
+  await cut;
+  assert.equal(served.listener.running, 0);
+});
+
+test("X-Forwarded-For counts only behind trusted proxies, read from the right", () => {
+  const from = (peer: string, forwarded?: string): never =>
+    ({ socket: { remoteAddress: peer }, headers: { "x-forwarded-for": forwarded } }) as never;
+  const trusting = addressReader(["10.0.0.0/8", "fd00::/8"]);
+  assert.equal(addressReader([])(from("10.0.0.1", "1.1.1.1")), "10.0.0.1");
+  assert.equal(trusting(from("9.9.9.9", "1.1.1.1")), "9.9.9.9");
+  assert.equal(trusting(from("10.0.0.1", "1.1.1.1")), "1.1.1.1");
+  assert.equal(trusting(from("::ffff:10.0.0.1", "6.6.6.6, 1.1.1.1, 10.2.3.4")), "1.1.1.1");
+  assert.equal(trusting(from("10.0.0.1", "6.6.6.6, nonsense, 10.2.3.4")), "10.2.3.4");
+  assert.equal(trusting(from("fd00::1", "2001:db8::5")), "2001:db8::5");
+  assert.equal(trusting(from("10.0.0.1")), "10.0.0.1");
+});

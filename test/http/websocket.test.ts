@@ -1,0 +1,410 @@
+/** WebSocket routes: the steps of the route, the handshake, messages both ways, backpressure, and every way to end. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { it } from "node:test";
+import { WebSocket } from "ws";
+import type { LiveExchange } from "../../src/pipeline/run/exchange.ts";
+import type { Connection, Exchange, Outcome, SurfaceHooks } from "../../src/plugin.ts";
+import { refuse } from "../../src/plugin.ts";
+import { ask, serve, type Served, type TestStep } from "../pipeline/harness.ts";
+
+/** A surface that hands its connection to the test and ends with it. */
+function socketSurface(
+  use: (connection: Connection, x: Exchange) => void,
+  messageBytes = 1024,
+): SurfaceHooks {
+  return {
+    async answer(x) {
+      const connection = await x.accept({ protocol: "test.v1", messageBytes });
+      const closed = Promise.withResolvers<void>();
+      connection.onClose = () => closed.resolve();
+      use(connection, x);
+      await closed.promise;
+      return undefined;
+    },
+  };
+}
+
+const echo = socketSurface((connection) => {
+  connection.onMessage = (data, isText) => {
+    connection.send(isText ? data.toString() : data);
+  };
+});
+
+/** Keeps how each exchange ended. */
+function outcomes(): { readonly step: TestStep; readonly next: () => Promise<Outcome> } {
+  const seen: Outcome[] = [];
+  let waiting: ((outcome: Outcome) => void) | undefined;
+  return {
+    step: {
+      name: "outcomes",
+      settled(_, outcome) {
+        if (waiting === undefined) seen.push(outcome);
+        else waiting(outcome);
+        waiting = undefined;
+      },
+    },
+    next: () =>
+      new Promise((resolve) => {
+        const outcome = seen.shift();
+        if (outcome === undefined) waiting = resolve;
+        else resolve(outcome);
+      }),
+  };
+}
+
+async function open(
+  { port }: Served,
+  path = "/socket",
+  protocols: string[] = ["test.v1"],
+): Promise<WebSocket> {
+  const client = new WebSocket(`ws://127.0.0.1:${port}${path}`, protocols);
+  await once(client, "open");
+  return client;
+}
+
+/** The status of a refused upgrade. */
+async function refusal({ port }: Served, path = "/socket"): Promise<number | undefined> {
+  const client = new WebSocket(`ws://127.0.0.1:${port}${path}`, ["test.v1"]);
+  client.on("error", () => {});
+  const [, response] = await once(client, "unexpected-response");
+  const { statusCode } = response as { statusCode?: number };
+  client.terminate();
+  return statusCode;
+}
+
+const route = (surface: SurfaceHooks, steps: readonly TestStep[] = []) =>
+  ({ path: "/socket", websocket: true, surface, steps }) as const;
+
+it("an upgrade runs down its route, is accepted with the fields of its steps, and carries messages", async () => {
+  const { step, next } = outcomes();
+  const marks: TestStep = {
+    name: "marks",
+    responseHeaders: (_, head) => head.set("x-mark", `seen ${head.status}`),
+  };
+  await using served = await serve([route(echo, [step, marks])]);
+  const client = new WebSocket(`ws://127.0.0.1:${served.port}/socket`, ["other", "test.v1"]);
+  const [[upgraded]] = await Promise.all([once(client, "upgrade"), once(client, "open")]);
+  assert.equal((upgraded as { headers: Record<string, string> }).headers["x-mark"], "seen 101");
+  assert.equal(client.protocol, "test.v1");
+  client.send("text");
+  assert.deepEqual(await once(client, "message"), [Buffer.from("text"), false]);
+  client.send(Buffer.of(1, 2, 3));
+  assert.deepEqual(await once(client, "message"), [Buffer.of(1, 2, 3), true]);
+  client.close(1000);
+  assert.equal(await next(), "complete");
+  assert.deepEqual(served.errors, []);
+});
+
+it("a step refuses an upgrade with an HTTP reply, and the connection ends", async () => {
+  const { step, next } = outcomes();
+  const gate: TestStep = { name: "gate", requestHeaders: () => refuse("GATEWAY_UNAUTHORIZED") };
+  await using served = await serve([route(echo, [step, gate])]);
+  assert.equal(await refusal(served), 401);
+  assert.equal(await next(), "replied");
+});
+
+it("a surface refuses an upgrade with a Reply", async () => {
+  const surface: SurfaceHooks = { answer: () => refuse("GATEWAY_NOT_FOUND") };
+  await using served = await serve([route(surface)]);
+  assert.equal(await refusal(served), 404);
+});
+
+it("a surface that throws before it accepts is answered for with 500", async () => {
+  const surface: SurfaceHooks = {
+    answer() {
+      throw new Error("the secret is 42");
+    },
+  };
+  await using served = await serve([route(surface)]);
+  assert.equal(await refusal(served), 500);
+  assert.equal(served.errors.length, 1);
+});
+
+it("a surface that throws after it has accepted cuts the connection", async () => {
+  const { step, next } = outcomes();
+  const surface: SurfaceHooks = {
+    async answer(x) {
+      await x.accept({ protocol: undefined, messageBytes: 10 });
+      throw new Error("a bug");
+    },
+  };
+  await using served = await serve([route(surface, [step])]);
+  const client = new WebSocket(`ws://127.0.0.1:${served.port}/socket`);
+  const [code] = await once(client, "close");
+  assert.equal(code, 1006);
+  assert.equal(await next(), "upstreamFailed");
+});
+
+it("a plain request to a websocket route is told to upgrade, after the steps", async () => {
+  await using served = await serve([route(echo)]);
+  const answer = await ask(served, "/socket");
+  assert.equal(answer.status, 426);
+  assert.equal(answer.headers["upgrade"], "websocket");
+});
+
+it("an upgrade on another route, to another protocol or in another version is a request like others", async () => {
+  const plain: SurfaceHooks = { answer: () => ({ status: 200, body: "plain" }) };
+  await using served = await serve([{ path: "/plain", surface: plain }, route(echo)]);
+  assert.equal(await refusal(served, "/plain"), 200);
+  const wrong: readonly Readonly<Record<string, string>>[] = [
+    { upgrade: "h2c" },
+    { upgrade: "websocket", "sec-websocket-version": "12" },
+    { upgrade: "websocket", "sec-websocket-version": "13" },
+    { upgrade: "websocket", "sec-websocket-version": "13", "sec-websocket-key": "short" },
+  ];
+  for (const headers of wrong) {
+    const answer = await ask(served, "/socket", {
+      headers: { connection: "upgrade", ...headers },
+    });
+    assert.equal(answer.status, 426, JSON.stringify(headers));
+  }
+});
+
+it("a message above the limit closes with 1009", async () => {
+  await using served = await serve([route(echo)]);
+  const client = await open(served);
+  client.send(Buffer.alloc(1025));
+  const [code] = await once(client, "close");
+  assert.equal(code, 1009);
+});
+
+it("a frame that breaks RFC 6455 closes with 1002", async () => {
+  await using served = await serve([route(echo)]);
+  const socket = connect(served.port, "127.0.0.1");
+  socket.write(
+    "GET /socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+  );
+  const [head] = await once(socket, "data");
+  assert.match(String(head), /^HTTP\/1\.1 101 /);
+  // A text frame without a mask.
+  socket.write(Buffer.of(0x81, 0x01, 0x61));
+  const [close] = (await once(socket, "data")) as [Buffer];
+  assert.deepEqual([...close.subarray(0, 4)], [0x88, 0x02, 0x03, 0xea]);
+  socket.destroy();
+});
+
+it("messages that come before anybody listens are kept", async () => {
+  const arrived = Promise.withResolvers<Connection>();
+  await using served = await serve([route(socketSurface((c) => arrived.resolve(c)))]);
+  const client = await open(served);
+  client.send("one");
+  client.send("two");
+  const connection = await arrived.promise;
+  const seen: string[] = [];
+  const both = Promise.withResolvers<void>();
+  connection.onMessage = (data) => {
+    seen.push(data.toString());
+    if (seen.length === 2) both.resolve();
+  };
+  await both.promise;
+  assert.deepEqual(seen, ["one", "two"]);
+  client.close();
+});
+
+it("a client that reads nothing is waited for: send says stop, onDrain says go on", async () => {
+  const arrived = Promise.withResolvers<Connection>();
+  const surface = socketSurface((c) => arrived.resolve(c));
+  await using served = await serve([route(surface)]);
+  const client = await open(served);
+  client.pause();
+  const connection = await arrived.promise;
+  const drained = Promise.withResolvers<void>();
+  connection.onDrain = () => drained.resolve();
+  const piece = Buffer.alloc(64 * 1024);
+  let sent = 0;
+  while (connection.send(piece)) sent++;
+  assert.ok(sent < 1_000, "it never said stop");
+  client.resume();
+  await drained.promise;
+  client.close();
+});
+
+it("a client that takes nothing for too long is cut", async () => {
+  const { step, next } = outcomes();
+  const surface = socketSurface((connection) => {
+    const fill = (): void => {
+      while (connection.send(Buffer.alloc(64 * 1024)));
+    };
+    connection.onDrain = fill;
+    fill();
+  });
+  await using served = await serve([route(surface, [step])], { server: { bodyIdleMs: 50 } });
+  const client = await open(served);
+  client.pause();
+  assert.equal(await next(), "timedOut");
+  client.terminate();
+});
+
+it("a client that vanishes has left; the surface is told", async () => {
+  const { step, next } = outcomes();
+  let code: number | undefined;
+  let aborted = false;
+  const surface: SurfaceHooks = {
+    async answer(x) {
+      const connection = await x.accept({ protocol: undefined, messageBytes: 10 });
+      const closed = Promise.withResolvers<void>();
+      x.onAbort = { aborted: () => (aborted = true) };
+      connection.onClose = (with_) => {
+        code = with_;
+        closed.resolve();
+      };
+      await closed.promise;
+      return undefined;
+    },
+  };
+  await using served = await serve([route(surface, [step])]);
+  const client = new WebSocket(`ws://127.0.0.1:${served.port}/socket`);
+  await once(client, "open");
+  client.terminate();
+  assert.equal(await next(), "clientLeft");
+  assert.equal(code, 1006);
+  assert.equal(aborted, true);
+});
+
+it("the surface closes with its own code and reason", async () => {
+  const { step, next } = outcomes();
+  const surface = socketSurface((connection) => connection.close(4402, "no credit"));
+  await using served = await serve([route(surface, [step])]);
+  const client = await open(served);
+  const [code, reason] = await once(client, "close");
+  assert.equal(code, 4402);
+  assert.equal(String(reason), "no credit");
+  assert.equal(await next(), "complete");
+});
+
+it("a drain tells open connections, which finish and close; then the listener is closed", async () => {
+  const surface = socketSurface((connection) => {
+    connection.onGoAway = () => connection.close(1001, "going away");
+  });
+  const served = await serve([route(surface)]);
+  const client = await open(served);
+  const closed = once(client, "close");
+  await served[Symbol.asyncDispose]();
+  assert.equal((await closed)[0], 1001);
+});
+
+it("what does not close by the end of the drain is cut", async () => {
+  const { step, next } = outcomes();
+  const served = await serve([route(echo, [step])]);
+  const client = await open(served);
+  const closed = once(client, "close");
+  await served.listener.close(20);
+  assert.equal((await closed)[0], 1006);
+  await next();
+  await served[Symbol.asyncDispose]();
+});
+
+it("an open connection keeps its generation through a reload", async () => {
+  await using served = await serve([route(echo)]);
+  const client = await open(served);
+  const old = await served.reload([]);
+  client.send("still here");
+  assert.deepEqual(await once(client, "message"), [Buffer.from("still here"), false]);
+  assert.equal(old.number < served.generation.number, true);
+  assert.equal(await refusal(served), 404);
+  client.close();
+});
+
+/** What the server sends until it closes the connection, for a handshake with these fields. */
+async function handshake({ port }: Served, fields: readonly string[]): Promise<string> {
+  const socket = connect(port, "127.0.0.1");
+  const lines = [
+    "GET /socket HTTP/1.1",
+    "Host: h",
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+    ...fields,
+  ];
+  socket.write(`${lines.join("\r\n")}\r\n\r\n`);
+  let text = "";
+  socket.on("data", (bytes: Buffer) => (text += bytes.toString("latin1")));
+  socket.on("error", () => {});
+  await once(socket, "close");
+  return text;
+}
+
+// Finding 3.
+for (const offered of ["test.v1, test.v1", "test.v1,,", ", test.v1", "", "test v1", "test;v1"]) {
+  it(`an offer of subprotocols that breaks RFC 6455 is 400 and ends its exchange: "${offered}"`, async () => {
+    const { step, next } = outcomes();
+    await using served = await serve([route(echo, [step])]);
+    const text = await handshake(served, [`Sec-WebSocket-Protocol: ${offered}`]);
+    assert.match(text, /^HTTP\/1\.1 400 /);
+    assert.match(text, /"error_code":"GATEWAY_INVALID_PARAMS"/);
+    assert.equal(await next(), "replied");
+    assert.equal(served.listener.running, 0);
+  });
+}
+
+it("a subprotocol that comes twice in two fields is refused, too", async () => {
+  await using served = await serve([route(echo)]);
+  const field = "Sec-WebSocket-Protocol: test.v1";
+  assert.match(await handshake(served, [field, field]), /^HTTP\/1\.1 400 /);
+});
+
+it("an upgrade that the WebSocket library refuses is 400 and ends its exchange", async () => {
+  const { step, next } = outcomes();
+  const spoils: TestStep = {
+    name: "spoils",
+    responseHeaders(x) {
+      // Only a plugin that breaks the contract reaches this: the core has checked what the client sent.
+      (x.request.headers as Record<string, string>)["sec-websocket-protocol"] = "test.v1,,";
+    },
+  };
+  await using served = await serve([route(echo, [step, spoils])]);
+  assert.match(await handshake(served, []), /^HTTP\/1\.1 400 .*"GATEWAY_INVALID_PARAMS"/s);
+  assert.equal(await next(), "replied");
+  assert.equal(served.listener.running, 0);
+  assert.deepEqual(served.errors, []);
+});
+
+it("a client that leaves while its upgrade is being accepted ends the exchange", async () => {
+  const { step, next } = outcomes();
+  const leaves: TestStep = {
+    name: "leaves",
+    responseHeaders: (x) => void (x as LiveExchange).arrival.req.socket.destroy(),
+  };
+  await using served = await serve([route(echo, [step, leaves])]);
+  assert.equal(await handshake(served, []), "");
+  assert.equal(await next(), "clientLeft");
+  assert.equal(served.listener.running, 0);
+  assert.deepEqual(served.errors, []);
+});
+
+it("a field that HTTP does not allow is never written into the answer of an upgrade", async () => {
+  const { step, next } = outcomes();
+  const splits: TestStep = {
+    name: "splits",
+    responseHeaders(_, head) {
+      if (head.status === 101) head.set("x-mark", "a\r\nset-cookie: b");
+    },
+  };
+  await using served = await serve([route(echo, [step, splits])]);
+  const text = await handshake(served, []);
+  assert.match(text, /^HTTP\/1\.1 500 /);
+  assert.doesNotMatch(text, /set-cookie/);
+  assert.equal(await next(), "replied");
+});
+
+it("an upgrade that still waits in a step is cut when the drain ends", async () => {
+  const { step, next } = outcomes();
+  const reached = Promise.withResolvers<void>();
+  const waits: TestStep = {
+    name: "waits",
+    requestHeaders() {
+      reached.resolve();
+      return new Promise(() => {});
+    },
+  };
+  await using served = await serve([route(echo, [step, waits])]);
+  const cut = handshake(served, []);
+  await reached.promise;
+  await served.listener.close(10);
+  assert.equal(await cut, "");
+  assert.equal(await next(), "clientLeft");
+});

@@ -1,0 +1,170 @@
+/** Services in a running gateway: the order of starts and stops, reloads, readiness, and what a dry run starts. */
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { readConfig } from "../../../src/config/read.ts";
+import { checkReading } from "../../../src/pipeline/load/check-file.ts";
+import { tryOut } from "../../../src/pipeline/load/trial.ts";
+import { StartError } from "../../../src/start-error.ts";
+import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
+
+/** The plugins below write what happens to them here; each test has a list of its own. */
+const journals = new Map<string, string[]>();
+Object.assign(globalThis, { serviceJournals: journals });
+
+/** A service that records its start and its stop, and whose state is its option `state`. */
+const service = (name: string, uses: string, journal: string): string => `
+const journal = globalThis.serviceJournals.get("${journal}");
+export default {
+  kind: "service",
+  name: "${name}",
+  description: "Records what happens to it.",
+  uses: ${uses},
+  options: {
+    type: "object",
+    properties: { state: { type: "string", default: "fine" } },
+    additionalProperties: false,
+  },
+  start({ state }, host) {
+    if (state === "broken") throw new Error("broken");
+    const used = ${uses}.map((each) => host.use(each).text);
+    journal.push("start ${name}");
+    return {
+      service: { text: ["${name} " + state, ...used].join() },
+      ready() {
+        if (state === "throws") throw new Error("ready throws");
+        return state === "fine" ? true : state;
+      },
+      stop: () => void journal.push("stop ${name}"),
+    };
+  },
+};
+`;
+
+const surface = (journal: string): string => `
+const journal = globalThis.serviceJournals.get("${journal}");
+export default {
+  kind: "surface",
+  name: "page",
+  description: "Answers with the text of a service.",
+  uses: ["upper"],
+  start(_, host) {
+    const { text } = host.use("upper");
+    journal.push("start page");
+    return { answer: () => ({ status: 200, body: text }), stop: () => void journal.push("stop page") };
+  },
+};
+`;
+
+const pipeline = (sections = "", server = "drainDelaySeconds: 0"): string => `version: 1
+server: { port: "\${PORT}", ${server} }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+log: { level: silent }
+plugins: { page: ./page.js, upper: ./upper.js, lower: ./lower.js }
+${sections}
+routes:
+  - { path: /, to: page }
+`;
+
+function prepare(t: TestContext): { journal: string[]; prepare: (folder: string) => void } {
+  const journal: string[] = [];
+  journals.set(t.name, journal);
+  t.after(() => journals.delete(t.name));
+  return {
+    journal,
+    prepare(folder) {
+      writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+      writeFileSync(join(folder, "page.js"), surface(t.name));
+      writeFileSync(join(folder, "upper.js"), service("upper", '["lower"]', t.name));
+      writeFileSync(join(folder, "lower.js"), service("lower", "[]", t.name));
+    },
+  };
+}
+
+const textOf = async ({ url }: TestGateway): Promise<string> => (await fetch(url)).text();
+
+test("a service starts before the plugins that use it and stops after them", async (t) => {
+  const { journal, ...options } = prepare(t);
+  const gateway = await startTestGateway({ pipeline: pipeline(), ...options });
+  assert.equal(await textOf(gateway), "upper fine,lower fine");
+  await gateway[Symbol.asyncDispose]();
+  assert.deepEqual(journal, [
+    "start lower",
+    "start upper",
+    "start page",
+    "stop page",
+    "stop upper",
+    "stop lower",
+  ]);
+});
+
+test("a reload keeps a service whose section is unchanged", async (t) => {
+  const { journal, ...options } = prepare(t);
+  await using gateway = await startTestGateway({ pipeline: pipeline(), ...options });
+  journal.length = 0;
+  await gateway.write(pipeline("lists: {}"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  assert.deepEqual(journal, []);
+  assert.equal(await textOf(gateway), "upper fine,lower fine");
+});
+
+test("a reload replaces a service whose section has changed, and everything that uses it", async (t) => {
+  const { journal, ...options } = prepare(t);
+  await using gateway = await startTestGateway({ pipeline: pipeline(), ...options });
+  journal.length = 0;
+  await gateway.write(pipeline("lower: { state: tired }"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  assert.equal(await textOf(gateway), "upper fine,lower tired");
+  assert.deepEqual(journal.slice(0, 3), ["start lower", "start upper", "start page"]);
+});
+
+for (const [state, reported] of [
+  ["tired", "tired"],
+  ["throws", "failed to report"],
+] as const) {
+  test(`/readyz answers 503 while a service is not ready: ${state}`, async (t) => {
+    const { journal: _, ...options } = prepare(t);
+    const sections = `upper: { state: ${state} }`;
+    await using gateway = await startTestGateway({ pipeline: pipeline(sections), ...options });
+    const ready = await fetch(`${gateway.adminUrl}/readyz`);
+    assert.equal(ready.status, 503);
+    // The body is what /readyz documents: a mapping of checks to their state.
+    const { checks } = (await ready.json()) as { checks: Record<string, string> };
+    assert.equal(checks["service upper"], reported);
+    assert.equal(checks["service lower"], "ok");
+  });
+}
+
+test("a service that does not start is one fault, and the plugins that use it are not blamed", async (t) => {
+  const { journal, ...options } = prepare(t);
+  const sections = "lower: { state: broken }";
+  await assert.rejects(startTestGateway({ pipeline: pipeline(sections), ...options }), (error) => {
+    assert.ok(error instanceof StartError);
+    assert.deepEqual(
+      error.faults.map(({ code, message, at }) => [code, message, at?.line]),
+      [["SLUICE_PLUGIN_START", "lower did not start: broken", 7]],
+    );
+    return true;
+  });
+  assert.deepEqual(journal, []);
+});
+
+test("a check asks a service for its dry run instead of starting it", async (t) => {
+  const { journal, prepare: write } = prepare(t);
+  await using gateway = await startTestGateway({ pipeline: pipeline(), prepare: write });
+  const { folder } = gateway;
+  const code = service("lower", "[]", t.name).replace(
+    "  start(",
+    '  dryRun: () => ({ text: "dry" }),\n  start(',
+  );
+  writeFileSync(join(folder, "dry.js"), code);
+  await gateway.write(pipeline().replace("./lower.js", "./dry.js"));
+  journal.length = 0;
+  const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
+  const reading = await readConfig(join(folder, "pipeline.yaml"), env);
+  const { faults } = await tryOut(await checkReading(reading));
+  assert.deepEqual(faults, []);
+  assert.deepEqual(journal, ["start upper", "start page", "stop page", "stop upper"]);
+});

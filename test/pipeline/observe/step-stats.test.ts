@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { RouteSteps } from "../../../src/pipeline/observe/step-stats.ts";
+import { TimeHistogram } from "../../../src/pipeline/observe/time-histogram.ts";
+import { refuse } from "../../../src/plugin.ts";
+import { serve } from "../harness.ts";
+
+test("a quantile lies within a factor of two of what was observed", () => {
+  const times = new TimeHistogram();
+  assert.equal(times.quantile(0.5), undefined);
+  for (let ms = 1; ms <= 1000; ms++) times.observe(ms);
+  assert.equal(times.count, 1000);
+  assert.equal(times.sumMs, 500_500);
+  const median = times.quantile(0.5) ?? 0;
+  assert.ok(median > 400 && median < 600, `median ${median}`);
+  const p99 = times.quantile(0.99) ?? 0;
+  assert.ok(p99 > 900 && p99 <= 1048.576, `p99 ${p99}`);
+});
+
+test("no duration is too short or too long to be counted", () => {
+  const times = new TimeHistogram();
+  for (const ms of [0, 0.0001, 3_600_000, 1e12]) times.observe(ms);
+  assert.equal(times.count, 4);
+  assert.ok((times.quantile(0.25) ?? 1) <= 0.001);
+  assert.ok((times.quantile(1) ?? 0) > 1_800_000);
+});
+
+test("of exchanges that come together one in eight is timed, the first one too", () => {
+  const route = new RouteSteps(2);
+  const timed = Array.from({ length: 17 }, () => route.begin(5, false) !== undefined);
+  assert.deepEqual(
+    timed.flatMap((isTimed, i) => (isTimed ? [i] : [])),
+    [0, 8, 16],
+  );
+});
+
+test("exchanges that come apart are all timed, and so is one that asks for it", () => {
+  const route = new RouteSteps(2);
+  const timed = (now: number, isAskedFor = false): boolean =>
+    route.begin(now, isAskedFor) !== undefined;
+  assert.deepEqual(
+    [timed(0), timed(9.9), timed(10), timed(10), timed(20)],
+    [true, false, true, false, true],
+  );
+  assert.equal(timed(21), false);
+  assert.equal(timed(21, true), true);
+});
+
+test("a step's time is what its hooks took, and a step below a refusal has none", async () => {
+  const slow = new Promise<void>((resolve) => setImmediate(resolve));
+  await using served = await serve([
+    {
+      path: "/ok",
+      steps: [{ name: "waits", requestHeaders: () => slow, responseEnd: () => slow }],
+      surface: { answer: () => ({ status: 200, body: "ok" }) },
+    },
+    {
+      path: "/no",
+      steps: [
+        { name: "refuses", requestHeaders: () => refuse("GATEWAY_RATE_LIMITED") },
+        { name: "below", requestHeaders() {} },
+      ],
+      surface: { answer: () => ({ status: 200, body: "ok" }) },
+    },
+    {
+      path: "/late",
+      steps: [{ name: "late", responseEnd: () => refuse("GATEWAY_SERVICE_UNAVAILABLE") }],
+      surface: { answer: () => ({ status: 200, body: "ok" }) },
+    },
+    {
+      path: "/surface",
+      steps: [{ name: "lets", requestHeaders() {} }],
+      surface: { answer: () => refuse("GATEWAY_NOT_FOUND") },
+    },
+  ]);
+  for (const [path, status] of [
+    ["/ok", 200],
+    ["/no", 429],
+    ["/late", 503],
+    ["/surface", 404],
+  ] as const) {
+    assert.equal((await fetch(served.url + path)).status, status, path);
+  }
+  const of = (path: string, depth: number) => {
+    const stats = served.generation.routes
+      .find(({ config }) => config.path === path)
+      ?.stepStats.at(depth);
+    return { timed: stats?.time.count, refusals: Object.fromEntries(stats?.refusals ?? []) };
+  };
+  assert.deepEqual(of("/ok", 0), { timed: 1, refusals: {} });
+  assert.deepEqual(of("/ok", 1), { timed: 1, refusals: {} });
+  assert.deepEqual(of("/no", 0), { timed: 1, refusals: { GATEWAY_RATE_LIMITED: 1 } });
+  assert.deepEqual(of("/no", 1), { timed: 0, refusals: {} });
+  assert.deepEqual(of("/no", 2), { timed: 0, refusals: {} });
+  assert.deepEqual(of("/late", 0), { timed: 1, refusals: { GATEWAY_SERVICE_UNAVAILABLE: 1 } });
+  assert.deepEqual(of("/surface", 1), { timed: 1, refusals: { GATEWAY_NOT_FOUND: 1 } });
+});

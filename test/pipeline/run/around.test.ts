@@ -1,0 +1,286 @@
+/** Steps that stand around the surface. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { refuse, type Reply } from "../../../src/plugin.ts";
+import { ask, serve, type TestStep } from "../harness.ts";
+
+const hello = (): Reply => ({ status: 200, body: "hello" });
+const conflict = refuse("GATEWAY_CONFLICT");
+
+/** Writes down when it begins and ends. */
+const around = (name: string, seen: string[], more: Partial<TestStep> = {}): TestStep => ({
+  name,
+  around(_, surface) {
+    seen.push(`${name} begins`);
+    const reply = surface.answer();
+    seen.push(`${name} ends`);
+    return reply;
+  },
+  ...more,
+});
+
+test("the first step of the list is the outermost, and nothing runs between them", async () => {
+  const seen: string[] = [];
+  const surface = { answer: () => (seen.push("surface"), hello()) };
+  const up: TestStep = { name: "up", responseHeaders: () => void seen.push("up") };
+  const steps = [up, around("a", seen), around("b", seen)];
+  await using served = await serve([{ path: "/x", steps, surface }]);
+  assert.equal((await ask(served, "/x")).body, "hello");
+  assert.deepEqual(seen, ["a begins", "b begins", "surface", "b ends", "a ends", "up"]);
+});
+
+test("a step may destructure what it stands around", async () => {
+  const step: TestStep = { name: "a", around: (_, { answer }) => answer() };
+  await using served = await serve([{ path: "/x", steps: [step], surface: { answer: hello } }]);
+  assert.equal((await ask(served, "/x")).body, "hello");
+});
+
+test("it runs after every other step has let the request and its body pass", async () => {
+  const seen: string[] = [];
+  const below: TestStep = {
+    name: "below",
+    requestHeaders: () => void seen.push("headers"),
+    requestBody: async (_, body) => void seen.push(String(body)),
+  };
+  const steps = [around("a", seen), below];
+  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+  await ask(served, "/x", { method: "POST", body: "body" });
+  assert.deepEqual(seen, ["headers", "body", "a begins", "a ends"]);
+});
+
+for (const late of [false, true]) {
+  const how = late ? "later" : "at once";
+
+  test(`a reply of its own, ${how}, is a step's: the surface is not asked`, async () => {
+    const froms: string[] = [];
+    const steps: TestStep[] = [
+      {
+        name: "a",
+        around: () => (late ? Promise.resolve(conflict) : conflict),
+        responseHeaders: (_, head) => void froms.push(head.from),
+        settled: (_, outcome) => void froms.push(outcome),
+      },
+    ];
+    const surface = { answer: () => assert.fail("it was asked") };
+    await using served = await serve([{ path: "/x", steps, surface }]);
+    assert.equal((await ask(served, "/x")).status, 409);
+    assert.deepEqual(froms, ["step", "replied"]);
+  });
+
+  test(`a reply in the place of the surface's, ${how}, is a step's too`, async () => {
+    const froms: string[] = [];
+    const steps: TestStep[] = [
+      {
+        name: "a",
+        around(_, surface) {
+          const reply = surface.answer();
+          return late ? Promise.resolve(reply).then(() => conflict) : conflict;
+        },
+        responseHeaders: (_, head) => void froms.push(head.from),
+      },
+    ];
+    await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+    assert.equal((await ask(served, "/x")).status, 409);
+    assert.deepEqual(froms, ["step"]);
+  });
+
+  test(`what the surface throws, ${how}, passes through to a 500`, async () => {
+    const seen: string[] = [];
+    const failing = (): Promise<Reply> => {
+      if (!late) throw new Error("broken");
+      return Promise.reject(new Error("broken"));
+    };
+    const steps = [around("a", seen, { settled: () => void seen.push("settled") })];
+    await using served = await serve([{ path: "/x", steps, surface: { answer: failing } }]);
+    assert.equal((await ask(served, "/x")).status, 500);
+    assert.ok(seen.includes("settled"));
+    assert.match(served.errors.join(), /"plugin":"surface-0"/);
+  });
+}
+
+test("a step that throws is named, and its client gets a 500", async () => {
+  const steps: TestStep[] = [
+    {
+      name: "a",
+      around() {
+        throw new Error("broken");
+      },
+    },
+  ];
+  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+  assert.equal((await ask(served, "/x")).status, 500);
+  assert.match(served.errors.join(), /"plugin":"a"/);
+});
+
+test("a streamed answer passes through; the step ends after it", async () => {
+  const seen: unknown[] = [];
+  const ended = Promise.withResolvers<void>();
+  const step: TestStep = {
+    name: "a",
+    async around(_, surface) {
+      const reply = await surface.answer();
+      seen.push(reply);
+      ended.resolve();
+      return reply;
+    },
+    settled: () => void seen.push("settled"),
+  };
+  const surface = {
+    async answer(x: Parameters<NonNullable<TestStep["around"]>>[0]) {
+      const sink = await x.stream(200, []);
+      sink.write(Buffer.from("hello"));
+      await sink.end();
+      return undefined;
+    },
+  };
+  await using served = await serve([{ path: "/x", steps: [step], surface }]);
+  assert.equal((await ask(served, "/x")).body, "hello");
+  await ended.promise;
+  assert.equal(seen[0], undefined);
+});
+
+test("a surface is asked once", async () => {
+  let asked = 0;
+  const step: TestStep = {
+    name: "a",
+    around(_, surface) {
+      void surface.answer();
+      return surface.answer();
+    },
+  };
+  const surface = { answer: () => (asked++, hello()) };
+  await using served = await serve([{ path: "/x", steps: [step], surface }]);
+  assert.equal((await ask(served, "/x")).status, 500);
+  assert.equal(asked, 1);
+});
+
+test("a step sees whether the surface is atomic", async () => {
+  const seen: boolean[] = [];
+  const step: TestStep = {
+    name: "a",
+    around(_, surface) {
+      seen.push(surface.atomic);
+      return surface.answer();
+    },
+  };
+  const [steps, answer] = [[step], hello];
+  await using served = await serve([
+    { path: "/a", steps, surface: { atomic: true, answer } },
+    { path: "/b", steps, surface: { answer } },
+  ]);
+  await ask(served, "/a");
+  await ask(served, "/b");
+  assert.deepEqual(seen, [true, false]);
+});
+
+test("a step whose condition does not hold stands around nothing", async () => {
+  const seen: string[] = [];
+  const when = { header: { "x-a": "*" } };
+  const steps = [around("a", seen, { when }), around("b", seen)];
+  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+  await ask(served, "/x");
+  assert.deepEqual(seen.splice(0), ["b begins", "b ends"]);
+  await ask(served, "/x", { headers: { "x-a": "1" } });
+  assert.deepEqual(seen, ["a begins", "b begins", "b ends", "a ends"]);
+});
+
+const shadows: Readonly<Record<string, NonNullable<TestStep["around"]>>> = {
+  "replies instead": () => conflict,
+  "replies instead, later": () => Promise.resolve(conflict),
+  "replies in the surface's place": (_, surface) => (surface.answer(), conflict),
+  "throws before it asks": () => {
+    throw new Error("broken");
+  },
+  "throws after it has asked": async (_, surface) => {
+    await surface.answer();
+    throw new Error("broken");
+  },
+  "does as it should": (_, surface) => surface.answer(),
+  "never says anything": () => undefined,
+};
+
+for (const [what, hook] of Object.entries(shadows)) {
+  test(`in shadow mode a step that ${what} changes nothing`, async () => {
+    for (const answer of [hello, async () => hello()]) {
+      let asked = 0;
+      const steps: TestStep[] = [{ name: "a", mode: "shadow", around: hook }];
+      const surface = { answer: () => (asked++, answer()) };
+      await using served = await serve([{ path: "/x", steps, surface }]);
+      const { status, body } = await ask(served, "/x");
+      assert.deepEqual([status, body, asked], [200, "hello", 1]);
+    }
+  });
+}
+
+test("a surface that fails after a step has replied in its place is no unhandled rejection", async () => {
+  const failing = Promise.withResolvers<Reply>();
+  const step: TestStep = {
+    name: "a",
+    // It does not wait for the surface.
+    around: (_, surface) => (void surface.answer(), conflict),
+  };
+  await using served = await serve([
+    { path: "/x", steps: [step], surface: { answer: () => failing.promise } },
+  ]);
+  assert.equal((await ask(served, "/x")).status, 409);
+  failing.reject(new Error("broken"));
+  assert.equal((await ask(served, "/x")).status, 409);
+});
+
+test("in shadow mode the surface's own failure is still a 500", async () => {
+  const steps: TestStep[] = [
+    { name: "a", mode: "shadow", around: (_, surface) => surface.answer() },
+  ];
+  const broken = (): Reply => {
+    throw new Error("broken");
+  };
+  for (const answer of [broken, async () => broken()]) {
+    await using served = await serve([{ path: "/x", steps, surface: { answer } }]);
+    assert.equal((await ask(served, "/x")).status, 500);
+  }
+});
+
+test("a body above the cap is refused with the status that a step asks for, unless it only shadows", async () => {
+  const step: TestStep = {
+    name: "a",
+    bodyBytes: 4,
+    tooLargeStatus: 400,
+    requestBody: () => undefined,
+  };
+  const surface = { answer: hello };
+  await using served = await serve([
+    { path: "/enforced", steps: [step], surface },
+    { path: "/shadowed", steps: [{ ...step, name: "b", mode: "shadow" }], surface },
+  ]);
+  const post = async (path: string, headers: Record<string, string>): Promise<number> =>
+    (await ask(served, path, { method: "POST", body: "12345", headers })).status;
+  const framings: Record<string, string>[] = [
+    { "content-length": "5" },
+    { "transfer-encoding": "chunked" },
+  ];
+  for (const headers of framings) {
+    assert.equal(await post("/enforced", headers), 400);
+    assert.equal(await post("/shadowed", headers), 413);
+  }
+});
+
+test("responseEnd is told when the answer says itself that it is not whole", async () => {
+  const outcomes: unknown[] = [];
+  const steps: TestStep[] = [
+    { name: "a", responseEnd: (_, outcome) => void outcomes.push(outcome) },
+  ];
+  type X = Parameters<NonNullable<TestStep["responseEnd"]>>[0];
+  const streamed = (outcome?: "upstreamFailed") => async (x: X) => {
+    const sink = await x.stream(200, []);
+    await sink.end(undefined, Buffer.from("x"), outcome);
+    return undefined;
+  };
+  await using served = await serve([
+    { path: "/whole", steps, surface: { answer: hello } },
+    { path: "/failed", steps, surface: { answer: () => ({ ...hello(), outcome: "timedOut" }) } },
+    { path: "/stream", steps, surface: { answer: streamed() } },
+    { path: "/broken", steps, surface: { answer: streamed("upstreamFailed") } },
+  ]);
+  for (const path of ["/whole", "/failed", "/stream", "/broken"]) await ask(served, path);
+  assert.deepEqual(outcomes, [undefined, "timedOut", undefined, "upstreamFailed"]);
+});

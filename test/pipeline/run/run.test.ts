@@ -1,0 +1,626 @@
+import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { once } from "node:events";
+import { test } from "node:test";
+import { refuse, type Exchange, type Outcome, type Reply } from "../../../src/plugin.ts";
+import { ask, serve, type TestStep } from "../harness.ts";
+
+const hello = (): Reply => ({
+  status: 200,
+  headers: ["content-type", "text/plain"],
+  body: "hello",
+});
+
+/** A step that writes down every hook it sees. */
+function witness(name: string, seen: string[], more: Partial<TestStep> = {}): TestStep {
+  return {
+    name,
+    requestHeaders: () => void seen.push(`${name} down`),
+    responseHeaders: () => void seen.push(`${name} up`),
+    responseEnd: () => void seen.push(`${name} end`),
+    settled: (_, outcome) => void seen.push(`${name} settled ${outcome}`),
+    ...more,
+  };
+}
+
+/** Resolves when the step named has settled, with the outcome. */
+function settledOnce(): {
+  hook: TestStep["settled"];
+  outcome: Promise<Outcome>;
+  count: () => number;
+} {
+  const { promise, resolve } = Promise.withResolvers<Outcome>();
+  let calls = 0;
+  return {
+    hook: (_: Exchange, outcome) => {
+      calls++;
+      resolve(outcome);
+    },
+    outcome: promise,
+    count: () => calls,
+  };
+}
+
+test("hooks run down the list and back up, each phase in its own direction", async () => {
+  const seen: string[] = [];
+  const steps = [witness("a", seen), witness("b", seen)];
+  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+  const { status, body } = await ask(served, "/x");
+  assert.deepEqual([status, body], [200, "hello"]);
+  assert.deepEqual(seen, [
+    "a down",
+    "b down",
+    "b up",
+    "a up",
+    "b end",
+    "a end",
+    "b settled complete",
+    "a settled complete",
+  ]);
+});
+
+test("asynchronous hooks keep the same order", async () => {
+  const seen: string[] = [];
+  const slow = (name: string): TestStep =>
+    witness(name, seen, {
+      requestHeaders: async () => void seen.push(`${name} down`),
+      responseHeaders: async () => void seen.push(`${name} up`),
+      responseEnd: async () => void seen.push(`${name} end`),
+    });
+  const surface = { answer: async () => hello() };
+  await using served = await serve([{ path: "/x", steps: [slow("a"), slow("b")], surface }]);
+  assert.equal((await ask(served, "/x")).body, "hello");
+  assert.deepEqual(seen.slice(0, 6), ["a down", "b down", "b up", "a up", "b end", "a end"]);
+});
+
+test("a step that replies ends the way down: nothing below it runs, what ran is settled", async () => {
+  const seen: string[] = [];
+  const steps = [
+    witness("a", seen),
+    witness("b", seen, {
+      requestHeaders: () => refuse("GATEWAY_PERMISSION_DENIED"),
+    }),
+    witness("c", seen),
+  ];
+  const surface = { answer: () => assert.fail("the surface must not run") };
+  await using served = await serve([{ path: "/x", steps, surface }]);
+  const { status, body, headers } = await ask(served, "/x");
+  assert.equal(status, 403);
+  assert.equal(headers["content-type"], "application/json");
+  assert.deepEqual(JSON.parse(body), {
+    error: "permission denied",
+    error_code: "GATEWAY_PERMISSION_DENIED",
+  });
+  assert.deepEqual(seen, [
+    "a down",
+    "b up",
+    "a up",
+    "b end",
+    "a end",
+    "b settled replied",
+    "a settled replied",
+  ]);
+});
+
+test("a step in shadow mode runs and refuses nothing", async () => {
+  const steps: TestStep[] = [
+    { name: "deny", mode: "shadow", requestHeaders: () => refuse("GATEWAY_PERMISSION_DENIED") },
+  ];
+  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+  assert.equal((await ask(served, "/x")).status, 200);
+});
+
+test("a step with a condition runs only where it holds, in every phase", async () => {
+  const seen: string[] = [];
+  const when = { header: { "x-debug": "1" } };
+  const steps = [witness("a", seen, { when })];
+  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+  await ask(served, "/x");
+  assert.deepEqual(seen, []);
+  await ask(served, "/x", { headers: { "x-debug": "1" } });
+  assert.deepEqual(seen, ["a down", "a up", "a end", "a settled complete"]);
+});
+
+test("slots hand a value down and are set once", async () => {
+  const steps: TestStep[] = [
+    { name: "owner", requestHeaders: (x) => x.set("requestId" as never, "r-1" as never) },
+    {
+      name: "thief",
+      requestHeaders: (x) => {
+        assert.throws(() => x.set("requestId" as never, "r-2" as never), /set twice/);
+        assert.throws(() => x.get("principal" as never), /before it was set/);
+      },
+    },
+  ];
+  const surface = {
+    answer: (x: Exchange): Reply => ({ status: 200, body: String(x.get("requestId" as never)) }),
+  };
+  await using served = await serve([{ path: "/x", steps, surface }]);
+  assert.equal((await ask(served, "/x")).body, "r-1");
+});
+
+test("a surface that has read the body can let go of it, for as long as its answer takes", async () => {
+  const seen: unknown[] = [];
+  const steps: TestStep[] = [{ name: "late", settled: (x) => void seen.push(x.body, x.json()) }];
+  const surface = {
+    body: { bytes: 1000 },
+    answer(x: Exchange): Reply {
+      const text = JSON.stringify(x.json());
+      x.dropBody();
+      return { status: 200, body: text };
+    },
+  };
+  await using served = await serve([{ path: "/x", steps, surface }]);
+  const answer = await ask(served, "/x", { method: "POST", body: "[1]" });
+  assert.equal(answer.body, '{"ok":true,"value":[1]}');
+  while (seen.length === 0) await new Promise(setImmediate);
+  assert.deepEqual(seen, [undefined, { ok: false }]);
+});
+
+for (const [what, body] of [
+  ["is no UTF-8", Buffer.from([0x22, 0xff, 0x22])],
+  ["ends within a character", Buffer.from([0x22, 0xe2, 0x82, 0x22])],
+  ["has a surrogate in UTF-8", Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])],
+  ["is no JSON", Buffer.from("{")],
+  ["is empty", Buffer.from("")],
+] as const) {
+  test(`a body that ${what} is not JSON`, async () => {
+    const surface = {
+      body: { bytes: 1000 },
+      answer: (x: Exchange): Reply => ({ status: 200, body: JSON.stringify(x.json()) }),
+    };
+    await using served = await serve([{ path: "/x", surface }]);
+    assert.equal((await ask(served, "/x", { method: "POST", body })).body, '{"ok":false}');
+  });
+}
+
+test("the body is read once, capped by the smallest cap, and can be replaced", async () => {
+  const steps: TestStep[] = [
+    {
+      name: "upper",
+      bodyBytes: 10,
+      requestBody: (x, body) => x.replaceBody(Buffer.from(body.toString().toUpperCase())),
+    },
+  ];
+  const surface = {
+    body: { bytes: 1000 },
+    answer: (x: Exchange): Reply => ({ status: 200, body: x.body ?? "" }),
+  };
+  await using served = await serve([{ path: "/x", steps, surface }]);
+  assert.equal((await ask(served, "/x", { method: "POST", body: "abc" })).body, "ABC");
+  const announced = await ask(served, "/x", { method: "POST", body: "x".repeat(11) });
+  assert.equal(announced.status, 413);
+  assert.equal(JSON.parse(announced.body).error_code, "GATEWAY_INVALID_PARAMS");
+  const chunked = await ask(served, "/x", {
+    method: "POST",
+    body: "x".repeat(11),
+    headers: { "transfer-encoding": "chunked" },
+  });
+  assert.equal(chunked.status, 413);
+});
+
+test("a body of another media type is 415, before a byte of it is read", async () => {
+  const surface = {
+    body: { bytes: 1000, types: ["application/json"] },
+    answer: (): Reply => ({ status: 200 }),
+  };
+  await using served = await serve([{ path: "/x", surface }]);
+  const post = (type: string): Promise<{ status: number }> =>
+    ask(served, "/x", { method: "POST", body: "{}", headers: { "content-type": type } });
+  assert.equal((await post("text/plain")).status, 415);
+  assert.equal((await post("application/json; charset=utf-8")).status, 200);
+  assert.equal((await post("Application/JSON")).status, 200);
+  assert.equal((await ask(served, "/x", { method: "POST", body: "{}" })).status, 415);
+});
+
+test("a hook that throws is a 500 without detail, settled once, and logged", async () => {
+  for (const phase of ["requestHeaders", "responseHeaders", "responseEnd"] as const) {
+    const { hook, outcome, count } = settledOnce();
+    const steps: TestStep[] = [
+      { name: "watch", requestHeaders: () => {}, settled: hook! },
+      {
+        name: "broken",
+        [phase]: () => {
+          throw new Error("secret detail");
+        },
+      },
+    ];
+    await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+    const { status, body } = await ask(served, "/x");
+    assert.equal(status, 500, phase);
+    assert.ok(!body.includes("secret"), phase);
+    await outcome;
+    assert.equal(count(), 1, phase);
+    assert.equal(served.errors.length > 0, true, phase);
+  }
+});
+
+test("a surface that throws, rejects or answers nothing is a 500", async () => {
+  const surfaces = [
+    () => {
+      throw new Error("no");
+    },
+    () => Promise.reject(new Error("no")),
+    () => undefined,
+  ];
+  for (const answer of surfaces) {
+    await using served = await serve([{ path: "/x", surface: { answer } }]);
+    const { status, body } = await ask(served, "/x");
+    assert.equal(status, 500);
+    assert.equal(JSON.parse(body).error_code, "GATEWAY_INTERNAL_ERROR");
+  }
+});
+
+test("responseEnd may refuse while no byte has left, and the steps above see the refusal", async () => {
+  const seen: string[] = [];
+  const steps: TestStep[] = [
+    {
+      name: "watch",
+      requestHeaders: () => {},
+      responseHeaders: (_, head) => void seen.push(`${head.status} ${head.code ?? "-"}`),
+    },
+    { name: "charge", responseEnd: async () => refuse("GATEWAY_SERVICE_UNAVAILABLE") },
+  ];
+  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+  const { status, headers } = await ask(served, "/x");
+  assert.equal(status, 503);
+  assert.equal(headers["retry-after"], "5");
+  assert.deepEqual(seen, ["200 -", "503 GATEWAY_SERVICE_UNAVAILABLE"]);
+});
+
+test("a signal that is first asked for after the gateway has cut the exchange is aborted", async () => {
+  const cut = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<boolean>();
+  const surface = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, []);
+      sink.write("half an answer");
+      sink.fail("upstreamFailed");
+      await cut.promise;
+      asked.resolve(x.signal.aborted);
+      return undefined;
+    },
+  };
+  await using served = await serve([{ path: "/", surface }]);
+  await assert.rejects(ask(served, "/"));
+  cut.resolve();
+  assert.equal(await asked.promise, true);
+});
+
+test("a client that leaves while the surface works aborts its signal; settled runs after the surface, once", async () => {
+  const { hook, outcome, count } = settledOnce();
+  const aborted = Promise.withResolvers<void>();
+  const entered = Promise.withResolvers<void>();
+  let surfaceReturned = false;
+  const surface = {
+    async answer(x: Exchange): Promise<Reply> {
+      entered.resolve();
+      x.signal.addEventListener("abort", () => aborted.resolve());
+      await aborted.promise;
+      assert.equal(count(), 0, "settled waits for the surface");
+      surfaceReturned = true;
+      return hello();
+    },
+  };
+  const steps: TestStep[] = [{ name: "watch", requestHeaders: () => {}, settled: hook! }];
+  await using served = await serve([{ path: "/x", steps, surface }]);
+  const socket = connect(served.port, "127.0.0.1");
+  socket.write("GET /x HTTP/1.1\r\nhost: x\r\n\r\n");
+  await entered.promise;
+  socket.destroy();
+  assert.equal(await outcome, "clientLeft");
+  assert.equal(surfaceReturned, true);
+  assert.equal(count(), 1);
+});
+
+test("a client that leaves in the middle of its body is settled as clientLeft", async () => {
+  const { hook, outcome } = settledOnce();
+  const entered = Promise.withResolvers<void>();
+  const steps: TestStep[] = [
+    { name: "watch", requestHeaders: () => entered.resolve(), settled: hook! },
+  ];
+  const surface = { body: { bytes: 100 }, answer: () => assert.fail("no body, no answer") };
+  await using served = await serve([{ path: "/x", steps, surface }]);
+  const socket = connect(served.port, "127.0.0.1");
+  socket.write("POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc");
+  await entered.promise;
+  socket.destroy();
+  assert.equal(await outcome, "clientLeft");
+});
+
+test("a body that stops arriving is 408 and settled as timedOut", async () => {
+  const { hook, outcome } = settledOnce();
+  const steps: TestStep[] = [{ name: "watch", requestHeaders: () => {}, settled: hook! }];
+  const surface = { body: { bytes: 100 }, answer: () => assert.fail("no body, no answer") };
+  await using served = await serve([{ path: "/x", steps, surface }], {
+    server: { bodyIdleMs: 40 },
+  });
+  const socket = connect(served.port, "127.0.0.1");
+  socket.write("POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc");
+  const [first] = await once(socket, "data");
+  assert.match(String(first), /^HTTP\/1\.1 408 /);
+  socket.destroy();
+  assert.equal(await outcome, "timedOut");
+});
+
+test("a streamed answer keeps its last byte until responseEnd has run", async () => {
+  const gate = Promise.withResolvers<void>();
+  const steps: TestStep[] = [{ name: "charge", responseEnd: () => gate.promise }];
+  const surface = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, ["content-length", "6"]);
+      sink.write(Buffer.from("abc"));
+      sink.write(Buffer.from("def"));
+      await sink.end();
+    },
+  };
+  await using served = await serve([{ path: "/x", steps, surface }]);
+  const socket = connect(served.port, "127.0.0.1");
+  socket.write("GET /x HTTP/1.1\r\nhost: x\r\n\r\n");
+  let text = "";
+  socket.on("data", (chunk) => (text += chunk));
+  while (!text.includes("abc")) await once(socket, "data");
+  assert.ok(!text.includes("def"));
+  gate.resolve();
+  while (!text.includes("def")) await once(socket, "data");
+  socket.destroy();
+});
+
+test("a streamed answer that fails is cut, so that nobody takes it for whole", async () => {
+  for (const outcomeWanted of ["upstreamFailed", "timedOut"] as const) {
+    const { hook, outcome } = settledOnce();
+    const steps: TestStep[] = [{ name: "watch", requestHeaders: () => {}, settled: hook! }];
+    const surface = {
+      async answer(x: Exchange): Promise<undefined> {
+        const sink = await x.stream(200, ["content-type", "text/plain"]);
+        sink.write(Buffer.from("half"));
+        sink.fail(outcomeWanted);
+      },
+    };
+    await using served = await serve([{ path: "/x", steps, surface }]);
+    await assert.rejects(ask(served, "/x"));
+    assert.equal(await outcome, outcomeWanted);
+  }
+});
+
+test("a refusal in responseEnd after bytes have left cuts the stream", async () => {
+  const { hook, outcome } = settledOnce();
+  const steps: TestStep[] = [
+    { name: "watch", requestHeaders: () => {}, settled: hook! },
+    { name: "charge", responseEnd: () => refuse("GATEWAY_SERVICE_UNAVAILABLE") },
+  ];
+  const surface = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, []);
+      sink.write(Buffer.from("bytes"));
+      await sink.end();
+    },
+  };
+  await using served = await serve([{ path: "/x", steps, surface }]);
+  await assert.rejects(ask(served, "/x"));
+  assert.equal(await outcome, "upstreamFailed");
+});
+
+test("chunks pass the responseChunk hooks, in replies and in streams", async () => {
+  const steps: TestStep[] = [
+    {
+      name: "upper",
+      responseChunk: (_, chunk) => Buffer.from(Buffer.from(chunk).toString().toUpperCase()),
+    },
+  ];
+  const streamed = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, []);
+      sink.write(Buffer.from("one "));
+      sink.write(Buffer.from("two"));
+      await sink.end(["x-sum", "3"]);
+    },
+  };
+  await using served = await serve([
+    { path: "/reply", steps, surface: { answer: hello } },
+    { path: "/stream", steps, surface: streamed },
+  ]);
+  assert.equal((await ask(served, "/reply")).body, "HELLO");
+  const answer = await ask(served, "/stream", { headers: { te: "trailers" } });
+  assert.equal(answer.body, "ONE TWO");
+  assert.equal(answer.trailers["x-sum"], "3");
+});
+
+test("a text is streamed in UTF-8, or as the bytes that it holds, whatever stands between it and the socket", async () => {
+  const texts = ["ä", "€ ", "ä€ ", "plain", " ", "", "", "😀".repeat(5_000), "😀".repeat(5_000)];
+  const whole = texts.join("");
+  const turns: TestStep = { name: "turns", responseChunk: (_, chunk) => Buffer.from(chunk) };
+  for (const { steps = [], headers = [] } of [
+    {},
+    { steps: [turns] },
+    { headers: ["content-length", "40018"] },
+    { steps: [{ name: "charge", responseEnd: () => {} }], headers: ["content-length", "40018"] },
+  ]) {
+    const sent = Promise.withResolvers<number>();
+    const watch: TestStep = {
+      name: "watch",
+      requestHeaders: () => {},
+      settled: (x) => sent.resolve(x.sent.bodyBytes),
+    };
+    const surface = {
+      async answer(x: Exchange): Promise<undefined> {
+        const sink = await x.stream(200, headers);
+        for (const [index, text] of texts.entries()) {
+          if (index % 2 === 1) sink.write(text);
+          else sink.write(Buffer.from(text).toString("latin1"), "latin1");
+          // The first goes out with the head, those after it on their own.
+          await new Promise(setImmediate);
+          await new Promise(setImmediate);
+        }
+        await sink.end();
+      },
+    };
+    await using served = await serve([{ path: "/x", steps: [watch, ...steps], surface }]);
+    assert.equal((await ask(served, "/x")).body, whole);
+    assert.equal(await sent.promise, Buffer.byteLength(whole));
+  }
+});
+
+test("whatever a plugin does wrong, and however late, is a 500 of this exchange and the next one is served", async () => {
+  const asyncEnd: TestStep = { name: "charge", responseEnd: async () => {} };
+  const wrongs: Record<string, TestStep> = {
+    "a chunk hook behind an asynchronous end": {
+      name: "broken",
+      responseChunk: () => {
+        throw new Error("chunk");
+      },
+    },
+    "a header value that HTTP does not allow, late": {
+      name: "broken",
+      requestHeaders: async () => ({ status: 200, headers: ["x-bad", "a\nb"], body: "x" }),
+    },
+    "a header set late that HTTP does not allow": {
+      name: "broken",
+      responseHeaders: async (_, head) => head.set("x-bad", "\u{1f600}"),
+    },
+    "a status that HTTP does not have": {
+      name: "broken",
+      requestHeaders: async () => ({ status: 1000 }),
+    },
+    "a late throw on the way down": {
+      name: "broken",
+      requestHeaders: async () => {
+        throw new Error("late");
+      },
+    },
+    "a late throw at the end": {
+      name: "broken",
+      responseEnd: async () => {
+        throw new Error("late");
+      },
+    },
+  };
+  for (const [what, broken] of Object.entries(wrongs)) {
+    const { hook, outcome, count } = settledOnce();
+    const watch: TestStep = { name: "watch", requestHeaders: () => {}, settled: hook! };
+    await using served = await serve([
+      { path: "/bad", steps: [watch, asyncEnd, broken], surface: { answer: hello } },
+      { path: "/good", surface: { answer: hello } },
+    ]);
+    const { status, body } = await ask(served, "/bad");
+    assert.equal(status, 500, what);
+    assert.equal(JSON.parse(body).error_code, "GATEWAY_INTERNAL_ERROR", what);
+    await outcome;
+    assert.equal(count(), 1, what);
+    assert.equal((await ask(served, "/good")).body, "hello", what);
+  }
+});
+
+test("a responseHeaders hook that throws takes the answer with it, and the other steps see the 500", async () => {
+  const steps: TestStep[] = [
+    { name: "id", responseHeaders: (_, head) => head.set("x-request-id", "r-1") },
+    {
+      name: "broken",
+      responseHeaders: () => {
+        throw new Error("no");
+      },
+    },
+  ];
+  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+  const { status, body, headers } = await ask(served, "/x");
+  assert.equal(status, 500);
+  assert.deepEqual(JSON.parse(body), {
+    error: "internal error",
+    error_code: "GATEWAY_INTERNAL_ERROR",
+  });
+  assert.equal(headers["x-request-id"], "r-1");
+});
+
+test("a step in shadow mode that throws or replies in any phase changes nothing", async () => {
+  const wrong = (): never => {
+    throw new Error("no");
+  };
+  const deny = (): Reply => refuse("GATEWAY_PERMISSION_DENIED");
+  const steps: TestStep[] = [
+    { name: "a", mode: "shadow", requestHeaders: wrong },
+    { name: "b", mode: "shadow", requestHeaders: async () => wrong() },
+    { name: "c", mode: "shadow", responseHeaders: wrong },
+    { name: "d", mode: "shadow", responseHeaders: async () => wrong() },
+    { name: "e", mode: "shadow", responseChunk: wrong },
+    { name: "f", mode: "shadow", responseEnd: deny },
+    { name: "g", mode: "shadow", responseEnd: async () => deny() },
+    { name: "h", mode: "shadow", responseEnd: wrong },
+    { name: "i", mode: "shadow", responseEnd: async () => wrong() },
+  ];
+  const streamed = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, []);
+      sink.write(Buffer.from("hello"));
+      await sink.end();
+    },
+  };
+  await using served = await serve([
+    { path: "/reply", steps, surface: { answer: hello } },
+    { path: "/stream", steps, surface: streamed },
+  ]);
+  for (const path of ["/reply", "/stream"]) {
+    const { status, body } = await ask(served, path);
+    assert.deepEqual([status, body], [200, "hello"], path);
+  }
+});
+
+test("a chunk hook may change a chunk's size: the length that was announced goes", async () => {
+  const steps: TestStep[] = [
+    { name: "twice", responseChunk: (_, chunk) => Buffer.concat([chunk, chunk]) },
+  ];
+  const surface = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, ["content-length", "5"]);
+      sink.write(Buffer.from("12345"));
+      await sink.end();
+    },
+  };
+  await using served = await serve([{ path: "/x", steps, surface }]);
+  const { body, headers } = await ask(served, "/x");
+  assert.equal(body, "1234512345");
+  assert.equal(headers["content-length"], undefined);
+  const head = await ask(served, "/x", { method: "HEAD" });
+  assert.equal(head.headers["content-length"], "5");
+});
+
+test("a client that stops reading is cut, be its answer streamed or whole", async () => {
+  const big = Buffer.alloc(32 << 20);
+  const streamed = {
+    async answer(x: Exchange): Promise<undefined> {
+      const sink = await x.stream(200, []);
+      sink.write(big);
+      await sink.end();
+    },
+  };
+  for (const surface of [streamed, { answer: (): Reply => ({ status: 200, body: big }) }]) {
+    const { hook, outcome } = settledOnce();
+    const steps: TestStep[] = [{ name: "watch", requestHeaders: () => {}, settled: hook! }];
+    await using served = await serve([{ path: "/x", steps, surface }], {
+      server: { bodyIdleMs: 60 },
+    });
+    const socket = connect(served.port, "127.0.0.1");
+    socket.on("error", () => {});
+    socket.pause();
+    socket.write("GET /x HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert.equal(await outcome, "timedOut");
+    socket.destroy();
+  }
+});
+
+test("early hints go out in every form of Link that Node takes, and never break the answer", async () => {
+  const surface = {
+    answer(x: Exchange): Reply {
+      x.informational(103, ["link", "</a.css>; rel=preload, </b.js>; rel=preload"]);
+      x.informational(103, ["link", '</c>; title="two words"']);
+      x.informational(103, ["x-no-link", "1"]);
+      return hello();
+    },
+  };
+  await using served = await serve([{ path: "/x", surface }]);
+  const socket = connect(served.port, "127.0.0.1");
+  socket.write("GET /x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+  let text = "";
+  socket.on("data", (chunk) => (text += chunk));
+  await once(socket, "close");
+  assert.match(text, /^HTTP\/1\.1 103 .*<\/a\.css>.*<\/b\.js>.*HTTP\/1\.1 200 .*hello$/s);
+});

@@ -1,0 +1,119 @@
+/** Accounts of a test's own: a folder, a database, a manual clock, and the service on them. */
+import type { TestContext } from "node:test";
+import type { DatabaseSync } from "node:sqlite";
+import type { By } from "../../../../plugins/billing/accounts/change-log.ts";
+import {
+  createKey,
+  type IssuedKey,
+  type NewKey,
+} from "../../../../plugins/billing/accounts/keys.ts";
+import type { Plans } from "../../../../plugins/billing/accounts/principal.ts";
+import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schema.ts";
+import {
+  openAccounts,
+  type AccountsOptions,
+  type AccountsService,
+} from "../../../../plugins/billing/accounts/accounts.ts";
+import { defaultCapabilities } from "../../../../plugins/billing/accounts/terms.ts";
+import { createWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
+import type { KeyPrincipal, Log, Principal, Workspace } from "../../../../src/plugin.ts";
+import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+import { temporaryFolder } from "../../../store/folder.ts";
+
+export const plans: Plans = {
+  free: { rps: 2, includedCuMilli: 10_000_000_000, overageUsdPerCu: undefined },
+  developer: { rps: 10, includedCuMilli: 29_000_000_000, overageUsdPerCu: "0.001" },
+  startup: { rps: 50, includedCuMilli: 99_000_000_000, overageUsdPerCu: "0.001" },
+  enterprise: { rps: 200, includedCuMilli: 499_000_000_000, overageUsdPerCu: "0.001" },
+};
+
+export const hour = 3_600_000;
+export const day = 24 * hour;
+
+export interface AccountsFixture {
+  readonly folder: string;
+  /** A connection of its own, as a command in another process would have. */
+  readonly db: DatabaseSync;
+  readonly clock: ManualClock;
+  /** Who the test is, now. */
+  readonly by: () => By;
+  /** A workspace on the developer plan. */
+  readonly workspace: Workspace;
+  /** Issues a key in that workspace. */
+  readonly issue: (wanted?: Partial<NewKey>) => IssuedKey;
+  /** Starts the service; it is closed when the test ends. */
+  readonly open: (options?: Partial<AccountsOptions>) => AccountsService;
+  /** What the service logged: level and message. */
+  readonly lines: string[];
+}
+
+export function accountsFixture(t: TestContext): AccountsFixture {
+  const folder = temporaryFolder(t);
+  const clock = manualClock();
+  const db = openAccountsDatabase(folder);
+  t.after(() => db.isOpen && db.close());
+  const by = (): By => ({ actor: "test", at: clock.now() });
+  const workspace = createWorkspace(db, { name: "Acme", plan: "developer" }, by());
+  const lines: string[] = [];
+  return {
+    folder,
+    db,
+    clock,
+    by,
+    workspace,
+    issue(wanted) {
+      const issued = createKey(
+        db,
+        {
+          workspaceId: workspace.id,
+          name: "a key",
+          environment: "dev",
+          capabilities: defaultCapabilities,
+          ...wanted,
+        },
+        by(),
+      );
+      if ("failed" in issued) throw new Error(issued.message);
+      return issued;
+    },
+    open(options) {
+      const log = linesOf(lines);
+      const service = openAccounts({
+        dataDir: folder,
+        environment: "dev",
+        plans,
+        clock,
+        log,
+        ...options,
+      });
+      t.after(() => service.close());
+      return service;
+    },
+    lines,
+  };
+}
+
+/** The principal of a key; fails the test when it is nobody. */
+export function known(principal: Principal): KeyPrincipal {
+  if (principal.kind !== "key") throw new Error(`refused: ${principal.reason}`);
+  return principal;
+}
+
+/** Why nobody is calling; fails the test when somebody is. */
+export function refusal(principal: Principal): string {
+  if (principal.kind !== "anonymous") throw new Error(`identified as ${principal.key.id}`);
+  return principal.reason;
+}
+
+function linesOf(lines: string[]): Log {
+  const line = (level: string) => (_: object, message: string) =>
+    void lines.push(`${level} ${message}`);
+  const log: Log = {
+    debug: line("debug"),
+    info: line("info"),
+    warn: line("warn"),
+    error: line("error"),
+    child: () => log,
+  };
+  return log;
+}

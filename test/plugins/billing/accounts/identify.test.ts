@@ -1,0 +1,269 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as fc from "fast-check";
+import { newKeyText } from "../../../../plugins/billing/accounts/key-text.ts";
+import { findKey, revokeKey, rotateKey } from "../../../../plugins/billing/accounts/keys.ts";
+import { downgrade } from "../../../../plugins/billing/accounts/plan-changes.ts";
+import { accountsFixture, day, hour, known, plans, refusal } from "./fixture.ts";
+
+test("a key's header names the key, its workspace, its plan and its rate", (t) => {
+  const { issue, open, workspace } = accountsFixture(t);
+  const { key, text } = issue({ rpsLimit: 3, cuLimit24hMilli: 5, capabilities: ["docs:read"] });
+  const accounts = open();
+  const principal = known(accounts.identify(`Bearer ${text}`));
+  const { lastUsedAt: _used, rotatedTo: _rotated, ...plain } = key;
+  assert.deepEqual(principal, {
+    kind: "key",
+    key: plain,
+    workspace,
+    plan: { name: "developer", ...plans.developer },
+    rps: 3,
+  });
+});
+
+test("the rate is the smaller of the key's and the plan's", (t) => {
+  const { issue, open } = accountsFixture(t);
+  const accounts = open();
+  const rps = (rpsLimit: number | undefined): number =>
+    known(accounts.identify(`Bearer ${issue({ rpsLimit }).text}`)).rps;
+  assert.deepEqual([rps(undefined), rps(0.5), rps(10), rps(1_000)], [10, 0.5, 10, 10]);
+});
+
+test("the same key is the same object, and another key another", (t) => {
+  const { issue, open, clock } = accountsFixture(t);
+  const accounts = open();
+  const first = `Bearer ${issue().text}`;
+  const second = `Bearer ${issue().text}`;
+  const principal = accounts.identify(first);
+  clock.jump(10 * day);
+  assert.equal(accounts.identify(first), principal);
+  assert.notEqual(accounts.identify(second), principal);
+  assert.equal(accounts.stats().lookups, 2);
+});
+
+test("each way of not having a key has its message", (t) => {
+  const { issue, open } = accountsFixture(t);
+  const accounts = open();
+  const { text } = issue();
+  const hex = text.slice(-32);
+  const because = (header: string | undefined): string => refusal(accounts.identify(header));
+  assert.equal(because(undefined), "missing authorization header");
+  for (const header of [
+    "",
+    "Bearer",
+    "Bearer ",
+    text,
+    `bearer ${text}`,
+    `BEARER ${text}`,
+    `Token ${text}`,
+    `Basic ${text}`,
+    `Bearer  ${text}`,
+    `Bearer\t${text}`,
+    ` Bearer ${text}`,
+    `Bearer ${text} `,
+    `Bearer ${text},`,
+    `Bearer "${text}"`,
+    `Bearer ${text}${text}`,
+    `Bearer ${text.slice(0, -1)}`,
+    `Bearer ${text}0`,
+    `Bearer ${text.slice(0, -1)}g`,
+    `Bearer gateway_test_${hex}`,
+    `Bearer GATEWAY_dev_${hex}`,
+    `Bearer gateway_Dev_${hex}`,
+    `Bearer gateway-dev-${hex}`,
+    `Bearer ${hex}`,
+  ]) {
+    assert.equal(because(header), "invalid authorization format", header);
+  }
+  for (const header of [
+    `Bearer ${newKeyText("dev")}`,
+    `Bearer gateway_dev_${hex.toUpperCase().replace(/^./, "A")}`,
+    `Bearer gateway_stage_${hex}`,
+    `Bearer gateway_prod_${hex}`,
+  ]) {
+    assert.equal(because(header), "unauthorized", header);
+  }
+  assert.equal(known(accounts.identify(`Bearer ${text}`)).kind, "key");
+});
+
+test("no other header than the key's own gets in, and none throws", (t) => {
+  const { issue, open } = accountsFixture(t);
+  const { text } = issue();
+  const header = `Bearer ${text}`;
+  const accounts = open();
+  const spoiled = fc
+    .record({ at: fc.nat(header.length), take: fc.nat(2), put: fc.string({ maxLength: 2 }) })
+    .map(({ at, take, put }) => header.slice(0, at) + put + header.slice(at + take));
+  fc.assert(
+    fc.property(fc.oneof(spoiled, fc.string({ unit: "binary" })), (line) => {
+      assert.equal(accounts.identify(line).kind === "key", line === header, line);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test("a key of another environment is unauthorized, whichever the deployment is", (t) => {
+  const { issue, open } = accountsFixture(t);
+  const environments = ["dev", "stage", "prod"] as const;
+  const texts = environments.map((environment) => issue({ environment }).text);
+  for (const environment of environments) {
+    const accounts = open({ environment });
+    const answers = texts.map((text) => accounts.identify(`Bearer ${text}`));
+    const expected = environments.map((each) => (each === environment ? "key" : "unauthorized"));
+    assert.deepEqual(
+      answers.map((answer) => (answer.kind === "key" ? "key" : answer.reason)),
+      expected,
+    );
+    assert.equal(accounts.stats().lookups, 1);
+  }
+});
+
+test("a revoked key is unauthorized, also when it has expired as well", (t) => {
+  const { db, by, clock, issue, open } = accountsFixture(t);
+  const { key, text } = issue({ expiresAt: clock.now() });
+  revokeKey(db, key.id, by());
+  assert.equal(refusal(open().identify(`Bearer ${text}`)), "unauthorized");
+});
+
+test("a key expires at its time, on the very call, and says so", (t) => {
+  const { clock, issue, open } = accountsFixture(t);
+  const header = `Bearer ${issue({ expiresAt: clock.now() + 1_000 }).text}`;
+  const accounts = open();
+  const principal = accounts.identify(header);
+  clock.advance(999);
+  assert.equal(accounts.identify(header), principal);
+  clock.advance(1);
+  assert.equal(refusal(accounts.identify(header)), "api key has expired");
+  assert.equal(accounts.stats().lookups, 1);
+});
+
+test("a rotated key works until the overlap ends, its successor from the start", (t) => {
+  const { db, by, clock, issue, open } = accountsFixture(t);
+  const old = issue();
+  const accounts = open();
+  const rotated = rotateKey(db, old.key.id, hour, by());
+  assert.ok(!("failed" in rotated));
+  assert.equal(known(accounts.identify(`Bearer ${old.text}`)).key.id, old.key.id);
+  assert.equal(known(accounts.identify(`Bearer ${rotated.text}`)).key.id, rotated.key.id);
+  clock.advance(hour);
+  assert.equal(refusal(accounts.identify(`Bearer ${old.text}`)), "api key has expired");
+  assert.equal(known(accounts.identify(`Bearer ${rotated.text}`)).key.id, rotated.key.id);
+});
+
+test("the clock decides: when it is set back, an expired key lives again", (t) => {
+  const { clock, issue, open } = accountsFixture(t);
+  const header = `Bearer ${issue({ expiresAt: clock.now() + 1_000 }).text}`;
+  const accounts = open();
+  clock.jump(hour);
+  assert.equal(refusal(accounts.identify(header)), "api key has expired");
+  clock.jump(-hour);
+  assert.equal(accounts.identify(header).kind, "key");
+});
+
+test("a pending plan is in force from its instant on, without a look at the database", (t) => {
+  const { db, by, clock, workspace, issue, open } = accountsFixture(t);
+  const at = clock.now() + day;
+  downgrade(db, workspace.id, { plan: "free", at }, by());
+  const header = `Bearer ${issue().text}`;
+  const accounts = open();
+  const before = known(accounts.identify(header));
+  assert.deepEqual([before.plan.name, before.rps], ["developer", 10]);
+  assert.equal(before.workspace.pendingPlan, "free");
+
+  clock.jump(day - 1);
+  assert.equal(accounts.identify(header), before);
+  clock.jump(1);
+  const after = known(accounts.identify(header));
+  assert.deepEqual([after.plan.name, after.rps], ["free", 2]);
+  assert.deepEqual(after.workspace, { ...workspace, plan: "free" });
+  clock.jump(day);
+  assert.equal(accounts.identify(header), after);
+  assert.equal(accounts.stats().lookups, 1);
+
+  clock.jump(-day - 1);
+  assert.equal(known(accounts.identify(header)).plan.name, "developer");
+});
+
+test("a reload with other plans makes principals anew, with the same plans it does not", (t) => {
+  const { issue, open } = accountsFixture(t);
+  const header = `Bearer ${issue().text}`;
+  const accounts = open();
+  const before = accounts.identify(header);
+  accounts.setPlans(structuredClone(plans));
+  assert.equal(accounts.identify(header), before);
+  accounts.setPlans({ ...plans, developer: { ...plans.developer, rps: 7 } });
+  const after = known(accounts.identify(header));
+  assert.notEqual(after, before);
+  assert.deepEqual([after.plan.rps, after.rps], [7, 7]);
+  assert.equal(known(accounts.identify(`Bearer ${issue().text}`)).rps, 7);
+});
+
+test("the same bad keys again and again ask the database once", (t) => {
+  const { open } = accountsFixture(t);
+  const accounts = open();
+  const headers = Array.from({ length: 5 }, () => `Bearer ${newKeyText("dev")}`);
+  for (let round = 0; round < 3; round++) {
+    for (const header of headers) assert.equal(refusal(accounts.identify(header)), "unauthorized");
+  }
+  assert.deepEqual(accounts.stats(), { healthy: true, keys: 0, unknown: 5, lookups: 5 });
+});
+
+test("a flood of bad keys stays within bounds and pushes no good key out", (t) => {
+  const { issue, open } = accountsFixture(t);
+  const header = `Bearer ${issue().text}`;
+  const accounts = open({ remember: { keys: 2, unknown: 10 } });
+  const principal = accounts.identify(header);
+  for (let i = 0; i < 100; i++) accounts.identify(`Bearer ${newKeyText("dev")}`);
+  assert.equal(accounts.identify(header), principal);
+  assert.deepEqual(accounts.stats(), { healthy: true, keys: 1, unknown: 10, lookups: 101 });
+});
+
+test("more keys than are remembered are read again, and all of them work", (t) => {
+  const { issue, open } = accountsFixture(t);
+  const accounts = open({ remember: { keys: 2, unknown: 2 } });
+  const issued = Array.from({ length: 5 }, () => issue());
+  for (let round = 0; round < 2; round++) {
+    for (const { key, text } of issued) {
+      assert.equal(known(accounts.identify(`Bearer ${text}`)).key.id, key.id);
+    }
+  }
+  assert.deepEqual(accounts.stats(), { healthy: true, keys: 2, unknown: 0, lookups: 10 });
+});
+
+test("a key that is bound to addresses is nobody's elsewhere, and was not used there", (t) => {
+  const { db, clock, issue, open } = accountsFixture(t);
+  const { key, text } = issue({ allowedAddresses: ["192.0.2.0/25", "2001:db8::/32", "10.0.0.1"] });
+  const header = `Bearer ${text}`;
+  const accounts = open();
+  const outOfPlace = "api key not allowed from this address";
+  for (const address of ["192.0.2.128", "10.0.0.2", "2001:db9::1", "unknown", "", undefined]) {
+    assert.equal(refusal(accounts.identify(header, address)), outOfPlace, String(address));
+  }
+  clock.advance(60_000);
+  assert.equal(findKey(db, key.id)?.lastUsedAt, undefined);
+  for (const address of ["192.0.2.127", "10.0.0.1", "2001:db8:ffff::1"]) {
+    assert.equal(known(accounts.identify(header, address)).key.id, key.id, address);
+  }
+});
+
+test("a key that is bound to addresses says nothing of that once it is revoked or expired", (t) => {
+  const { db, by, clock, issue, open } = accountsFixture(t);
+  const bound = { allowedAddresses: ["10.0.0.1"], expiresAt: clock.now() + hour };
+  const [expiring, revoked] = [issue(bound), issue(bound)];
+  revokeKey(db, revoked.key.id, by());
+  const accounts = open();
+  assert.equal(refusal(accounts.identify(`Bearer ${revoked.text}`, "10.0.0.2")), "unauthorized");
+  clock.jump(hour);
+  const late = accounts.identify(`Bearer ${expiring.text}`, "10.0.0.2");
+  assert.equal(refusal(late), "api key has expired");
+});
+
+test("a successor is bound to the same addresses", (t) => {
+  const { db, by, issue, open } = accountsFixture(t);
+  const { key } = issue({ allowedAddresses: ["10.0.0.1"] });
+  const next = rotateKey(db, key.id, hour, by());
+  assert.ok(!("failed" in next));
+  const accounts = open();
+  assert.equal(accounts.identify(`Bearer ${next.text}`, "10.0.0.2").kind, "anonymous");
+  assert.equal(accounts.identify(`Bearer ${next.text}`, "10.0.0.1").kind, "key");
+});

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { keyJson, workspaceJson } from "../../../../plugins/billing/accounts/json.ts";
+import type { KeyRecord } from "../../../../plugins/billing/accounts/keys.ts";
+import type { Workspace } from "../../../../src/plugin.ts";
+
+const now = Date.UTC(2026, 2, 1);
+const workspace: Workspace = {
+  id: "ws_1",
+  name: "Acme",
+  plan: "startup",
+  pendingPlan: undefined,
+  pendingPlanAt: undefined,
+  purchasedTotalCuMilli: 9_000,
+  overageLimitCuMilli: undefined,
+  createdAt: Date.UTC(2026, 0, 15, 12, 30, 0, 250),
+};
+const key: KeyRecord = {
+  id: "key_1",
+  workspaceId: "ws_1",
+  name: "",
+  environment: "dev",
+  capabilities: new Set(["ledger:read", "inference"]),
+  rpsLimit: undefined,
+  cuLimit24hMilli: undefined,
+  cuLimit30dMilli: undefined,
+  allowedAddresses: undefined,
+  createdAt: Date.UTC(2026, 0, 15),
+  expiresAt: undefined,
+  revokedAt: undefined,
+  lastUsedAt: undefined,
+  rotatedTo: undefined,
+};
+
+test("a workspace without options has no members for them, and shows what is left", () => {
+  assert.deepStrictEqual(workspaceJson(workspace, 1_234, now), {
+    id: "ws_1",
+    name: "Acme",
+    plan: "startup",
+    purchased_cu_milli: 1_234,
+    created_at: "2026-01-15T12:30:00.250Z",
+  });
+});
+
+test("a pending plan is shown until it holds", () => {
+  const pending = {
+    ...workspace,
+    pendingPlan: "free",
+    pendingPlanAt: now,
+    overageLimitCuMilli: 0,
+  } as const;
+  const before = workspaceJson(pending, 0, now - 1);
+  assert.equal(before.plan, "startup");
+  assert.equal(before.pending_plan, "free");
+  assert.equal(before.pending_plan_at, "2026-03-01T00:00:00.000Z");
+  assert.equal(before.overage_limit_cu_milli, 0);
+  const after = workspaceJson(pending, 0, now);
+  assert.equal(after.plan, "free");
+  assert.ok(!("pending_plan" in after) && !("pending_plan_at" in after));
+});
+
+test("a key without options has no members for them", () => {
+  assert.deepStrictEqual(keyJson(key, now), {
+    id: "key_1",
+    workspace_id: "ws_1",
+    name: "",
+    environment: "dev",
+    capabilities: ["ledger:read", "inference"],
+    state: "active",
+    created_at: "2026-01-15T00:00:00.000Z",
+  });
+});
+
+test("a key with everything shows everything but what is internal", () => {
+  const full: KeyRecord = {
+    ...key,
+    rpsLimit: 5,
+    cuLimit24hMilli: 0,
+    cuLimit30dMilli: 3,
+    expiresAt: now,
+    revokedAt: now + 1,
+    lastUsedAt: now - 1,
+    rotatedTo: "key_2",
+  };
+  assert.deepStrictEqual(keyJson(full, now), {
+    id: "key_1",
+    workspace_id: "ws_1",
+    name: "",
+    environment: "dev",
+    capabilities: ["ledger:read", "inference"],
+    rps_limit: 5,
+    cu_limit_24h_milli: 0,
+    cu_limit_30d_milli: 3,
+    state: "revoked",
+    created_at: "2026-01-15T00:00:00.000Z",
+    expires_at: "2026-03-01T00:00:00.000Z",
+    revoked_at: "2026-03-01T00:00:00.001Z",
+    last_used_at: "2026-02-28T23:59:59.999Z",
+  });
+});

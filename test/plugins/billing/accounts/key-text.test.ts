@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { test } from "node:test";
+import * as fc from "fast-check";
+import {
+  environments,
+  hashKey,
+  keyEnvironment,
+  newId,
+  newKeyText,
+} from "../../../../plugins/billing/accounts/key-text.ts";
+
+/** The specification's own words for the format, as the judge. */
+const format = /^gateway_(dev|stage|prod)_[0-9a-fA-F]{32}$/;
+const environment = fc.constantFrom(...environments);
+const hexDigit = fc.constantFrom(...Array.from("0123456789abcdefABCDEF"));
+const hex32 = fc.string({ unit: hexDigit, minLength: 32, maxLength: 32 });
+
+test("every key that is made has the format, its environment and 128 bits of its own", () => {
+  for (const each of environments) {
+    assert.match(newKeyText(each), new RegExp(`^gateway_${each}_[0-9a-f]{32}$`));
+    assert.equal(keyEnvironment(newKeyText(each)), each);
+  }
+  const many = Array.from({ length: 1_000 }, () => newKeyText("dev"));
+  assert.equal(new Set(many).size, many.length);
+});
+
+test("whatever has the format is recognised, wherever it starts", () => {
+  fc.assert(
+    fc.property(environment, hex32, fc.string(), (env, hex, before) => {
+      assert.equal(keyEnvironment(`${before}gateway_${env}_${hex}`, before.length), env);
+    }),
+  );
+});
+
+test("any text is judged as the specification's pattern judges it", () => {
+  const nearly = fc
+    .tuple(
+      fc.constantFrom("gateway_", "Gateway_", "gateway-", " gateway_", ""),
+      fc.constantFrom("dev", "stage", "prod", "test", "DEV", "devdev", ""),
+      fc.constantFrom("_", "-", "__", ""),
+      fc.string({
+        unit: fc.oneof(
+          { weight: 40, arbitrary: hexDigit },
+          fc.constantFrom(...Array.from("gG/:@`{ \t\né")),
+        ),
+        minLength: 30,
+        maxLength: 34,
+      }),
+    )
+    .map((parts) => parts.join(""));
+  fc.assert(
+    fc.property(fc.oneof(nearly, fc.string()), (line) => {
+      assert.equal(keyEnvironment(line) !== undefined, format.test(line), JSON.stringify(line));
+    }),
+    { numRuns: 3_000 },
+  );
+});
+
+test("one character changed, added or taken away is no key, unless it is another hex digit", () => {
+  const edit = fc.record({
+    at: fc.nat(46),
+    take: fc.nat(1),
+    put: fc.string({ maxLength: 1 }),
+  });
+  fc.assert(
+    fc.property(environment, hex32, edit, (env, hex, { at, take, put }) => {
+      const key = `gateway_${env}_${hex}`;
+      const edited = key.slice(0, at) + put + key.slice(at + take);
+      assert.equal(keyEnvironment(edited) !== undefined, format.test(edited), edited);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test("a key is stored as the SHA-256 of its text in lower-case hex", () => {
+  const text = newKeyText("prod");
+  assert.equal(hashKey(text), createHash("sha256").update(text).digest("hex"));
+});
+
+test("ids are url-safe and distinct", () => {
+  const ids = Array.from({ length: 1_000 }, () => newId("ws"));
+  assert.ok(ids.every((id) => /^ws_[0-9a-f]{24}$/.test(id)));
+  assert.equal(new Set(ids).size, ids.length);
+});

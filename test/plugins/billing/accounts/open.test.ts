@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { test } from "node:test";
+import { openAccounts } from "../../../../plugins/billing/accounts/accounts.ts";
+import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schema.ts";
+import { StoreError } from "../../../../src/store/store-error.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { temporaryFolder } from "../../../store/folder.ts";
+import { accountsFixture, plans } from "./fixture.ts";
+
+function openIn(dataDir: string): { close(): void } {
+  const quiet = (): void => undefined;
+  const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
+  return openAccounts({ dataDir, environment: "dev", plans, clock: manualClock(), log });
+}
+
+const refusedWith = (code: string) => (error: unknown) => {
+  assert.ok(error instanceof StoreError, String(error));
+  assert.equal(error.code, code);
+  assert.match(`${error.message} ${error.remedy}`, /accounts/);
+  return true;
+};
+
+test("the first start makes a private folder with an empty database", (t) => {
+  const folder = join(temporaryFolder(t), "new", "data");
+  openIn(folder).close();
+  assert.equal(statSync(folder).mode & 0o777, 0o700);
+  assert.equal(statSync(join(folder, "accounts.db")).mode & 0o777, 0o600);
+});
+
+test("a database of a newer release stops the start", (t) => {
+  const folder = temporaryFolder(t);
+  const db = openAccountsDatabase(folder);
+  db.exec("PRAGMA user_version = 99");
+  db.close();
+  assert.throws(() => openIn(folder), refusedWith("SLUICE_STORE_NEWER"));
+});
+
+test("a file that is no database stops the start", (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, "accounts.db"), "no database at all ".repeat(400));
+  assert.throws(() => openIn(folder), refusedWith("SLUICE_STORE_CORRUPT"));
+});
+
+test("a database with damaged pages stops the start", (t) => {
+  const { db, issue, folder } = accountsFixture(t);
+  for (let i = 0; i < 200; i++) issue();
+  db.close();
+  const file = join(folder, "accounts.db");
+  const bytes = readFileSync(file);
+  // The first page, with the schema, is whole; the pages behind it are not.
+  writeFileSync(file, bytes.fill(0x5a, 2 * 4096));
+  assert.throws(() => openIn(folder), refusedWith("SLUICE_STORE_CORRUPT"));
+});
+
+test("someone else's tables in the place of ours stop the start", (t) => {
+  const folder = temporaryFolder(t);
+  const db = new DatabaseSync(join(folder, "accounts.db"));
+  db.exec("CREATE TABLE recipes (a); PRAGMA user_version = 1");
+  db.close();
+  assert.throws(() => openIn(folder), refusedWith("SLUICE_STORE_FAILED"));
+});
+
+test("a data folder that is a file stops the start", (t) => {
+  const file = join(temporaryFolder(t), "data");
+  writeFileSync(file, "");
+  assert.throws(() => openIn(file), refusedWith("SLUICE_STORE_UNWRITABLE"));
+});
+
+test("several services may read one database", (t) => {
+  const { open, issue } = accountsFixture(t);
+  const header = `Bearer ${issue().text}`;
+  const services = [open(), open(), open()];
+  assert.ok(services.every((service) => service.identify(header).kind === "key"));
+});

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
+import {
+  cancelDowngrade,
+  downgrade,
+  upgrade,
+} from "../../../../plugins/billing/accounts/plan-changes.ts";
+import { inForce } from "../../../../plugins/billing/accounts/terms.ts";
+import { findWorkspace, purchase } from "../../../../plugins/billing/accounts/workspaces.ts";
+import { transaction } from "../../../../src/store/sqlite.ts";
+import { accountsFixture, day } from "./fixture.ts";
+
+const conflict = (message: string): object => ({ failed: "conflict", message });
+
+test("an upgrade is in force at once; the same and a lower plan are none", (t) => {
+  const { db, by, workspace } = accountsFixture(t);
+  const { id } = workspace;
+  assert.deepEqual(upgrade(db, id, "startup", by()), { ...workspace, plan: "startup" });
+  const none = (plan: string): object => conflict(`${plan} is no upgrade: the plan is startup`);
+  assert.deepEqual(upgrade(db, id, "startup", by()), none("startup"));
+  assert.deepEqual(upgrade(db, id, "free", by()), none("free"));
+  assert.deepEqual(findWorkspace(db, id), { ...workspace, plan: "startup" });
+  assert.equal(listChanges(db).length, 2);
+});
+
+test("a downgrade waits for its time; the same and a higher plan are none", (t) => {
+  const { db, by, clock, workspace } = accountsFixture(t);
+  const { id } = workspace;
+  const at = clock.now() + day;
+  const none = (plan: string): object => conflict(`${plan} is no downgrade: the plan is developer`);
+  assert.deepEqual(downgrade(db, id, { plan: "developer", at }, by()), none("developer"));
+  assert.deepEqual(downgrade(db, id, { plan: "startup", at }, by()), none("startup"));
+  assert.deepEqual(findWorkspace(db, id), workspace);
+  const pending = { ...workspace, pendingPlan: "free", pendingPlanAt: at };
+  assert.deepEqual(downgrade(db, id, { plan: "free", at }, by()), pending);
+  assert.deepEqual(findWorkspace(db, id), pending);
+});
+
+test("a second downgrade takes the place of the first", (t) => {
+  const { db, by, clock, workspace } = accountsFixture(t);
+  const { id } = workspace;
+  const at = clock.now() + day;
+  upgrade(db, id, "enterprise", by());
+  downgrade(db, id, { plan: "free", at }, by());
+  const second = downgrade(db, id, { plan: "startup", at }, by());
+  assert.ok(!("failed" in second));
+  assert.deepEqual([second.plan, second.pendingPlan], ["enterprise", "startup"]);
+});
+
+test("an upgrade calls a pending downgrade off, and says so in the record", (t) => {
+  const { db, by, clock, workspace } = accountsFixture(t);
+  const { id } = workspace;
+  downgrade(db, id, { plan: "free", at: clock.now() + day }, by());
+  assert.deepEqual(upgrade(db, id, "startup", by()), { ...workspace, plan: "startup" });
+  assert.deepEqual(listChanges(db).at(-1)?.details, {
+    from: "developer",
+    to: "startup",
+    calledOff: "free",
+  });
+});
+
+test("a pending downgrade is called off once, and not when it is due", (t) => {
+  const { db, by, clock, workspace } = accountsFixture(t);
+  const { id } = workspace;
+  const none = conflict("no downgrade is pending");
+  assert.deepEqual(cancelDowngrade(db, id, by()), none);
+  downgrade(db, id, { plan: "free", at: clock.now() + day }, by());
+  assert.deepEqual(cancelDowngrade(db, id, by()), workspace);
+  assert.deepEqual(cancelDowngrade(db, id, by()), none);
+
+  downgrade(db, id, { plan: "free", at: clock.now() + day }, by());
+  clock.advance(day);
+  assert.deepEqual(cancelDowngrade(db, id, by()), none);
+  const stored = findWorkspace(db, id);
+  assert.equal(stored && inForce(stored, clock.now()).plan, "free");
+});
+
+test("what is higher and lower counts from the plan that is in force, a due downgrade included", (t) => {
+  const { db, by, clock, workspace } = accountsFixture(t);
+  const { id } = workspace;
+  downgrade(db, id, { plan: "free", at: clock.now() + day }, by());
+  clock.advance(day);
+  const again = downgrade(db, id, { plan: "free", at: clock.now() + day }, by());
+  assert.deepEqual(again, conflict("free is no downgrade: the plan is free"));
+  assert.deepEqual(upgrade(db, id, "developer", by()), workspace);
+});
+
+test("an unknown workspace is not found, and nothing is on record", (t) => {
+  const { db, by } = accountsFixture(t);
+  const unknown = { failed: "notFound", message: "there is no workspace ws_none" };
+  assert.deepEqual(upgrade(db, "ws_none", "startup", by()), unknown);
+  assert.deepEqual(downgrade(db, "ws_none", { plan: "free", at: 0 }, by()), unknown);
+  assert.deepEqual(cancelDowngrade(db, "ws_none", by()), unknown);
+  assert.equal(listChanges(db).length, 1);
+});
+
+test("changes inside another transaction stand and fall with it", (t) => {
+  const { db, by, workspace } = accountsFixture(t);
+  const { id } = workspace;
+  const before = listChanges(db);
+  assert.throws(() =>
+    transaction(db, () => {
+      upgrade(db, id, "startup", by());
+      purchase(db, id, 500, by());
+      throw new Error("the reply was not stored");
+    }),
+  );
+  assert.deepEqual(findWorkspace(db, id), workspace);
+  assert.deepEqual(listChanges(db), before);
+  assert.equal(db.prepare("SELECT count(*) AS n FROM purchases").get()?.["n"], 0);
+});

@@ -1,0 +1,203 @@
+/** The service `host.workspaces` on accounts of its own, beside a second gateway's on the same folder. */
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
+import type { AccountsService } from "../../../../plugins/billing/accounts/accounts.ts";
+import { findWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
+import {
+  createWorkspaces,
+  type WorkspacesParts,
+} from "../../../../plugins/billing/accounts/workspaces-service.ts";
+import type { Workspaces } from "../../../../src/plugin.ts";
+import { transaction } from "../../../../src/store/sqlite.ts";
+import { accountsFixture, known, type AccountsFixture } from "./fixture.ts";
+
+const by = { actor: "key_admin", requestId: "req-7" };
+
+interface Served extends AccountsFixture {
+  readonly accounts: AccountsService;
+  readonly workspaces: Workspaces;
+  readonly id: string;
+}
+
+function serve(t: TestContext, more: Partial<WorkspacesParts> = {}): Served {
+  const fixture = accountsFixture(t);
+  const accounts = fixture.open();
+  const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
+  const workspaces = createWorkspaces({
+    dataDir: fixture.folder,
+    accounts,
+    purchasedLeft: ({ purchasedTotalCuMilli }) => purchasedTotalCuMilli - 1,
+    reports: { run: () => Promise.resolve({ ok: false, reason: "busy" }) },
+    clock: fixture.clock,
+    log,
+    ...more,
+  });
+  return { ...fixture, accounts, workspaces, id: fixture.workspace.id };
+}
+
+test("a purchase is known to its own gateway at once, and to another one 250 ms later", (t) => {
+  const { workspaces, accounts, id, issue, open, clock } = serve(t);
+  const header = `Bearer ${issue().text}`;
+  const other = open();
+  const total = (service: AccountsService): number =>
+    known(service.identify(header)).workspace.purchasedTotalCuMilli;
+  assert.deepEqual([total(accounts), total(other)], [0, 0]);
+  const bought = workspaces.purchase(id, 700, by);
+  assert.ok(bought.kind === "done");
+  assert.match(bought.value.purchase_id, /^pur_[0-9a-f]{24}$/);
+  assert.equal(bought.value.amount_cu_milli, 700);
+  assert.equal(bought.value.workspace.purchased_cu_milli, 699);
+  assert.equal(total(accounts), 700);
+  clock.advance(250);
+  assert.equal(total(other), 700);
+});
+
+test("a downgrade starts with the next month, UTC", (t) => {
+  const { workspaces, id, clock } = serve(t);
+  clock.jump(Date.UTC(2026, 11, 31, 23, 59, 59, 999) - clock.now());
+  const pending = workspaces.downgrade(id, "free", by);
+  assert.ok(pending.kind === "done");
+  assert.equal(pending.value.pending_plan_at, "2027-01-01T00:00:00.000Z");
+  clock.jump(1);
+  const found = workspaces.find(id);
+  assert.ok(found.kind === "done");
+  assert.equal(found.value.plan, "free");
+  assert.equal(found.value.pending_plan, undefined);
+});
+
+test("a change inside a caller's transaction joins it, and falls with it", (t) => {
+  const { workspaces, accounts, db, id } = serve(t);
+  assert.throws(() =>
+    accounts.write((writer) =>
+      transaction(writer, () => {
+        assert.equal(workspaces.purchase(id, 5, by).kind, "done");
+        assert.equal(workspaces.upgrade(id, "startup", by).kind, "done");
+        throw new Error("the reply was not stored");
+      }),
+    ),
+  );
+  assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 0);
+  assert.equal(findWorkspace(db, id)?.plan, "developer");
+  assert.equal(listChanges(db).length, 1);
+
+  const kept = accounts.write((writer) =>
+    transaction(writer, () => {
+      const bought = workspaces.purchase(id, 5, by);
+      assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 0, "not committed yet");
+      return bought;
+    }),
+  );
+  assert.equal(kept.kind, "done");
+  assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 5);
+});
+
+test("the record of changes says who, in which request, what, in pages", (t) => {
+  const { workspaces, id, issue, workspace, clock } = serve(t);
+  const { key } = issue({ cuLimit24hMilli: 9, expiresAt: clock.now() + 1 });
+  workspaces.upgrade(id, "startup", by);
+  workspaces.purchase(id, 5, by);
+  const read = (after: number, limit: number): readonly object[] => {
+    const page = workspaces.changes(id, { after, limit });
+    assert.ok(page.kind === "done");
+    return page.value;
+  };
+  const all = read(0, 10);
+  assert.equal(all.length, 4);
+  const time = new Date(workspace.createdAt).toISOString();
+  assert.deepEqual(all[1], {
+    id: 2,
+    time,
+    actor: "test",
+    workspace_id: id,
+    key_id: key.id,
+    action: "key.create",
+    details: {
+      workspace_id: id,
+      name: "a key",
+      environment: "dev",
+      capabilities: ["ledger:read", "platform:read", "docs:read", "inference"],
+      cu_limit_24h_milli: 9,
+      expires_at: new Date(clock.now() + 1).toISOString(),
+    },
+  });
+  assert.deepEqual(all[2], {
+    id: 3,
+    time,
+    actor: "key_admin",
+    request_id: "req-7",
+    workspace_id: id,
+    action: "workspace.upgrade",
+    details: { from: "developer", to: "startup" },
+  });
+  assert.deepEqual(read(1, 2), all.slice(1, 3));
+  assert.deepEqual(read(4, 2), []);
+});
+
+test("an unknown workspace is not found, whatever is asked", async (t) => {
+  const { workspaces } = serve(t);
+  const query = { from: undefined, to: undefined, groupBy: [] };
+  for (const answer of [
+    workspaces.find("ws_none"),
+    workspaces.upgrade("ws_none", "startup", by),
+    workspaces.downgrade("ws_none", "free", by),
+    workspaces.cancelDowngrade("ws_none", by),
+    workspaces.purchase("ws_none", 1, by),
+    workspaces.changes("ws_none", { after: 0, limit: 1 }),
+    await workspaces.usage("ws_none", query),
+  ]) {
+    assert.deepEqual(answer, { kind: "notFound" });
+  }
+});
+
+test("what cannot be counted exactly is not bought", (t) => {
+  const { workspaces, db, id } = serve(t);
+  for (const amount of [0, -1, 1.5, NaN, 2 ** 53]) {
+    assert.throws(() => workspaces.purchase(id, amount, by), RangeError);
+  }
+  assert.equal(workspaces.purchase(id, Number.MAX_SAFE_INTEGER, by).kind, "done");
+  assert.equal(workspaces.purchase(id, 1, by).kind, "conflict");
+  assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, Number.MAX_SAFE_INTEGER);
+});
+
+test("a store that another process holds changes nothing and says so", (t) => {
+  const { workspaces, db, id } = serve(t);
+  db.exec("BEGIN IMMEDIATE");
+  assert.deepEqual(workspaces.purchase(id, 5, by), { kind: "unavailable" });
+  assert.equal(workspaces.find(id).kind, "done");
+  db.exec("ROLLBACK");
+  assert.equal(workspaces.purchase(id, 5, by).kind, "done");
+  assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 5);
+});
+
+test("a report is of the running month unless told otherwise, and a thread that is busy is said to be", async (t) => {
+  const jobs: object[] = [];
+  const { workspaces, id } = serve(t, {
+    reports: {
+      run(job) {
+        jobs.push(job.input);
+        return Promise.resolve({ ok: true, bytes: new Uint8Array([jobs.length]) });
+      },
+    },
+  });
+  const groupBy = ["day"] as const;
+  const first = await workspaces.usage(id, { from: undefined, to: undefined, groupBy });
+  assert.deepEqual(first, { kind: "done", value: new Uint8Array([1]) });
+  await workspaces.usage(id, { from: 1, to: 2, groupBy });
+  const ranges = jobs.map((job) => "from" in job && "to" in job && [job.from, job.to]);
+  assert.deepEqual(ranges, [
+    [Date.UTC(2026, 0), Date.UTC(2026, 1)],
+    [1, 2],
+  ]);
+  const backwards = await workspaces.usage(id, { from: 2, to: 1, groupBy });
+  assert.equal(backwards.kind, "invalid");
+  assert.equal(jobs.length, 2);
+
+  const busy = serve(t);
+  const query = { from: undefined, to: undefined, groupBy };
+  assert.deepEqual(await busy.workspaces.usage(busy.id, query), { kind: "unavailable" });
+  const many = serve(t, {
+    reports: { run: () => Promise.resolve({ ok: true, bytes: undefined }) },
+  });
+  assert.equal((await many.workspaces.usage(many.id, query)).kind, "invalid");
+});

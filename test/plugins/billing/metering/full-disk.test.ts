@@ -1,0 +1,210 @@
+/** A journal that cannot be written: SQLite itself says SQLITE_FULL, because the file may not grow. */
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { test } from "node:test";
+import {
+  openJournalDatabase,
+  journalPath,
+} from "../../../../plugins/billing/metering/journal-schema.ts";
+import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import type { KeyPrincipal, Reservation } from "../../../../src/plugin.ts";
+import {
+  about,
+  charge,
+  line,
+  meterFixture,
+  minute,
+  principalOf,
+  take,
+  type MeterFixture,
+} from "./fixture.ts";
+
+/** A meter whose journal has room for a few pages more; `free` makes room, as somebody who deletes files would. */
+async function nearlyFull(
+  fixture: MeterFixture,
+  durability: "settled" | "async" = "settled",
+): Promise<{ meter: MeterService; free: () => void }> {
+  const db = openJournalDatabase(fixture.dataDir);
+  db.exec("CREATE TABLE filler (a BLOB); INSERT INTO filler VALUES (zeroblob(4000000))");
+  const pages = Number(db.prepare("PRAGMA page_count").get()?.["page_count"]);
+  db.close();
+  const meter = await fixture.open({ durability, maxPages: pages + 4 });
+  return {
+    meter,
+    free() {
+      using other = new DatabaseSync(journalPath(fixture.dataDir), { timeout: 5_000 });
+      other.exec("DROP TABLE filler");
+    },
+  };
+}
+
+const principal: KeyPrincipal = principalOf({
+  plan: { includedCuMilli: 1_000, overageUsdPerCu: "0.001" },
+  workspace: { purchasedTotalCuMilli: 500 },
+});
+
+/** Charges until one is refused by the disk; how many were written. */
+async function chargeUntilFull(meter: MeterService): Promise<number> {
+  for (let written = 0; ; written++) {
+    assert.ok(written < 10_000, "the disk never fills");
+    const results = await Promise.allSettled(
+      Array.from({ length: 20 }, () => charge(meter, principal, 1)),
+    );
+    const lost = results.filter((result) => result.status === "rejected").length;
+    // One commit carries all of a turn, or the first alone and then the rest.
+    if (lost > 0) return written * 20 + 20 - lost;
+  }
+}
+
+/** Lets the meter try again, and waits for the thread's answer. */
+async function tryAgain(
+  { clock, logged }: MeterFixture,
+  done: () => boolean | Promise<boolean>,
+): Promise<void> {
+  clock.advance(1_000);
+  for (let turns = 0; !(await done()); turns++) {
+    if (turns > 100_000) throw new Error(`nothing happened: ${logged.join("; ")}`);
+    await new Promise((resolve) => void setImmediate(resolve));
+  }
+}
+
+const failures = async ({ metrics }: MeterFixture): Promise<number> =>
+  Number(/sluice_journal_failures_total (\d+)/.exec(await metrics.render())?.[1]);
+
+test("a full disk refuses what is settled and what comes, charges nothing for it, and is left behind", async (t) => {
+  const fixture = meterFixture(t);
+  const { meter, free } = await nearlyFull(fixture);
+  const held = take(meter, principal, 7);
+  const streamed = take(meter, principal, 9, { streamed: true });
+  await meter.flush();
+  const written = await chargeUntilFull(meter);
+
+  assert.equal(meter.writable, false);
+  assert.deepEqual(meter.reserve(principal, 1, about), { kind: "unavailable" });
+  assert.deepEqual(meter.reserve(principal, 1, { ...about, force: true }), { kind: "unavailable" });
+  assert.match(await fixture.metrics.render(), /sluice_journal_writable 0/);
+  assert.match(fixture.logged.join(), /error the disk is full/);
+  const used = { day: written, month: written, open: 16 };
+  assert.deepEqual(meter.keyUsage("key_1"), used, "what was not written is taken back");
+  assert.equal(meter.workspaceUsage("ws_1").included, Math.min(written, 1_000));
+
+  // Settled and released while nothing can be written.
+  await assert.rejects(held.settle([line(7)]));
+  streamed.release();
+  assert.deepEqual(meter.keyUsage("key_1"), { ...used, open: 0 });
+
+  // Still full: the probe fails, and nothing opens.
+  await tryAgain(fixture, async () => (await failures(fixture)) >= 2);
+  assert.equal(meter.writable, false);
+
+  free();
+  await tryAgain(fixture, () => meter.writable);
+  assert.match(await fixture.metrics.render(), /sluice_journal_writable 1/);
+  await charge(meter, principal, 3);
+  assert.equal(meter.keyUsage("key_1").day, written + 3);
+  const rows = [...readUsage(fixture.dataDir)];
+  assert.equal(rows.length, written + 1);
+  assert.equal(
+    rows.reduce((sum, row) => sum + row.usedCuMilli, 0),
+    written + 3,
+  );
+
+  const again = await fixture.crashed().open();
+  assert.deepEqual(again.keyUsage("key_1"), meter.keyUsage("key_1"));
+  assert.deepEqual(again.workspaceUsage("ws_1"), meter.workspaceUsage("ws_1"));
+});
+
+test("a new name whose first commit failed is known to the commits after it", async (t) => {
+  const fixture = meterFixture(t);
+  const { meter, free } = await nearlyFull(fixture);
+  const held = take(meter, principal, 1);
+  let n = 0;
+  const other = (): Reservation => take(meter, principalOf({ key: { id: `key_${n++}` } }), 1);
+  let failed = false;
+  while (!failed)
+    failed = await other()
+      .settle([line(1)])
+      .then(
+        () => false,
+        () => true,
+      );
+  held.release();
+  free();
+  await tryAgain(fixture, () => meter.writable);
+  const last = principalOf({ key: { id: `key_${n - 1}` } });
+  await charge(meter, last, 5);
+  assert.equal([...readUsage(fixture.dataDir)].at(-1)?.keyId, `key_${n - 1}`);
+  const again = await fixture.crashed().open();
+  assert.equal(again.keyUsage(`key_${n - 1}`).day, 5);
+});
+
+test("a stream whose intent was not written goes on and is charged at its end if there is room again; none begins meanwhile", async (t) => {
+  const fixture = meterFixture(t);
+  const { meter, free } = await nearlyFull(fixture);
+  const running: Reservation[] = [];
+  const isFull = async (): Promise<boolean> => {
+    running.push(take(meter, principal, 1, { streamed: true, requestId: "x".repeat(200) }));
+    return meter.flush().then(
+      () => false,
+      () => true,
+    );
+  };
+  while (!(await isFull())) assert.ok(running.length < 10_000, "the disk never fills");
+  const [early, broken] = running;
+  const late = running.at(-1);
+  assert.ok(early !== undefined && broken !== undefined && late !== undefined);
+  assert.equal(meter.writable, false);
+  assert.equal(meter.reserve(principal, 1, { ...about, streamed: true }).kind, "unavailable");
+  assert.equal(meter.keyUsage("key_1").open, running.length);
+  await assert.rejects(broken.settle([line(1)]), "an end that comes now is charged nothing");
+
+  free();
+  await tryAgain(fixture, () => meter.writable);
+  await Promise.all([early.settle([line(1)]), late.settle([line(1)])]);
+  for (const one of running) one.release();
+  await meter.flush();
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 2, month: 2, open: 0 });
+  const crashed = fixture.crashed();
+  const again = await crashed.open();
+  assert.deepEqual(again.keyUsage("key_1"), { day: 2, month: 2, open: 0 });
+});
+
+test("asynchronous charges outlive a full disk: they are written when there is room", async (t) => {
+  const fixture = meterFixture(t);
+  const { meter, free } = await nearlyFull(fixture, "async");
+  const held = take(meter, principal, 1);
+  let made = 0;
+  while (meter.writable) {
+    for (let i = 0; i < 20 && meter.writable; i++, made++) await charge(meter, principal, 1);
+    await new Promise((resolve) => void setImmediate(resolve));
+  }
+  assert.equal(meter.reserve(principal, 1, about).kind, "unavailable");
+  await held.settle([line(1)]);
+  made++;
+  assert.equal(meter.keyUsage("key_1").day, made, "they were told that they are charged");
+  free();
+  await tryAgain(fixture, () => meter.writable);
+  await meter.flush();
+  assert.equal([...readUsage(fixture.dataDir)].length, made);
+});
+
+test("a meter that closes on a full disk closes", async (t) => {
+  const fixture = meterFixture(t);
+  const { meter } = await nearlyFull(fixture);
+  const written = await chargeUntilFull(meter);
+  fixture.clock.advance(minute);
+  await meter.close();
+  assert.equal([...readUsage(fixture.dataDir)].length, written);
+});
+
+test("asynchronous charges that are never written are logged as lost when the meter closes", async (t) => {
+  const fixture = meterFixture(t);
+  const { meter } = await nearlyFull(fixture, "async");
+  while (meter.writable) {
+    await charge(meter, principal, 1);
+    await new Promise((resolve) => void setImmediate(resolve));
+  }
+  await meter.close();
+  assert.match(fixture.logged.join(), /error charges could not be written/);
+});

@@ -1,0 +1,185 @@
+/** Random lives of reservations, crashes among them, against a model that keeps a list. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as fc from "fast-check";
+import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import type { KeyPrincipal, Reservation } from "../../../../src/plugin.ts";
+import {
+  about,
+  day,
+  hour,
+  line,
+  meterFixture,
+  minute,
+  principalOf,
+  type MeterFixture,
+} from "./fixture.ts";
+
+const dayLimit = 400;
+const included = 700;
+const bought = 300;
+
+const principals: readonly KeyPrincipal[] = ["key_a", "key_b"].map((id) =>
+  principalOf({
+    key: { id, cuLimit24hMilli: dayLimit },
+    plan: { includedCuMilli: included },
+    workspace: { purchasedTotalCuMilli: bought },
+  }),
+);
+
+const pick = fc.nat({ max: 99 });
+const step = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      what: fc.constant("reserve" as const),
+      key: fc.nat({ max: 1 }),
+      cost: fc.integer({ min: 0, max: 120 }),
+      streamed: fc.boolean(),
+    }),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      what: fc.constant("settle" as const),
+      which: pick,
+      // At most what was reserved: beyond it a charge may overshoot, as it must.
+      shares: fc.array(fc.integer({ min: 0, max: 100 }), { minLength: 0, maxLength: 3 }),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ what: fc.constant("release" as const), which: pick }) },
+  { weight: 2, arbitrary: fc.record({ what: fc.constant("flush" as const) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      what: fc.constant("wait" as const),
+      ms: fc.constantFrom(minute, hour, 9 * hour, day, 17 * day),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ what: fc.constant("crash" as const) }) },
+);
+
+interface Held {
+  readonly reservation: Reservation;
+  readonly key: number;
+  readonly cost: number;
+  readonly id: string;
+}
+
+/** What the meter should say: every charge ever made, and what is open. */
+class Model {
+  readonly charges: { id: string; key: number; at: number; cost: number }[] = [];
+  open: Held[] = [];
+
+  usedInWindow(key: number, now: number, stepMs: number, windowMs: number): number {
+    return this.charges
+      .filter(
+        (each) => each.key === key && (Math.floor(each.at / stepMs) + 1) * stepMs > now - windowMs,
+      )
+      .reduce((sum, each) => sum + each.cost, 0);
+  }
+
+  openOf(key: number): number {
+    return this.open.filter((held) => held.key === key).reduce((sum, held) => sum + held.cost, 0);
+  }
+
+  /** Credit of the workspace that is neither drawn nor reserved. */
+  planLeft(now: number): number {
+    let purchased = bought;
+    let left = included;
+    let month = "";
+    for (const each of this.charges) {
+      const of = new Date(each.at).toISOString().slice(0, 7);
+      if (of !== month) left = included;
+      month = of;
+      const fromIncluded = Math.min(left, each.cost);
+      left -= fromIncluded;
+      purchased -= each.cost - fromIncluded;
+    }
+    if (new Date(now).toISOString().slice(0, 7) !== month) left = included;
+    return left + purchased - this.openOf(0) - this.openOf(1);
+  }
+
+  fits(key: number, cost: number, now: number): boolean {
+    const used = this.usedInWindow(key, now, minute, day) + this.openOf(key);
+    return used + cost <= dayLimit && cost <= this.planLeft(now);
+  }
+}
+
+function check(meter: MeterService, model: Model, now: number): void {
+  for (const [key, principal] of principals.entries()) {
+    assert.deepEqual(meter.keyUsage(principal.key.id), {
+      day: model.usedInWindow(key, now, minute, day),
+      month: model.usedInWindow(key, now, hour, 30 * day),
+      open: model.openOf(key),
+    });
+    assert.ok(model.usedInWindow(key, now, minute, day) + model.openOf(key) <= dayLimit);
+  }
+  assert.ok(model.planLeft(now) >= 0);
+  const { open } = meter.workspaceUsage("ws_1");
+  assert.equal(open, model.openOf(0) + model.openOf(1));
+}
+
+function compareRows(fixture: MeterFixture, model: Model): void {
+  const rows = Array.from(readUsage(fixture.dataDir), (row) => [
+    row.requestId,
+    row.time,
+    row.usedCuMilli,
+  ]);
+  assert.deepEqual(
+    rows,
+    model.charges.map((each) => [each.id, each.at, each.cost]),
+  );
+}
+
+test("nothing leaks and nothing overshoots, whatever happens in whatever order", async (t) => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 70 }), async (steps) => {
+      let fixture = meterFixture(t);
+      const { clock } = fixture;
+      let meter = await fixture.open();
+      const model = new Model();
+      for (const [n, each] of steps.entries()) {
+        const now = clock.now();
+        if (each.what === "reserve") {
+          const { key, cost, streamed } = each;
+          const taken = meter.reserve(principals[key]!, cost, {
+            ...about,
+            requestId: `${n}`,
+            streamed,
+          });
+          assert.equal(
+            taken.kind,
+            cost === 0 || model.fits(key, cost, now) ? "reserved" : "refused",
+          );
+          if (taken.kind === "reserved")
+            model.open.push({ reservation: taken, key, cost, id: `${n}` });
+        } else if (each.what === "settle" || each.what === "release") {
+          const [held] = model.open.splice(each.which % Math.max(1, model.open.length), 1);
+          if (held === undefined) continue;
+          if (each.what === "release") held.reservation.release();
+          else {
+            const costs = each.shares.map((share) => Math.floor((held.cost * share) / 300));
+            void held.reservation.settle(costs.map(line));
+            for (const cost of costs)
+              model.charges.push({ id: held.id, key: held.key, at: now, cost });
+          }
+        } else if (each.what === "flush") await meter.flush();
+        else if (each.what === "wait") clock.advance(each.ms);
+        else {
+          await meter.flush();
+          fixture = fixture.crashed();
+          await meter.close();
+          meter = await fixture.open();
+          model.open = [];
+        }
+        check(meter, model, clock.now());
+      }
+      await meter.flush();
+      compareRows(fixture, model);
+      await meter.close();
+    }),
+    { numRuns: 25 },
+  );
+});

@@ -1,0 +1,579 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
+import { openJournalDatabase } from "../../../../plugins/billing/metering/journal-schema.ts";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import type { Reservation } from "../../../../src/plugin.ts";
+import {
+  about,
+  charge,
+  day,
+  hour,
+  line,
+  meterFixture,
+  minute,
+  noon,
+  principalOf,
+  take,
+  type MeterFixture,
+} from "./fixture.ts";
+
+test("a settled charge is in the journal when its promise resolves", async (t) => {
+  const { open, dataDir } = meterFixture(t);
+  const meter = await open();
+  const reservation = take(meter, principalOf(), 500, { requestId: "abc" });
+  await reservation.settle([
+    {
+      surface: "chat",
+      method: "completions",
+      model: "A/b-1",
+      costMilli: 320,
+      inputTokens: 12,
+      outputTokens: 7,
+      estimated: true,
+      outcome: "clientLeft",
+    },
+  ]);
+  const [row, ...more] = readUsage(dataDir);
+  assert.deepEqual(more, []);
+  assert.match(row?.id ?? "", /^chg_[0-9a-f]{12}_\d+_\d+$/);
+  assert.deepEqual(row, {
+    id: row?.id,
+    time: noon,
+    workspaceId: "ws_1",
+    keyId: "key_1",
+    surface: "chat",
+    method: "completions",
+    model: "A/b-1",
+    requestId: "abc",
+    agent: undefined,
+    pricing: undefined,
+    usedCuMilli: 320,
+    includedCuMilli: 320,
+    purchasedCuMilli: 0,
+    overageCuMilli: 0,
+    inputTokens: 12,
+    outputTokens: 7,
+    estimated: true,
+    outcome: "clientLeft",
+  });
+});
+
+test("a reservation counts until it is settled or released, then what was settled counts", async (t) => {
+  const { open } = meterFixture(t);
+  const meter = await open();
+  const first = take(meter, principalOf(), 500);
+  const second = take(meter, principalOf(), 300);
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 0, month: 0, open: 800 });
+  assert.equal(meter.workspaceUsage("ws_1").open, 800);
+  await first.settle([line(200), line(50)]);
+  second.release();
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 250, month: 250, open: 0 });
+  assert.deepEqual(meter.workspaceUsage("ws_1"), {
+    periodStart: Date.UTC(2026, 0),
+    included: 250,
+    purchased: 0,
+    overage: 0,
+    open: 0,
+  });
+});
+
+test("settling twice, releasing twice and mixing both charges and frees once", async (t) => {
+  const { open, dataDir } = meterFixture(t);
+  const meter = await open();
+  const settled = take(meter, principalOf(), 100);
+  await settled.settle([line(100)]);
+  await settled.settle([line(100)]);
+  settled.release();
+  const released = take(meter, principalOf(), 100);
+  released.release();
+  released.release();
+  await released.settle([line(100)]);
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 100, month: 100, open: 0 });
+  assert.equal([...readUsage(dataDir)].length, 1);
+});
+
+test("settling without a line charges nothing", async (t) => {
+  const { open, dataDir } = meterFixture(t);
+  const meter = await open();
+  await take(meter, principalOf(), 100).settle([]);
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
+  await meter.flush();
+  assert.deepEqual([...readUsage(dataDir)], []);
+});
+
+test("a charge above its reservation is cut to it, from the last line backwards, and counted", async (t) => {
+  const { open, dataDir, metrics } = meterFixture(t);
+  const meter = await open();
+  const principal = principalOf({ key: { cuLimit24hMilli: 100 } });
+  await take(meter, principal, 100).settle([line(70), line(100), line(80)]);
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 100, month: 100, open: 0 });
+  assert.deepEqual(meter.reserve(principal, 1, about), {
+    kind: "refused",
+    window: "24h",
+    usedCuMilli: 100,
+    limitCuMilli: 100,
+  });
+  const rows = [...readUsage(dataDir)];
+  assert.deepEqual(
+    rows.map(({ usedCuMilli }) => usedCuMilli),
+    [70, 30, 0],
+  );
+  const text = await metrics.render();
+  assert.match(text, /sluice_cut_cu_milli_total\{surface="ledger-rpc"\} 150/);
+  assert.match(text, /sluice_charged_cu_milli_total\{surface="ledger-rpc"\} 100/);
+});
+
+test("several reservations pay for one charge together, and all of them end", async (t) => {
+  const { open } = meterFixture(t);
+  const meter = await open();
+  const [one, other] = [take(meter, principalOf(), 100), take(meter, principalOf(), 50)];
+  await one.settle([line(130)], [other]);
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 130, month: 130, open: 0 });
+  // One that has ended pays for nothing more.
+  await take(meter, principalOf(), 10).settle([line(40)], [other]);
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 140, month: 140, open: 0 });
+});
+
+test("what a caller without a reservation forces is held and charged as far as sums stay exact", async (t) => {
+  const { open } = meterFixture(t);
+  const meter = await open();
+  const most = Number.MAX_SAFE_INTEGER;
+  const free = principalOf();
+  for (const expected of [most - 7, 7, 0]) {
+    const taken = meter.reserve(free, most - 7, { ...about, force: true });
+    assert.ok(taken.kind === "reserved");
+    assert.equal(taken.costMilli, expected);
+    await taken.settle([line(most)]);
+  }
+  assert.deepEqual(meter.keyUsage("key_1"), { day: most, month: most, open: 0 });
+});
+
+test("what does not fit takes from no scope", async (t) => {
+  const { open } = meterFixture(t);
+  const meter = await open();
+  const principal = principalOf({ key: { cuLimit24hMilli: 100 } });
+  assert.equal(meter.reserve(principal, 101, about).kind, "refused");
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
+  assert.equal(meter.workspaceUsage("ws_1").open, 0);
+  assert.equal(meter.reserve(principal, 100, about).kind, "reserved");
+});
+
+test("of several refusing scopes the plan is reported, then 30d, then 24h", async (t) => {
+  const { open } = meterFixture(t);
+  const meter = await open();
+  const limits = { cuLimit24hMilli: 10, cuLimit30dMilli: 20 };
+  const refused = (window: string | undefined, usedCuMilli: number, limitCuMilli: number) => ({
+    kind: "refused",
+    window,
+    usedCuMilli,
+    limitCuMilli,
+  });
+  const poor = { includedCuMilli: 30, overageUsdPerCu: undefined };
+  await charge(meter, principalOf({ plan: poor }), 5);
+  const ask = (wanted: Parameters<typeof principalOf>[0], cost: number) =>
+    meter.reserve(principalOf(wanted), cost, about);
+  const workspace = { purchasedTotalCuMilli: 4, overageLimitCuMilli: 100 };
+  assert.deepEqual(ask({ key: limits, plan: poor, workspace }, 40), refused(undefined, 5, 34));
+  assert.deepEqual(ask({ key: limits }, 16), refused("30d", 5, 20));
+  assert.deepEqual(ask({ key: limits }, 6), refused("24h", 5, 10));
+  assert.equal(ask({ key: limits }, 5).kind, "reserved");
+});
+
+test("the plan's limit counts included, purchased and the overage limit", async (t) => {
+  const { open } = meterFixture(t);
+  const meter = await open();
+  const wanted = {
+    plan: { includedCuMilli: 10, overageUsdPerCu: "0.001" },
+    workspace: { purchasedTotalCuMilli: 5, overageLimitCuMilli: 7 },
+  };
+  const principal = principalOf(wanted);
+  await charge(meter, principal, 20);
+  assert.equal(meter.purchasedLeft(principal.workspace), 0);
+  assert.deepEqual(meter.reserve(principal, 3, about), {
+    kind: "refused",
+    window: undefined,
+    usedCuMilli: 20,
+    limitCuMilli: 22,
+  });
+  await charge(meter, principal, 2);
+  assert.equal(meter.reserve(principal, 1, about).kind, "refused");
+});
+
+test("what costs nothing is never refused", async (t) => {
+  const { open } = meterFixture(t);
+  const meter = await open();
+  const principal = principalOf({ plan: { includedCuMilli: 0 }, key: { cuLimit24hMilli: 0 } });
+  assert.equal(meter.reserve(principal, 0, about).kind, "reserved");
+  assert.equal(meter.reserve(principal, 1, about).kind, "refused");
+});
+
+test("force takes what does not fit", async (t) => {
+  const { open } = meterFixture(t);
+  const meter = await open();
+  const principal = principalOf({ key: { cuLimit24hMilli: 10 } });
+  assert.equal(meter.reserve(principal, 50, { ...about, force: true }).kind, "reserved");
+  assert.equal(meter.keyUsage("key_1").open, 50);
+});
+
+test("keys of a workspace share its plan, and have windows of their own", async (t) => {
+  const { open } = meterFixture(t);
+  const meter = await open();
+  const plan = { includedCuMilli: 100 };
+  await charge(meter, principalOf({ plan, key: { id: "key_a" } }), 60);
+  const other = principalOf({ plan, key: { id: "key_b", cuLimit24hMilli: 50 } });
+  assert.equal(meter.keyUsage("key_b").day, 0);
+  assert.equal(meter.reserve(other, 41, about).kind, "refused");
+  assert.equal(meter.reserve(other, 40, about).kind, "reserved");
+});
+
+test("a window empties with time, the plan with the month", async (t) => {
+  const { open, clock } = meterFixture(t);
+  const meter = await open();
+  const principal = principalOf({ key: { cuLimit24hMilli: 10 }, plan: { includedCuMilli: 15 } });
+  await charge(meter, principal, 10);
+  clock.advance(day);
+  assert.equal(meter.reserve(principal, 1, about).kind, "refused");
+  clock.advance(minute);
+  await charge(meter, principal, 5);
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 5, month: 15, open: 0 });
+  clock.advance(2 * day);
+  assert.equal(meter.reserve(principal, 1, about).kind, "refused");
+  // February.
+  clock.advance(Date.UTC(2026, 1) - clock.now());
+  assert.equal(meter.reserve(principal, 10, about).kind, "reserved");
+});
+
+test("a clock that jumps back gives nothing back, within the day and across the month", async (t) => {
+  const { open, clock, dataDir } = meterFixture(t);
+  clock.jump(Date.UTC(2026, 1, 1, 0, 30) - clock.now());
+  const meter = await open();
+  const principal = principalOf({ key: { cuLimit24hMilli: 10 }, plan: { includedCuMilli: 10 } });
+  await charge(meter, principal, 10);
+  clock.jump(-hour);
+  assert.equal(meter.reserve(principal, 1, about).kind, "refused");
+  await take(meter, principalOf(), 3).settle([line(3)]);
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 13, month: 13, open: 0 });
+  assert.equal(meter.workspaceUsage("ws_1").periodStart, Date.UTC(2026, 1));
+  const times = Array.from(readUsage(dataDir), (row) => row.time);
+  assert.deepEqual(times, [Date.UTC(2026, 1, 1, 0, 30), Date.UTC(2026, 1, 1, 0, 30)]);
+  assert.deepEqual(
+    [...times].sort((a, b) => a - b),
+    times,
+  );
+});
+
+test("a start with a clock behind the journal keeps what was charged, and says so", async (t) => {
+  const { open, clock, crashed } = meterFixture(t);
+  const meter = await open();
+  await charge(meter, principalOf(), 7);
+  clock.jump(-3 * day);
+  const later = crashed();
+  const again = await later.open();
+  assert.deepEqual(again.keyUsage("key_1"), { day: 7, month: 7, open: 0 });
+  assert.match(later.logged.join(), /warn the clock is behind the last charge in the journal/);
+  await charge(again, principalOf(), 1);
+  assert.equal(again.keyUsage("key_1").day, 8);
+});
+
+test("an amount that is not a whole number of milli-CU is a bug of the caller and charges nothing", async (t) => {
+  const { open, dataDir } = meterFixture(t);
+  const meter = await open();
+  for (const wrong of [-1, 0.5, NaN, Infinity, 2 ** 53]) {
+    assert.throws(() => meter.reserve(principalOf(), wrong, about), RangeError, String(wrong));
+    const reservation = take(meter, principalOf(), 10);
+    // It runs behind sockets, where nobody catches.
+    await assert.rejects(reservation.settle([line(1), line(wrong)]), RangeError, String(wrong));
+    assert.equal(meter.keyUsage("key_1").open, 0);
+  }
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
+  await meter.flush();
+  assert.deepEqual([...readUsage(dataDir)], []);
+});
+
+test("sums stop at 2^53 rather than become inexact", async (t) => {
+  const { open } = meterFixture(t);
+  const meter = await open();
+  const paid = principalOf({ plan: { overageUsdPerCu: "0.001" } });
+  const half = 2 ** 52;
+  await charge(meter, paid, half);
+  assert.equal(meter.reserve(paid, half, about).kind, "refused");
+  const reservation = take(meter, paid, half - 1);
+  await reservation.settle([line(Number.MAX_SAFE_INTEGER)]);
+  assert.equal(meter.keyUsage("key_1").day, Number.MAX_SAFE_INTEGER);
+});
+
+test("a journal whose sums an earlier release let grow beyond 2^53 opens, and refuses what is not exact", async (t) => {
+  const { open, dataDir } = meterFixture(t);
+  const first = await open();
+  const paid = principalOf({ plan: { overageUsdPerCu: "0.001" } });
+  await charge(first, paid, 1_000);
+  await first.close();
+  const db = openJournalDatabase(dataDir);
+  db.exec("UPDATE minutes SET cu_milli = 9150000006150000");
+  db.exec("UPDATE hours SET cu_milli = 9150000006150000");
+  db.exec("UPDATE periods SET overage = 9223372036854775807");
+  db.close();
+  const meter = await open();
+  assert.equal(meter.keyUsage("key_1").month, Number.MAX_SAFE_INTEGER);
+  assert.equal(meter.reserve(paid, 1, about).kind, "refused");
+  const forced = meter.reserve(paid, 1_000, { ...about, force: true });
+  assert.ok(forced.kind === "reserved");
+  await forced.settle([line(1_000)]);
+  assert.equal(meter.keyUsage("key_1").month, Number.MAX_SAFE_INTEGER);
+  await meter.close();
+  // The sums that are written down on closing can be read again.
+  const again = await open();
+  assert.equal(again.keyUsage("key_1").open, 0);
+});
+
+test("many charges of one turn share few commits", async (t) => {
+  const { open, metrics } = meterFixture(t);
+  const meter = await open();
+  await Promise.all(Array.from({ length: 1_000 }, () => charge(meter, principalOf(), 1)));
+  const text = await metrics.render();
+  const commits = Number(/sluice_journal_commit_rows_count (\d+)/.exec(text)?.[1]);
+  const rows = Number(/sluice_journal_commit_rows_sum (\d+)/.exec(text)?.[1]);
+  assert.equal(rows, 1_000);
+  assert.ok(commits >= 1 && commits <= 20, `${commits} commits`);
+  assert.match(text, /sluice_charged_cu_milli_total\{surface="ledger-rpc"\} 1000/);
+});
+
+describe("the begin and the end of a stream", () => {
+  const stream = (meter: MeterService): Reservation =>
+    take(meter, principalOf(), 9, { streamed: true });
+  const commits = async ({ metrics }: MeterFixture): Promise<number> =>
+    Number(/sluice_journal_commit_rows_count (\d+)/.exec(await metrics.render())?.[1]);
+
+  test("join the commit of one that is waited for", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const fixture = meterFixture(t);
+    const meter = await fixture.open();
+    const ending = stream(meter);
+    stream(meter);
+    const charged = ending.settle([line(7)]);
+    // Long enough for a commit of its own.
+    for (let turn = 0; turn < 5_000; turn++) await new Promise(setImmediate);
+    assert.equal(await commits(fixture), 0);
+    await Promise.all([charged, charge(meter, principalOf(), 1)]);
+    assert.equal(await commits(fixture), 1);
+  });
+
+  test("wait 4 ms for others at most", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const { open } = meterFixture(t);
+    const meter = await open();
+    const ending = stream(meter);
+    stream(meter);
+    const charged = ending.settle([line(7)]);
+    t.mock.timers.tick(4);
+    await charged;
+    assert.equal(meter.keyUsage("key_1").day, 7);
+  });
+
+  test("the end does not wait when nobody else has credit, nor do answers in one piece", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const { open } = meterFixture(t);
+    const meter = await open();
+    const alone = stream(meter);
+    await charge(meter, principalOf({ key: { id: "key_2" } }), 1);
+    await alone.settle([line(3)]);
+    assert.equal(meter.keyUsage("key_1").day, 3);
+  });
+
+  test("are written by a close, however soon", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const { open, dataDir } = meterFixture(t);
+    const meter = await open();
+    const ending = stream(meter);
+    stream(meter);
+    const charged = ending.settle([line(7)]);
+    await meter.close();
+    await charged;
+    assert.equal([...readUsage(dataDir)].length, 1);
+  });
+});
+
+test("1,000 parallel calls on a budget for 100 charge exactly 100", async (t) => {
+  const { open, dataDir } = meterFixture(t);
+  const meter = await open();
+  const budgets = [
+    principalOf({ key: { id: "key_day", cuLimit24hMilli: 10_000 } }),
+    principalOf({ key: { id: "key_month", cuLimit30dMilli: 10_000 } }),
+    principalOf({
+      key: { id: "key_plan" },
+      workspace: { id: "ws_2", purchasedTotalCuMilli: 3_000, overageLimitCuMilli: 2_000 },
+      plan: { includedCuMilli: 5_000, overageUsdPerCu: "0.001" },
+    }),
+  ];
+  for (const principal of budgets) {
+    const call = async (n: number): Promise<boolean> => {
+      // Reservations of different calls lie between one another's reserve and settle.
+      await Promise.resolve();
+      const taken = meter.reserve(principal, 100, { ...about, requestId: `${n}` });
+      if (taken.kind !== "reserved") return false;
+      if (n % 3 === 0) await Promise.resolve();
+      await taken.settle([line(100)]);
+      return true;
+    };
+    const served = await Promise.all(Array.from({ length: 1_000 }, (_, n) => call(n)));
+    assert.equal(served.filter(Boolean).length, 100);
+    const rows = [...readUsage(dataDir)].filter((row) => row.keyId === principal.key.id);
+    assert.equal(rows.length, 100);
+    assert.equal(new Set(rows.map((row) => row.id)).size, 100);
+    assert.equal(meter.keyUsage(principal.key.id).day, 10_000);
+  }
+});
+
+test("balances survive a clean stop and a new start", async (t) => {
+  const { open } = meterFixture(t);
+  const principal = principalOf({
+    plan: { includedCuMilli: 10, overageUsdPerCu: "0.001" },
+    workspace: { purchasedTotalCuMilli: 5 },
+  });
+  const first = await open();
+  await charge(first, principal, 18);
+  const before = [first.keyUsage("key_1"), first.workspaceUsage("ws_1")];
+  await first.close();
+  const second = await open();
+  assert.deepEqual([second.keyUsage("key_1"), second.workspaceUsage("ws_1")], before);
+  assert.equal(second.purchasedLeft(principal.workspace), 0);
+});
+
+test("what was purchased and drawn in earlier months is still drawn after a start", async (t) => {
+  const { open, clock, crashed } = meterFixture(t);
+  const principal = principalOf({
+    plan: { includedCuMilli: 10 },
+    workspace: { purchasedTotalCuMilli: 100 },
+  });
+  const meter = await open();
+  await charge(meter, principal, 40);
+  clock.advance(31 * day);
+  await charge(meter, principal, 15);
+  assert.equal(meter.purchasedLeft(principal.workspace), 65);
+  const again = await crashed().open();
+  assert.equal(again.purchasedLeft(principal.workspace), 65);
+  assert.deepEqual(again.workspaceUsage("ws_1"), meter.workspaceUsage("ws_1"));
+});
+
+test("the intent of a stream is on disk soon, whoever waits or not: a crash finds it and releases it", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  take(meter, principalOf(), 900, { streamed: true });
+  take(meter, principalOf(), 50);
+  const isWritten = async (): Promise<boolean> =>
+    (await fixture.metrics.render()).includes("sluice_journal_commit_rows_count 1");
+  for (
+    const deadline = AbortSignal.timeout(10_000);
+    !(await isWritten());
+    deadline.throwIfAborted()
+  )
+    await new Promise(setImmediate);
+  const crashed = fixture.crashed();
+  const again = await crashed.open();
+  assert.deepEqual(again.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
+  assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
+  assert.deepEqual([...readUsage(crashed.dataDir)], []);
+  // Expired once: the next start finds nothing.
+  await again.close();
+  const third = crashed.crashed();
+  await third.open();
+  assert.match(await third.metrics.render(), /sluice_expired_intents_total 0/);
+});
+
+test("an intent that was settled or released is not open after a crash", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  await take(meter, principalOf(), 900, { streamed: true }).settle([line(400)]);
+  take(meter, principalOf(), 900, { streamed: true }).release();
+  await take(meter, principalOf(), 900, { streamed: true }).settle([]);
+  await meter.flush();
+  const crashed = fixture.crashed();
+  const again = await crashed.open();
+  assert.equal(again.keyUsage("key_1").day, 400);
+  assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 0/);
+});
+
+test("an intent opened minutes before the crash is found too", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  take(meter, principalOf(), 900, { streamed: true });
+  await meter.flush();
+  for (let i = 0; i < 3; i++) {
+    fixture.clock.advance(2 * minute);
+    await charge(meter, principalOf(), 1);
+  }
+  const crashed = fixture.crashed();
+  const again = await crashed.open();
+  assert.equal(again.keyUsage("key_1").day, 3);
+  assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
+});
+
+test("idle keys are forgotten, those with something open or counting are not", async (t) => {
+  const { open, clock } = meterFixture(t);
+  const meter = await open();
+  const holder = principalOf({ key: { id: "key_holder" } });
+  const reservation = take(meter, holder, 5);
+  await charge(meter, principalOf(), 5);
+  clock.advance(31 * day);
+  assert.deepEqual(meter.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
+  await reservation.settle([line(5)]);
+  assert.equal(meter.keyUsage("key_holder").day, 5);
+  await charge(meter, principalOf(), 5);
+  assert.equal(meter.keyUsage("key_1").day, 5);
+});
+
+test("with asynchronous durability a charge resolves at once, and is on disk after a flush", async (t) => {
+  const { open, dataDir } = meterFixture(t);
+  const meter = await open({ durability: "async" });
+  const written = charge(meter, principalOf(), 5);
+  assert.equal(written, charge(meter, principalOf(), 5), "no promise of its own to wait for");
+  await meter.flush();
+  assert.equal([...readUsage(dataDir)].length, 2);
+});
+
+test("closing writes what there is, refuses what comes later, and may be done twice", async (t) => {
+  const { open, dataDir } = meterFixture(t);
+  const meter = await open();
+  const late = take(meter, principalOf(), 5);
+  const written = charge(meter, principalOf(), 5);
+  await Promise.all([meter.close(), meter.close()]);
+  await written;
+  assert.equal(meter.writable, false);
+  assert.equal(meter.reserve(principalOf(), 1, about).kind, "unavailable");
+  await assert.rejects(late.settle([line(5)]));
+  assert.equal([...readUsage(dataDir)].length, 1);
+});
+
+test("a key's windows say how full they are, when there is room again and when they are empty", async (t) => {
+  const { clock, open } = meterFixture(t);
+  const meter = await open();
+  const { key } = principalOf({ key: { id: "key_1", cuLimit24hMilli: 100 } });
+  const idle = { used: 0, freesAt: undefined, roomAt: undefined, emptyAt: undefined };
+  assert.deepEqual(meter.keyWindows(key), {
+    day: { ...idle, limit: 100 },
+    month: { ...idle, limit: undefined },
+    open: 0,
+  });
+  await take(meter, principalOf({ key }), 40).settle([line(40)]);
+  clock.advance(hour);
+  await take(meter, principalOf({ key }), 60).settle([line(60)]);
+  const frees = noon + day + minute;
+  assert.deepEqual(meter.keyWindows(key).day, {
+    used: 100,
+    limit: 100,
+    freesAt: frees,
+    roomAt: frees,
+    emptyAt: frees + hour,
+  });
+  assert.equal(meter.keyWindows(key).month.roomAt, undefined);
+  clock.advance(day - hour + minute);
+  const held = take(meter, principalOf({ key }), 40);
+  const full = meter.keyWindows(key);
+  assert.equal(full.open, 40);
+  assert.equal(full.day.used, 60);
+  assert.equal(full.day.roomAt, frees + hour);
+  held.release();
+  assert.equal(meter.keyWindows(key).day.roomAt, undefined);
+  assert.equal(meter.keyWindows({ ...key, cuLimit24hMilli: 0 }).day.roomAt, undefined);
+});

@@ -1,0 +1,201 @@
+import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { test } from "node:test";
+import {
+  journalPath,
+  openJournalDatabase,
+} from "../../../../plugins/billing/metering/journal-schema.ts";
+import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
+import { readPurchasedDrawn } from "../../../../plugins/billing/metering/purchased.ts";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import { StoreError } from "../../../../src/store/store-error.ts";
+import {
+  agentOf,
+  charge,
+  hour,
+  line,
+  meterFixture,
+  minute,
+  noon,
+  principalOf,
+  take,
+} from "./fixture.ts";
+
+const storeError = (code: string) => (error: unknown) => {
+  assert.ok(error instanceof StoreError, String(error));
+  assert.equal(error.code, code);
+  assert.notEqual(error.remedy, "");
+  return true;
+};
+
+/** One charge a minute from noon on, of 1, 2, 3 … milli-CU, each in a commit of its own. */
+async function chargeByTheMinute(
+  { clock }: { clock: { advance(ms: number): void } },
+  meter: MeterService,
+  count: number,
+): Promise<void> {
+  for (let i = 1; i <= count; i++) {
+    await charge(meter, principalOf(), i);
+    clock.advance(minute);
+  }
+}
+
+const costs = (rows: Iterable<{ usedCuMilli: number }>): number[] =>
+  Array.from(rows, (row) => row.usedCuMilli);
+
+test("a range takes its first instant and not its last", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  await chargeByTheMinute(fixture, meter, 6);
+  const { dataDir } = fixture;
+  assert.deepEqual(costs(readUsage(dataDir)), [1, 2, 3, 4, 5, 6]);
+  const from = noon + 2 * minute;
+  const to = noon + 4 * minute;
+  assert.deepEqual(costs(readUsage(dataDir, { from })), [3, 4, 5, 6]);
+  assert.deepEqual(costs(readUsage(dataDir, { to })), [1, 2, 3, 4]);
+  assert.deepEqual(costs(readUsage(dataDir, { from, to })), [3, 4]);
+  assert.deepEqual(costs(readUsage(dataDir, { from: from + 1, to: to + 1 })), [4, 5]);
+  assert.deepEqual(costs(readUsage(dataDir, { from: noon + hour })), []);
+  assert.deepEqual(costs(readUsage(dataDir, { from: to, to: from })), []);
+});
+
+test("more commits than are read at once come out whole and in order", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  await chargeByTheMinute(fixture, meter, 450);
+  const all = costs(readUsage(fixture.dataDir));
+  assert.deepEqual(
+    all,
+    Array.from({ length: 450 }, (_, i) => i + 1),
+  );
+  const late = costs(readUsage(fixture.dataDir, { from: noon + 400 * minute }));
+  assert.deepEqual(late, all.slice(400));
+});
+
+test("a reader beside the writer sees what was settled when it began, and stops nobody", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  for (let i = 0; i < 300; i++) await charge(meter, principalOf(), 1);
+  const rows = readUsage(fixture.dataDir);
+  assert.equal(rows.next().value?.usedCuMilli, 1);
+  const stranger = principalOf({ key: { id: "key_new" } });
+  for (let i = 0; i < 300; i++) await charge(meter, stranger, 2);
+  const rest = [...rows];
+  assert.equal(rest.length, 299);
+  assert.ok(rest.every((row) => row.keyId === "key_1"));
+  assert.equal([...readUsage(fixture.dataDir)].length, 600);
+});
+
+test("the lines of one settle lie in one commit, one id each, and intents are no charges", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  const batch = take(meter, principalOf(), 60, { streamed: true, requestId: "batch" });
+  await meter.flush();
+  await batch.settle([line(10), line(20), line(30)]);
+  const rows = [...readUsage(fixture.dataDir)];
+  assert.deepEqual(costs(rows), [10, 20, 30]);
+  assert.deepEqual(new Set(rows.map((row) => row.requestId)), new Set(["batch"]));
+  assert.equal(new Set(rows.map((row) => row.id)).size, 3);
+  assert.equal(new Set(rows.map((row) => row.id.slice(0, row.id.lastIndexOf("_")))).size, 1);
+});
+
+test("ids do not change from one reading to the next", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  await chargeByTheMinute(fixture, meter, 3);
+  const ids = Array.from(readUsage(fixture.dataDir), (row) => row.id);
+  await meter.close();
+  const again = await fixture.open();
+  await charge(again, principalOf(), 1);
+  assert.deepEqual(Array.from(readUsage(fixture.dataDir), (row) => row.id).slice(0, 3), ids);
+});
+
+test("long and foreign texts survive, too long ones are cut", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  const requestId = `"é,\\ 漢${"x".repeat(300)}`;
+  await take(meter, principalOf({ key: { id: "ключ" } }), 1, { requestId }).settle([
+    { surface: "s", method: `m"\n${"ß".repeat(400)}`, costMilli: 1 },
+  ]);
+  const [row] = readUsage(fixture.dataDir);
+  assert.equal(row?.keyId, "ключ");
+  assert.equal(row?.requestId, requestId.slice(0, 256));
+  assert.equal(row?.method, `m"\n${"ß".repeat(253)}`);
+});
+
+test("what an inference was reckoned with is kept beside the longest ids", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  const pricing = {
+    network: "confidential-classic",
+    coefficient: 1500,
+    pricePerTokenNano: "12.5",
+    tokenUsdRate: undefined,
+    asOf: "2026-11-21T00:00:00.000Z",
+  };
+  const quotes = '"'.repeat(128);
+  const longest = agentOf(quotes, { version: quotes, sessionId: quotes, provider: quotes });
+  const capabilities = Array.from({ length: 16 }, () => "c".repeat(64));
+  const about = { requestId: "x".repeat(300), agent: { ...longest, capabilities } };
+  const chat = { surface: "chat", method: "chat.completions", model: "M", costMilli: 1 };
+  await take(meter, principalOf(), 1, about).settle([{ ...chat, pricing }]);
+  await take(meter, principalOf(), 1, { requestId: "y" }).settle([
+    { ...chat, pricing: { ...pricing, tokenUsdRate: "0.25" } },
+    chat,
+  ]);
+  const rows = [...readUsage(fixture.dataDir)];
+  assert.deepEqual(
+    rows.map(({ requestId, agent, pricing: kept }) => [requestId, agent, kept]),
+    [
+      ["x".repeat(256), longest, pricing],
+      ["y", undefined, { ...pricing, tokenUsdRate: "0.25" }],
+      ["y", undefined, undefined],
+    ],
+  );
+});
+
+test("a folder without a journal, or with something else in its place, is a clear error", (t) => {
+  const { dataDir } = meterFixture(t);
+  assert.throws(() => [...readUsage(dataDir)], storeError("SLUICE_STORE_FAILED"));
+  mkdirSync(dataDir, { recursive: true });
+  writeFileSync(journalPath(dataDir), "not a database, but long enough to be looked at".repeat(40));
+  assert.throws(() => [...readUsage(dataDir)], storeError("SLUICE_STORE_CORRUPT"));
+});
+
+test("a journal of a newer release is a clear error for readers and for the meter", async (t) => {
+  const fixture = meterFixture(t);
+  openJournalDatabase(fixture.dataDir).close();
+  using db = new DatabaseSync(journalPath(fixture.dataDir));
+  db.exec("PRAGMA user_version = 99");
+  assert.throws(() => [...readUsage(fixture.dataDir)], storeError("SLUICE_STORE_NEWER"));
+  await assert.rejects(fixture.open(), storeError("SLUICE_STORE_NEWER"));
+});
+
+test("a commit that holds no records is a clear error, not a shorter answer", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  await charge(meter, principalOf(), 1);
+  await meter.close();
+  using db = new DatabaseSync(journalPath(fixture.dataDir));
+  db.exec("UPDATE commits SET records = x'ff00000010000000ffffffffffffffff'");
+  assert.throws(() => [...readUsage(fixture.dataDir)], storeError("SLUICE_STORE_FAILED"));
+});
+
+test("what was drawn of purchases is read beside the writer, sums and latest charges alike", async (t) => {
+  const fixture = meterFixture(t);
+  assert.deepEqual(readPurchasedDrawn(fixture.dataDir), new Map());
+  const meter = await fixture.open();
+  const buyer = principalOf({
+    plan: { includedCuMilli: 10 },
+    workspace: { purchasedTotalCuMilli: 100 },
+  });
+  await charge(meter, buyer, 15);
+  fixture.clock.advance(2 * minute);
+  await charge(meter, buyer, 20);
+  fixture.clock.advance(2 * minute);
+  await charge(meter, buyer, 3);
+  await charge(meter, principalOf({ workspace: { id: "ws_other" }, key: { id: "key_2" } }), 4);
+  assert.deepEqual(readPurchasedDrawn(fixture.dataDir), new Map([["ws_1", 28]]));
+  assert.equal(meter.purchasedLeft(buyer.workspace), 72);
+});

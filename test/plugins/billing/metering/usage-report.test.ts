@@ -1,0 +1,168 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { test } from "node:test";
+import { openComputePool } from "../../../../src/compute/pool.ts";
+import { journalPath } from "../../../../plugins/billing/metering/journal-schema.ts";
+import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import {
+  mostGroups,
+  usageReport,
+  type UsageReportJob,
+} from "../../../../plugins/billing/metering/usage-report.ts";
+import { createMetrics } from "../../../../src/metrics.ts";
+import type { ChargeLine, UsageMember } from "../../../../src/plugin.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { day, meterFixture, noon, principalOf, take } from "./fixture.ts";
+
+interface Report {
+  readonly workspace_id: string;
+  readonly from: string;
+  readonly to: string;
+  readonly used_cu_milli: number;
+  readonly groups: readonly Readonly<Record<string, unknown>>[];
+}
+
+const month = { from: Date.UTC(2026, 0), to: Date.UTC(2026, 1) };
+
+function reportOf(dataDir: string, more: Partial<UsageReportJob> = {}): Report {
+  const json = usageReport({ dataDir, workspaceId: "ws_1", ...month, groupBy: [], ...more });
+  // The shape is what these tests are about.
+  return JSON.parse(json ?? "null") as Report;
+}
+
+function settle(
+  meter: MeterService,
+  key: string,
+  lines: readonly ChargeLine[],
+  workspace = "ws_1",
+): Promise<void> {
+  const plan = { includedCuMilli: 1e12 };
+  const principal = principalOf({ key: { id: key }, workspace: { id: workspace }, plan });
+  const total = lines.reduce((sum, { costMilli }) => sum + costMilli, 0);
+  return take(meter, principal, total).settle(lines);
+}
+
+const call = { surface: "ledger-rpc", method: "system_chain", costMilli: 100 };
+const chat = {
+  surface: "chat",
+  method: "chat.completions",
+  model: "Acme/One",
+  costMilli: 7,
+  inputTokens: 30,
+  outputTokens: 4,
+};
+
+async function someUsage(t: Parameters<typeof meterFixture>[0]): Promise<string> {
+  const { dataDir, clock, open } = meterFixture(t);
+  const meter = await open();
+  await settle(meter, "key_a", [call, call]);
+  await settle(meter, "key_b", [chat]);
+  await settle(meter, "key_x", [{ ...call, costMilli: 5_000 }], "ws_other");
+  clock.advance(day);
+  await settle(meter, "key_b", [call, { ...chat, costMilli: 3 }]);
+  return dataDir;
+}
+
+test("without members there is one group of all, and it has what was used in all", async (t) => {
+  const report = reportOf(await someUsage(t));
+  assert.deepEqual(report, {
+    workspace_id: "ws_1",
+    from: "2026-01-01T00:00:00.000Z",
+    to: "2026-02-01T00:00:00.000Z",
+    used_cu_milli: 310,
+    groups: [{ calls: 5, used_cu_milli: 310, input_tokens: 60, output_tokens: 8 }],
+  });
+});
+
+test("groups carry the members asked for, in order, whatever the order they were asked in", async (t) => {
+  const dataDir = await someUsage(t);
+  const groupBy: UsageMember[] = ["day", "model", "method", "surface", "key"];
+  const of = { surface: "ledger-rpc", method: "system_chain", model: null };
+  const chats = { surface: "chat", method: "chat.completions", model: "Acme/One" };
+  const none = { input_tokens: 0, output_tokens: 0 };
+  const some = { input_tokens: 30, output_tokens: 4 };
+  const [first, second] = ["2026-01-15", "2026-01-16"];
+  const { groups } = reportOf(dataDir, { groupBy });
+  assert.deepEqual(groups, [
+    { key: "key_a", ...of, day: first, calls: 2, used_cu_milli: 200, ...none },
+    { key: "key_b", ...chats, day: first, calls: 1, used_cu_milli: 7, ...some },
+    { key: "key_b", ...chats, day: second, calls: 1, used_cu_milli: 3, ...some },
+    { key: "key_b", ...of, day: second, calls: 1, used_cu_milli: 100, ...none },
+  ]);
+  assert.deepEqual(Object.keys(groups[0] ?? {}).slice(0, 5), [
+    "key",
+    "surface",
+    "method",
+    "model",
+    "day",
+  ]);
+  assert.deepEqual(
+    reportOf(dataDir, { groupBy: ["model"] }).groups.map(({ model, calls }) => [model, calls]),
+    [
+      [null, 3],
+      ["Acme/One", 2],
+    ],
+  );
+});
+
+test("a range takes its first instant and not its last", async (t) => {
+  const dataDir = await someUsage(t);
+  const used = (from: number, to: number): number => reportOf(dataDir, { from, to }).used_cu_milli;
+  assert.equal(used(noon, noon + day), 207);
+  assert.equal(used(noon + 1, noon + day), 0);
+  assert.equal(used(noon, noon + day + 1), 310);
+  assert.equal(used(noon, noon), 0);
+  assert.deepEqual(reportOf(dataDir, { from: noon, to: noon }).groups, []);
+});
+
+test("every division adds up to what the export lists", async (t) => {
+  const dataDir = await someUsage(t);
+  const rows = [...readUsage(dataDir)].filter(({ workspaceId }) => workspaceId === "ws_1");
+  const total = rows.reduce((sum, { usedCuMilli }) => sum + usedCuMilli, 0);
+  const members: UsageMember[] = ["key", "surface", "method", "model", "day"];
+  for (let mask = 0; mask < 2 ** members.length; mask++) {
+    const groupBy = members.filter((_, bit) => (mask & (1 << bit)) !== 0);
+    const { groups, used_cu_milli: used } = reportOf(dataDir, { groupBy });
+    const sum = (name: string): number =>
+      groups.reduce((all, group) => all + Number(group[name]), 0);
+    assert.equal(used, total, groupBy.join());
+    assert.equal(sum("used_cu_milli"), total, groupBy.join());
+    assert.equal(sum("calls"), rows.length, groupBy.join());
+    assert.equal(sum("input_tokens"), 60, groupBy.join());
+  }
+});
+
+test("a folder without a journal, and a workspace that was never charged, have used nothing", async (t) => {
+  const { dataDir } = meterFixture(t);
+  assert.equal(reportOf(dataDir).used_cu_milli, 0);
+  const other = reportOf(await someUsage(t), { workspaceId: "ws_new" });
+  assert.deepEqual([other.used_cu_milli, other.groups], [0, []]);
+});
+
+test("as a job of the pool a report is the same, and one that cannot read the journal crashes alone", async (t) => {
+  const dataDir = await someUsage(t);
+  const pool = openComputePool({ clock: manualClock(), metrics: createMetrics(), threads: 1 });
+  t.after(() => pool.close());
+  const { href } = new URL("../../../../plugins/billing/metering/usage-report.ts", import.meta.url);
+  const input = { dataDir, workspaceId: "ws_1", ...month, groupBy: ["day"] as const };
+  const run = (): ReturnType<typeof pool.run> => pool.run({ module: href, input, transfer: [] });
+  const done = await run();
+  assert.ok(done.ok && done.bytes !== undefined);
+  assert.equal(Buffer.from(done.bytes).toString(), usageReport(input));
+  writeFileSync(journalPath(dataDir), "not a database".repeat(1_000));
+  assert.deepEqual(await run(), { ok: false, reason: "crashed" });
+});
+
+test("a report of too many groups is none, and the same charges by less are one", async (t) => {
+  const { dataDir, open } = meterFixture(t);
+  const meter = await open();
+  const perCommit = 200;
+  for (let n = 0; n <= mostGroups; n += perCommit) {
+    const lines = Array.from({ length: perCommit }, (_, i) => ({ ...call, method: `m${n + i}` }));
+    await settle(meter, "key_a", lines);
+  }
+  const job = { dataDir, workspaceId: "ws_1", ...month };
+  assert.equal(usageReport({ ...job, groupBy: ["method"] }), undefined);
+  assert.equal(reportOf(dataDir, { groupBy: ["surface"] }).groups.length, 1);
+});

@@ -1,0 +1,279 @@
+/** The client in a real browser, where neither Node nor a proxy helps: the same verdicts as Node's, and no key. */
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { test } from "node:test";
+import type { TestContext } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import { connect } from "../../../../plugins/confidential/client/client.ts";
+import type {
+  ConnectOptions,
+  FinalAnswer,
+  Session,
+} from "../../../../plugins/confidential/client/client.ts";
+import { writeCore } from "../../../../plugins/confidential/protocol/keyset.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import {
+  readPolicy,
+  signPolicy,
+  writePolicy,
+} from "../../../../plugins/confidential/protocol/policy-document.ts";
+import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
+import { launchChromium } from "../../../browser.ts";
+import { model } from "../relay/enclave-worker.ts";
+import { startStreamGateway } from "../relay/stream-gateway.ts";
+import { sound, touched } from "../protocol/session.ts";
+import { realTdx, skipWithoutShared, tdxEvidence } from "../verify/real-quotes.ts";
+import { bundleClient } from "./bundle.ts";
+import { platform, start, startFakeGateway } from "./fake-gateway.ts";
+import type { FakeGateway, Script } from "./fake-gateway.ts";
+
+const messages = [{ role: "user", content: "a secret" }];
+const bundle = await bundleClient();
+
+/** A page of an origin of its own that has the client. */
+async function openPage(t: TestContext, browser: Browser): Promise<Page> {
+  const server = createServer((request, response) => {
+    const isScript = request.url === "/client.js";
+    response.setHeader("content-type", isScript ? "text/javascript" : "text/html");
+    response.end(isScript ? bundle.script : "<!doctype html><title>client</title>");
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const page = await browser.newPage();
+  const errors: unknown[] = [];
+  page.on("pageerror", (error) => errors.push(error));
+  t.after(() => assert.deepEqual(errors, []));
+  // A server that listens on TCP has an address of this kind.
+  await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  return page;
+}
+
+/** What can be told of a session and its answer across processes. */
+interface Told {
+  readonly text?: string;
+  readonly session?: Pick<Session, "checks" | "evidence" | "assurance" | "role" | "keyset">;
+  readonly final?: Omit<FinalAnswer, "signedReport">;
+  readonly refused?: { readonly name: string; readonly code?: string; readonly checks?: unknown };
+}
+
+/** The options of the fake, with a ticket in place of the key, as JSON. */
+function portable({ options }: FakeGateway, changes: object): ConnectOptions {
+  const { apiKey: _, memory: __, clock: ___, ...rest } = options;
+  return { ...rest, ticket: "a ticket", ...changes };
+}
+
+interface Conversation {
+  readonly options: ConnectOptions;
+  readonly now: number;
+  readonly asked: readonly object[];
+}
+
+/** Runs in the page: knows nothing of this file. */
+async function converse({ options, now, asked }: Conversation): Promise<Told> {
+  const path = "/client.js";
+  // The bundle.
+  const client = (await import(path)) as { connect: typeof connect };
+  const clock = {
+    now: () => now,
+    after(ms: number, task: () => void) {
+      const timer = setTimeout(task, ms);
+      return () => clearTimeout(timer);
+    },
+  };
+  try {
+    const session = await client.connect({ ...options, clock });
+    const answer = session.chat({ messages: asked });
+    let text = "";
+    for await (const { content } of answer) text += content ?? "";
+    const { signedReport: _, ...final } = await answer.final;
+    await session.close();
+    const { checks, evidence, assurance, role, keyset } = session;
+    return { text, session: { checks, evidence, assurance, role, keyset }, final };
+  } catch (error) {
+    const { name, code, checks } = error as Error & { code?: string; checks?: unknown };
+    return { refused: { name, ...(code && { code }), ...(checks !== undefined && { checks }) } };
+  }
+}
+
+function inPage(page: Page, gateway: FakeGateway, changes: object = {}): Promise<Told> {
+  return page.evaluate(converse, {
+    options: portable(gateway, changes),
+    now: start,
+    asked: messages,
+  });
+}
+
+test("the client in Chromium", async (outer) => {
+  const browser = await launchChromium(outer);
+  if (browser === undefined) return;
+
+  await outer.test("comes to the verdict that Node comes to", async (t) => {
+    const page = await openPage(t, browser);
+    const gateway = await startFakeGateway(t);
+    const told = await inPage(page, gateway);
+    assert.equal(told.text, "Hello", JSON.stringify(told.refused));
+    assert.equal(told.final?.verified, true);
+    const hidden = `confidential.auth.${Buffer.from("a ticket").toString("base64url")}`;
+    assert.deepEqual(gateway.upgrades, [
+      { protocols: `confidential.v1, ${hidden}`, authorization: undefined },
+    ]);
+    assert.deepEqual(gateway.requests, []);
+    const session = await connect(gateway.options);
+    const { signedReport: _, ...final } = await session.chat({ messages }).final;
+    await session.close();
+    assert.deepEqual(told.session?.checks, session.checks);
+    assert.deepEqual(told.final?.checks, final.checks);
+    assert.deepEqual(
+      { ...told.final, report: 0 },
+      JSON.parse(JSON.stringify({ ...final, report: 0 })),
+    );
+    assert.equal(told.session?.evidence.imageHash, platform.imageHash);
+    assert.equal(told.session?.keyset, session.keyset);
+  });
+
+  await outer.test("refuses what Node refuses, for the same reasons", async (t) => {
+    const page = await openPage(t, browser);
+    const lowOrder = Buffer.from(
+      "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+      "hex",
+    );
+    const attacks: readonly (readonly [string, Script, object])[] = [
+      ["BAD_FRAME", { core: (core) => writeCore({ ...core, epk: Uint8Array.from(lowOrder) }) }, {}],
+      ["ATTESTATION_UNAVAILABLE", { handshakeSigner: createSigner() }, {}],
+      ["EVIDENCE_REFUSED", { reportData: (bytes) => touched(bytes, 9) }, {}],
+      ["EVIDENCE_REFUSED", { state: { isDebug: true } }, {}],
+      ["EVIDENCE_REFUSED", { state: { tcbStatus: "OutOfDate" } }, {}],
+      ["EVIDENCE_REFUSED", { state: { revoked: ["signer"] } }, {}],
+      ["EVIDENCE_REFUSED", {}, { allowSimulated: false }],
+      ["CONNECTION_FAILED", { status: 403 }, {}],
+      ["CONNECTION_FAILED", { protocol: "another" }, {}],
+    ];
+    for (const [code, script, changes] of attacks) {
+      const gateway = await startFakeGateway(t, script);
+      const { refused } = await inPage(page, gateway, changes);
+      assert.equal(refused?.code, code, JSON.stringify(refused));
+      assert.equal(gateway.upgrades.length, 1, "one attempt");
+      assert.equal(gateway.frames, 0, "no ciphertext");
+      const node = await connect({ ...gateway.options, ...changes }).catch(
+        (error: unknown) => error,
+      );
+      assert.deepEqual(refused.checks, (node as { checks?: unknown }).checks);
+    }
+  });
+
+  await outer.test("breaks off an answer that was touched, and believes no gateway", async (t) => {
+    const page = await openPage(t, browser);
+    const first = await startFakeGateway(t, {
+      outgoing: ([one, ...rest]) => [touched(one as Uint8Array, 40), ...rest],
+    });
+    assert.equal((await inPage(page, first)).refused?.code, "BAD_FRAME");
+    const second = await startFakeGateway(t, {
+      done: (frame) => ({ ...frame, sig: "A".repeat(86) }),
+    });
+    const { final } = await inPage(page, second);
+    assert.deepEqual([final?.verified, final?.unverifiedReason], [false, "bad_signature"]);
+  });
+
+  await outer.test(
+    "takes no API key of its own accord, and hides the one that it is made to take",
+    async (t) => {
+      const page = await openPage(t, browser);
+      const gateway = await startFakeGateway(t);
+      const key = { ticket: undefined, apiKey: "gateway_dev_key" };
+      assert.equal((await inPage(page, gateway, key)).refused?.name, "TypeError");
+      assert.equal(gateway.upgrades.length, 0);
+      const told = await inPage(page, gateway, { ...key, dangerouslyAllowBrowser: true });
+      assert.equal(told.text, "Hello", JSON.stringify(told.refused));
+      const hidden = `confidential.auth.${Buffer.from("gateway_dev_key").toString("base64url")}`;
+      assert.equal(gateway.upgrades[0]?.protocols, `confidential.v1, ${hidden}`);
+    },
+  );
+
+  await outer.test("holds to a policy document of the pinned key", async (t) => {
+    const page = await openPage(t, browser);
+    const gateway = await startFakeGateway(t);
+    const signer = createSigner();
+    const policy = readPolicy({
+      v: 1,
+      serial: 1,
+      issued_at: new Date(start).toISOString(),
+      expires_at: new Date(start + 60_000).toISOString(),
+      networks: {
+        "confidential-alpha": {
+          termination: "worker",
+          worker: { image_hashes: [platform.imageHash] },
+        },
+      },
+    });
+    assert.ok(typeof policy !== "string");
+    gateway.policy = await signPolicy(sound(writePolicy(policy)), signer);
+    gateway.allowsOrigins = true;
+    const pinned = { policyKey: toBase64Url(signer.publicKey), imageHashes: undefined };
+    const told = await inPage(page, gateway, pinned);
+    assert.equal(told.text, "Hello", JSON.stringify(told.refused));
+    const other = { ...pinned, policyKey: toBase64Url(createSigner().publicKey) };
+    assert.equal((await inPage(page, gateway, other)).refused?.code, "POLICY_REFUSED");
+  });
+
+  await outer.test(
+    "verifies a real TDX quote as Node does",
+    { skip: skipWithoutShared },
+    async (t) => {
+      const page = await openPage(t, browser);
+      const { quote, collateral, now, reportData } = realTdx();
+      const verify = (bytes: Uint8Array): Promise<unknown> => {
+        const given = [tdxEvidence(bytes, collateral), [...reportData], now] as const;
+        return page.evaluate(async ([evidence, expected, at]) => {
+          const path = "/client.js";
+          const client = (await import(path)) as { verifyEvidence: typeof verifyEvidence };
+          const policy = { imageHashes: "any" } as const;
+          const bound = { reportData: Uint8Array.from(expected) };
+          return client.verifyEvidence(evidence, bound, policy, at);
+        }, given);
+      };
+      for (const bytes of [quote, touched(quote, 700)]) {
+        const policy = { imageHashes: "any" } as const;
+        const evidence = tdxEvidence(bytes, collateral);
+        assert.deepEqual(
+          await verify(bytes),
+          await verifyEvidence(evidence, { reportData }, policy, now),
+        );
+      }
+    },
+  );
+
+  await outer.test(
+    "comes to a whole gateway with a ticket for its page, and only once",
+    async (t) => {
+      const page = await openPage(t, browser);
+      const { origin } = new URL(page.url());
+      await using stream = await startStreamGateway({ origin });
+      const { gateway, worker } = stream;
+      const response = await fetch(`${gateway.url}/v1/confidential/tickets`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+        body: JSON.stringify({ model, origin }),
+      });
+      const { ticket } = (await response.json()) as { ticket: string };
+      const options: ConnectOptions = {
+        url: gateway.url,
+        ticket,
+        network: "alpha",
+        model,
+        allowSimulated: true,
+        simulatedRoots: [worker.root],
+      };
+      const told = await page.evaluate(converse, { options, now: Date.now(), asked: messages });
+      assert.equal(told.text, "Hello world", JSON.stringify(told.refused));
+      assert.deepEqual([told.final?.verified, told.final?.unverifiedReason], [false, "simulated"]);
+      assert.equal(told.final?.usedCUMilli, told.final?.recomputedCUMilli);
+      const again = await page.evaluate(converse, { options, now: Date.now(), asked: messages });
+      assert.equal(again.refused?.code, "CONNECTION_FAILED");
+    },
+  );
+});

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as fc from "fast-check";
+import { readPricing } from "../../../../plugins/confidential/client/cost.ts";
+import { recomputeCost } from "../../../../plugins/confidential/client/client.ts";
+import { createPrice } from "../../../../src/price.ts";
+
+const report = { coefficient: 1500, tokens: { prompt: 9, completion: 5, cached: 4, reasoning: 2 } };
+const pricing = {
+  network: "confidential-alpha",
+  coefficient: 1500,
+  pricePerTokenNano: "12.5",
+  tokenUsdRate: "0.25",
+  asOf: "2026-11-21T12:00:00Z",
+};
+
+test("a cost is exact and rounded half up once", () => {
+  assert.equal(recomputeCost(report, pricing), 66);
+  const half = { pricePerTokenNano: "0.5", tokenUsdRate: "1" };
+  const tokens = { prompt: 1, completion: 0, cached: 0, reasoning: 0 };
+  assert.equal(recomputeCost({ coefficient: 1000, tokens }, half), 1);
+  assert.equal(recomputeCost({ coefficient: 999, tokens }, half), 0);
+  assert.equal(recomputeCost(report, { ...pricing, tokenUsdRate: undefined }), 0);
+});
+
+test("the coefficient is the report's, which is signed; a gateway can only ask for less", () => {
+  assert.equal(recomputeCost({ ...report, coefficient: 1000 }, pricing), 44);
+  assert.equal(recomputeCost({ ...report, coefficient: 9000 }, pricing), 66);
+  const { coefficient: _, ...without } = pricing;
+  assert.equal(recomputeCost({ ...report, coefficient: 3000 }, without), 131);
+});
+
+test("a price that is no decimal is not reckoned with", () => {
+  for (const decimal of ["", "1e3", "-1", "NaN", "1,5"]) {
+    assert.throws(
+      () => recomputeCost(report, { ...pricing, pricePerTokenNano: decimal }),
+      RangeError,
+    );
+    assert.throws(() => recomputeCost(report, { ...pricing, tokenUsdRate: decimal }), RangeError);
+    assert.equal(readPricing({ ...pricing, pricePerTokenNano: decimal }), undefined);
+    assert.equal(readPricing({ ...pricing, tokenUsdRate: decimal }), undefined);
+  }
+});
+
+test("client and gateway come to the same integer", () => {
+  const decimal = fc.tuple(fc.nat(10_000), fc.nat(999_999)).map((pair) => pair.join("."));
+  fc.assert(
+    fc.property(
+      fc.nat(),
+      fc.nat(),
+      fc.nat(5000),
+      decimal,
+      decimal,
+      (prompt, completion, coefficient, price, rate) => {
+        const members = { ...pricing, coefficient, pricePerTokenNano: price, tokenUsdRate: rate };
+        const tokens = { prompt, completion, cached: 0, reasoning: 0 };
+        const cost = recomputeCost({ coefficient, tokens }, members);
+        assert.equal(cost, createPrice(members).costMilli(prompt + completion));
+      },
+    ),
+  );
+});
+
+test("a pricing is read whole or not at all", () => {
+  assert.deepEqual(readPricing(pricing), pricing);
+  assert.deepEqual(readPricing({ ...pricing, tokenUsdRate: null }), {
+    ...pricing,
+    tokenUsdRate: undefined,
+  });
+  for (const member of ["network", "coefficient", "pricePerTokenNano", "asOf"]) {
+    assert.equal(readPricing({ ...pricing, [member]: undefined }), undefined);
+    assert.equal(readPricing({ ...pricing, [member]: {} }), undefined);
+  }
+  assert.equal(readPricing(null), undefined);
+});

@@ -1,0 +1,404 @@
+/**
+ * A gateway with an enclave behind it, both in the test's hands: it keeps to the protocol unless its script says
+ * otherwise, and counts what reaches it.
+ */
+import { createServer } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { WebSocketServer } from "ws";
+import type { RawData, WebSocket as ServerSocket } from "ws";
+import type { Channel } from "../../../../plugins/confidential/protocol/channel.ts";
+import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
+import type { SimulatedState } from "../../../../plugins/confidential/evidence/simulated.ts";
+import {
+  digestName,
+  handshakeMessage,
+  sessionKeys,
+  transcript,
+} from "../../../../plugins/confidential/protocol/handshake.ts";
+import { clientSubprotocol, readHello } from "../../../../plugins/confidential/protocol/hello.ts";
+import type { Hello } from "../../../../plugins/confidential/protocol/hello.ts";
+import { writeCore, writeKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
+import type { Core, Keyset } from "../../../../plugins/confidential/protocol/keyset.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
+import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import { reportMessage, writeReport } from "../../../../plugins/confidential/protocol/report.ts";
+import type { UsageReport } from "../../../../plugins/confidential/protocol/report.ts";
+import {
+  evidenceDigest,
+  sessionReportData,
+} from "../../../../plugins/confidential/protocol/statement.ts";
+import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
+import { usageOf } from "../../../../plugins/confidential/protocol/text-frames.ts";
+import { joinBytes, toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
+import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
+import type { AttestationEvidence } from "../../../../plugins/confidential/verify/evidence.ts";
+import { createClientMemory } from "../../../../plugins/confidential/client/client.ts";
+import type { ConnectOptions } from "../../../../plugins/confidential/client/client.ts";
+import type { ClientClock } from "../../../../plugins/confidential/client/clock.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import type { ManualClock } from "../../../../src/testing/clock.ts";
+import { bytesOf, sound, textOf } from "../protocol/session.ts";
+
+/** Milliseconds since 1970. */
+export const start = Date.UTC(2026, 10, 21, 12);
+export const seconds = start / 1000;
+export const day = 24 * 3_600_000;
+export const platform = await createSimulatedPlatform(new Uint8Array(32).fill(1));
+export const otherPlatform = await createSimulatedPlatform(new Uint8Array(32).fill(2));
+const handshakeSigner = createSigner();
+const reportSigner = createSigner();
+export const tokens = { prompt: 9, completion: 5, cached: 4, reasoning: 2 };
+export const pricing = {
+  network: "confidential-alpha",
+  coefficient: 1500,
+  pricePerTokenNano: "12.5",
+  tokenUsdRate: "0.25",
+  asOf: "2026-11-21T12:00:00Z",
+};
+/** 14 × 12.5 × 1.5 × 0.25 = 65.625 */
+export const usedCUMilli = 66;
+
+export type Json = Record<string, unknown>;
+export type Outgoing = Bytes | string;
+
+/** Where the enclave or whoever stands before it leaves the protocol. */
+export interface Script {
+  /** What the server selects; `clientSubprotocol` unless given. */
+  readonly protocol?: string;
+  /** Refuses the upgrade with that status. */
+  readonly status?: number;
+  /** Takes `hello`, and says nothing. */
+  readonly isSilent?: boolean;
+  /** Sends the evidence's digest alone, whether or not the client knows it. */
+  readonly sendsDigest?: boolean;
+  /** Gives a cached quote to whoever asks for one of its own. */
+  readonly ignoresNonce?: boolean;
+  /** `hello` as the enclave gets it. */
+  readonly hello?: (bytes: Bytes) => Bytes;
+  readonly keyset?: Partial<Keyset>;
+  /** Signed as it stands then. */
+  readonly core?: (core: Core) => Bytes;
+  readonly handshakeSigner?: Signer;
+  readonly state?: SimulatedState;
+  /** What the quote binds. */
+  readonly reportData?: (reportData: Bytes) => Bytes;
+  readonly evidence?: (evidence: AttestationEvidence, reportData: Bytes) => unknown;
+  /** The text frame on its way to the client, and what comes instead of it. */
+  readonly attestation?: (frame: Json) => Outgoing | Json;
+  readonly report?: Partial<UsageReport>;
+  /** Signed as they stand then. */
+  readonly reportBytes?: (bytes: Bytes) => Bytes;
+  /** Keeps the answer back until the client cancels. */
+  readonly holdsAnswer?: boolean;
+  readonly deltas?: readonly unknown[];
+  readonly final?: Json;
+  readonly done?: (frame: Json) => Json;
+  /**
+   * All that goes to the client for one request: chunks, the last frame, `done`. `request`: the frames that it sent.
+   */
+  readonly outgoing?: (
+    frames: readonly Outgoing[],
+    request: readonly Bytes[],
+  ) => readonly Outgoing[];
+}
+
+export interface FakeGateway {
+  readonly url: string;
+  script: Script;
+  /** Milliseconds since 1970, of client and enclave. */
+  readonly clock: ManualClock;
+  /** Served at the policy's well-known path. */
+  policy: unknown;
+  /** Answers to pages of other origins, too. */
+  allowsOrigins: boolean;
+  /** Served at /v1/models. */
+  models: unknown;
+  /** Of each upgrade: what the client offered. */
+  readonly upgrades: { readonly protocols: string; readonly authorization: string | undefined }[];
+  /** Method, path and authorization of each HTTP request that is no upgrade. */
+  readonly requests: string[];
+  readonly hellos: Hello[];
+  /** What the enclave opened, of every session. */
+  readonly prompts: Json[];
+  /** Binary frames that came from clients. */
+  frames: number;
+  cancels: number;
+  /** Close codes that clients gave. */
+  readonly closes: number[];
+  /** For `connect`: everything needed, nothing shared with other tests. */
+  readonly options: ConnectOptions;
+}
+
+export interface FakeOptions {
+  /** Milliseconds since 1970; `start` unless given. */
+  readonly at?: number;
+}
+
+export async function startFakeGateway(
+  t: { after(close: () => void): void },
+  script: Script = {},
+  { at = start }: FakeOptions = {},
+): Promise<FakeGateway> {
+  const clock = manualClock(at);
+  const http = createServer((request, response) => answerHttp(gateway, served, request, response));
+  const sockets = new WebSocketServer({
+    noServer: true,
+    handleProtocols: () => gateway.script.protocol ?? clientSubprotocol,
+  });
+  http.on("upgrade", (request, socket, head) => {
+    const { authorization, "sec-websocket-protocol": protocols = "" } = request.headers;
+    gateway.upgrades.push({ protocols, authorization });
+    const { status } = gateway.script;
+    if (status !== undefined) {
+      socket.end(`HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+      return;
+    }
+    sockets.handleUpgrade(request, socket, head, (accepted) => serve(gateway, served, accepted));
+  });
+  await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
+  // A server that listens on TCP has an address of this kind.
+  const { port } = http.address() as AddressInfo;
+  const served: Served = { started: at / 1000, evidence: new Map(), ctr: 0 };
+  const url = `http://127.0.0.1:${port}`;
+  const gateway: FakeGateway = {
+    url,
+    script,
+    clock,
+    policy: undefined,
+    allowsOrigins: false,
+    models: undefined,
+    upgrades: [],
+    requests: [],
+    hellos: [],
+    prompts: [],
+    frames: 0,
+    cancels: 0,
+    closes: [],
+    options: {
+      url,
+      apiKey: "gateway_dev_key",
+      network: "confidential-alpha",
+      model: "demo",
+      maxOutputTokens: 64,
+      imageHashes: [platform.imageHash],
+      allowSimulated: true,
+      simulatedRoots: [platform.root],
+      treatSimulatedAsVerified: true,
+      memory: createClientMemory(),
+      clock: clientClock(clock),
+    },
+  };
+  t.after(() => {
+    for (const socket of sockets.clients) socket.terminate();
+    http.closeAllConnections();
+    http.close();
+  });
+  return gateway;
+}
+
+export function clientClock(clock: ManualClock): ClientClock {
+  return {
+    now: () => clock.now(),
+    after(ms, task) {
+      const timer = clock.after(ms, task);
+      return () => timer[Symbol.dispose]();
+    },
+  };
+}
+
+/** What an enclave keeps from session to session. */
+interface Served {
+  /** Seconds since 1970. */
+  readonly started: number;
+  readonly evidence: Map<string, unknown>;
+  ctr: number;
+}
+
+function answerHttp(
+  gateway: FakeGateway,
+  served: Served,
+  { method = "", url = "", headers }: IncomingMessage,
+  response: ServerResponse,
+): void {
+  gateway.requests.push([method, url, headers.authorization ?? "-"].join(" "));
+  const digest = /^\/v1\/confidential\/evidence\/([0-9a-f]{64})$/.exec(url)?.[1];
+  const bodies: Readonly<Record<string, unknown>> = {
+    "/.well-known/confidential-policy.json": gateway.policy,
+    "/v1/models": gateway.models,
+  };
+  const body = bodies[url] ?? served.evidence.get(`sha256:${digest ?? ""}`);
+  response.statusCode = body === undefined ? 404 : 200;
+  response.setHeader("content-type", "application/json");
+  if (gateway.allowsOrigins) response.setHeader("access-control-allow-origin", "*");
+  response.end(body === undefined ? "{}" : JSON.stringify(body));
+}
+
+/** One session of the enclave. */
+interface EnclaveSession {
+  readonly hello: Hello;
+  readonly keyset: Bytes;
+  readonly core: Core;
+  readonly th: Bytes;
+  readonly channel: Channel;
+}
+
+function serve(gateway: FakeGateway, served: Served, socket: ServerSocket): void {
+  let session: Promise<EnclaveSession | undefined> | undefined;
+  let request: Bytes[] = [];
+  let body: Uint8Array[] = [];
+  // Messages one after the other, as they came.
+  let turn: Promise<unknown> = Promise.resolve();
+  socket.on("close", (code) => void gateway.closes.push(code));
+  socket.on("message", (data: RawData, isBinary: boolean) => {
+    // ws gives a Buffer unless it is told otherwise.
+    const bytes = Uint8Array.from(data as Buffer);
+    if (isBinary) gateway.frames++;
+    turn = turn.then(async () => {
+      if (session === undefined) {
+        session = shake(gateway, served, socket, bytes);
+        return;
+      }
+      const open = await session;
+      const opened = open?.channel.open(bytes);
+      if (open === undefined || opened === undefined || "kind" in opened) return;
+      const { header, data: piece } = opened;
+      if (header.type === "request") {
+        request.push(bytes);
+        body.push(piece);
+      } else gateway.cancels++;
+      const isDue = header.type === "cancel" || header.isEnd;
+      if (!isDue || (header.type === "request" && gateway.script.holdsAnswer === true)) return;
+      if (header.type === "cancel" && !open.channel.watch.isOpen()) return;
+      if (header.isEnd) {
+        // The client wrote it.
+        gateway.prompts.push(JSON.parse(textOf(joinBytes(...body))) as Json);
+      }
+      const frames = answer(gateway.script, served, open, header.rid, gateway.clock.now());
+      for (const frame of gateway.script.outgoing?.(await frames, request) ?? (await frames)) {
+        socket.send(frame);
+      }
+      request = [];
+      body = [];
+    });
+  });
+}
+
+async function shake(
+  gateway: FakeGateway,
+  served: Served,
+  socket: ServerSocket,
+  sent: Bytes,
+): Promise<EnclaveSession | undefined> {
+  const { script, clock } = gateway;
+  const hello = sound(readHello(sent));
+  gateway.hellos.push(hello);
+  if (script.isSilent === true) return undefined;
+  const helloBytes = script.hello?.(sent) ?? sent;
+  const started = Math.floor(served.started);
+  const keyset = sound(
+    writeKeyset({
+      hs: handshakeSigner.publicKey,
+      ur: reportSigner.publicKey,
+      net: hello.network,
+      role: hello.termination,
+      notAfter: started + 3000,
+      ...script.keyset,
+    }),
+  );
+  const ephemeral = await nodeSuite.createEphemeral();
+  const session = new Uint8Array(16).fill(gateway.hellos.length);
+  const core: Core = { epk: ephemeral.publicKey, keyset, session };
+  const coreBytes = script.core?.(core) ?? writeCore(core);
+  const th1 = await nodeSuite.sha256(transcript(helloBytes, coreBytes));
+  const sig = await (script.handshakeSigner ?? handshakeSigner).sign(handshakeMessage(th1));
+  const th = await nodeSuite.sha256(joinBytes(th1, sig));
+  const evidence = await evidenceFor(script, hello, keyset, clock.now());
+  const digest = await evidenceDigest(nodeSuite, evidence);
+  served.evidence.set(digest ?? "", evidence);
+  const isKnown = digest !== undefined && hello.known.includes(digest);
+  const isShort = isKnown || script.sendsDigest === true;
+  const frame: Json = {
+    type: "attestation",
+    core: toBase64Url(coreBytes),
+    sig: toBase64Url(sig),
+    ...(isShort ? { evidence_digest: digest } : { evidence }),
+    offer: { coefficient: 1500, pricePerTokenNano: "12.5", validUntil: "2026-11-21T13:00:00Z" },
+  };
+  const outgoing = script.attestation?.(frame) ?? frame;
+  const isFrame = typeof outgoing === "string" || outgoing instanceof Uint8Array;
+  socket.send(isFrame ? outgoing : JSON.stringify(outgoing));
+  const ikm = await ephemeral.agree(hello.epk);
+  if (ikm === undefined) return undefined;
+  const keys = await sessionKeys(nodeSuite, th, ikm);
+  const channel = createNodeChannel({ end: "enclave", keys, th, pad: hello.pad });
+  return { hello, keyset, core, th, channel };
+}
+
+async function evidenceFor(
+  script: Script,
+  hello: Hello,
+  keyset: Bytes,
+  now: number,
+): Promise<unknown> {
+  const keysetName = await digestName(nodeSuite, keyset);
+  const isOwn = hello.freshness === "quote" && script.ignoresNonce !== true;
+  const nonce = isOwn ? hello.nonce : undefined;
+  const bound = await sessionReportData(nodeSuite, keysetName, nonce, hello.termination);
+  const reportData = script.reportData?.(bound) ?? bound;
+  const hour = 3_600_000;
+  // Issued by the hour: a cached quote is the same one for a while.
+  const issuedAt = Math.floor(now / hour) * hour - hour;
+  const evidence = platform.evidence(reportData, now, { issuedAt, ...script.state });
+  const whole = script.evidence?.(evidence, reportData) ?? evidence;
+  return JSON.parse(JSON.stringify(whole));
+}
+
+async function answer(
+  script: Script,
+  served: Served,
+  { channel, hello, keyset, core, th }: EnclaveSession,
+  rid: number,
+  now: number,
+): Promise<readonly Outgoing[]> {
+  const { deltas = [{ content: "Hel" }, { content: "lo" }] } = script;
+  const final = { finish_reason: "stop", usage: usageOf(tokens), ...script.final };
+  const chunks = deltas.map((delta) =>
+    sound(channel.seal("chunk", rid, bytesOf(JSON.stringify(delta)))),
+  );
+  const last = sound(channel.seal("final", rid, bytesOf(JSON.stringify(final))));
+  const { reqDigest, resDigest } = sound(channel.watch.take(rid));
+  served.ctr++;
+  const bytes = sound(
+    writeReport({
+      coefficient: 1500,
+      ctr: served.ctr,
+      finish: "stop",
+      iat: Math.floor(now / 1000),
+      keyset: await digestName(nodeSuite, keyset),
+      model: hello.model,
+      net: hello.network,
+      reqDigest,
+      resDigest,
+      rid,
+      session: toBase64Url(core.session),
+      th: toHex(th),
+      tokens,
+      ...script.report,
+    }),
+  );
+  const report = script.reportBytes?.(bytes) ?? bytes;
+  const sig = await reportSigner.sign(reportMessage(report));
+  const done: Json = {
+    type: "done",
+    rid,
+    // What a gateway says of itself.
+    usage: { ...usageOf(tokens), verified: true },
+    usedCUMilli,
+    report: toBase64Url(report),
+    sig: toBase64Url(sig),
+    pricing,
+  };
+  return [...chunks, last, JSON.stringify(script.done?.(done) ?? done)];
+}

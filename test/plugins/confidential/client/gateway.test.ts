@@ -1,0 +1,169 @@
+/** The client through a whole gateway, to a worker behind it and to an enclave of the gateway's own. */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import {
+  connect,
+  ConfidentialError,
+  createClientMemory,
+} from "../../../../plugins/confidential/client/client.ts";
+import type { ConnectOptions } from "../../../../plugins/confidential/client/client.ts";
+import { verify } from "../../../../plugins/confidential/commands/verify.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { commandLine } from "../../../commands/command-line.ts";
+import { model } from "../relay/enclave-worker.ts";
+import {
+  pageOrigin,
+  startStreamGateway,
+  tokenMilli,
+  type StreamGateway,
+} from "../relay/stream-gateway.ts";
+
+const messages = [{ role: "user", content: "Say hello" }];
+
+function optionsFor({ gateway, worker }: StreamGateway): ConnectOptions {
+  return {
+    url: gateway.url,
+    apiKey: gateway.key,
+    network: "alpha",
+    model,
+    maxOutputTokens: 64,
+    allowSimulated: true,
+    simulatedRoots: [worker.root],
+    treatSimulatedAsVerified: true,
+    memory: createClientMemory(),
+  };
+}
+
+async function refusal(options: ConnectOptions): Promise<ConfidentialError> {
+  const error = await connect(options).then(
+    () => assert.fail("a session was opened"),
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof ConfidentialError, String(error));
+  return error;
+}
+
+describe("the client behind a gateway", () => {
+  let stream: StreamGateway;
+  before(async () => {
+    stream = await startStreamGateway();
+  });
+  after(() => stream[Symbol.asyncDispose]());
+
+  test("verifies the worker, reads its answer, and comes to the gateway's price", async () => {
+    const session = await connect(optionsFor(stream));
+    assert.equal(session.termination, "worker");
+    const answer = session.chat({ messages });
+    let text = "";
+    for await (const { content } of answer) text += content ?? "";
+    assert.equal(text, "Hello world");
+    const final = await answer.final;
+    assert.equal(final.verified, true, JSON.stringify(final.checks));
+    assert.equal(final.usedCUMilli, 7 * tokenMilli);
+    assert.equal(final.recomputedCUMilli, 7 * tokenMilli);
+    await session.close();
+    const path = `/v1/confidential/receipts/${session.id}/1`;
+    const receipt = (await (await stream.get(path, stream.gateway.key)).json()) as object;
+    assert.ok(final.signedReport !== undefined);
+    assert.partialDeepStrictEqual(receipt, {
+      session: session.id,
+      report: toBase64Url(final.signedReport.report),
+      sig: toBase64Url(final.signedReport.sig),
+      usedCUMilli: final.usedCUMilli,
+    });
+  });
+
+  test("opens further sessions with the cached quote, and answers follow one another", async () => {
+    const options = optionsFor(stream);
+    for (let n = 0; n < 3; n++) {
+      const session = await connect(options);
+      const finals = await Promise.all(
+        ["one", "two"].map(
+          (content) => session.chat({ messages: [{ role: "user", content }] }).final,
+        ),
+      );
+      assert.deepEqual(
+        finals.map(({ verified }) => verified),
+        [true, true],
+      );
+      await session.close();
+    }
+    const asked = stream.worker.hellos.slice(-3).map(({ freshness }) => freshness);
+    assert.deepEqual(asked, ["quote", "cached", "cached"]);
+  });
+
+  test("believes neither worker nor gateway where a report does not hold", async () => {
+    stream.worker.script = { report: (report) => ({ ...report, resDigest: "0".repeat(64) }) };
+    const session = await connect(optionsFor(stream));
+    const final = await session.chat({ messages }).final;
+    assert.deepEqual([final.verified, final.unverifiedReason], [false, "digest_mismatch"]);
+    await session.close();
+    stream.worker.script = {};
+  });
+
+  test("comes with a ticket, and not without", async () => {
+    const { gateway } = stream;
+    const response = await fetch(`${gateway.url}/v1/confidential/tickets`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model, origin: pageOrigin }),
+    });
+    const { ticket } = (await response.json()) as { ticket: string };
+    const { apiKey: _, ...options } = optionsFor(stream);
+    // Bound to a page's origin, which no server has.
+    assert.equal((await refusal({ ...options, ticket })).code, "CONNECTION_FAILED");
+    assert.equal((await refusal({ ...options, ticket: "x" })).code, "CONNECTION_FAILED");
+    const wrong = { ...options, apiKey: "gateway_dev_00000000000000000000000000000000" };
+    assert.equal((await refusal(wrong)).code, "CONNECTION_FAILED");
+  });
+
+  test("is told what the gateway does not have, by code", async () => {
+    const options = optionsFor(stream);
+    assert.equal((await refusal({ ...options, model: "none" })).code, "MODEL_NOT_AVAILABLE");
+    assert.equal((await refusal({ ...options, network: "none" })).code, "NETWORK_NOT_AVAILABLE");
+    const elsewhere = await refusal({ ...options, termination: "gateway" });
+    assert.equal(elsewhere.code, "TERMINATION_NOT_AVAILABLE");
+  });
+
+  test("holds to the gateway's policy document", async () => {
+    const path = "/.well-known/confidential-policy.json";
+    const response = await stream.get(path, stream.gateway.key);
+    const { key } = (await response.json()) as { key: string };
+    const options = { ...optionsFor(stream), policyKey: key };
+    // pipeline.yaml names no image for the network: nothing is vouched for, unless the caller does it.
+    const unnamed = await refusal(options);
+    assert.deepEqual(
+      unnamed.checks?.filter(({ result }) => result === "fail").map(({ name }) => name),
+      ["image_hash"],
+    );
+    const session = await connect({ ...options, imageHashes: "any" });
+    assert.deepEqual(session.checks[0], { name: "policy", result: "pass" });
+    await session.close();
+    const elsewhere = await refusal({ ...options, termination: "gateway" });
+    assert.equal(elsewhere.code, "POLICY_REFUSED");
+  });
+
+  test("is there as a command", async (t) => {
+    const { gateway, worker } = stream;
+    const { run } = commandLine(t);
+    const argv = [gateway.url, "--key", gateway.key, "--allow-simulated", "--json"];
+    const { code, out } = await run(verify, ...argv, "--simulated-root", worker.root);
+    assert.equal(code, 0, out.join("\n"));
+    assert.partialDeepStrictEqual(JSON.parse(out[0] ?? ""), { network: "alpha", model });
+  });
+});
+
+describe("the client of a gateway that ends the encryption itself", () => {
+  let stream: StreamGateway;
+  before(async () => {
+    stream = await startStreamGateway({ own: true });
+  });
+  after(() => stream[Symbol.asyncDispose]());
+
+  test("is told so by the keyset, and refuses an enclave whose root it was not given", async () => {
+    const own = { ...optionsFor(stream), network: "classic", termination: "gateway" } as const;
+    const error = await refusal(own);
+    assert.equal(error.code, "EVIDENCE_REFUSED");
+    assert.equal(error.evidence?.teeType, "simulated");
+  });
+});

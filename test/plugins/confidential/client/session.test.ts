@@ -1,0 +1,438 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { connect, ConfidentialError } from "../../../../plugins/confidential/client/client.ts";
+import type { Answer } from "../../../../plugins/confidential/client/client.ts";
+import { handshakeMs, idleMs } from "../../../../plugins/confidential/protocol/limits.ts";
+import { platform, pricing, start, startFakeGateway, tokens, usedCUMilli } from "./fake-gateway.ts";
+import type { FakeGateway } from "./fake-gateway.ts";
+
+const messages = [{ role: "user", content: "a secret" }];
+
+async function textOf(answer: Answer): Promise<string> {
+  let text = "";
+  for await (const { content } of answer) text += content ?? "";
+  return text;
+}
+
+function rejectsWith(promise: Promise<unknown>, code: string): Promise<void> {
+  return assert.rejects(promise, (error) => {
+    assert.ok(error instanceof ConfidentialError, String(error));
+    assert.equal(error.code, code);
+    return true;
+  });
+}
+
+/** Resolves when the fake has counted so many. */
+async function counted(
+  gateway: FakeGateway,
+  count: "frames" | "cancels",
+  n: number,
+): Promise<void> {
+  while (gateway[count] < n) await new Promise((resolve) => setImmediate(resolve));
+}
+
+async function closed(gateway: FakeGateway): Promise<void> {
+  while (gateway.closes.length === 0) await new Promise((resolve) => setImmediate(resolve));
+}
+
+async function greeted(gateway: FakeGateway): Promise<void> {
+  while (gateway.hellos.length === 0) await new Promise((resolve) => setImmediate(resolve));
+}
+
+describe("a session", () => {
+  test("is verified before the prompt, and the answer's bill by the client itself", async (t) => {
+    const gateway = await startFakeGateway(t);
+    const session = await connect(gateway.options);
+    assert.equal(gateway.frames, 0);
+    assert.equal(session.assurance, "simulated");
+    assert.equal(session.termination, "worker");
+    assert.equal(session.role, "worker");
+    assert.equal(session.evidence.imageHash, platform.imageHash);
+    assert.equal(session.expiresAt, start + 3_000_000);
+    assert.deepEqual(
+      session.checks.filter(({ result }) => result === "fail"),
+      [],
+    );
+    assert.equal(session.checks.at(-1)?.name, "session_keys");
+    const answer = session.chat({ messages, max_tokens: 32, temperature: 0 });
+    assert.equal(await textOf(answer), "Hello");
+    const final = await answer.final;
+    assert.equal(final.verified, true);
+    assert.equal(final.usage.verified, true);
+    assert.equal(final.usage.total_tokens, 14);
+    assert.equal(final.finishReason, "stop");
+    assert.equal(final.usedCUMilli, usedCUMilli);
+    assert.equal(final.recomputedCUMilli, usedCUMilli);
+    assert.deepEqual(final.report?.tokens, tokens);
+    assert.deepEqual(final.pricing, pricing);
+    assert.deepEqual(gateway.prompts, [
+      { messages, max_tokens: 32, temperature: 0, model: "demo", stream: true },
+    ]);
+    assert.deepEqual(gateway.upgrades, [
+      { protocols: "confidential.v1", authorization: "Bearer gateway_dev_key" },
+    ]);
+    await session.close();
+    assert.deepEqual(gateway.requests, []);
+  });
+
+  test("ends at the gateway's enclave when that is asked for, and says so", async (t) => {
+    const gateway = await startFakeGateway(t);
+    const session = await connect({ ...gateway.options, termination: "gateway" });
+    assert.equal(session.termination, "gateway");
+    assert.equal(session.role, "gateway");
+    assert.equal((await session.chat({ messages }).final).verified, true);
+    await session.close();
+  });
+
+  test("answers one request after the other, in the order in which they were made", async (t) => {
+    const gateway = await startFakeGateway(t);
+    const session = await connect(gateway.options);
+    const answers = ["one", "two", "three"].map((content) =>
+      session.chat({ messages: [{ role: "user", content }] }),
+    );
+    assert.deepEqual(await Promise.all(answers.map(textOf)), ["Hello", "Hello", "Hello"]);
+    const finals = await Promise.all(answers.map(({ final }) => final));
+    assert.deepEqual(
+      finals.map(({ verified, report }) => [verified, report?.rid]),
+      [
+        [true, 1],
+        [true, 2],
+        [true, 3],
+      ],
+    );
+    const asked = gateway.prompts.map(({ messages: sent }) => JSON.stringify(sent));
+    assert.deepEqual(
+      asked.map((text) => /one|two|three/.exec(text)?.[0]),
+      ["one", "two", "three"],
+    );
+    await session.close();
+  });
+
+  test("sends a long request whole, over many frames", async (t) => {
+    const gateway = await startFakeGateway(t);
+    const session = await connect({ ...gateway.options, pad: 1024 });
+    const content = "x".repeat(3_000_000);
+    const final = await session.chat({ messages: [{ role: "user", content }] }).final;
+    assert.equal(final.verified, true);
+    assert.deepEqual(gateway.prompts[0]?.["messages"], [{ role: "user", content }]);
+    assert.ok(gateway.frames > 90);
+    await session.close();
+  });
+
+  test("refuses what cannot be sent, and goes on", async (t) => {
+    const gateway = await startFakeGateway(t);
+    const session = await connect(gateway.options);
+    // As from JavaScript, which knows no types.
+    const wrong = [{}, { messages: "hello" }] as unknown as { messages: [] }[];
+    for (const request of wrong) assert.throws(() => session.chat(request), TypeError);
+    assert.throws(() => session.chat({ messages, max_tokens: 65 }), TypeError);
+    assert.throws(() => session.chat({ messages, max_tokens: 0.5 }), TypeError);
+    const content = "x".repeat(8 * 1024 * 1024);
+    assert.throws(() => session.chat({ messages: [{ role: "user", content }] }), TypeError);
+    assert.equal(gateway.frames, 0);
+    assert.equal((await session.chat({ messages }).final).verified, true);
+    await session.close();
+  });
+
+  test("begins no request when its time is over", async (t) => {
+    const gateway = await startFakeGateway(t);
+    const session = await connect(gateway.options);
+    gateway.clock.jump(3_000_000);
+    await rejectsWith(session.chat({ messages }).final, "TIMEOUT");
+    assert.equal(gateway.frames, 0);
+    await session.close();
+  });
+
+  test("that is closed ends what is under way", async (t) => {
+    const gateway = await startFakeGateway(t, { holdsAnswer: true });
+    const session = await connect(gateway.options);
+    const answer = session.chat({ messages });
+    await counted(gateway, "frames", 1);
+    await session.close();
+    await rejectsWith(answer.final, "CONNECTION_CLOSED");
+    await rejectsWith(textOf(answer), "CONNECTION_CLOSED");
+    await rejectsWith(session.chat({ messages }).final, "CONNECTION_CLOSED");
+    await closed(gateway);
+    assert.deepEqual(gateway.closes, [1000]);
+  });
+
+  test("ends when nothing comes for too long", async (t) => {
+    const gateway = await startFakeGateway(t, { holdsAnswer: true });
+    const session = await connect(gateway.options);
+    const answer = session.chat({ messages });
+    await counted(gateway, "frames", 1);
+    gateway.clock.advance(idleMs);
+    await rejectsWith(answer.final, "TIMEOUT");
+    await session.close();
+    await closed(gateway);
+    assert.deepEqual(gateway.closes, [4408]);
+  });
+
+  test("of which nobody hears a request's failure harms nobody", async (t) => {
+    const gateway = await startFakeGateway(t, { deltas: [], final: { error: { message: "no" } } });
+    const session = await connect(gateway.options);
+    // Neither the deltas nor `final` are looked at; an unhandled rejection would fail this file.
+    session.chat({ messages });
+    await counted(gateway, "frames", 1);
+    await session.close();
+  });
+});
+
+describe("an answer", () => {
+  test("that its reader leaves is cancelled, and its bill still comes", async (t) => {
+    const gateway = await startFakeGateway(t, {
+      final: { finish_reason: "cancel" },
+      report: { finish: "cancel" },
+      holdsAnswer: true,
+    });
+    const session = await connect(gateway.options);
+    const answer = session.chat({ messages });
+    await counted(gateway, "frames", 1);
+    const iterator = answer[Symbol.asyncIterator]();
+    assert.deepEqual(await iterator.return?.(), { done: true, value: undefined });
+    const final = await answer.final;
+    assert.equal(gateway.cancels, 1);
+    assert.equal(final.finishReason, "cancel");
+    assert.equal(final.verified, true);
+    gateway.script = {};
+    assert.equal(await textOf(session.chat({ messages })), "Hello");
+    await session.close();
+  });
+
+  test("whose reader breaks out after the end is not cancelled any more", async (t) => {
+    const gateway = await startFakeGateway(t);
+    const session = await connect(gateway.options);
+    const answer = session.chat({ messages });
+    await answer.final;
+    for await (const { content } of answer) {
+      assert.equal(content, "Hel");
+      break;
+    }
+    assert.equal(await textOf(session.chat({ messages })), "Hello");
+    assert.equal(gateway.cancels, 0);
+    await session.close();
+  });
+
+  test("that a signal cancels gives its reader the reason, and the bill still comes", async (t) => {
+    const gateway = await startFakeGateway(t, { holdsAnswer: true });
+    const session = await connect(gateway.options);
+    const stopping = new AbortController();
+    const answer = session.chat({ messages }, { signal: stopping.signal });
+    await counted(gateway, "frames", 1);
+    stopping.abort(new Error("enough"));
+    await assert.rejects(textOf(answer), { message: "enough" });
+    assert.equal((await answer.final).verified, true);
+    assert.equal(gateway.cancels, 1);
+    await session.close();
+  });
+
+  test("that was cancelled before it began is not sent", async (t) => {
+    const gateway = await startFakeGateway(t);
+    const session = await connect(gateway.options);
+    const signal = AbortSignal.abort(new Error("enough"));
+    const answer = session.chat({ messages }, { signal });
+    await assert.rejects(textOf(answer), { message: "enough" });
+    await assert.rejects(answer.final, { message: "enough" });
+    assert.equal(gateway.frames, 0);
+    assert.equal((await session.chat({ messages }).final).verified, true);
+    await session.close();
+  });
+
+  test("with an error in its last frame fails for the reader, and is billed", async (t) => {
+    const final = { finish_reason: "error", error: { message: "the prompt is too long" } };
+    const gateway = await startFakeGateway(t, { final, report: { finish: "error" } });
+    const session = await connect(gateway.options);
+    const answer = session.chat({ messages });
+    await rejectsWith(textOf(answer), "REQUEST_FAILED");
+    const told = await answer.final;
+    assert.equal(told.error, "the prompt is too long");
+    assert.equal(told.verified, true);
+    await session.close();
+  });
+
+  test("that nobody reads ends the session before it fills the memory", async (t) => {
+    const content = "x".repeat(60_000);
+    const gateway = await startFakeGateway(t, {
+      deltas: Array.from({ length: 300 }, () => ({ content })),
+    });
+    const session = await connect(gateway.options);
+    await rejectsWith(session.chat({ messages }).final, "LIMIT_EXCEEDED");
+    await session.close();
+  });
+
+  test("that is as long is read whole by whoever reads", async (t) => {
+    const content = "x".repeat(60_000);
+    const gateway = await startFakeGateway(t, {
+      deltas: Array.from({ length: 300 }, () => ({ content })),
+    });
+    const session = await connect(gateway.options);
+    const answer = session.chat({ messages });
+    assert.equal((await textOf(answer)).length, 300 * 60_000);
+    assert.equal((await answer.final).verified, true);
+    await session.close();
+  });
+});
+
+describe("a handshake", () => {
+  test("asks for a quote of its own first, then for the cached one, and names what it knows", async (t) => {
+    const gateway = await startFakeGateway(t);
+    for (let n = 0; n < 3; n++) {
+      const session = await connect(gateway.options);
+      assert.equal((await session.chat({ messages }).final).verified, true);
+      await session.close();
+    }
+    const asked = gateway.hellos.map(({ freshness, evidence, known }) => [
+      freshness,
+      evidence,
+      known.length,
+    ]);
+    assert.deepEqual(asked, [
+      ["quote", "full", 0],
+      ["cached", "full", 0],
+      ["cached", "known", 1],
+    ]);
+    assert.equal(gateway.upgrades.length, 3);
+  });
+
+  test("asks again when the cached quote is of a keyset that it has not met", async (t) => {
+    const gateway = await startFakeGateway(t);
+    await (await connect(gateway.options)).close();
+    gateway.script = { keyset: { notAfter: start / 1000 + 3300 } };
+    const session = await connect(gateway.options);
+    assert.deepEqual(
+      gateway.hellos.map(({ freshness }) => freshness),
+      ["quote", "cached", "quote"],
+    );
+    assert.equal((await session.chat({ messages }).final).verified, true);
+    await session.close();
+  });
+
+  test("refuses a cached quote where one of its own was asked for", async (t) => {
+    const gateway = await startFakeGateway(t, { ignoresNonce: true });
+    await rejectsWith(connect(gateway.options), "EVIDENCE_REFUSED");
+    // What was refused has been met by nobody.
+    gateway.script = {};
+    await (await connect(gateway.options)).close();
+    assert.deepEqual(
+      gateway.hellos.map(({ freshness }) => freshness),
+      ["quote", "quote"],
+    );
+  });
+
+  test("fetches evidence of which only the digest came", async (t) => {
+    const gateway = await startFakeGateway(t, { sendsDigest: true });
+    const session = await connect(gateway.options);
+    assert.equal(session.assurance, "simulated");
+    const form = /^GET \/v1\/confidential\/evidence\/[0-9a-f]{64} Bearer gateway_dev_key$/;
+    assert.match(gateway.requests[0] ?? "", form);
+    await session.close();
+    // A ticket is good for the stream alone, and evidence is no secret.
+    const { apiKey: _, ...options } = gateway.options;
+    await (await connect({ ...options, ticket: "one" })).close();
+    assert.match(gateway.requests[1] ?? "", /evidence\/[0-9a-f]{64} -$/);
+    assert.equal(gateway.requests.length, 2);
+  });
+
+  test("takes the caller's collateral where the evidence comes without", async (t) => {
+    const { collateral } = platform.evidence(new Uint8Array(64), start);
+    const gateway = await startFakeGateway(t, { evidence: ({ collateral: _, ...rest }) => rest });
+    assert.ok(collateral !== undefined);
+    const session = await connect({ ...gateway.options, collateral });
+    assert.equal(session.assurance, "simulated");
+    await session.close();
+  });
+
+  test("of a simulation needs no image list; one that is given counts", async (t) => {
+    const gateway = await startFakeGateway(t);
+    const { imageHashes: _, ...options } = gateway.options;
+    const session = await connect({ ...options, treatSimulatedAsVerified: false });
+    assert.equal(session.assurance, "simulated");
+    assert.equal(session.evidence.verified, false);
+    await session.close();
+    await rejectsWith(connect({ ...options, imageHashes: [] }), "EVIDENCE_REFUSED");
+  });
+
+  test("hides a ticket in the subprotocol, where the server does not repeat it", async (t) => {
+    const gateway = await startFakeGateway(t);
+    const { apiKey: _, ...options } = gateway.options;
+    let tickets = 0;
+    const ticket = (): Promise<string> => Promise.resolve(`ticket ${++tickets}`);
+    await (await connect({ ...options, ticket })).close();
+    await (await connect({ ...options, ticket: "ticket 2" })).close();
+    const hidden = (n: number): string =>
+      `confidential.v1, confidential.auth.${Buffer.from(`ticket ${n}`).toString("base64url")}`;
+    assert.deepEqual(gateway.upgrades, [
+      { protocols: hidden(1), authorization: undefined },
+      { protocols: hidden(2), authorization: undefined },
+    ]);
+  });
+
+  test("goes no further with a server that repeats the ticket", async (t) => {
+    const hidden = `confidential.auth.${Buffer.from("one").toString("base64url")}`;
+    const gateway = await startFakeGateway(t, { protocol: hidden });
+    const { apiKey: _, ...options } = gateway.options;
+    await rejectsWith(connect({ ...options, ticket: "one" }), "SUITE_UNSUPPORTED");
+    assert.equal(gateway.hellos.length, 0);
+  });
+
+  test("with one ticket alone asks for a quote of its own, since it cannot ask again", async (t) => {
+    const gateway = await startFakeGateway(t);
+    const { apiKey: _, ...options } = gateway.options;
+    await (await connect({ ...options, ticket: "one" })).close();
+    gateway.script = { keyset: { notAfter: start / 1000 + 3300 } };
+    await (await connect({ ...options, ticket: "two" })).close();
+    assert.deepEqual(
+      gateway.hellos.map(({ freshness }) => freshness),
+      ["quote", "quote"],
+    );
+  });
+
+  test("ends with its signal's reason", async (t) => {
+    const gateway = await startFakeGateway(t, { isSilent: true });
+    const early = AbortSignal.abort(new Error("enough"));
+    await assert.rejects(connect({ ...gateway.options, signal: early }), { message: "enough" });
+    assert.equal(gateway.upgrades.length, 0);
+    const stopping = new AbortController();
+    const connecting = connect({ ...gateway.options, signal: stopping.signal });
+    await greeted(gateway);
+    stopping.abort(new Error("too slow"));
+    await assert.rejects(connecting, { message: "too slow" });
+  });
+
+  test("ends with TIMEOUT when nothing comes", async (t) => {
+    const gateway = await startFakeGateway(t, { isSilent: true });
+    const connecting = connect(gateway.options);
+    await greeted(gateway);
+    gateway.clock.advance(2 * handshakeMs);
+    const error = await connecting.catch((reason: unknown) => reason);
+    assert.ok(error instanceof ConfidentialError);
+    assert.equal(error.code, "TIMEOUT");
+    assert.deepEqual(
+      error.checks?.filter(({ result }) => result === "fail").map(({ name }) => name),
+      ["answer"],
+    );
+  });
+
+  const mistakes: readonly (readonly [string, object])[] = [
+    ["no url", { url: "not a url" }],
+    ["a url of another kind", { url: "ftp://localhost" }],
+    ["a url with a query", { url: "http://localhost/?key=1" }],
+    ["a url with a password", { url: "http://a:b@localhost" }],
+    ["no network", { network: "" }],
+    ["no model", { model: undefined }],
+    ["both key and ticket", { ticket: "x" }],
+    ["neither key nor ticket", { apiKey: undefined }],
+    ["a pad that there is none of", { pad: 64 }],
+    ["no cap", { maxOutputTokens: 0 }],
+    ["a coefficient that is none", { maxCoefficient: -1 }],
+    ["a termination that is none", { termination: "relay" }],
+    ["a policy key that is none", { policyKey: "AAAA" }],
+  ];
+  for (const [name, options] of mistakes) {
+    test(`is not tried with ${name}`, async (t) => {
+      const gateway = await startFakeGateway(t);
+      await assert.rejects(connect({ ...gateway.options, ...options }), TypeError);
+      assert.equal(gateway.upgrades.length, 0);
+    });
+  }
+});

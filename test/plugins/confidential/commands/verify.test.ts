@@ -1,0 +1,205 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { describe, test } from "node:test";
+import { UsageError, type CommandContext } from "../../../../src/commands/command.ts";
+import { verify } from "../../../../plugins/confidential/commands/verify.ts";
+import { platform, startFakeGateway } from "../client/fake-gateway.ts";
+import { commandLine } from "../../../commands/command-line.ts";
+
+/** The command has the wall's clock. */
+const atWall = { at: Date.now() };
+const target = ["--network", "confidential-alpha", "--model", "demo", "--key", "gateway_dev_key"];
+const simulated = ["--allow-simulated", "--simulated-root", platform.root];
+
+describe("sluice verify", () => {
+  test("prints every check, accepts, and sends no prompt", async (t) => {
+    const gateway = await startFakeGateway(t, {}, atWall);
+    const { run } = commandLine(t);
+    const { code, out } = await run(verify, gateway.url, ...target, ...simulated);
+    const lines = out.join("\n").split("\n");
+    assert.equal(code, 0, out.join("\n"));
+    assert.ok(lines.some((line) => /^pass {5}quote_signature$/.test(line)));
+    assert.ok(
+      lines.some((line) => /^skipped {2}mrseam +the policy lists no TDX module$/.test(line)),
+    );
+    assert.ok(lines.includes(`image: ${platform.imageHash}`));
+    assert.match(
+      lines.at(-1) ?? "",
+      /^accepted: confidential-alpha demo, encryption ends at the worker; SIMULATED/,
+    );
+    assert.equal(gateway.frames, 0);
+    assert.equal(gateway.upgrades.length, 1);
+  });
+
+  // Finding D20: the output had `FAIL not_simulated` above `accepted`.
+  test("gives one verdict: what an option tolerates is a warning and not a failure", async (t) => {
+    const gateway = await startFakeGateway(t, {}, atWall);
+    const { run, json } = commandLine(t);
+    const { out } = await run(verify, gateway.url, ...target, ...simulated);
+    const text = out.join("\n");
+    const why =
+      "the evidence is simulated: no hardware attests it; accepted because --allow-simulated is set";
+    assert.match(text, new RegExp(`^WARN {5}not_simulated +${why}$`, "m"));
+    assert.doesNotMatch(text, /FAIL/);
+    const told = await json(verify, gateway.url, ...target, ...simulated);
+    const checks = told["checks"] as { name: string; result: string; why?: string }[];
+    const simulation = checks.find(({ name }) => name === "not_simulated");
+    assert.deepEqual(simulation, { name: "not_simulated", result: "warn", why });
+    assert.ok(checks.every(({ result }) => result !== "fail"));
+  });
+
+  test("still fails the check where the simulation is not accepted", async (t) => {
+    const gateway = await startFakeGateway(t, {}, atWall);
+    const { run } = commandLine(t);
+    const roots = ["--simulated-root", platform.root];
+    const { code, out } = await run(verify, gateway.url, ...target, ...roots);
+    assert.equal(code, 1);
+    assert.match(out.join("\n"), /^FAIL {5}not_simulated/m);
+    assert.doesNotMatch(out.join("\n"), /WARN|^accepted/m);
+  });
+
+  test("says as JSON what it accepts", async (t) => {
+    const gateway = await startFakeGateway(t, {}, atWall);
+    const { json } = commandLine(t);
+    const told = await json(verify, gateway.url, ...target, ...simulated);
+    const { accepted, verified, assurance, image_hash: image, termination } = told;
+    assert.deepEqual(
+      { accepted, verified, assurance, image, termination },
+      {
+        accepted: true,
+        verified: false,
+        assurance: "simulated",
+        image: platform.imageHash,
+        termination: "worker",
+      },
+    );
+  });
+
+  test("reads minimum TCBs per product, and refuses what it cannot read", async (t) => {
+    const gateway = await startFakeGateway(t, {}, atWall);
+    const { run } = commandLine(t);
+    const floors = ["--min-tcb", "Genoa=snp:27,microcode:84", "--min-tcb", "Milan=snp:29"];
+    const { code } = await run(verify, gateway.url, ...target, ...simulated, ...floors);
+    assert.equal(code, 0);
+    const any = await run(verify, gateway.url, ...target, ...simulated, "--min-tcb", "any");
+    assert.equal(any.code, 0);
+    for (const wrong of ["Genoa", "Genoa=", "Genoa=snp:x", "Rome=snp:1", "Genoa=snp:256"]) {
+      await assert.rejects(
+        run(verify, gateway.url, ...target, ...simulated, "--min-tcb", wrong),
+        (error) => error instanceof UsageError && error.message.includes(`"${wrong}"`),
+        wrong,
+      );
+    }
+  });
+
+  test("refuses what a client refuses, with the check that failed", async (t) => {
+    const gateway = await startFakeGateway(t, { state: { isDebug: true } }, atWall);
+    const { run } = commandLine(t);
+    const { code, out } = await run(verify, gateway.url, ...target, ...simulated, "--json");
+    assert.equal(code, 1);
+    const told = JSON.parse(out[0] ?? "") as Record<string, unknown>;
+    assert.equal(told["accepted"], false);
+    assert.equal(told["code"], "EVIDENCE_REFUSED");
+    const checks = told["checks"] as { name: string; result: string; why?: string }[];
+    const failed = checks.find(({ name }) => name === "td_attributes");
+    assert.deepEqual(failed, {
+      name: "td_attributes",
+      result: "fail",
+      why: "the TD can be debugged",
+    });
+    const printed = await run(verify, gateway.url, ...target, ...simulated);
+    assert.equal(printed.code, 1);
+    assert.match(printed.out.join("\n"), /^FAIL {5}td_attributes +the TD can be debugged$/m);
+    assert.match(printed.out.join("\n"), /^refused: confidential-alpha demo: /m);
+  });
+
+  test("does not accept a simulation that was not asked for, or another image", async (t) => {
+    const gateway = await startFakeGateway(t, {}, atWall);
+    const { run } = commandLine(t);
+    assert.equal((await run(verify, gateway.url, ...target)).code, 1);
+    const image = ["--image-hash", "f".repeat(64)];
+    assert.equal((await run(verify, gateway.url, ...target, ...simulated, ...image)).code, 1);
+    const any = ["--image-hash", "any"];
+    assert.equal((await run(verify, gateway.url, ...target, ...simulated, ...any)).code, 0);
+  });
+
+  test("says that nobody answers", async (t) => {
+    const { run } = commandLine(t);
+    const { code, out } = await run(verify, "http://127.0.0.1:1", ...target, "--json");
+    assert.equal(code, 1);
+    const told = JSON.parse(out[0] ?? "") as Record<string, unknown>;
+    assert.equal(told["code"], "CONNECTION_FAILED");
+  });
+
+  test("finds network and model in the catalogue", async (t) => {
+    const gateway = await startFakeGateway(t, {}, atWall);
+    const { run } = commandLine(t);
+    const without = ["--key", "gateway_dev_key", ...simulated];
+    const none = await run(verify, gateway.url, ...without);
+    assert.equal(none.code, 1);
+    assert.match(none.err.join("\n"), /Pass --network and --model/);
+    gateway.models = {
+      data: [
+        { id: "plain", network: "confidential-classic", evidence: "none" },
+        { id: "old", network: "confidential-classic" },
+        { id: "demo", network: "confidential-alpha", evidence: "simulated" },
+      ],
+    };
+    const found = await run(verify, `${gateway.url}/v1/confidential/stream`, ...without);
+    assert.equal(found.code, 0, found.out.join("\n"));
+    assert.equal(gateway.requests.at(-1), "GET /v1/models Bearer gateway_dev_key");
+    assert.equal(gateway.hellos[0]?.model, "demo");
+    const other = await run(verify, gateway.url, ...without, "--model", "plain");
+    assert.equal(other.code, 1);
+  });
+
+  test("prints nothing of a stranger's that a terminal would obey", async (t) => {
+    const server = createServer((_, response) => response.writeHead(500).end("\x1b[2J"));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    t.after(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    const { run } = commandLine(t);
+    const evil = ["--network", "a\x1b[2J", "--model", "m", "--key", "k"];
+    const { code, out } = await run(verify, `http://127.0.0.1:${port}`, ...evil);
+    assert.equal(code, 1);
+    // oxlint-disable-next-line no-control-regex
+    assert.doesNotMatch(out.join("\n"), /\x1b/);
+  });
+
+  test("stops at a signal", async (t) => {
+    const gateway = await startFakeGateway(t, { isSilent: true }, atWall);
+    const stopping = new AbortController();
+    const err: string[] = [];
+    const context: CommandContext = {
+      env: { SLUICE_API_KEY: "gateway_dev_key" },
+      print: (line) => assert.fail(line),
+      complain: (line) => void err.push(line),
+      configFile: "",
+      signal: stopping.signal,
+      json: false,
+    };
+    const values = { network: "confidential-alpha", model: "demo" };
+    const running = verify.run(context, values, [gateway.url]);
+    while (gateway.hellos.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    stopping.abort();
+    assert.equal(await running, 1);
+    assert.deepEqual(err, ["stopped by a signal"]);
+    assert.equal(gateway.upgrades[0]?.authorization, "Bearer gateway_dev_key");
+  });
+
+  test("is told when the command line is wrong", async (t) => {
+    const { run } = commandLine(t);
+    const wrong: readonly (readonly string[])[] = [
+      [],
+      ["http://127.0.0.1:1", "more", ...target],
+      ["nowhere", ...target],
+      ["http://127.0.0.1:1", "--network", "a", "--model", "b"],
+      ["http://127.0.0.1:1", ...target, "--termination", "relay"],
+      ["http://127.0.0.1:1", ...target, "--policy-key", "short"],
+      ["ftp://127.0.0.1:1", ...target],
+    ];
+    for (const argv of wrong)
+      await assert.rejects(run(verify, ...argv), UsageError, argv.join(" "));
+  });
+});

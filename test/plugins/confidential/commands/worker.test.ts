@@ -1,0 +1,205 @@
+import assert from "node:assert/strict";
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync } from "node:fs";
+import type { ServerResponse } from "node:http";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { describe, test, type TestContext } from "node:test";
+import { UsageError } from "../../../../src/commands/command.ts";
+import { worker } from "../../../../plugins/confidential/commands/worker.ts";
+import { ending } from "../enclave/client.ts";
+import { sound } from "../protocol/session.ts";
+import { temporaryFolder } from "../../../store/folder.ts";
+import {
+  chunk,
+  connectTo,
+  demoModelId,
+  params,
+  startModel,
+  startScriptedModel,
+} from "../worker/fixture.ts";
+import { openSocket } from "../worker/socket.ts";
+import { commandLine } from "../../../commands/command-line.ts";
+
+const main = join(import.meta.dirname, "../../../../src/main.ts");
+const prompt = params.messages[0]?.content ?? "";
+
+interface WorkerProcess {
+  readonly child: ChildProcess;
+  readonly ready: Readonly<Record<string, string>>;
+  /** What it wrote, both ways. */
+  readonly written: () => string;
+  readonly exited: Promise<unknown[]>;
+  /** Where it runs, and its home and all that programs write to by themselves: empty at first. */
+  readonly folder: string;
+}
+
+async function spawnWorker(
+  t: TestContext,
+  upstream: string,
+  args: readonly string[] = [],
+  nodeArgs: readonly string[] = [],
+): Promise<WorkerProcess> {
+  const folder = temporaryFolder(t);
+  const command = ["worker", "--json", "--upstream", upstream, "--model", demoModelId];
+  const options = ["--network", "confidential-alpha", "--listen", "127.0.0.1:0", ...args];
+  const argv = [...nodeArgs, main, ...command, "--evidence", "simulated", ...options];
+  const child = spawn(process.execPath, argv, {
+    cwd: folder,
+    env: {
+      ...process.env,
+      LOG_LEVEL: "trace",
+      GATEWAY_ENV: "dev",
+      HOME: folder,
+      TMPDIR: folder,
+      XDG_CACHE_HOME: folder,
+      XDG_CONFIG_HOME: folder,
+      XDG_DATA_HOME: folder,
+      XDG_RUNTIME_DIR: folder,
+      XDG_STATE_HOME: folder,
+      NODE_DISABLE_COMPILE_CACHE: "1",
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  t.after(() => child.kill("SIGKILL"));
+  let written = "";
+  child.stderr.on("data", (piece) => (written += piece));
+  child.stdout.on("data", (piece) => (written += piece));
+  const exited = once(child, "exit");
+  const lines = createInterface({ input: child.stdout });
+  const [line] = (await Promise.race([once(lines, "line"), exited])) as [unknown];
+  assert.ok(typeof line === "string", `it did not start: ${written}`);
+  const ready = JSON.parse(line) as Record<string, string>;
+  return { child, ready, written: () => written, exited, folder };
+}
+
+describe("sluice worker, as a process", () => {
+  test("prints one ready line, answers, drains on SIGTERM and exits with 0", async (t) => {
+    const { promise: begun, resolve: begin } = Promise.withResolvers<ServerResponse>();
+    const upstream = await startScriptedModel(t, (_, response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(chunk({ content: "The hidden" }));
+      begin(response);
+    });
+    const started = await spawnWorker(t, upstream, ["--token", "worker-token"]);
+    const { ready, child, exited, written, folder } = started;
+    assert.deepEqual(Object.keys(ready).toSorted(), ["simulated_root", "status_url", "url"]);
+    const { url = "", status_url: statusUrl = "" } = ready;
+    assert.match(url, /^ws:\/\/127\.0\.0\.1:\d+\/cstream\/1$/);
+    await assert.rejects(openSocket(t, url, { token: "wrong" }), /401/);
+    const { wire, client } = await connectTo(t, url, { token: "worker-token" });
+    for (const frame of client.request(1, params)) wire.binary(frame);
+    const response = await begun;
+    child.kill("SIGTERM");
+    const drained = async (): Promise<boolean> => {
+      const status = (await (await fetch(statusUrl)).json()) as {
+        readonly workers: readonly { readonly state: string }[];
+      };
+      return status.workers.every(({ state }) => state === "draining");
+    };
+    while (!(await drained()));
+    response.end(`${chunk({ content: " answer" }, "stop")}data: [DONE]\n\n`);
+    const { text, report } = await client.answer(1);
+    assert.equal(text, "The hidden answer");
+    assert.equal(report.finish, "stop");
+    assert.equal((await ending(wire)).code, 1000);
+    assert.deepEqual(await exited, [0, null]);
+    // Neither keys nor prompts leave the process's memory.
+    assert.deepEqual(readdirSync(folder), []);
+    const known = [client.attested.keysetDigest, ready["simulated_root"] ?? ""];
+    const unknown = known.reduce((rest, one) => rest.replaceAll(one, ""), written());
+    assert.doesNotMatch(unknown, /[\w+/=-]{22}/, "nothing else is as long as half a key");
+    assert.doesNotMatch(written(), /three four|hidden|worker-token/);
+    assert.match(written(), /a keyset has been attested/);
+    assert.equal(written().includes(prompt), false);
+  });
+
+  test("cancels, and refuses what the session does not allow, without ending it", async (t) => {
+    const { ready } = await spawnWorker(t, await startModel(t), ["--coefficient", "700"]);
+    const { wire, client } = await connectTo(t, ready["url"] ?? "", {
+      hello: { maxOutputTokens: 5 },
+    });
+    const refused = await client.ask({ ...params, max_tokens: 6 });
+    assert.equal(refused.final.error?.code, "LIMIT_EXCEEDED");
+    assert.equal(refused.report.tokens.completion, 0);
+    const answered = await client.ask(params);
+    assert.equal(answered.text, "one two three four five");
+    assert.equal(answered.report.coefficient, 700);
+    const many = { ...params, messages: [{ role: "user", content: "again ".repeat(1_000) }] };
+    for (const frame of client.request(3, many)) wire.binary(frame);
+    wire.binary(sound(client.channel.seal("cancel", 3, new Uint8Array())));
+    assert.equal((await client.answer(3)).final.finish_reason, "cancel");
+  });
+
+  test("serves where it may write no file at all", async (t) => {
+    // Node before 25 lets every process connect.
+    const net = process.allowedNodeEnvironmentFlags.has("--allow-net") ? ["--allow-net"] : [];
+    const confined = ["--permission", "--allow-fs-read=*", ...net];
+    const { ready } = await spawnWorker(t, await startModel(t), [], confined);
+    const { client } = await connectTo(t, ready["url"] ?? "");
+    assert.equal((await client.ask(params)).text, prompt);
+  });
+
+  test("ends with 1 if there is no evidence or the address is in use", async (t) => {
+    const first = await spawnWorker(t, await startModel(t));
+    const { host } = new URL(first.ready["url"] ?? "");
+    await assert.rejects(spawnWorker(t, "http://127.0.0.1:9", ["--listen", host]), /EADDRINUSE/);
+    await assert.rejects(
+      spawnWorker(t, "http://127.0.0.1:9", ["--evidence", "dstack"]),
+      /cannot get evidence/,
+    );
+  });
+});
+
+describe("sluice worker", () => {
+  const needed = ["--upstream", "http://127.0.0.1:9", "--model", "m", "--network", "n"];
+
+  const wrong: readonly (readonly [readonly string[], RegExp])[] = [
+    [["--model", "m", "--network", "n"], /missing option --upstream/],
+    [["--upstream", "http://127.0.0.1:9", "--network", "n"], /missing option --model/],
+    [["--upstream", "http://127.0.0.1:9", "--model", "m"], /missing option --network/],
+    [[...needed, "--upstream", "127.0.0.1:9"], /--upstream/],
+    [[...needed, "--upstream", "ftp://host"], /--upstream/],
+    [[...needed, "--model", ""], /--model/],
+    [[...needed, "--listen", "8090"], /--listen/],
+    [[...needed, "--listen", "127.0.0.1:70000"], /--listen/],
+    [[...needed, "--listen", "::1:8090"], /--listen/],
+    [[...needed, "--coefficient", "1.5"], /--coefficient/],
+    [[...needed, "--coefficient=-1"], /--coefficient/],
+    [[...needed, "--coefficient", "1000001"], /--coefficient/],
+    [[...needed, "--evidence", "sgx"], /--evidence/],
+    [[...needed, "--advertise", "worker:1"], /--advertise/],
+    [[...needed, "--pccs", "pccs"], /--pccs/],
+    [[...needed, "--pccs", "https://pccs", "--collateral", "c.json"], /--pccs/],
+    [[...needed, "--token", ""], /--token/],
+    [[...needed, "start"], /unexpected argument "start"/],
+  ];
+  for (const [argv, message] of wrong) {
+    test(`refuses ${argv.slice(-2).join(" ")}`, async (t) => {
+      const { run } = commandLine(t);
+      await assert.rejects(run(worker, ...argv), (error) => {
+        assert.ok(error instanceof UsageError);
+        assert.match(error.message, message);
+        return true;
+      });
+    });
+  }
+
+  test("refuses a simulation in prod, and says how it may be had", async (t) => {
+    const { run } = commandLine(t, "prod");
+    const { code, err, out } = await run(worker, ...needed, "--evidence", "simulated");
+    assert.equal(code, 1);
+    assert.deepEqual(out, []);
+    assert.match(err.join("\n"), /CONFIDENTIAL_ALLOW_SIMULATED=1/);
+  });
+
+  test("finds no TEE on a machine without one, and never makes up one by itself", async (t) => {
+    const { run } = commandLine(t);
+    const { code, err, out } = await run(worker, ...needed);
+    assert.equal(code, 1);
+    assert.deepEqual(out, []);
+    assert.match(err.join("\n"), /cannot get evidence \(auto\)/);
+    assert.match(err.join("\n"), /--evidence simulated/);
+  });
+});

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import * as fc from "fast-check";
+import { readChatRequest } from "../../../../plugins/confidential/enclave/chat-request.ts";
+import { createRequestBuffer } from "../../../../plugins/confidential/enclave/request-buffer.ts";
+import { prepare } from "./client.ts";
+
+const { hello } = await prepare({ maxOutputTokens: 100 });
+const base = { model: hello.model, messages: [{ role: "user", content: "hi" }] };
+
+function read(asked: object): ReturnType<typeof readChatRequest> {
+  return readChatRequest(Buffer.from(JSON.stringify(asked)), hello);
+}
+
+function bodyOf(asked: object): Record<string, unknown> {
+  const request = read(asked);
+  assert.ok("body" in request, JSON.stringify(request));
+  return JSON.parse(request.body.toString()) as Record<string, unknown>;
+}
+
+describe("a decrypted request", () => {
+  test("goes to the model as it is, but for what the enclave decides", () => {
+    const asked = {
+      ...base,
+      temperature: 0,
+      tools: [{ type: "function" }],
+      stream: false,
+      stream_options: { include_usage: false },
+      max_completion_tokens: 7,
+    };
+    assert.deepEqual(bodyOf(asked), {
+      ...base,
+      temperature: 0,
+      tools: [{ type: "function" }],
+      stream: true,
+      stream_options: { include_usage: true },
+      max_tokens: 7,
+    });
+  });
+
+  test("has hello's limit where it has none, and the lower of two", () => {
+    assert.equal(bodyOf(base)["max_tokens"], 100);
+    assert.equal(bodyOf({ ...base, max_tokens: null, n: null })["max_tokens"], 100);
+    assert.equal(bodyOf({ ...base, max_tokens: 100 })["max_tokens"], 100);
+    assert.equal(bodyOf({ ...base, max_tokens: 9, max_completion_tokens: 3 })["max_tokens"], 3);
+  });
+
+  test("is measured by the text of its messages", () => {
+    const parts = [{ type: "text", text: "four" }, { type: "image_url" }, null, { text: 1 }];
+    const request = read({ ...base, messages: [{ content: "two" }, { content: parts }, null, 3] });
+    assert.ok("body" in request);
+    assert.equal(request.promptBytes, 7);
+  });
+
+  test("of any JSON is read or refused, and what is read keeps within hello's bounds", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.jsonValue(), fc.jsonValue(), (limit, n, messages) => {
+        const request = read({ ...base, max_tokens: limit, n, messages });
+        if ("code" in request) return;
+        assert.ok(request.maxTokens >= 1 && request.maxTokens <= 100);
+        const body = JSON.parse(request.body.toString()) as Record<string, unknown>;
+        assert.equal(body["max_tokens"], request.maxTokens);
+        assert.equal(body["stream"], true);
+      }),
+    );
+  });
+
+  test("cannot smuggle members in by a name that JavaScript knows", () => {
+    const text = `{"model":"${hello.model}","messages":[1],"__proto__":{"max_tokens":5000}}`;
+    const request = readChatRequest(Buffer.from(text), hello);
+    assert.ok("body" in request);
+    assert.equal(request.maxTokens, 100);
+    assert.match(request.body.toString(), /"max_tokens":100/);
+  });
+});
+
+describe("the buffer of a request", () => {
+  test("gives back what was put in, and is empty then", () => {
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 3_000 }), { maxLength: 12 }), (pieces) => {
+        const buffer = createRequestBuffer();
+        for (const piece of pieces) buffer.append(piece);
+        assert.deepEqual(buffer.take(), Buffer.concat(pieces));
+        assert.equal(buffer.take().length, 0);
+      }),
+    );
+  });
+});

@@ -1,0 +1,222 @@
+import assert from "node:assert/strict";
+import { EventEmitter, once } from "node:events";
+import { describe, test } from "node:test";
+import {
+  createEnclaveIdentity,
+  type EnclaveIdentity,
+} from "../../../../plugins/confidential/enclave/identity.ts";
+import type { EvidenceProvider } from "../../../../plugins/confidential/evidence/provider.ts";
+import { createSimulatedProvider } from "../../../../plugins/confidential/evidence/simulated-provider.ts";
+import { fault, isFault, type Fault } from "../../../../plugins/confidential/protocol/fault.ts";
+import { readKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
+import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import { evidenceDigest } from "../../../../plugins/confidential/protocol/statement.ts";
+import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+import { codeOf, sound } from "../protocol/session.ts";
+
+const net = "confidential-alpha";
+const { signal } = new AbortController();
+
+interface Started {
+  readonly clock: ManualClock;
+  readonly identity: EnclaveIdentity;
+  /** What the platform answers instead of a quote. */
+  failure: Fault | undefined;
+  /** What it makes a quote for instead. */
+  binds: Uint8Array | undefined;
+  readonly quotes: number;
+  /** Moves the clock, which has the platform asked again, and waits until that has come to something. */
+  renewAfter(ms: number): Promise<void>;
+}
+
+/** From one keyset to the next, and to another try. */
+const renewMs = 1_650_000;
+const retryMs = 10_000;
+
+async function start(failure?: Fault): Promise<Started> {
+  const manual = manualClock();
+  const timers = new EventEmitter();
+  const clock: ManualClock = {
+    ...manual,
+    after(ms, task) {
+      // The last thing that a renewal does.
+      if (ms === renewMs || ms === retryMs) timers.emit("renewed");
+      return manual.after(ms, task);
+    },
+  };
+  const simulated = await createSimulatedProvider(new Uint8Array(32).fill(1), clock);
+  const state = { failure, binds: undefined as Uint8Array | undefined, quotes: 0 };
+  const provider: EvidenceProvider = {
+    ...simulated,
+    quote(reportData, until) {
+      state.quotes++;
+      if (state.failure !== undefined) return Promise.resolve(state.failure);
+      return simulated.quote(state.binds ?? reportData, until);
+    },
+  };
+  const models = [{ id: "Demo/Echo-1", hash: "ab" }];
+  const identity = createEnclaveIdentity({ net, role: "worker", models, provider, clock });
+  await identity.ready;
+  return Object.assign(state, {
+    clock,
+    identity,
+    async renewAfter(ms: number) {
+      const renewed = once(timers, "renewed");
+      clock.advance(ms);
+      await renewed;
+    },
+  });
+}
+
+describe("an enclave's identity", () => {
+  test("is a keyset of two keys, for less than an hour, with evidence of its own digest", async () => {
+    const { identity, clock } = await start();
+    const held = sound(identity.current());
+    const keyset = sound(readKeyset(held.keyset));
+    assert.deepEqual(keyset.hs, held.hs.publicKey);
+    assert.deepEqual(keyset.ur, held.ur.publicKey);
+    assert.equal(keyset.net, net);
+    assert.equal(keyset.role, "worker");
+    assert.deepEqual(keyset.models, [{ id: "Demo/Echo-1", hash: "ab" }]);
+    assert.equal(keyset.notAfter, held.notAfter);
+    assert.ok(held.notAfter - clock.now() / 1000 <= 3600);
+    assert.equal(held.evidenceDigest, await evidenceDigest(nodeSuite, held.evidence));
+    assert.deepEqual([held.ctr(), held.ctr(), held.ctr()], [1, 2, 3]);
+    identity.close();
+  });
+
+  test("is renewed with new keys long before it ends; the old keyset stays whoever's has it", async () => {
+    const started = await start();
+    const { identity } = started;
+    const old = sound(identity.current());
+    await started.renewAfter(renewMs);
+    const held = sound(identity.current());
+    assert.notEqual(held.digest, old.digest);
+    assert.notDeepEqual(held.hs.publicKey, old.hs.publicKey);
+    assert.notDeepEqual(held.ur.publicKey, old.ur.publicKey);
+    assert.equal(held.notAfter, old.notAfter + 1650);
+    assert.equal(held.ctr(), 1);
+    const message = new Uint8Array(3);
+    const sig = await old.ur.sign(message);
+    assert.ok(await nodeSuite.verify(old.ur.publicKey, message, sig));
+    identity.close();
+  });
+
+  test("that cannot be renewed serves until its end, and no longer", async () => {
+    const started = await start();
+    const { identity, clock } = started;
+    const old = sound(identity.current());
+    started.failure = fault("ATTESTATION_UNAVAILABLE", "no quote");
+    await started.renewAfter(renewMs);
+    while (clock.now() < old.notAfter * 1000 - retryMs) await started.renewAfter(retryMs);
+    assert.equal(identity.current(), old);
+    await started.renewAfter(retryMs);
+    assert.equal(codeOf(identity.current()), "ATTESTATION_UNAVAILABLE");
+    started.failure = undefined;
+    await started.renewAfter(retryMs);
+    assert.equal(isFault(identity.current()), false);
+    identity.close();
+  });
+
+  test("without evidence is none; the platform is asked again after 10 s", async () => {
+    const started = await start(fault("ATTESTATION_UNAVAILABLE", "no quote"));
+    const { identity, clock } = started;
+    assert.equal(codeOf(identity.current()), "ATTESTATION_UNAVAILABLE");
+    started.failure = undefined;
+    clock.advance(retryMs - 1);
+    assert.equal(started.quotes, 1);
+    await started.renewAfter(1);
+    assert.equal(started.quotes, 2);
+    assert.equal(isFault(identity.current()), false);
+    identity.close();
+  });
+
+  test("is not given a quote that binds something else", async () => {
+    const started = await start();
+    const held = sound(started.identity.current());
+    started.binds = new Uint8Array(64).fill(3);
+    const made = await started.identity.quoteFor(held, new Uint8Array(32), signal);
+    assert.equal(codeOf(made), "ATTESTATION_UNAVAILABLE");
+    started.identity.close();
+  });
+
+  test("asks for nothing any more once it is closed", async () => {
+    const started = await start();
+    const held = started.identity.current();
+    started.identity.close();
+    started.clock.advance(3_000_000);
+    assert.equal(started.quotes, 1);
+    assert.equal(started.identity.current(), held);
+  });
+});
+
+describe("a platform that gives less than is needed", () => {
+  test("no collateral where it is stapled is no evidence", async () => {
+    const clock = manualClock();
+    const simulated = await createSimulatedProvider(new Uint8Array(32).fill(1), clock);
+    let has = false;
+    const provider: EvidenceProvider = {
+      ...simulated,
+      staples: true,
+      async quote(reportData, until) {
+        const { collateral, ...made } = sound(await simulated.quote(reportData, until));
+        return has && collateral ? { ...made, collateral } : made;
+      },
+    };
+    const identity = createEnclaveIdentity({ net, role: "gateway", provider, clock });
+    await identity.ready;
+    assert.equal(codeOf(identity.current()), "ATTESTATION_UNAVAILABLE");
+    identity.close();
+    has = true;
+    const next = createEnclaveIdentity({ net, role: "gateway", provider, clock });
+    await next.ready;
+    assert.equal(isFault(next.current()), false);
+    next.close();
+  });
+
+  test("no answer within 20 s is none, and who has left waits for nothing", async () => {
+    const clock = manualClock();
+    const simulated = await createSimulatedProvider(new Uint8Array(32).fill(1), clock);
+    let isStuck = false;
+    const asked = Promise.withResolvers<void>();
+    const provider: EvidenceProvider = {
+      ...simulated,
+      quote(reportData, until) {
+        if (!isStuck) return simulated.quote(reportData, until);
+        asked.resolve();
+        return new Promise(() => {});
+      },
+    };
+    const identity = createEnclaveIdentity({ net, role: "worker", provider, clock });
+    await identity.ready;
+    const held = sound(identity.current());
+    isStuck = true;
+    const late = identity.quoteFor(held, new Uint8Array(32), signal);
+    await asked.promise;
+    clock.advance(20_000);
+    assert.equal(codeOf(await late), "ATTESTATION_UNAVAILABLE");
+    const leaving = new AbortController();
+    const left = identity.quoteFor(held, new Uint8Array(32), leaving.signal);
+    leaving.abort();
+    assert.equal(codeOf(await left), "ATTESTATION_UNAVAILABLE");
+    identity.close();
+  });
+});
+
+describe("quotes for a client's nonce", () => {
+  test("are made for it, 32 at once and then ten a second", async () => {
+    const { identity, clock } = await start();
+    const held = sound(identity.current());
+    const nonces = Array.from({ length: 34 }, (_, at) => new Uint8Array(32).fill(at));
+    const made = await Promise.all(nonces.map((nonce) => identity.quoteFor(held, nonce, signal)));
+    const refused = made.filter((each) => isFault(each));
+    assert.deepEqual(refused.map(codeOf), ["RATE_LIMITED", "RATE_LIMITED"]);
+    const quotes = made.filter((each) => !isFault(each)).map((each) => JSON.stringify(each));
+    assert.equal(new Set(quotes).size, 32);
+    clock.advance(100);
+    const nonce = new Uint8Array(32);
+    assert.equal(isFault(await identity.quoteFor(held, nonce, signal)), false);
+    assert.equal(codeOf(await identity.quoteFor(held, nonce, signal)), "RATE_LIMITED");
+    identity.close();
+  });
+});

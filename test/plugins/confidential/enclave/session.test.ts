@@ -1,0 +1,621 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
+import { readKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
+import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import { readReport } from "../../../../plugins/confidential/protocol/report.ts";
+import {
+  evidenceDigest,
+  sessionReportData,
+} from "../../../../plugins/confidential/protocol/statement.ts";
+import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
+import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
+import { bytesOf, helloJson, sound, touched } from "../protocol/session.ts";
+import { ending, prepare } from "./client.ts";
+import {
+  type Connected,
+  resultOf,
+  startEnclave,
+  type OpenedSession,
+  type TestEnclave,
+} from "./enclave.ts";
+
+const params = { model: "Demo/Echo-1", messages: [{ role: "user", content: "tell me a secret" }] };
+
+describe("the handshake of an enclave", () => {
+  test("answers with a keyset that its evidence binds, and with a new session each time", async () => {
+    const enclave = await startEnclave();
+    const [{ client: one }, { client: other }] = [await enclave.connect(), await enclave.connect()];
+    const { attested, attestation } = one;
+    const report = await verifyEvidence(
+      attestation.evidence,
+      {
+        reportData: await sessionReportData(nodeSuite, attested.keysetDigest, undefined, "worker"),
+      },
+      {
+        imageHashes: "any",
+        allowSimulated: true,
+        simulatedRoots: [enclave.provider.root ?? ""],
+        treatSimulatedAsVerified: true,
+      },
+      enclave.clock.now(),
+    );
+    assert.equal(report.verified, true);
+    assert.deepEqual(attested.core.keyset, other.attested.core.keyset);
+    assert.notDeepEqual(attested.core.session, other.attested.core.session);
+    assert.notDeepEqual(attested.core.epk, other.attested.core.epk);
+  });
+
+  test("spares a client that has the evidence already, and no other", async () => {
+    const enclave = await startEnclave();
+    const { client } = await enclave.connect();
+    const digest = (await evidenceDigest(nodeSuite, client.attestation.evidence)) ?? "";
+    const known = await enclave.connect({ hello: { evidence: "known", known: [digest] } });
+    assert.equal(known.client.attestation.evidence, undefined);
+    assert.equal(known.client.attestation.evidenceDigest, digest);
+    const foreign = `sha256:${"ab".repeat(32)}`;
+    for (const hello of [
+      { evidence: "known", known: [foreign] },
+      { evidence: "full", known: [digest] },
+    ] as const) {
+      const full = await enclave.connect({ hello });
+      assert.deepEqual(full.client.attestation.evidence, client.attestation.evidence);
+    }
+  });
+
+  test("makes a quote for a client's nonce when it asks for one, and not without limit", async () => {
+    const enclave = await startEnclave();
+    const nonce = new Uint8Array(32).fill(77);
+    const hello = { freshness: "quote", nonce } as const;
+    const { client } = await enclave.connect({ hello });
+    const { keysetDigest } = client.attested;
+    const policy = { imageHashes: "any", allowSimulated: true } as const;
+    const roots = [enclave.provider.root ?? ""];
+    const verify = async (bound: Uint8Array | undefined): Promise<string> => {
+      const reportData = await sessionReportData(nodeSuite, keysetDigest, bound, "worker");
+      const report = await verifyEvidence(
+        client.attestation.evidence,
+        { reportData },
+        { ...policy, simulatedRoots: roots },
+        enclave.clock.now(),
+      );
+      return report.assurance;
+    };
+    assert.equal(await verify(nonce), "simulated");
+    assert.equal(await verify(undefined), "none");
+    for (let more = 0; more < 31; more++) await enclave.connect({ hello });
+    const wire = enclave.open();
+    wire.text((await prepare(hello)).bytes);
+    assert.deepEqual(await ending(wire), { code: 4429, error: "RATE_LIMITED" });
+    enclave.clock.advance(100);
+    await enclave.connect({ hello });
+  });
+
+  test("carries the digest of what stands behind a gateway's enclave", async () => {
+    const enclave = await startEnclave("gateway");
+    const upstream = `sha256:${"cd".repeat(32)}`;
+    const { client } = await enclave.connect({ hello: { termination: "gateway" } }, { upstream });
+    assert.equal(client.attested.core.upstream, upstream);
+    assert.equal(sound(readKeyset(client.attested.core.keyset)).role, "gateway");
+  });
+
+  const refusals = [
+    ["another network", { network: "confidential-classic" }, 4404, "NETWORK_NOT_AVAILABLE"],
+    ["another role", { termination: "gateway" }, 4404, "TERMINATION_NOT_AVAILABLE"],
+    ["another model", { model: "Acme/Model-1" }, 4404, "MODEL_NOT_AVAILABLE"],
+    ["a lower price", { maxCoefficient: 1199 }, 4402, "PRICE_ABOVE_MAX"],
+  ] as const;
+  for (const [what, hello, code, error] of refusals) {
+    test(`refuses a client that wants ${what}`, async () => {
+      const wire = (await startEnclave()).open({ coefficient: 1200 });
+      wire.text((await prepare(hello)).bytes);
+      assert.deepEqual(await ending(wire), { code, error });
+    });
+  }
+
+  test("takes a client whose price it meets, and a model only while it is served", async () => {
+    const enclave = await startEnclave();
+    await enclave.connect({ hello: { maxCoefficient: 1200 } }, { coefficient: 1200 });
+    enclave.model.activeWorkers = 0;
+    const wire = enclave.open();
+    wire.text((await prepare()).bytes);
+    assert.deepEqual(await ending(wire), { code: 4404, error: "MODEL_NOT_AVAILABLE" });
+  });
+
+  test("refuses keys of low order, other versions and suites, and what is no hello", async () => {
+    const enclave = await startEnclave();
+    const bad = [
+      [(await prepare({ epk: new Uint8Array(32) })).bytes, 4400, "BAD_FRAME"],
+      [helloJson({ v: 2 }), 4426, "SUITE_UNSUPPORTED"],
+      [helloJson({ suite: "p256-hkdf-sha256-aes256gcm" }), 4426, "SUITE_UNSUPPORTED"],
+      [helloJson({ type: "done" }), 4400, "BAD_FRAME"],
+      [helloJson({ max_output_tokens: 0 }), 4400, "BAD_FRAME"],
+      [bytesOf("{"), 4400, "BAD_FRAME"],
+      [bytesOf('{"type":"hello","type":"hello"}'), 4400, "BAD_FRAME"],
+      [new Uint8Array(20_000).fill(32), 4400, "BAD_FRAME"],
+    ] as const;
+    for (const [bytes, code, error] of bad) {
+      const wire = enclave.open();
+      wire.text(bytes);
+      assert.deepEqual(await ending(wire), { code, error });
+    }
+  });
+
+  test("ends after 10 s of silence, at a second hello, and at a frame that comes too early", async () => {
+    const enclave = await startEnclave();
+    const silent = enclave.open();
+    enclave.clock.advance(9_999);
+    enclave.clock.advance(1);
+    assert.deepEqual(await ending(silent), { code: 4408, error: "TIMEOUT" });
+    const { wire } = await enclave.connect();
+    wire.text((await prepare()).bytes);
+    assert.deepEqual(await ending(wire), { code: 4400, error: "BAD_FRAME" });
+    const early = enclave.open();
+    early.binary(new Uint8Array(64));
+    assert.deepEqual(await ending(early), { code: 4400, error: "BAD_FRAME" });
+  });
+
+  test("of a client that leaves meanwhile ends in nothing", async () => {
+    const enclave = await startEnclave();
+    const wire = enclave.open();
+    wire.text((await prepare()).bytes);
+    wire.session.left();
+    const next = await enclave.connect();
+    assert.ok(next.client.attested);
+    wire.binary(new Uint8Array(64));
+    wire.session.stop();
+    assert.equal(wire.sent, 0);
+  });
+});
+
+describe("a request in an enclave", () => {
+  test("reaches the model with what hello allows, and comes back with usage and a signed report", async () => {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect({}, { coefficient: 1200 });
+    for (const frame of client.request(1, { ...params, temperature: 0.5, stream: false, n: 1 })) {
+      wire.binary(frame);
+    }
+    const [asked] = enclave.model.asked;
+    assert.ok(asked);
+    assert.deepEqual(asked.params, {
+      ...params,
+      temperature: 0.5,
+      n: 1,
+      max_tokens: 64,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    assert.equal(asked.request.promptBytes, 16);
+    assert.equal(asked.request.maxTokens, 64);
+    assert.equal(asked.request.streamed, true);
+    asked.say("The");
+    asked.end("stop", { completionTokens: 7, reasoningTokens: 2, cachedTokens: 4 });
+    const { text, final, report } = await client.answer(1);
+    assert.equal(text, "The");
+    assert.deepEqual(final, {
+      finish_reason: "stop",
+      usage: {
+        prompt_tokens: 5,
+        completion_tokens: 7,
+        total_tokens: 12,
+        prompt_tokens_details: { cached_tokens: 4 },
+        completion_tokens_details: { reasoning_tokens: 2 },
+      },
+    });
+    assert.deepEqual(report.tokens, { prompt: 5, completion: 7, cached: 4, reasoning: 2 });
+    assert.equal(report.finish, "stop");
+    assert.equal(report.coefficient, 1200);
+    assert.equal(report.iat, enclave.now);
+    assert.equal(report.ctr, 1);
+  });
+
+  test("reports no part above its whole, whatever the model says of itself", async () => {
+    const enclave = await startEnclave();
+    const { client } = await enclave.connect();
+    const answered = client.ask(params);
+    enclave.model.asked.at(-1)?.end("stop", {
+      completionTokens: 7,
+      reasoningTokens: 9,
+      cachedTokens: 50,
+    });
+    const { report } = await answered;
+    assert.deepEqual(report.tokens, { prompt: 5, completion: 7, cached: 5, reasoning: 7 });
+  });
+
+  test("follows another in the same session; reports are counted over all sessions of a keyset", async () => {
+    const enclave = await startEnclave();
+    const [one, other] = [await enclave.connect(), await enclave.connect()];
+    const counters: number[] = [];
+    for (const { client } of [one, other, one]) {
+      const answered = client.ask(params);
+      enclave.model.asked.at(-1)?.end("length");
+      const { report } = await answered;
+      assert.equal(report.finish, "length");
+      // Of whoever serves behind the enclave, where the enclave has none of its own.
+      assert.equal(report.coefficient, 1500);
+      counters.push(report.ctr);
+    }
+    assert.deepEqual(counters, [1, 2, 3]);
+  });
+
+  test("may come in many frames", async () => {
+    const enclave = await startEnclave();
+    const { client } = await enclave.connect();
+    const content = "x".repeat(200_000);
+    const answered = client.ask({ ...params, messages: [{ role: "user", content }] });
+    const [asked] = enclave.model.asked;
+    assert.equal(asked?.request.promptBytes, 200_000);
+    asked.end();
+    assert.equal((await answered).final.finish_reason, "stop");
+  });
+
+  const refused = [
+    ["another model", { ...params, model: "Demo/Other" }, "MODEL_NOT_AVAILABLE"],
+    ["more tokens than hello", { ...params, max_tokens: 65 }, "LIMIT_EXCEEDED"],
+    ["more of the newer kind", { ...params, max_completion_tokens: 65 }, "LIMIT_EXCEEDED"],
+    ["no whole number of tokens", { ...params, max_tokens: 1.5 }, "INVALID_REQUEST"],
+    ["no tokens", { ...params, max_tokens: 0 }, "INVALID_REQUEST"],
+    ["two choices", { ...params, n: 2 }, "INVALID_REQUEST"],
+    ["no messages", { model: "Demo/Echo-1", messages: [] }, "INVALID_REQUEST"],
+    ["a list", [params], "INVALID_REQUEST"],
+    ["no JSON", bytesOf("{"), "INVALID_REQUEST"],
+    [
+      "a name twice",
+      bytesOf('{"model":"Demo/Echo-1","model":"x","messages":[1]}'),
+      "INVALID_REQUEST",
+    ],
+  ] as const;
+  for (const [what, asked, code] of refused) {
+    test(`is refused inside the encryption, at no cost, when it has ${what}; the session goes on`, async () => {
+      const enclave = await startEnclave();
+      const { client } = await enclave.connect();
+      const { final, report, deltas } = await client.ask(asked);
+      assert.equal(final.error?.code, code);
+      assert.equal(final.finish_reason, "error");
+      assert.equal(report.finish, "error");
+      assert.deepEqual(report.tokens, { prompt: 0, completion: 0, cached: 0, reasoning: 0 });
+      assert.deepEqual(deltas, []);
+      assert.equal(enclave.model.asked.length, 0);
+      const again = client.ask({ ...params, max_tokens: 64, max_completion_tokens: 3 });
+      assert.equal(enclave.model.asked[0]?.params["max_tokens"], 3);
+      enclave.model.asked[0].end();
+      assert.equal((await again).final.finish_reason, "stop");
+    });
+  }
+
+  test("is refused when the model has gone since the handshake", async () => {
+    const enclave = await startEnclave();
+    const { client } = await enclave.connect();
+    enclave.model.activeWorkers = 0;
+    const { final } = await client.ask(params);
+    assert.equal(final.error?.code, "MODEL_NOT_AVAILABLE");
+  });
+
+  const failures = [
+    ["rejected", "INVALID_REQUEST"],
+    ["notServed", "MODEL_NOT_AVAILABLE"],
+    ["unavailable", "UPSTREAM_FAILED"],
+    ["broken", "UPSTREAM_FAILED"],
+    ["timedOut", "TIMEOUT"],
+  ] as const;
+  for (const [failure, code] of failures) {
+    test(`that fails (${failure}) reports what came until then`, async () => {
+      const enclave = await startEnclave();
+      const { client } = await enclave.connect();
+      const answered = client.ask(params);
+      const [asked] = enclave.model.asked;
+      asked?.say("The");
+      asked?.say(" half");
+      asked?.reader.failed(failure, resultOf({ completionTokens: 2 }));
+      const { text, final, report } = await answered;
+      assert.equal(text, "The half");
+      assert.equal(final.error?.code, code);
+      assert.equal(report.finish, "error");
+      assert.equal(report.tokens.completion, 2);
+    });
+  }
+
+  test("is never reported beyond what hello allowed, whatever the model says", async () => {
+    const enclave = await startEnclave();
+    const { client } = await enclave.connect();
+    const answered = client.ask(params);
+    enclave.model.asked[0]?.end("length", { completionTokens: 9_999, reasoningTokens: 9_000 });
+    assert.deepEqual((await answered).report.tokens, {
+      prompt: 5,
+      completion: 64,
+      cached: 0,
+      reasoning: 64,
+    });
+  });
+});
+
+describe("a cancel", () => {
+  async function cancelling(enclave: TestEnclave, produced: boolean): Promise<Connected> {
+    const connected = await enclave.connect();
+    const { wire, client } = connected;
+    for (const frame of client.request(1, params)) wire.binary(frame);
+    if (produced) enclave.model.asked[0]?.say("The");
+    enclave.model.produced = produced ? resultOf({ completionTokens: 1 }) : undefined;
+    wire.binary(sound(client.channel.seal("cancel", 1, new Uint8Array())));
+    return connected;
+  }
+
+  test("stops the model; what was produced is delivered and reported", async () => {
+    const enclave = await startEnclave();
+    const { client } = await cancelling(enclave, true);
+    const { text, final, report } = await client.answer(1);
+    assert.equal(enclave.model.asked[0]?.isAborted, true);
+    assert.equal(text, "The");
+    assert.equal(final.finish_reason, "cancel");
+    assert.equal(final.error, undefined);
+    assert.equal(report.finish, "cancel");
+    assert.equal(report.tokens.completion, 1);
+    // What the model says afterwards is for nobody.
+    enclave.model.asked[0].say("late");
+  });
+
+  test("before the model said anything costs nothing", async () => {
+    const enclave = await startEnclave();
+    const { client } = await cancelling(enclave, false);
+    const { deltas, report } = await client.answer(1);
+    assert.deepEqual(deltas, []);
+    assert.deepEqual(report.tokens, { prompt: 0, completion: 0, cached: 0, reasoning: 0 });
+  });
+
+  test("in the middle of the request ends it unasked", async () => {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect();
+    wire.binary(sound(client.channel.seal("request", 1, bytesOf("{"), false)));
+    wire.binary(sound(client.channel.seal("cancel", 1, new Uint8Array())));
+    const { report } = await client.answer(1);
+    assert.equal(report.finish, "cancel");
+    assert.equal(enclave.model.asked.length, 0);
+    const answered = client.request(2, params);
+    for (const frame of answered) wire.binary(frame);
+    assert.deepEqual(enclave.model.asked[0]?.params["messages"], params.messages);
+  });
+
+  test("that crosses the final on its way changes nothing", async () => {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect();
+    for (const frame of client.request(1, params)) wire.binary(frame);
+    enclave.model.asked[0]?.end();
+    wire.binary(sound(client.channel.seal("cancel", 1, new Uint8Array())));
+    assert.equal((await client.answer(1)).report.finish, "stop");
+  });
+});
+
+describe("what a session does not forgive", () => {
+  interface Asking {
+    readonly enclave: TestEnclave;
+    readonly wire: OpenedSession;
+    /** Of one request. */
+    readonly frames: readonly Uint8Array[];
+  }
+
+  async function asking(): Promise<Asking> {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect();
+    const content = "x".repeat(80_000);
+    const long = { ...params, messages: [{ role: "user", content }] };
+    return { enclave, wire, frames: client.request(1, long) };
+  }
+
+  test("a frame twice, or out of order, or left out", async () => {
+    for (const order of [
+      [0, 0],
+      [1, 0],
+      [0, 2],
+    ]) {
+      const { wire, frames, enclave } = await asking();
+      for (const at of order) wire.binary(frames[at] ?? new Uint8Array());
+      assert.deepEqual(await ending(wire), { code: 4409, error: "REPLAY" });
+      assert.equal(enclave.model.asked.length, 0);
+    }
+  });
+
+  test("a bit of a frame that was turned over, wherever it stands", async () => {
+    const { frames } = await asking();
+    const length = frames[0]?.length ?? 0;
+    for (const at of [0, 1, 2, 3, 4, 7, 16, 40, length - 1]) {
+      const { wire, frames: sent } = await asking();
+      wire.binary(touched(sent[0] ?? new Uint8Array(), at));
+      assert.deepEqual(await ending(wire), { code: 4400, error: "BAD_FRAME" }, `byte ${at}`);
+    }
+    for (const at of [8, 11, 12, 15]) {
+      const { wire, frames: sent } = await asking();
+      wire.binary(touched(sent[0] ?? new Uint8Array(), at));
+      assert.deepEqual(await ending(wire), { code: 4409, error: "REPLAY" }, `byte ${at}`);
+    }
+  });
+
+  test("its own frame sent back", async () => {
+    const { enclave, wire, frames } = await asking();
+    for (const frame of frames) wire.binary(frame);
+    enclave.model.asked[0]?.say("The");
+    const event = await wire.next();
+    assert.ok(event.kind === "binary");
+    wire.binary(event.frame);
+    assert.deepEqual(await ending(wire), { code: 4400, error: "BAD_FRAME" });
+    assert.equal(enclave.model.asked[0]?.isAborted, true);
+  });
+
+  test("another rid than the next", async () => {
+    const { enclave } = await asking();
+    const { wire, client } = await enclave.connect();
+    const frame = Uint8Array.from(client.request(1, params)[0] ?? []);
+    frame[7] = 2;
+    wire.binary(frame);
+    assert.deepEqual(await ending(wire), { code: 4400, error: "BAD_FRAME" });
+  });
+
+  test("a frame beyond 64 KiB", async () => {
+    const { wire } = await asking();
+    wire.binary(new Uint8Array(70_000).fill(1));
+    assert.deepEqual(await ending(wire), { code: 4413, error: "LIMIT_EXCEEDED" });
+  });
+
+  test("though what was answered before is reported: to break a session makes no answer free", async () => {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect();
+    for (const frame of client.request(1, params)) wire.binary(frame);
+    enclave.model.asked[0]?.say("The");
+    enclave.model.produced = resultOf({ completionTokens: 1 });
+    const { header } = sound(client.channel.open(await frameFrom(wire)));
+    assert.equal(header.type, "chunk");
+    const cancel = sound(client.channel.seal("cancel", 1, new Uint8Array()));
+    wire.binary(touched(cancel, cancel.length - 1));
+    const told = await wire.next();
+    assert.ok(told.kind === "text", JSON.stringify(told));
+    const frame = readTextFrame(Buffer.from(told.text));
+    assert.ok(!isFault(frame) && frame.kind === "report");
+    const report = readReport(frame.report);
+    assert.deepEqual([report?.rid, report?.finish, report?.tokens.completion], [1, "cancel", 1]);
+    assert.deepEqual(await wire.next(), { kind: "closed", code: 4400, error: "BAD_FRAME" });
+    assert.equal(enclave.model.asked[0]?.isAborted, true);
+  });
+
+  test("after which nothing is sent, and the model is stopped", async () => {
+    const { enclave, wire, frames } = await asking();
+    for (const frame of frames) wire.binary(frame);
+    const [asked] = enclave.model.asked;
+    wire.binary(new Uint8Array(3));
+    assert.deepEqual(await ending(wire), { code: 4400, error: "BAD_FRAME" });
+    assert.equal(asked?.isAborted, true);
+    asked.say("more");
+    asked.end();
+    wire.session.drained();
+    enclave.clock.advance(200_000);
+    assert.equal(wire.sent, 0);
+  });
+
+  test("and of what was asked nothing stands in the log or in an error", async () => {
+    const { enclave, wire, frames } = await asking();
+    for (const frame of frames) wire.binary(frame);
+    enclave.model.asked[0]?.say("The answer is a secret, too");
+    enclave.model.asked[0]?.reader.failed("broken", undefined);
+    wire.binary(new Uint8Array(3));
+    await ending(wire);
+    assert.doesNotMatch(enclave.lines.join("\n"), /secret|xxx/);
+  });
+});
+
+describe("time and a session", () => {
+  test("120 s without a frame end it, unless an answer is awaited", async () => {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect();
+    enclave.clock.advance(119_000);
+    for (const frame of client.request(1, params)) wire.binary(frame);
+    enclave.clock.advance(400_000);
+    enclave.model.asked[0]?.end();
+    assert.equal((await client.answer(1)).report.finish, "stop");
+    enclave.clock.advance(240_000);
+    assert.deepEqual(await ending(wire), { code: 4408, error: "TIMEOUT" });
+  });
+
+  test("a request that does not go on is idle, too", async () => {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect();
+    wire.binary(sound(client.channel.seal("request", 1, bytesOf("{"), false)));
+    enclave.clock.advance(120_000);
+    assert.deepEqual(await ending(wire), { code: 4408, error: "TIMEOUT" });
+  });
+
+  test("before its keyset ends an answer is ended and reported, and then the session", async () => {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect();
+    const { notAfter } = client.attested.keyset;
+    for (const frame of client.request(1, params)) wire.binary(frame);
+    enclave.model.produced = resultOf({ completionTokens: 1 });
+    enclave.model.asked[0]?.say("The");
+    enclave.clock.advance((notAfter - enclave.now) * 1000 - 10_000);
+    const { report } = await client.answer(1);
+    assert.equal(report.finish, "cancel");
+    assert.ok(report.iat < notAfter);
+    assert.deepEqual(await ending(wire), { code: 4413, error: "LIMIT_EXCEEDED" });
+  });
+
+  test("a session without a request ends before its keyset, though frames come", async () => {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect();
+    const { notAfter } = client.attested.keyset;
+    const end = notAfter * 1000 - 10_000;
+    while (enclave.clock.now() + 100_000 < end) {
+      enclave.clock.advance(100_000);
+      const answered = client.ask(params);
+      enclave.model.asked.at(-1)?.end();
+      await answered;
+    }
+    enclave.clock.advance(100_000);
+    assert.deepEqual(await ending(wire), { code: 4413, error: "LIMIT_EXCEEDED" });
+  });
+});
+
+describe("a peer without room", () => {
+  test("makes the model wait, and nothing grows; then it goes on", async () => {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect();
+    for (const frame of client.request(1, params)) wire.binary(frame);
+    const [asked] = enclave.model.asked;
+    assert.ok(asked);
+    wire.hasRoom = false;
+    asked.say("a");
+    assert.equal(asked.isPaused, true);
+    assert.equal(wire.sent, 1);
+    for (let more = 0; more < 100; more++) asked.say("b");
+    enclave.clock.advance(1_000);
+    assert.equal(wire.sent, 1);
+    wire.session.drained();
+    // Still no room: what waited was sent, and the model waits on.
+    assert.equal(wire.sent, 2);
+    assert.equal(asked.isPaused, true);
+    wire.hasRoom = true;
+    wire.session.drained();
+    assert.equal(asked.isPaused, false);
+    asked.say("c");
+    asked.end();
+    assert.equal((await client.answer(1)).text, `a${"b".repeat(100)}c`);
+  });
+});
+
+describe("a session that is to stop", () => {
+  test("closes at once where nothing runs", async () => {
+    const enclave = await startEnclave();
+    const { wire } = await enclave.connect();
+    wire.session.stop();
+    assert.deepEqual(await ending(wire), { code: 1000, error: undefined });
+    const waiting = enclave.open();
+    waiting.session.stop();
+    assert.deepEqual(await ending(waiting), { code: 1013, error: undefined });
+  });
+
+  test("answers to the end, reports, and closes", async () => {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect();
+    for (const frame of client.request(1, params)) wire.binary(frame);
+    assert.equal(wire.session.answering, "Demo/Echo-1");
+    wire.session.stop();
+    enclave.model.asked[0]?.say("The");
+    enclave.model.asked[0]?.end();
+    assert.equal((await client.answer(1)).text, "The");
+    assert.deepEqual(await wire.next(), { kind: "closed", code: 1000, error: undefined });
+    assert.equal(wire.session.answering, undefined);
+  });
+
+  test("whose peer is gone stops the model", async () => {
+    const enclave = await startEnclave();
+    const { wire, client } = await enclave.connect();
+    for (const frame of client.request(1, params)) wire.binary(frame);
+    wire.session.left();
+    assert.equal(enclave.model.asked[0]?.isAborted, true);
+    enclave.model.asked[0].end();
+    enclave.clock.advance(4_000_000);
+    assert.equal(wire.sent, 0);
+  });
+});
+
+async function frameFrom(wire: OpenedSession): Promise<Uint8Array> {
+  const event = await wire.next();
+  assert.ok(event.kind === "binary", JSON.stringify(event));
+  return event.frame;
+}

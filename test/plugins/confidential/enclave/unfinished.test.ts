@@ -1,0 +1,143 @@
+/** Requests that do not arrive completely: what an enclave holds for them, and for how long (finding 4). */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { UnfinishedBytes } from "../../../../src/http/unfinished-bytes.ts";
+import { sound } from "../protocol/session.ts";
+import { ending } from "./client.ts";
+import { startEnclave, type Connected, type TestEnclave } from "./enclave.ts";
+
+const pieceBytes = 32_768;
+const limits = { maxBytes: 4 * pieceBytes, maxBytesPerOwner: 2 * pieceBytes };
+
+/** Sends one piece of request 1 that is not its last. */
+function send({ wire, client }: Connected, bytes = pieceBytes): void {
+  wire.binary(sound(client.channel.seal("request", 1, Buffer.alloc(bytes, 0x20), false)));
+}
+
+interface Bounded {
+  readonly enclave: TestEnclave;
+  readonly held: () => number;
+  readonly connect: (owner: string) => Promise<Connected>;
+}
+
+async function startBounded(): Promise<Bounded> {
+  const enclave = await startEnclave();
+  let held = 0;
+  const unfinished = new UnfinishedBytes((bytes) => {
+    held = bytes;
+  });
+  return {
+    enclave,
+    held: () => held,
+    connect: (owner) => enclave.connect({}, { hold: () => unfinished.hold(owner, limits) }),
+  };
+}
+
+describe("a request that arrives too slowly", () => {
+  test("ends its session once 10 s have brought less than 64 KiB", async () => {
+    const enclave = await startEnclave();
+    const slow = await enclave.connect();
+    const steady = await enclave.connect();
+    send(slow, 1);
+    send(steady);
+    enclave.clock.advance(1_000);
+    for (let seconds = 1; seconds < 11; seconds++) {
+      send(slow, 1);
+      send(steady, 6_600);
+      enclave.clock.advance(1_000);
+    }
+    assert.deepEqual(await ending(slow.wire), { code: 4408, error: "TIMEOUT" });
+    const answered = steady.client.answer(1);
+    steady.wire.binary(sound(steady.client.channel.seal("request", 1, Buffer.from("x"), true)));
+    assert.equal((await answered).report.finish, "error");
+  });
+
+  test("ends its session after a minute, however fast it is", async () => {
+    const enclave = await startEnclave();
+    const session = await enclave.connect();
+    send(session);
+    for (let seconds = 0; seconds < 60; seconds++) {
+      send(session, 8_192);
+      enclave.clock.advance(1_000);
+    }
+    assert.deepEqual(await ending(session.wire), { code: 4408, error: "TIMEOUT" });
+  });
+});
+
+describe("the memory of requests that have not arrived completely", () => {
+  test("is bounded per key and in all; a session beyond that ends with RATE_LIMITED", async () => {
+    const { held, connect } = await startBounded();
+    const [one, two, three] = [await connect("a"), await connect("a"), await connect("a")];
+    send(one);
+    send(two);
+    send(three);
+    assert.deepEqual(await ending(three.wire), { code: 4429, error: "RATE_LIMITED" });
+    const [four, five] = [await connect("b"), await connect("c")];
+    send(four);
+    send(four);
+    send(five);
+    assert.deepEqual(await ending(five.wire), { code: 4429, error: "RATE_LIMITED" });
+    assert.equal(held(), 4 * pieceBytes);
+    one.wire.session.left();
+    two.wire.session.left();
+    four.wire.session.stop();
+    four.wire.session.left();
+    assert.equal(held(), 0);
+  });
+
+  test("is given back when a request is complete, cancelled or broken", async () => {
+    const { enclave, held, connect } = await startBounded();
+    const complete = await connect("a");
+    send(complete);
+    assert.equal(held(), pieceBytes);
+    const answered = complete.client.answer(1);
+    complete.wire.binary(sound(complete.client.channel.seal("request", 1, Buffer.from("x"), true)));
+    await answered;
+    assert.equal(held(), 0);
+    const cancelled = await connect("a");
+    send(cancelled);
+    const report = cancelled.client.answer(1);
+    cancelled.wire.binary(
+      sound(cancelled.client.channel.seal("cancel", 1, Buffer.alloc(0), false)),
+    );
+    assert.equal((await report).report.finish, "cancel");
+    assert.equal(held(), 0);
+    // Its time has ended with it.
+    enclave.clock.advance(60_000);
+    const broken = await connect("a");
+    send(broken);
+    broken.wire.binary(Buffer.alloc(64));
+    await ending(broken.wire);
+    assert.equal(held(), 0);
+  });
+});
+
+describe("an exception behind a callback", () => {
+  test("ends its own session alone, and is logged", async () => {
+    const enclave = await startEnclave();
+    const other = await enclave.connect();
+    const thrown = new Error("the catalogue broke");
+    const find = enclave.model.offer;
+    let calls = 0;
+    const session = await enclave.connect(
+      {},
+      {
+        find() {
+          // The handshake asks first, the request then.
+          if (++calls > 1) throw thrown;
+          return find;
+        },
+      },
+    );
+    for (const frame of session.client.request(1, { model: "Demo/Echo-1", messages: [{}] })) {
+      session.wire.binary(frame);
+    }
+    assert.deepEqual(await ending(session.wire), { code: 1011, error: undefined });
+    assert.ok(
+      enclave.lines.some((line) => line.startsWith("a session of the encrypted stream broke")),
+    );
+    const answered = other.client.ask({ model: "Demo/Echo-1", messages: [{ role: "user" }] });
+    enclave.model.asked[0]?.end();
+    assert.equal((await answered).report.finish, "stop");
+  });
+});

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import {
+  collateralFile,
+  collateralService,
+} from "../../../../plugins/confidential/evidence/collateral.ts";
+import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { temporaryFolder } from "../../../store/folder.ts";
+
+const now = Date.UTC(2026, 10, 21, 12);
+const platform = await createSimulatedPlatform(new Uint8Array(32).fill(1));
+const { quote, collateral } = platform.evidence(new Uint8Array(64), now);
+const { signal } = new AbortController();
+
+describe("collateral from a file", () => {
+  test("is read anew for each quote", async (t) => {
+    const path = join(temporaryFolder(t), "collateral.json");
+    const source = collateralFile(path);
+    assert.equal(await source(quote, signal), undefined);
+    writeFileSync(path, JSON.stringify({ ...collateral, more: "is passed over" }));
+    assert.deepEqual(await source(quote, signal), collateral);
+    writeFileSync(path, "{");
+    assert.equal(await source(quote, signal), undefined);
+    writeFileSync(path, JSON.stringify({ ...collateral, tcb_info: "{}" }));
+    assert.equal(await source(quote, signal), undefined);
+  });
+});
+
+describe("collateral from a service", () => {
+  test("is asked for once an hour, for the quote's own machine", async () => {
+    const clock = manualClock();
+    const asked: unknown[] = [];
+    const source = collateralService("https://pccs.test", clock, (url, bytes) => {
+      asked.push([url, Buffer.from(bytes).toString("base64") === quote]);
+      return Promise.resolve(collateral);
+    });
+    assert.deepEqual(await source(quote, signal), collateral);
+    assert.deepEqual(await source(quote, signal), collateral);
+    clock.advance(3_599_000);
+    await source(quote, signal);
+    assert.deepEqual(asked, [["https://pccs.test", true]]);
+    clock.advance(1_000);
+    await source(quote, signal);
+    assert.equal(asked.length, 2);
+  });
+
+  test("that fails leaves what is known, and is asked again after a minute", async () => {
+    const clock = manualClock();
+    const answers: (() => Promise<unknown>)[] = [
+      () => Promise.reject(new Error("no network")),
+      () => Promise.resolve(collateral),
+      () => Promise.resolve({ ...collateral, qe_identity: "" }),
+    ];
+    let asked = 0;
+    const source = collateralService("https://pccs.test", clock, () => {
+      const answer = answers[asked++];
+      assert.ok(answer);
+      return answer();
+    });
+    assert.equal(await source(quote, signal), undefined);
+    assert.equal(await source(quote, signal), undefined);
+    assert.equal(asked, 1);
+    clock.advance(60_000);
+    assert.deepEqual(await source(quote, signal), collateral);
+    clock.advance(3_600_000);
+    assert.deepEqual(await source(quote, signal), collateral);
+    assert.equal(asked, 3);
+  });
+
+  test("that does not answer holds no quote up", async () => {
+    const clock = manualClock();
+    const source = collateralService("https://pccs.test", clock, () => new Promise(() => {}));
+    const waiting = source(quote, signal);
+    clock.advance(5_000);
+    assert.equal(await waiting, undefined);
+  });
+});

@@ -1,0 +1,214 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { openConfigfsTsm } from "../../../../plugins/confidential/evidence/configfs-tsm.ts";
+import type { EvidenceProvider } from "../../../../plugins/confidential/evidence/provider.ts";
+import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
+import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
+import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
+import { codeOf, sound } from "../protocol/session.ts";
+import { createSnpPlatform } from "../verify/snp-platform.ts";
+import { failures, realBytes, realTdx, skipWithoutShared } from "../verify/real-quotes.ts";
+import { fakeKernel, kernelError, type FakeDriver } from "./kernel.ts";
+
+const now = Date.UTC(2026, 10, 21, 12);
+const platform = await createSimulatedPlatform(new Uint8Array(32).fill(1));
+const snp = await createSnpPlatform();
+const reportData = new Uint8Array(64).fill(9);
+const { signal } = new AbortController();
+
+function tdxQuote(inblob: Uint8Array): Buffer {
+  return Buffer.from(platform.evidence(inblob, now).quote, "base64");
+}
+
+const tdx: FakeDriver = { provider: "tdx_guest", report: tdxQuote };
+
+/** A report for what was asked, of a chip whose certificates stand in the table beside it. */
+const sev: FakeDriver = {
+  provider: "sev_guest",
+  report: (inblob) => Buffer.from(snp.evidence({ report: { 0x50: inblob } }).quote, "base64"),
+  auxblob: Buffer.from(snp.evidence().aux ?? "", "base64"),
+};
+
+async function opened(driver: FakeDriver): Promise<{
+  provider: EvidenceProvider;
+  kernel: ReturnType<typeof fakeKernel>;
+}> {
+  const kernel = fakeKernel(driver);
+  return { provider: sound(await openConfigfsTsm("any", { files: kernel })), kernel };
+}
+
+describe("quotes by configfs", () => {
+  test("a TDX guest gets a quote that carries what it asked for", async () => {
+    const { provider, kernel } = await opened(tdx);
+    assert.equal(provider.teeType, "tdx");
+    assert.equal(provider.simulated, false);
+    const evidence = sound(await provider.quote(reportData, signal));
+    assert.deepEqual(evidence, {
+      tee_type: "tdx",
+      quote: platform.evidence(reportData, now).quote,
+    });
+    assert.deepEqual(kernel.writes, ["inblob 64"]);
+    assert.equal(kernel.items.size, 0);
+  });
+
+  test("collateral is stapled where there is some, and a quote goes without where there is none", async () => {
+    const known = platform.evidence(reportData, now).collateral as TdxCollateral;
+    const kernel = fakeKernel(tdx);
+    let given: TdxCollateral | undefined = known;
+    const collateral = (): Promise<TdxCollateral | undefined> => Promise.resolve(given);
+    const provider = sound(await openConfigfsTsm("tdx", { files: kernel, collateral }));
+    assert.equal(sound(await provider.quote(reportData, signal)).collateral, known);
+    given = undefined;
+    assert.equal("collateral" in sound(await provider.quote(reportData, signal)), false);
+  });
+
+  test("a SEV-SNP guest gets a report with its certificates, which verifies", async () => {
+    const { provider, kernel } = await opened(sev);
+    assert.equal(provider.teeType, "sev-snp");
+    const evidence = sound(await provider.quote(reportData, signal));
+    const sevSnp = { minTcb: "any", requireCrl: false } as const;
+    const policy = { imageHashes: "any", sevSnp } as const;
+    const verdict = await verifyEvidence(evidence, { reportData }, policy, now, snp.roots);
+    assert.deepEqual(failures(verdict), []);
+    assert.deepEqual(kernel.writes, ["inblob 64"]);
+  });
+
+  test("AMD's revocation list is added to the certificates of a SEV-SNP report", async () => {
+    const list = snp.revocationList([], now - 1, now + 60_000);
+    const asked: string[] = [];
+    let given: typeof list | undefined = list;
+    const kernel = fakeKernel(sev);
+    const provider = sound(
+      await openConfigfsTsm("sev-snp", {
+        files: kernel,
+        revocationLists(product) {
+          asked.push(product);
+          return Promise.resolve(given);
+        },
+      }),
+    );
+    assert.equal(provider.staples, true);
+    const evidence = sound(await provider.quote(reportData, signal));
+    const policy = { imageHashes: "any", sevSnp: { minTcb: { Milan: { snp: 8 } } } } as const;
+    const verdict = await verifyEvidence(evidence, { reportData }, policy, now, snp.roots);
+    assert.deepEqual(failures(verdict), []);
+    assert.deepEqual(asked, ["Milan"]);
+    given = undefined;
+    const without = sound(await provider.quote(reportData, signal));
+    assert.deepEqual(
+      failures(await verifyEvidence(without, { reportData }, policy, now, snp.roots)),
+      ["revocation"],
+    );
+  });
+
+  test("under a paravisor the report comes from the level that the guest may ask for", async () => {
+    const { provider, kernel } = await opened({ ...sev, privilegeFloor: 2 });
+    sound(await provider.quote(reportData, signal));
+    assert.deepEqual(kernel.writes, ["privlevel 2", "inblob 64"]);
+  });
+
+  test("requests wait for one another, and a failure holds nobody up", async () => {
+    let fail = false;
+    const { provider, kernel } = await opened({
+      ...tdx,
+      report(inblob) {
+        fail = !fail;
+        if (fail) throw kernelError("EIO");
+        return tdxQuote(inblob);
+      },
+    });
+    const asked = Array.from({ length: 6 }, () => provider.quote(reportData, signal));
+    const kinds = (await Promise.all(asked)).map((made) => "kind" in made);
+    assert.deepEqual(kinds, [true, false, true, false, true, false]);
+    assert.equal(kernel.mostAtOnce, 1);
+    assert.equal(kernel.items.size, 0);
+  });
+
+  test("nobody asks for who has left meanwhile", async () => {
+    const { provider, kernel } = await opened(tdx);
+    const left = AbortSignal.abort();
+    assert.equal(codeOf(await provider.quote(reportData, left)), "ATTESTATION_UNAVAILABLE");
+    assert.deepEqual(kernel.writes, []);
+  });
+});
+
+describe("real quotes", { skip: skipWithoutShared }, () => {
+  test("of a TDX and a SEV-SNP machine pass for what was asked, and for nothing else", async () => {
+    const quote = Buffer.from(realTdx().quote);
+    const intel = await opened({ provider: "tdx_guest", report: () => quote });
+    const made = sound(await intel.provider.quote(realTdx().reportData, signal));
+    assert.equal(made.quote, quote.toString("base64"));
+    const refused = await intel.provider.quote(reportData, signal);
+    assert.equal(codeOf(refused), "ATTESTATION_UNAVAILABLE");
+    const report = Buffer.from(realBytes("snp_attestation.bin"));
+    const amd = await opened({ provider: "sev_guest", report: () => report });
+    const data = report.subarray(0x50, 0x90);
+    assert.equal(sound(await amd.provider.quote(data, signal)).tee_type, "sev-snp");
+    const other = await amd.provider.quote(reportData, signal);
+    assert.equal(codeOf(other), "ATTESTATION_UNAVAILABLE");
+  });
+});
+
+describe("a quote that must not be used", () => {
+  const bad: Record<string, Partial<FakeDriver>> = {
+    "somebody else wrote to the same report": { isDisturbed: true },
+    "the quote carries something else": { report: () => tdxQuote(new Uint8Array(64).fill(1)) },
+    "the quote is empty": { report: () => new Uint8Array() },
+    "the quote is garbage": { report: () => new Uint8Array(5000).fill(4) },
+    "the quote is cut short": { report: (inblob) => tdxQuote(inblob).subarray(0, -200) },
+  };
+  for (const code of ["ENXIO", "EBUSY", "EFBIG", "EINVAL", "EIO", "ETIMEDOUT"]) {
+    bad[`the kernel says ${code}`] = {
+      report() {
+        throw kernelError(code);
+      },
+    };
+  }
+  for (const [why, change] of Object.entries(bad)) {
+    test(`${why}: a fault without the kernel's words, and no folder is left`, async () => {
+      const { provider, kernel } = await opened({ ...tdx, ...change });
+      const made = await provider.quote(reportData, signal);
+      assert.equal(codeOf(made), "ATTESTATION_UNAVAILABLE");
+      assert.doesNotMatch(JSON.stringify(made), /secret/);
+      assert.equal(kernel.items.size, 0);
+    });
+  }
+
+  test("report data of another length is never written as if it were whole", async () => {
+    const { provider } = await opened({
+      ...tdx,
+      report: (inblob) => tdxQuote(Buffer.concat([inblob, Buffer.alloc(64 - inblob.length)])),
+    });
+    const made = await provider.quote(new Uint8Array(63), signal);
+    assert.equal(codeOf(made), "ATTESTATION_UNAVAILABLE");
+  });
+});
+
+describe("a machine without what was asked for", () => {
+  test("has no configfs, or an unknown driver, or another TEE", async () => {
+    for (const code of ["ENOENT", "EACCES", "ENXIO", "EROFS"]) {
+      const kernel = fakeKernel({ ...tdx, refuses: code });
+      assert.equal(
+        codeOf(await openConfigfsTsm("any", { files: kernel })),
+        "ATTESTATION_UNAVAILABLE",
+      );
+    }
+    const strange = fakeKernel({ ...tdx, provider: "arm_cca_guest" });
+    assert.equal(
+      codeOf(await openConfigfsTsm("any", { files: strange })),
+      "ATTESTATION_UNAVAILABLE",
+    );
+    assert.equal(strange.items.size, 0);
+    const other = fakeKernel(tdx);
+    assert.equal(
+      codeOf(await openConfigfsTsm("sev-snp", { files: other })),
+      "ATTESTATION_UNAVAILABLE",
+    );
+    assert.equal(other.items.size, 0);
+  });
+
+  test("is this one, with the kernel's own files", async () => {
+    const found = await openConfigfsTsm("any", { folder: import.meta.dirname + "/none" });
+    assert.equal(codeOf(found), "ATTESTATION_UNAVAILABLE");
+  });
+});

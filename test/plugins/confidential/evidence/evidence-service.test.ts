@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { describe, test } from "node:test";
+import {
+  createEvidenceService,
+  type EvidenceService,
+} from "../../../../plugins/confidential/evidence/evidence-service.ts";
+import type { ProviderParts } from "../../../../plugins/confidential/evidence/open-provider.ts";
+import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
+import type { Quote } from "../../../../src/services/evidence.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { fakeHost } from "../../fakes.ts";
+import { codeOf, sound } from "../protocol/session.ts";
+import { fakeKernel, kernelError, type FakeDriver } from "./kernel.ts";
+
+const now = Date.UTC(2026, 10, 21, 12);
+const seed = new Uint8Array(32).fill(1);
+const platform = await createSimulatedPlatform(seed);
+const reportData = new Uint8Array(64).fill(9);
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
+
+const tdx: FakeDriver = {
+  provider: "tdx_guest",
+  report: (inblob) => Buffer.from(platform.evidence(inblob, now).quote, "base64"),
+};
+
+function serviceWith(parts: Partial<ProviderParts> = {}): EvidenceService {
+  const { clock, log } = fakeHost();
+  return createEvidenceService({ clock, log, simulatedAllowed: true, seed, ...parts });
+}
+
+async function quoteOf(
+  service: EvidenceService,
+  data: Uint8Array | undefined,
+  binding?: Quote["binding"],
+): Promise<Quote> {
+  const { signal } = new AbortController();
+  const made = await service.evidence("simulated").quote(data, signal, binding);
+  assert.ok(made.kind === "quote", JSON.stringify(made));
+  return made.quote;
+}
+
+describe("quotes for callers", () => {
+  test("the bytes asked for stand in the quote as they are, unless they are to be hashed", async () => {
+    const raw = await quoteOf(serviceWith(), reportData);
+    assert.equal(raw.binding, "raw");
+    assert.equal(raw.reportData, hex(reportData));
+    assert.equal("preimage" in raw, false);
+    assert.equal(raw.imageHash, platform.imageHash);
+    assert.equal(raw.teeType, "simulated");
+    assert.equal(raw.simulated, true);
+    const hashed = await quoteOf(serviceWith(), reportData, "hashed");
+    const preimage = Buffer.concat([Buffer.from("platform-quote/1\0"), reportData]);
+    assert.equal(hashed.binding, "hashed");
+    assert.equal(hashed.preimage, hex(preimage));
+    assert.equal(hashed.reportData, createHash("sha512").update(preimage).digest("hex"));
+  });
+
+  test("without bytes the quote binds 32 random ones, which are told", async () => {
+    const service = serviceWith();
+    const [one, other] = [await quoteOf(service, undefined), await quoteOf(service, undefined)];
+    assert.notEqual(one.reportData, other.reportData);
+    const preimage = Buffer.from(one.preimage ?? "", "hex");
+    assert.equal(preimage.subarray(0, 17).toString(), "platform-quote/1\0");
+    assert.equal(preimage.length, 17 + 32);
+    assert.equal(one.reportData, createHash("sha512").update(preimage).digest("hex"));
+    assert.equal(one.binding, "hashed");
+  });
+
+  test("nobody gets one that would pass for a session's, whatever follows the prefix", async () => {
+    const { signal } = new AbortController();
+    const evidence = serviceWith().evidence("simulated");
+    const reserved = Buffer.alloc(64, 7);
+    reserved.write("CSTRM1RD");
+    for (const binding of ["raw", "hashed"] as const) {
+      const made = await evidence.quote(reserved, signal, binding);
+      assert.deepEqual(made, { kind: "failed", reason: "reserved" });
+    }
+    reserved.write("CSTRM1RE");
+    assert.equal((await evidence.quote(reserved, signal)).kind, "quote");
+  });
+
+  test("what is told of a hardware's quote is read from it", async () => {
+    const files = fakeKernel(tdx);
+    const service = serviceWith({ tsm: { files } });
+    const { signal } = new AbortController();
+    const made = await service.evidence("tdx").quote(reportData, signal);
+    assert.ok(made.kind === "quote");
+    assert.equal(made.quote.teeType, "tdx");
+    assert.equal(made.quote.simulated, false);
+    assert.equal(made.quote.imageHash, platform.imageHash);
+    assert.equal(files.items.size, 0);
+  });
+});
+
+describe("a quote that fails", () => {
+  const never: FakeDriver = {
+    provider: "tdx_guest",
+    report() {
+      throw Object.assign(new Error("EIO"), { code: "EIO" });
+    },
+  };
+
+  test("is unavailable where the platform makes none, or there is none", async () => {
+    const { signal } = new AbortController();
+    const failing = serviceWith({ tsm: { files: fakeKernel(never) } });
+    const absent = serviceWith({ tsm: { files: fakeKernel({ ...tdx, refuses: "ENOENT" }) } });
+    for (const service of [failing, absent]) {
+      const made = await service.evidence("tdx").quote(reportData, signal);
+      assert.deepEqual(made, { kind: "failed", reason: "unavailable" });
+    }
+  });
+
+  test("is late after 20 s, and aborted when the caller leaves", async () => {
+    const clock = manualClock();
+    const { log } = fakeHost();
+    const unstuck = Promise.withResolvers<void>();
+    const stuck = { ...fakeKernel(tdx), mkdir: () => unstuck.promise };
+    const own = createEvidenceService({
+      clock,
+      log,
+      simulatedAllowed: true,
+      tsm: { files: stuck },
+    });
+    const leaving = new AbortController();
+    const left = own.evidence("tdx").quote(reportData, leaving.signal);
+    leaving.abort();
+    assert.deepEqual(await left, { kind: "failed", reason: "aborted" });
+    const late = own.evidence("tdx").quote(reportData, new AbortController().signal);
+    clock.advance(20_000);
+    assert.deepEqual(await late, { kind: "failed", reason: "timeout" });
+    // The machine's driver is used in turn: what waits for it must end.
+    unstuck.reject(kernelError("EIO"));
+    assert.equal(codeOf(await own.provider("tdx")), "ATTESTATION_UNAVAILABLE");
+  });
+});
+
+describe("providers", () => {
+  test("are one for each kind and process", async () => {
+    const service = serviceWith();
+    assert.equal(service.evidence("simulated"), service.evidence("simulated"));
+    assert.equal(await service.provider("simulated"), await service.provider("simulated"));
+    const provider = sound(await service.provider("simulated"));
+    assert.equal(provider.root, platform.root);
+    assert.equal(provider.simulated, true);
+  });
+
+  test("a simulation is refused where it is not allowed, and auto never is one", async () => {
+    const service = serviceWith({ simulatedAllowed: false });
+    assert.equal(codeOf(await service.provider("simulated")), "ATTESTATION_UNAVAILABLE");
+    const files = fakeKernel({ ...tdx, refuses: "ENOENT" });
+    const dstack = { sockets: ["/none"] };
+    const lenient = serviceWith({ tsm: { files }, dstack });
+    for (const source of ["auto", "dstack"] as const) {
+      assert.equal(codeOf(await lenient.provider(source)), "ATTESTATION_UNAVAILABLE");
+    }
+    const { signal } = new AbortController();
+    const made = await service.evidence("simulated").quote(reportData, signal);
+    assert.deepEqual(made, { kind: "failed", reason: "unavailable" });
+  });
+
+  test("auto takes the kernel's where there is no agent; after a fault it looks again", async () => {
+    let driver: FakeDriver = { ...tdx, refuses: "ENOENT" };
+    const files = {
+      mkdir: (path: string) => kernel.mkdir(path),
+      read: (path: string) => kernel.read(path),
+      write: (path: string, bytes: Uint8Array) => kernel.write(path, bytes),
+      rmdir: (path: string) => kernel.rmdir(path),
+    };
+    let kernel = fakeKernel(driver);
+    const service = serviceWith({ tsm: { files }, dstack: { sockets: [] } });
+    assert.equal(codeOf(await service.provider("auto")), "ATTESTATION_UNAVAILABLE");
+    driver = tdx;
+    kernel = fakeKernel(driver);
+    assert.equal(sound(await service.provider("auto")).teeType, "tdx");
+  });
+});

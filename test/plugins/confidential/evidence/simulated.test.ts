@@ -1,0 +1,268 @@
+import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
+import { describe, test } from "node:test";
+import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
+import type { SimulatedState } from "../../../../plugins/confidential/evidence/simulated.ts";
+import type { VerificationPolicy } from "../../../../plugins/confidential/verify/policy.ts";
+import type { VerificationReport } from "../../../../plugins/confidential/verify/report.ts";
+import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
+import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
+import { failures, resultOf, touched } from "../verify/real-quotes.ts";
+
+const now = Date.UTC(2026, 10, 21, 12);
+const day = 24 * 3_600_000;
+const reportData = new Uint8Array(64).fill(9);
+const platform = await createSimulatedPlatform(new Uint8Array(32).fill(1));
+const other = await createSimulatedPlatform(new Uint8Array(32).fill(2));
+const policy: VerificationPolicy = {
+  imageHashes: [platform.imageHash],
+  allowSimulated: true,
+  simulatedRoots: [platform.root],
+};
+
+/** Verifies evidence for `reportData` as it would arrive: by way of JSON. */
+function verify(
+  state: SimulatedState = {},
+  changes: Partial<VerificationPolicy> = {},
+  at: number = now,
+): Promise<VerificationReport> {
+  const evidence: unknown = JSON.parse(JSON.stringify(platform.evidence(reportData, now, state)));
+  return verifyEvidence(evidence, { reportData }, { ...policy, ...changes }, at);
+}
+
+/** Everything but the hardware is in order. */
+function assertOnlySimulated(report: VerificationReport): void {
+  assert.deepEqual(failures(report), ["not_simulated"]);
+  assert.equal(report.assurance, "simulated");
+  assert.equal(report.verified, false);
+}
+
+/** `names` failed, beside the check that a simulation always fails. */
+function assertFails(report: VerificationReport, ...names: readonly string[]): void {
+  assert.deepEqual(failures(report), ["not_simulated", ...names]);
+  assert.equal(report.assurance, "none");
+  assert.equal(report.verified, false);
+}
+
+describe("simulated evidence", () => {
+  test("passes every other check of the production path, and is still not verified", async () => {
+    for (const version of [4, 5] as const) {
+      const report = await verify({ version });
+      assertOnlySimulated(report);
+      assert.equal(report.teeType, "simulated");
+      assert.equal(report.imageHash, platform.imageHash);
+      assert.equal(resultOf(report, "dcap_qvl"), "pass");
+    }
+  });
+
+  test("is verified only for a caller who says so", async () => {
+    const report = await verify({}, { treatSimulatedAsVerified: true });
+    assert.equal(report.verified, true);
+    assert.equal(report.assurance, "simulated");
+    assert.equal(resultOf(report, "not_simulated"), "skipped");
+    const bad = await verify({ isDebug: true }, { treatSimulatedAsVerified: true });
+    assert.equal(bad.verified, false);
+    assert.equal(bad.assurance, "none");
+  });
+
+  test("is not looked at without the opt-in, without a root, or with another root", async () => {
+    const cases: readonly Partial<VerificationPolicy>[] = [
+      { allowSimulated: false },
+      { simulatedRoots: [] },
+      { simulatedRoots: ["", "AAAA", "not base64"] },
+    ];
+    for (const changes of cases) {
+      const report = await verify({}, { ...changes, treatSimulatedAsVerified: true });
+      assert.deepEqual(failures(report), ["not_simulated"]);
+      assert.equal(report.assurance, "none");
+      assert.equal(report.verified, false);
+    }
+    const report = await verify(
+      {},
+      { simulatedRoots: [other.root], treatSimulatedAsVerified: true },
+    );
+    assert.equal(report.assurance, "none");
+    assert.equal(resultOf(report, "pck_chain"), "fail");
+  });
+
+  test("cannot pass for hardware: neither by its label nor by leaving the label out", async () => {
+    const evidence = platform.evidence(reportData, now);
+    const asTdx = { ...evidence, tee_type: "tdx", simulated: undefined };
+    const everything = { ...policy, treatSimulatedAsVerified: true };
+    const report = await verifyEvidence(asTdx, { reportData }, everything, now);
+    assert.equal(report.assurance, "none");
+    assert.deepEqual(failures(report), [
+      "pck_chain",
+      "tcb_info_signature",
+      "qe_identity_signature",
+      "dcap_qvl",
+      "tcb_status",
+    ]);
+    for (const contradiction of [
+      { ...evidence, tee_type: "tdx" },
+      { ...evidence, simulated: false },
+      { ...evidence, tee_type: "sev-snp" },
+      { ...evidence, tee_type: "none" },
+    ]) {
+      const refused = await verifyEvidence(contradiction, { reportData }, everything, now);
+      assert.deepEqual(failures(refused), ["evidence"]);
+      assert.equal(refused.assurance, "none");
+    }
+  });
+
+  test("carries a mark in RTMR3, without which it is refused", async () => {
+    const report = await verify(
+      { isUnmarked: true },
+      { imageHashes: "any", treatSimulatedAsVerified: true },
+    );
+    assert.deepEqual(failures(report), ["not_simulated"]);
+    assert.equal(report.assurance, "none");
+    assert.equal(report.verified, false);
+  });
+
+  test("comes from a root that says what it is, the same for the same seed", async () => {
+    const again = await createSimulatedPlatform(new Uint8Array(32).fill(1));
+    assert.equal(again.root, platform.root);
+    assert.deepEqual(again.evidence(reportData, now), platform.evidence(reportData, now));
+    assert.notEqual(other.root, platform.root);
+    const root = new X509Certificate(Buffer.from(platform.root, "base64"));
+    assert.equal(root.subject, "CN=SIMULATED - NOT A TEE");
+    assert.equal(root.verify(root.publicKey), true);
+  });
+
+  test("has another image hash for another image", async () => {
+    const image = await createSimulatedPlatform(new Uint8Array(32).fill(1), "another");
+    assert.equal(image.root, platform.root);
+    assert.notEqual(image.imageHash, platform.imageHash);
+    const evidence = image.evidence(reportData, now);
+    assertFails(await verifyEvidence(evidence, { reportData }, policy, now), "image_hash");
+  });
+
+  test("needs 32 bytes of seed and 64 of report data", async () => {
+    await assert.rejects(createSimulatedPlatform(new Uint8Array(31)), RangeError);
+    assert.throws(() => platform.evidence(new Uint8Array(63), now), RangeError);
+  });
+});
+
+describe("the checks, on a platform in a bad state", () => {
+  test("a TD that can be debugged fails", async () => {
+    assertFails(await verify({ isDebug: true }), "dcap_qvl", "tcb_status", "td_attributes");
+  });
+
+  test("a TCB status other than UpToDate fails", async () => {
+    for (const tcbStatus of [
+      "OutOfDate",
+      "OutOfDateConfigurationNeeded",
+      "ConfigurationNeeded",
+      "ConfigurationAndSWHardeningNeeded",
+    ]) {
+      assertFails(await verify({ tcbStatus }), "tcb_status");
+    }
+    assertFails(await verify({ tcbStatus: "Revoked" }), "dcap_qvl", "tcb_status");
+    assertFails(await verify({ tcbStatus: "Splendid" }), "dcap_qvl", "tcb_status");
+  });
+
+  test("SWHardeningNeeded passes only for advisories that the policy names, all of them", async () => {
+    const state = { tcbStatus: "SWHardeningNeeded", advisories: ["INTEL-SA-1", "INTEL-SA-2"] };
+    assertFails(await verify(state), "tcb_status");
+    assertFails(await verify(state, { advisories: ["INTEL-SA-1"] }), "tcb_status");
+    const named = await verify(state, { advisories: ["INTEL-SA-1", "INTEL-SA-2"] });
+    assertOnlySimulated(named);
+    assert.equal(named.tcb?.status, "SWHardeningNeeded");
+    assert.deepEqual(named.tcb?.advisories, ["INTEL-SA-1", "INTEL-SA-2"]);
+    const nameless = { tcbStatus: "SWHardeningNeeded", advisories: [] };
+    assertFails(await verify(nameless, { advisories: ["INTEL-SA-1"] }), "tcb_status");
+    const outdated = { tcbStatus: "OutOfDate", advisories: ["INTEL-SA-1"] };
+    assertFails(await verify(outdated, { advisories: ["INTEL-SA-1"] }), "tcb_status");
+  });
+
+  test("a TDX module that is behind fails", async () => {
+    assertFails(await verify({ moduleStatus: "OutOfDate" }), "tdx_module");
+  });
+
+  test("a revoked machine, authority or signer fails", async () => {
+    for (const role of ["pck", "authority", "signer"] as const) {
+      const report = await verify({ revoked: [role] });
+      assert.equal(resultOf(report, "revocation"), "fail", role);
+      assert.equal(resultOf(report, "root_crl"), "pass");
+      assert.equal(report.assurance, "none");
+    }
+  });
+
+  test("collateral that is expired, early, too old or of a lower number fails", async () => {
+    const expired = await verify({ issuedAt: now - 2 * day, lifetimeMs: day });
+    for (const name of ["collateral_dates", "root_crl", "pck_crl", "dcap_qvl"]) {
+      assert.equal(resultOf(expired, name), "fail", name);
+    }
+    const early = await verify({ issuedAt: now + day });
+    assert.equal(resultOf(early, "collateral_dates"), "fail");
+    assert.equal(resultOf(early, "root_crl"), "fail");
+    const old = { issuedAt: now - 31 * day, lifetimeMs: 60 * day };
+    assertFails(await verify(old), "collateral_age");
+    assertOnlySimulated(await verify(old, { maxCollateralAgeMs: 32 * day }));
+    assertFails(await verify({ tcbEvaluation: 17 }, { minTcbEvaluation: 18 }), "tcb_evaluation");
+    assertOnlySimulated(await verify({ tcbEvaluation: 18 }, { minTcbEvaluation: 18 }));
+  });
+
+  test("certificates that have expired fail", async () => {
+    const later = Date.UTC(2050, 5, 1);
+    const evidence = platform.evidence(reportData, later);
+    const report = await verifyEvidence(evidence, { reportData }, policy, later);
+    assert.equal(resultOf(report, "pck_chain"), "fail");
+    assert.equal(resultOf(report, "tcb_info_signature"), "fail");
+    assert.equal(report.assurance, "none");
+  });
+});
+
+describe("revocation lists", () => {
+  const good = platform.evidence(reportData, now).collateral;
+  assert.ok(good);
+  const withLists = (lists: Partial<TdxCollateral>): Promise<VerificationReport> => {
+    const evidence = { ...platform.evidence(reportData, now), collateral: { ...good, ...lists } };
+    return verifyEvidence(evidence, { reportData }, policy, now);
+  };
+  const stale = platform.evidence(reportData, now - 40 * day).collateral;
+  const foreign = other.evidence(reportData, now).collateral;
+  const bad: Readonly<Record<string, Pick<TdxCollateral, "pck_crl" | "root_ca_crl"> | undefined>> =
+    {
+      empty: { pck_crl: "", root_ca_crl: "" },
+      garbage: { pck_crl: "30820102aabb", root_ca_crl: "30820102aabb" },
+      expired: stale,
+      foreign,
+    };
+  for (const [kind, lists] of Object.entries(bad)) {
+    test(`an ${kind} list fails, and says nothing of revocation`, async () => {
+      assert.ok(lists);
+      assertNoWord(await withLists({ pck_crl: lists.pck_crl }), "pck_crl");
+      assertNoWord(await withLists({ root_ca_crl: lists.root_ca_crl }), "root_crl");
+    });
+  }
+
+  function assertNoWord(report: VerificationReport, name: string): void {
+    assertFails(report, name);
+    assert.equal(resultOf(report, "revocation"), "skipped");
+  }
+
+  test("a list whose signature was touched fails", async () => {
+    const bytes = Buffer.from(good.pck_crl, "hex");
+    const changed = Buffer.from(touched(bytes, bytes.length - 5)).toString("hex");
+    assertNoWord(await withLists({ pck_crl: changed }), "pck_crl");
+  });
+
+  test("the list of one issuer does not stand in for the other's", async () => {
+    const { pck_crl: pck, root_ca_crl: root } = good;
+    assertFails(await withLists({ pck_crl: root, root_ca_crl: pck }), "root_crl", "pck_crl");
+  });
+
+  test("a list is needed from both", async () => {
+    const { pck_crl: _pck, ...withoutPck } = good;
+    const { root_ca_crl: _root, ...withoutRoot } = good;
+    for (const [collateral, name] of [
+      [withoutPck, "pck_crl"],
+      [withoutRoot, "root_crl"],
+    ] as const) {
+      const evidence = { ...platform.evidence(reportData, now), collateral };
+      assertFails(await verifyEvidence(evidence, { reportData }, policy, now), name);
+    }
+  });
+});

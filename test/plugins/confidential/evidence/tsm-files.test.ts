@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { errorCode, kernelFiles } from "../../../../plugins/confidential/evidence/tsm-files.ts";
+import { temporaryFolder } from "../../../store/folder.ts";
+
+test("the kernel's files are written to as they stand: neither made nor cut", async (t) => {
+  const folder = temporaryFolder(t);
+  const path = join(folder, "inblob");
+  await assert.rejects(kernelFiles.write(path, Buffer.from("ab")), { code: "ENOENT" });
+  writeFileSync(path, "0123456789");
+  await kernelFiles.write(path, Buffer.from("ab"));
+  assert.equal(readFileSync(path, "utf8"), "ab23456789");
+  assert.deepEqual(await kernelFiles.read(path), Buffer.from("ab23456789"));
+});
+
+test("a folder is made and removed, and only an empty one", async (t) => {
+  const folder = join(temporaryFolder(t), "report");
+  await kernelFiles.mkdir(folder);
+  await assert.rejects(kernelFiles.mkdir(folder), { code: "EEXIST" });
+  writeFileSync(join(folder, "mine"), "");
+  await assert.rejects(kernelFiles.rmdir(folder), { code: "ENOTEMPTY" });
+});
+
+test("what is no error of the system's is a bug, and is thrown on", () => {
+  assert.equal(errorCode(Object.assign(new Error("x"), { code: "EBUSY" })), "EBUSY");
+  assert.throws(() => errorCode(new TypeError("x")), TypeError);
+});

@@ -1,0 +1,375 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { createWebChannel } from "../../../../plugins/confidential/client/web-channel.ts";
+import { requestPieces } from "../../../../plugins/confidential/protocol/channel.ts";
+import type { Channel } from "../../../../plugins/confidential/protocol/channel.ts";
+import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
+import { maxFrameBytes, readHeader } from "../../../../plugins/confidential/protocol/frames.ts";
+import type { FrameHeader } from "../../../../plugins/confidential/protocol/frames.ts";
+import { createFrameWatch } from "../../../../plugins/confidential/protocol/frame-watch.ts";
+import {
+  maxFrameDataBytes,
+  maxFrames,
+  maxRequests,
+} from "../../../../plugins/confidential/protocol/limits.ts";
+import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
+import { nobleSeal, nobleSealRaw } from "./noble-stream.ts";
+import type { NobleFrame } from "./noble-stream.ts";
+import { bytesOf, codeOf, openSession, sound, textOf, touched } from "./session.ts";
+
+const session = await openSession();
+const { keys, th } = session.answer;
+const nothing = new Uint8Array(0);
+const body = bytesOf('{"model":"demo"}');
+
+/** A request of one frame, taken by the enclave. */
+function asked(): { client: Channel; enclave: Channel } {
+  const ends = session.ends();
+  sound(ends.enclave.open(sound(ends.client.seal("request", 1, body, true))));
+  return ends;
+}
+
+/** Sealed with the session's own keys by whoever has them: only the header is wrong. */
+function forged(direction: "c2s" | "s2c", frame: Partial<NobleFrame>, data: Bytes = body): Bytes {
+  const head = { type: direction === "c2s" ? 1 : 2, flags: 0, rid: 1, seq: 0n, ...frame };
+  return nobleSeal(keys[direction], th, head, data, 256);
+}
+
+describe("a session", () => {
+  test("carries requests, chunks, a cancel and finals, several in turn", () => {
+    const { client, enclave } = session.ends();
+    for (let rid = 1; rid <= 3; rid++) {
+      assert.equal(enclave.watch.isOpen(), false);
+      sound(enclave.open(sound(client.seal("request", rid, body))));
+      assert.equal(enclave.watch.isOpen(), true);
+      sound(enclave.open(sound(client.seal("request", rid, body, true))));
+      const chunk = sound(client.open(sound(enclave.seal("chunk", rid, bytesOf("Hel")))));
+      assert.equal(textOf(chunk.data), "Hel");
+      if (rid === 2) sound(enclave.open(sound(client.seal("cancel", rid, nothing))));
+      const final = sound(client.open(sound(enclave.seal("final", rid, bytesOf("{}")))));
+      assert.deepEqual(final.header, { type: "final", isEnd: true, rid, seq: rid * 2 - 1 });
+      assert.deepEqual(client.watch.take(rid), enclave.watch.take(rid));
+      assert.equal(client.watch.take(rid), undefined);
+    }
+    assert.equal(client.watch.rid(), 3);
+  });
+
+  test("hides lengths behind its padding", async () => {
+    for (const [pad, lengths] of [
+      [0, [20 + 16, 20 + 16 + 16]],
+      [256, [256 + 32, 256 + 32]],
+      [1024, [1024 + 32, 1024 + 32]],
+    ] as const) {
+      const { client } = (await openSession({ pad })).ends();
+      const frames = [nothing, new Uint8Array(16)].map((data) =>
+        sound(client.seal("request", 1, data)),
+      );
+      assert.deepEqual(
+        frames.map((frame) => frame.length),
+        lengths,
+      );
+    }
+  });
+
+  test("a cancel may cross the final on its way, but comes once", () => {
+    const { client, enclave } = asked();
+    const final = sound(enclave.seal("final", 1, nothing));
+    sound(enclave.open(sound(client.seal("cancel", 1, nothing))));
+    sound(client.open(final));
+    assert.equal(codeOf(client.seal("cancel", 1, nothing)), "BAD_FRAME");
+  });
+
+  test("a cancel ends a request that is not finished", () => {
+    const { client, enclave } = session.ends();
+    sound(enclave.open(sound(client.seal("request", 1, body))));
+    sound(enclave.open(sound(client.seal("cancel", 1, nothing))));
+    sound(client.open(sound(enclave.seal("final", 1, nothing))));
+    assert.equal(codeOf(client.seal("request", 1, body, true)), "BAD_FRAME");
+  });
+
+  test("any bit of a frame turned over ends it", () => {
+    const frame = sound(session.ends().client.seal("request", 1, body, true));
+    for (let bit = 0; bit < 8 * frame.length; bit++) {
+      const { enclave } = session.ends();
+      assert.ok(isFault(enclave.open(touched(frame, bit >> 3, bit & 7))), `bit ${bit}`);
+    }
+  });
+
+  test("a frame of another transcript does not open", async () => {
+    const other = await openSession();
+    const foreign = sound(other.ends().client.seal("request", 1, body, true));
+    assert.equal(codeOf(session.ends().enclave.open(foreign)), "BAD_FRAME");
+    const head = { type: 1, flags: 1, rid: 1, seq: 0n };
+    const sameKeys = nobleSeal(keys.c2s, touched(th, 5), head, body, 256);
+    assert.equal(codeOf(session.ends().enclave.open(sameKeys)), "BAD_FRAME");
+  });
+
+  test("frames reordered, dropped, sent twice or back are refused", () => {
+    const { client, enclave } = asked();
+    const chunks = [0, 1, 2].map((at) => sound(enclave.seal("chunk", 1, bytesOf(`${at}`))));
+    const [first = nothing, second = nothing, third = nothing] = chunks;
+    const open = (...frames: readonly Uint8Array[]): readonly string[] => {
+      const { client: end } = session.ends();
+      sound(end.seal("request", 1, body, true));
+      return frames.map((frame) => {
+        const opened = end.open(frame);
+        return isFault(opened) ? opened.code : textOf(opened.data);
+      });
+    };
+    assert.deepEqual(open(first, second, third), ["0", "1", "2"]);
+    assert.deepEqual(open(second), ["REPLAY"]);
+    assert.deepEqual(open(first, third), ["0", "REPLAY"]);
+    assert.deepEqual(open(first, first), ["0", "REPLAY"]);
+    assert.deepEqual(open(first, third, second), ["0", "REPLAY", "REPLAY"]);
+    const mine = sound(session.ends().client.seal("request", 1, body, true));
+    assert.equal(codeOf(client.open(mine)), "BAD_FRAME");
+  });
+
+  test("a frame of one direction under the header of the other does not open", () => {
+    const frame = sound(session.ends().client.seal("request", 1, body));
+    const back = Uint8Array.from(frame);
+    back[1] = 2;
+    back[2] = 0;
+    assert.equal(codeOf(asked().client.open(back)), "BAD_FRAME");
+  });
+
+  test("after a fault both directions stay shut with that fault", () => {
+    const { client, enclave } = asked();
+    const good = sound(client.seal("cancel", 1, nothing));
+    const reason = enclave.open(touched(good, 40));
+    assert.equal(codeOf(reason), "BAD_FRAME");
+    assert.equal(enclave.open(good), reason);
+    assert.equal(enclave.seal("final", 1, nothing), reason);
+  });
+
+  test("an account waits for its report while the next request runs", () => {
+    const { client, enclave } = asked();
+    sound(client.open(sound(enclave.seal("final", 1, nothing))));
+    sound(client.seal("request", 2, body, true));
+    assert.equal(client.watch.rid(), 2);
+    assert.equal(client.watch.take(1)?.hasEnded, true);
+    assert.equal(client.watch.take(1), undefined);
+    assert.equal(client.watch.take(2)?.hasEnded, false);
+    assert.equal(client.watch.take(3), undefined);
+  });
+
+  test("a response that stops before END has no END in its account", () => {
+    const { client, enclave } = asked();
+    sound(client.open(sound(enclave.seal("chunk", 1, nothing))));
+    const account = sound(client.watch.take(1));
+    assert.equal(account.hasEnded, false);
+    assert.equal(account.responseBytes, 288);
+  });
+
+  test("digests tell frames apart that any byte tells apart", () => {
+    const seen = new Set<string>();
+    const one = bytesOf("a");
+    for (const chunks of [[one], [one, one], [bytesOf("aa")], []]) {
+      const { client, enclave } = asked();
+      for (const chunk of chunks) sound(client.open(sound(enclave.seal("chunk", 1, chunk))));
+      sound(client.open(sound(enclave.seal("final", 1, nothing))));
+      const mine = sound(client.watch.take(1));
+      assert.equal(mine.resDigest, sound(enclave.watch.take(1)).resDigest);
+      seen.add(mine.resDigest);
+    }
+    assert.equal(seen.size, 4);
+  });
+});
+
+describe("authentic frames against the rules", () => {
+  const wrong: readonly (readonly [string, "c2s" | "s2c", Bytes, string])[] = [
+    ["another version", "c2s", forged("c2s", { version: 2 }), "BAD_FRAME"],
+    ["epoch 1", "c2s", forged("c2s", { epoch: 1 }), "BAD_FRAME"],
+    ["an unknown flag", "c2s", forged("c2s", { flags: 2 }), "BAD_FRAME"],
+    ["an unknown type", "c2s", forged("c2s", { type: 5 }), "BAD_FRAME"],
+    ["type 0", "c2s", forged("c2s", { type: 0 }), "BAD_FRAME"],
+    ["a chunk to the enclave", "c2s", forged("c2s", { type: 2 }), "BAD_FRAME"],
+    ["rid 0", "c2s", forged("c2s", { rid: 0 }), "BAD_FRAME"],
+    ["rid 2 first", "c2s", forged("c2s", { rid: 2 }), "BAD_FRAME"],
+    ["a cancel of nothing", "c2s", forged("c2s", { type: 4 }, nothing), "BAD_FRAME"],
+    ["seq 1 first", "c2s", forged("c2s", { seq: 1n }), "REPLAY"],
+    ["seq 2^32", "c2s", forged("c2s", { seq: 2n ** 32n }), "REPLAY"],
+    ["the last seq of all", "c2s", forged("c2s", { seq: 2n ** 64n - 1n }), "REPLAY"],
+    ["a chunk with END", "s2c", forged("s2c", { flags: 1 }), "BAD_FRAME"],
+    ["a final without END", "s2c", forged("s2c", { type: 3 }), "BAD_FRAME"],
+    ["a chunk of another rid", "s2c", forged("s2c", { rid: 2 }), "BAD_FRAME"],
+    ["a request to the client", "s2c", forged("s2c", { type: 1 }), "BAD_FRAME"],
+  ];
+  for (const [name, direction, frame, code] of wrong) {
+    test(`${name} is refused`, () => {
+      const { client, enclave } = direction === "c2s" ? session.ends() : asked();
+      assert.equal(codeOf((direction === "c2s" ? enclave : client).open(frame)), code);
+      // A relay sees the same, without keys.
+      const watch = createFrameWatch(nodeSuite.newHash);
+      if (direction === "s2c") sound(watch.observe("c2s", forged("c2s", { flags: 1 })));
+      assert.equal(codeOf(watch.observe(direction, frame)), code);
+    });
+  }
+
+  test("a response to nothing, and before the request's END, is refused", () => {
+    const first = session.ends();
+    assert.equal(codeOf(first.enclave.seal("chunk", 1, nothing)), "BAD_FRAME");
+    const { client, enclave } = session.ends();
+    sound(enclave.open(sound(client.seal("request", 1, body))));
+    assert.equal(codeOf(client.open(forged("s2c", {}))), "BAD_FRAME");
+    assert.equal(codeOf(enclave.seal("final", 1, nothing)), "BAD_FRAME");
+  });
+
+  test("nothing follows END: no frame of the request, none of the response", () => {
+    const again = asked();
+    assert.equal(codeOf(again.enclave.open(forged("c2s", { seq: 1n }))), "BAD_FRAME");
+    const { client, enclave } = asked();
+    sound(client.open(sound(enclave.seal("final", 1, nothing))));
+    assert.equal(codeOf(client.open(forged("s2c", { seq: 1n }))), "BAD_FRAME");
+  });
+
+  test("one request at a time, and the next rid only", () => {
+    const open = asked();
+    assert.equal(codeOf(open.enclave.open(forged("c2s", { rid: 2, seq: 1n }))), "BAD_FRAME");
+    for (const [rid, code] of [
+      [1, "BAD_FRAME"],
+      [3, "BAD_FRAME"],
+    ] as const) {
+      const { client, enclave } = asked();
+      sound(client.open(sound(enclave.seal("final", 1, nothing))));
+      assert.equal(codeOf(enclave.open(forged("c2s", { rid, seq: 1n }))), code);
+    }
+  });
+
+  test("a cancel with data and padding that is not zero are refused", () => {
+    const cancel = forged("c2s", { type: 4, seq: 1n });
+    assert.equal(codeOf(asked().enclave.open(cancel)), "BAD_FRAME");
+    const head = { type: 1, flags: 1, rid: 1, seq: 0n };
+    for (const [at, byte] of [
+      [100, 1],
+      [255, 1],
+      // The prefix: longer than what is there.
+      [2, 1],
+    ] as const) {
+      const plaintext = new Uint8Array(256);
+      plaintext[at] = byte;
+      const frame = nobleSealRaw(keys.c2s, th, head, plaintext);
+      assert.equal(codeOf(session.ends().enclave.open(frame)), "BAD_FRAME", `byte ${at}`);
+    }
+    const longer = nobleSealRaw(keys.c2s, th, head, new Uint8Array(2048));
+    assert.equal(sound(session.ends().enclave.open(longer)).data.length, 0);
+  });
+});
+
+describe("limits", () => {
+  test("a frame holds 64 KiB and not a byte more", () => {
+    const most = new Uint8Array(maxFrameDataBytes);
+    const { client, enclave } = session.ends();
+    const frame = sound(client.seal("request", 1, most));
+    assert.equal(sound(enclave.open(frame)).data.length, maxFrameDataBytes);
+    const more = new Uint8Array(maxFrameDataBytes + 1);
+    assert.equal(codeOf(client.seal("request", 1, more)), "LIMIT_EXCEEDED");
+    const beyond = forged("c2s", { seq: 1n }, more);
+    assert.equal(codeOf(enclave.open(beyond)), "LIMIT_EXCEEDED");
+    const huge = new Uint8Array(maxFrameBytes + 1);
+    assert.equal(codeOf(readHeader(huge, "c2s")), "LIMIT_EXCEEDED");
+    assert.equal(codeOf(readHeader(forged("c2s", {}).subarray(0, 35), "c2s")), "BAD_FRAME");
+  });
+
+  test("the longest frame is of 64 KiB padded to 1024", async () => {
+    const wide = await openSession({ pad: 1024 });
+    const frame = sound(wide.ends().client.seal("request", 1, new Uint8Array(maxFrameDataBytes)));
+    assert.equal(frame.length, maxFrameBytes);
+    sound(wide.ends().enclave.open(frame));
+  });
+
+  test("a request holds 8 MiB and not a byte more", () => {
+    const { client, enclave } = session.ends();
+    const pieces = requestPieces(new Uint8Array(8 * 1024 * 1024));
+    for (const piece of pieces) sound(enclave.open(sound(client.seal("request", 1, piece))));
+    assert.equal(codeOf(client.seal("request", 1, Uint8Array.of(0))), "LIMIT_EXCEEDED");
+    const next = forged("c2s", { seq: BigInt(pieces.length) }, Uint8Array.of(0));
+    assert.equal(codeOf(enclave.open(next)), "LIMIT_EXCEEDED");
+  });
+
+  test("a relay bounds a request too, give or take its padding", () => {
+    const watch = createFrameWatch(nodeSuite.newHash);
+    let refused: object | undefined;
+    let bytes = 0;
+    for (let seq = 0; refused === undefined && seq < 200; seq++) {
+      const header: FrameHeader = { type: "request", isEnd: false, rid: 1, seq };
+      refused = watch.admit("c2s", header, maxFrameBytes);
+      bytes += maxFrameBytes;
+    }
+    assert.equal(codeOf(refused), "LIMIT_EXCEEDED");
+    assert.ok(bytes > 8 * 1024 * 1024 && bytes < 9 * 1024 * 1024);
+  });
+
+  test("a session has 256 requests", () => {
+    const watch = createFrameWatch(nodeSuite.newHash);
+    for (let rid = 1; rid <= maxRequests + 1; rid++) {
+      const header: FrameHeader = { type: "request", isEnd: true, rid, seq: rid - 1 };
+      const refused = watch.admit("c2s", header, 288);
+      if (rid > maxRequests) assert.equal(codeOf(refused), "LIMIT_EXCEEDED");
+      else assert.equal(refused, undefined);
+      watch.admit("s2c", { type: "final", isEnd: true, rid, seq: rid - 1 }, 288);
+    }
+  });
+
+  test("a direction has 2^20 frames and 2^32 bytes", () => {
+    for (const [length, frames] of [
+      [288, maxFrames],
+      [65_536 + 32, 65_536],
+    ] as const) {
+      const watch = createFrameWatch(nodeSuite.newHash);
+      watch.admit("c2s", { type: "request", isEnd: true, rid: 1, seq: 0 }, 288);
+      let seq = 0;
+      const next = (): object | undefined =>
+        watch.admit("s2c", { type: "chunk", isEnd: false, rid: 1, seq: seq++ }, length);
+      while (seq < frames) if (next() !== undefined) break;
+      assert.equal(seq, frames);
+      assert.equal(codeOf(next()), "LIMIT_EXCEEDED");
+    }
+  });
+
+  test("a request is cut into pieces that are the whole of it", () => {
+    for (const length of [0, 1, 32_768, 32_769, 100_000]) {
+      const request = Uint8Array.from({ length }, (_, at) => at & 0xff);
+      const pieces = requestPieces(request);
+      assert.deepEqual(Buffer.concat(pieces), Buffer.from(request));
+      assert.ok(pieces.every((piece) => piece.length <= 32_768));
+      assert.equal(pieces.length, Math.max(1, Math.ceil(length / 32_768)));
+    }
+  });
+});
+
+describe("the channel by WebCrypto", () => {
+  test("takes overlapping calls in the order in which they were made", async () => {
+    const options = { keys, th, pad: 256 } as const;
+    const client = await createWebChannel({ ...options, end: "client" });
+    const enclave = await createWebChannel({ ...options, end: "enclave" });
+    const large = new Uint8Array(60_000);
+    const sealed = await Promise.all([
+      client.seal("request", 1, large),
+      client.seal("request", 1, body),
+      client.seal("request", 1, body, true),
+    ]);
+    const opened = await Promise.all(sealed.map((frame) => enclave.open(sound(frame))));
+    const lengths = opened.map((each) => sound(each).data.length);
+    assert.deepEqual(lengths, [large.length, body.length, body.length]);
+    const relay = createFrameWatch(nodeSuite.newHash);
+    for (const frame of sealed) sound(relay.observe("c2s", sound(frame)));
+    const account = relay.take(1);
+    assert.deepEqual(client.watch.take(1), account);
+    assert.deepEqual(enclave.watch.take(1), account);
+  });
+
+  test("refuses what the other one refuses", async () => {
+    const frame = sound(session.ends().client.seal("request", 1, body, true));
+    const options = { keys, th, pad: 256, end: "enclave" } as const;
+    for (let at = 0; at < frame.length; at++) {
+      const enclave = await createWebChannel(options);
+      const reason = await enclave.open(touched(frame, at, at % 8));
+      assert.ok(isFault(reason), `byte ${at}`);
+      assert.equal(await enclave.open(frame), reason);
+    }
+    const enclave = await createWebChannel(options);
+    assert.equal(codeOf(await enclave.seal("final", 1, nothing)), "BAD_FRAME");
+  });
+});

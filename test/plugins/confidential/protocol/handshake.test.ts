@@ -1,0 +1,406 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { webSuite } from "../../../../plugins/confidential/client/web-crypto.ts";
+import {
+  closeCodes,
+  errorFrame,
+  fault,
+  isFault,
+  plainCloseCodes,
+} from "../../../../plugins/confidential/protocol/fault.ts";
+import {
+  answerHello,
+  clientKeys,
+  readAnswer,
+} from "../../../../plugins/confidential/protocol/handshake.ts";
+import {
+  clientSubprotocol,
+  readHello,
+  workerSubprotocol,
+} from "../../../../plugins/confidential/protocol/hello.ts";
+import {
+  readCore,
+  readKeyset,
+  writeCore,
+} from "../../../../plugins/confidential/protocol/keyset.ts";
+import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import * as limits from "../../../../plugins/confidential/protocol/limits.ts";
+import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
+import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import {
+  evidenceDigest,
+  isReserved,
+  sessionReportData,
+} from "../../../../plugins/confidential/protocol/statement.ts";
+import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
+import {
+  bytesOf,
+  codeOf,
+  expected,
+  handshakeSigner,
+  helloJson,
+  helloWith,
+  keysetWith,
+  now,
+  shake,
+  sound,
+  textOf,
+  touched,
+} from "./session.ts";
+
+const suites = { "node:crypto": nodeSuite, WebCrypto: webSuite };
+
+/** RFC 7748, 6.1 and Bernstein's list: points of low order, and what reduces to them. */
+const lowOrder = [
+  "0000000000000000000000000000000000000000000000000000000000000000",
+  "0100000000000000000000000000000000000000000000000000000000000000",
+  "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+  "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+  "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+  "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+  "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+  "0000000000000000000000000000000000000000000000000000000000000080",
+  "0100000000000000000000000000000000000000000000000000000000000080",
+  "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+].map((hex): Bytes => Uint8Array.from(Buffer.from(hex, "hex")));
+
+describe("hello", () => {
+  test("a full one is read, with members that are not known", () => {
+    const known = [`sha256:${"a".repeat(64)}`];
+    const changes = { max_coefficient: 1500, evidence: "known", known, freshness: "quote" };
+    const hello = sound(readHello(helloJson({ ...changes, idempotency_key: "k", later: [1] })));
+    assert.equal(hello.network, "confidential-alpha");
+    assert.equal(hello.maxOutputTokens, 64);
+    assert.equal(hello.maxCoefficient, 1500);
+    assert.equal(hello.epk.length, 32);
+    assert.deepEqual(hello.known, known);
+    assert.equal(hello.freshness, "quote");
+    assert.equal(hello.idempotencyKey, "k");
+    assert.deepEqual(sound(readHello(helloWith(hello))), hello);
+  });
+
+  test("pad, evidence and freshness may be missing", () => {
+    const members = { pad: undefined, evidence: undefined, freshness: undefined };
+    const { pad, evidence, freshness } = sound(readHello(helloJson(members)));
+    assert.deepEqual([pad, evidence, freshness], [256, "full", "cached"]);
+  });
+
+  test("another version or suite is not supported, whatever else it says", () => {
+    for (const members of [{ v: 2 }, { v: "1" }, { suite: "xwing-hkdf-sha256-aes256gcm" }]) {
+      assert.equal(codeOf(readHello(helloJson(members))), "SUITE_UNSUPPORTED");
+      assert.equal(codeOf(readHello(helloJson({ ...members, epk: 1 }))), "SUITE_UNSUPPORTED");
+    }
+    assert.equal(codeOf(readHello(helloJson({ suite: undefined }))), "SUITE_UNSUPPORTED");
+  });
+
+  const text = (length: number): string => "x".repeat(length);
+  const bad: readonly Readonly<Record<string, unknown>>[] = [
+    { type: "helo" },
+    { type: undefined },
+    { network: "" },
+    { network: 1 },
+    { network: text(257) },
+    { model: undefined },
+    { model: "\ud800" },
+    { model: text(257) },
+    { max_output_tokens: 0 },
+    { max_output_tokens: -1 },
+    { max_output_tokens: 1.5 },
+    { max_output_tokens: "64" },
+    { max_output_tokens: undefined },
+    { max_output_tokens: 2 ** 53 },
+    { max_coefficient: -1 },
+    { max_coefficient: null },
+    { termination: "relay" },
+    { termination: undefined },
+    { epk: toBase64Url(new Uint8Array(31)) },
+    { epk: toBase64Url(new Uint8Array(33)) },
+    { epk: `${"A".repeat(42)}B` },
+    { epk: `${"A".repeat(43)}=` },
+    { epk: undefined },
+    { nonce: toBase64Url(new Uint8Array(16)) },
+    { nonce: "+".repeat(43) },
+    { pad: 64 },
+    { pad: "256" },
+    { pad: null },
+    { evidence: "none" },
+    { freshness: "now" },
+    { known: ["sha256:00"] },
+    { known: Array.from({ length: 65 }, () => `sha256:${"0".repeat(64)}`) },
+    { known: "sha256:" },
+    { idempotency_key: 5 },
+    { idempotency_key: "" },
+    { padding: text(17_000) },
+  ];
+  for (const members of bad) {
+    const [value] = Object.values(members);
+    test(`${Object.keys(members).join()} = ${String(value).slice(0, 40)} is refused`, () => {
+      assert.equal(codeOf(readHello(helloJson(members))), "BAD_FRAME");
+    });
+  }
+
+  test("a member twice, a mark before it, other text and no text are refused", () => {
+    const whole = textOf(helloWith());
+    for (const wrong of [
+      whole.replace("{", '{"model":"other",'),
+      whole.replace("{", '{"mod\\u0065l":"other",'),
+      `\u{feff}${whole}`,
+      `${whole}{}`,
+      `[${whole}]`,
+      "null",
+      "",
+    ]) {
+      assert.equal(codeOf(readHello(bytesOf(wrong))), "BAD_FRAME", wrong.slice(0, 40));
+    }
+    const cut = Uint8Array.of(...bytesOf(whole.slice(0, -2)), 0xc3, 0x22, 0x7d);
+    assert.equal(codeOf(readHello(cut)), "BAD_FRAME");
+  });
+});
+
+for (const [by, suite] of Object.entries(suites)) {
+  describe(`the handshake by ${by}`, () => {
+    test("any bit of hello, core or signature turned over is noticed by the client", async () => {
+      const { hello, answer } = await shake();
+      const { core, sig } = answer;
+      sound(await readAnswer(suite, hello, core, sig, expected));
+      // All bits of the signature, one of each byte of the rest.
+      for (let at = 0; at < hello.length; at++) {
+        const other = await readAnswer(suite, touched(hello, at, at % 8), core, sig, expected);
+        assert.ok(isFault(other), `hello ${at}`);
+      }
+      for (let at = 0; at < core.length; at++) {
+        const other = await readAnswer(suite, hello, touched(core, at, at % 8), sig, expected);
+        assert.ok(isFault(other), `core ${at}`);
+      }
+      for (let bit = 0; bit < 8 * sig.length; bit++) {
+        const other = touched(sig, bit >> 3, bit & 7);
+        assert.ok(isFault(await readAnswer(suite, hello, core, other, expected)), `sig ${bit}`);
+      }
+    });
+
+    test("a signature of another length is none", async () => {
+      const { hello, answer } = await shake();
+      for (const sig of [answer.sig.subarray(0, 63), new Uint8Array(0), new Uint8Array(65)]) {
+        assert.ok(isFault(await readAnswer(suite, hello, answer.core, sig, expected)));
+      }
+    });
+
+    test("a relay that writes hello again, or in another suite, is noticed", async () => {
+      const { hello, answer } = await shake();
+      const again = bytesOf(JSON.stringify(JSON.parse(textOf(hello)), null, 1));
+      const suiteText = textOf(hello).replace("x25519-", "p256-");
+      const cheaper = textOf(hello).replace('"max_output_tokens":64', '"max_output_tokens":65');
+      for (const changed of [again, bytesOf(suiteText), bytesOf(cheaper)]) {
+        assert.notDeepEqual(changed, hello);
+        const code = codeOf(await readAnswer(suite, changed, answer.core, answer.sig, expected));
+        assert.equal(code, "ATTESTATION_UNAVAILABLE");
+      }
+    });
+
+    test("a key of low order is refused by both ends", async () => {
+      for (const epk of lowOrder) {
+        const hello = helloWith({ epk });
+        const enclave = {
+          keyset: keysetWith(),
+          signer: handshakeSigner,
+          session: new Uint8Array(16),
+        };
+        const answer = await answerHello(suite, hello, sound(readHello(hello)), enclave);
+        assert.equal(codeOf(answer), "BAD_FRAME");
+        const ephemeral = await suite.createEphemeral();
+        const { hello: mine, answer: theirs } = await shake();
+        const attested = sound(await readAnswer(suite, mine, theirs.core, theirs.sig, expected));
+        const weak = { ...attested, core: { ...attested.core, epk } };
+        assert.equal(codeOf(await clientKeys(suite, ephemeral, weak)), "BAD_FRAME");
+      }
+    });
+
+    test("a keyset of another role or network, expired or too long, is refused", async () => {
+      for (const [members, why] of [
+        [{ role: "gateway" }, "role"],
+        [{ net: "confidential-classic" }, "network"],
+        [{ notAfter: now }, "expired"],
+        [{ notAfter: now + 3601 }, "an hour"],
+      ] as const) {
+        const { hello, answer } = await shake({}, keysetWith(members));
+        const read = await readAnswer(suite, hello, answer.core, answer.sig, expected);
+        assert.equal(codeOf(read), "ATTESTATION_UNAVAILABLE");
+        assert.ok(isFault(read) && read.message.includes(why));
+      }
+      const { hello, answer } = await shake({}, keysetWith({ notAfter: now + 3600 }));
+      sound(await readAnswer(suite, hello, answer.core, answer.sig, expected));
+    });
+
+    test("a handshake signed by another key than the keyset's is refused", async () => {
+      const other = keysetWith({ hs: createSigner().publicKey });
+      const { hello, answer } = await shake({}, other);
+      const read = await readAnswer(suite, hello, answer.core, answer.sig, expected);
+      assert.equal(codeOf(read), "ATTESTATION_UNAVAILABLE");
+    });
+  });
+}
+
+describe("the handshake", () => {
+  test("a hello sent again gets other keys, so that old frames are worth nothing", async () => {
+    const { hello, answer } = await shake();
+    const session = new Uint8Array(16).fill(7);
+    const enclave = { keyset: keysetWith(), signer: handshakeSigner, session };
+    const again = sound(await answerHello(nodeSuite, hello, sound(readHello(hello)), enclave));
+    assert.notDeepEqual(again.keys, answer.keys);
+    const options = { pad: 256 } as const;
+    const client = createNodeChannel({ ...options, ...answer, end: "client" });
+    const frame = sound(client.seal("request", 1, bytesOf("{}"), true));
+    sound(createNodeChannel({ ...options, ...answer, end: "enclave" }).open(frame));
+    const replayed = createNodeChannel({ ...options, ...again, end: "enclave" }).open(frame);
+    assert.equal(codeOf(replayed), "BAD_FRAME");
+  });
+
+  test("an agreement on zeros is refused, where the library does not refuse it itself", async () => {
+    const zeros = { publicKey: new Uint8Array(32), agree: () => new Uint8Array(32) };
+    const careless = { ...nodeSuite, createEphemeral: () => zeros };
+    const hello = helloWith();
+    const session = new Uint8Array(16);
+    const enclave = { keyset: keysetWith(), signer: handshakeSigner, session };
+    const answer = await answerHello(careless, hello, sound(readHello(hello)), enclave);
+    assert.equal(codeOf(answer), "BAD_FRAME");
+  });
+
+  test("all keys of a session differ", async () => {
+    const { keys } = (await shake()).answer;
+    const hex = [keys.c2s.key, keys.s2c.key, keys.exporter, keys.c2s.iv, keys.s2c.iv].map((each) =>
+      Buffer.from(each).toString("hex"),
+    );
+    assert.equal(new Set(hex).size, 5);
+  });
+
+  test("core and keyset say when they are not whole", () => {
+    const keyset = keysetWith();
+    const core = writeCore({ epk: new Uint8Array(32), keyset, session: new Uint8Array(16) });
+    const change = (bytes: Bytes, members: object): Bytes =>
+      bytesOf(JSON.stringify({ ...(JSON.parse(textOf(bytes)) as object), ...members }));
+    for (const members of [
+      { epk: "AA" },
+      { session: undefined },
+      { keyset: 5 },
+      { keyset: "*" },
+      { upstream: "sha256:1" },
+    ]) {
+      assert.equal(codeOf(readCore(change(core, members))), "BAD_FRAME");
+    }
+    assert.equal(codeOf(readCore(change(core, { v: 2 }))), "SUITE_UNSUPPORTED");
+    const upstream = `sha256:${"1".repeat(64)}`;
+    assert.equal(sound(readCore(change(core, { upstream, more: 1 }))).upstream, upstream);
+    const { hs } = JSON.parse(textOf(keyset)) as { hs: string };
+    for (const members of [
+      { ur: hs },
+      { hs: "AA" },
+      { net: "" },
+      { role: "both" },
+      { not_after: "soon" },
+      { not_after: -1 },
+      { models: {} },
+      { models: [{ id: 1, hash: "" }] },
+      { v: 2 },
+    ]) {
+      assert.equal(codeOf(readKeyset(change(keyset, members))), "ATTESTATION_UNAVAILABLE");
+    }
+    const models = [{ id: "demo", hash: "sha256:00" }];
+    assert.deepEqual(sound(readKeyset(change(keyset, { models, beacon: {} }))).models, models);
+  });
+});
+
+describe("what evidence binds", () => {
+  test("role, nonce and keyset each change the report data, which is reserved", async () => {
+    const digest = `sha256:${"1".repeat(64)}`;
+    const nonce = new Uint8Array(32);
+    const variants = await Promise.all([
+      sessionReportData(nodeSuite, digest, nonce, "worker"),
+      sessionReportData(nodeSuite, digest, nonce, "gateway"),
+      sessionReportData(nodeSuite, digest, undefined, "worker"),
+      sessionReportData(nodeSuite, `sha256:${"2".repeat(64)}`, nonce, "worker"),
+    ]);
+    const texts = variants.map((each) => Buffer.from(each).toString("latin1"));
+    assert.equal(new Set(texts).size, 4);
+    for (const each of variants) {
+      assert.equal(each.length, 64);
+      assert.equal(isReserved(each), true);
+      assert.ok(each.subarray(40).every((byte) => byte === 0));
+    }
+  });
+
+  test("a caller's own report data is reserved only with the whole prefix", () => {
+    assert.equal(isReserved(bytesOf("CSTRM1RD")), true);
+    assert.equal(isReserved(bytesOf("CSTRM1RD and more")), true);
+    for (const text of ["CSTRM1R", "cstrm1rd", " CSTRM1RD", "", "CSTRM1RE"]) {
+      assert.equal(isReserved(bytesOf(text)), false, text);
+    }
+  });
+
+  test("evidence has one digest, however its members were ordered", async () => {
+    const one = await evidenceDigest(nodeSuite, { tee_type: "tdx", quote: "AA==", n: [1, null] });
+    const other = await evidenceDigest(webSuite, { n: [1, null], quote: "AA==", tee_type: "tdx" });
+    assert.match(one ?? "", /^sha256:[0-9a-f]{64}$/);
+    assert.equal(one, other);
+    assert.notEqual(one, await evidenceDigest(nodeSuite, { tee_type: "tdx", quote: "AA==" }));
+    assert.equal(await evidenceDigest(nodeSuite, { quote: "\ud800" }), undefined);
+  });
+});
+
+describe("faults", () => {
+  test("every code closes with the number of the specification", () => {
+    assert.deepEqual(closeCodes, {
+      UNAUTHORIZED: 4401,
+      INSUFFICIENT_BALANCE: 4402,
+      PRICE_ABOVE_MAX: 4402,
+      MODEL_NOT_AVAILABLE: 4404,
+      NETWORK_NOT_AVAILABLE: 4404,
+      TERMINATION_NOT_AVAILABLE: 4404,
+      TIMEOUT: 4408,
+      REPLAY: 4409,
+      LIMIT_EXCEEDED: 4413,
+      SUITE_UNSUPPORTED: 4426,
+      RATE_LIMITED: 4429,
+      ATTESTATION_UNAVAILABLE: 4495,
+      BAD_FRAME: 4400,
+      UPSTREAM_FAILED: 1011,
+    });
+  });
+
+  test("so do the ends that no error frame goes before", () => {
+    const codes = { ok: 1000, tooBig: 1009, internal: 1011, overloaded: 1013, forbidden: 4403 };
+    assert.deepEqual(plainCloseCodes, codes);
+  });
+
+  test("an error frame has type, error and code", () => {
+    assert.deepEqual(JSON.parse(errorFrame(fault("REPLAY", "again"))), {
+      type: "error",
+      error: "again",
+      code: "REPLAY",
+    });
+  });
+});
+
+describe("the specification's numbers", () => {
+  test("limits of a session", () => {
+    const { maxSessionMs, idleMs, handshakeMs, maxRequests, maxFrames } = limits;
+    assert.deepEqual([maxSessionMs, idleMs, handshakeMs], [3_600_000, 120_000, 10_000]);
+    assert.deepEqual([maxRequests, maxFrames, limits.maxPlaintextBytes], [256, 2 ** 20, 2 ** 32]);
+    assert.deepEqual([limits.maxFrameDataBytes, limits.maxRequestBytes], [2 ** 16, 2 ** 23]);
+    // A producer stays below what a verifier takes.
+    assert.ok(limits.keysetSeconds < limits.maxKeysetSeconds);
+  });
+
+  test("subprotocols", () => {
+    assert.equal(clientSubprotocol, "confidential.v1");
+    assert.equal(workerSubprotocol, "cstream.worker.v1");
+  });
+});
+
+describe("base64url", () => {
+  test("has one spelling for the same bytes", () => {
+    assert.deepEqual(fromBase64Url("_-8"), Uint8Array.of(0xff, 0xef));
+    for (const text of ["_-9", "_-8=", "/+8", "_", "_-8\n", " _-8"]) {
+      assert.equal(fromBase64Url(text), undefined, text);
+    }
+  });
+});

@@ -1,0 +1,190 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import * as fc from "fast-check";
+import { canonicalBytes } from "../../../../plugins/confidential/protocol/jcs.ts";
+import { readJsonObject } from "../../../../plugins/confidential/protocol/strict-json.ts";
+import {
+  readTextFrame,
+  usageOf,
+  writeAttestation,
+  writeReportFrame,
+} from "../../../../plugins/confidential/protocol/text-frames.ts";
+import { bytesOf, codeOf, shake, sound, textOf } from "./session.ts";
+
+const canonical = (value: unknown): string | undefined => {
+  const bytes = canonicalBytes(value);
+  return bytes === undefined ? undefined : textOf(bytes);
+};
+const strict = (text: string): unknown => readJsonObject(bytesOf(text), 1_000_000);
+
+/** Up to the depth at which both agree. */
+const nested = (depth: number): string => `{"a":${"[".repeat(depth)}${"]".repeat(depth)}}`;
+
+describe("canonical JSON", () => {
+  test("RFC 8785, 3.2.2: numbers, strings and literals", () => {
+    const text = `{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],
+      "string":"\\u20ac$\\u000F\\u000aA'\\u0042\\u0022\\u005c\\\\\\"\\/","literals":[null,true,false]}`;
+    assert.equal(
+      canonical(JSON.parse(text)),
+      '{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],' +
+        '"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}',
+    );
+  });
+
+  test("RFC 8785, 3.2.3: members by their UTF-16 code units", () => {
+    const names = ["\u20ac", "\r", "\ufb33", "1", "\u{1f600}", "\u0080", "\u00f6"];
+    const object = Object.fromEntries(names.map((name, at) => [name, at]));
+    const order = ["\r", "1", "\u0080", "\u00f6", "\u20ac", "\u{1f600}", "\ufb33"];
+    const sorted = order.map((name) => `${JSON.stringify(name)}:${names.indexOf(name)}`);
+    assert.equal(canonical(object), `{${sorted.join(",")}}`);
+  });
+
+  test("what JSON cannot carry has no canonical form", () => {
+    for (const value of [Number.NaN, Infinity, 1n, () => 1, Symbol("s"), undefined]) {
+      assert.equal(canonical(value), undefined);
+      assert.equal(canonical([value]), undefined);
+    }
+    for (const value of ["\ud800", { "\udc00": 1 }, [{ a: "x\udfff" }]]) {
+      assert.equal(canonical(value), undefined);
+    }
+    assert.equal(canonical({ a: undefined, b: -0 }), '{"b":0}');
+    assert.equal(canonical(JSON.parse(nested(127))), nested(127));
+    assert.equal(canonical(JSON.parse(nested(128))), undefined);
+    assert.equal(canonical(JSON.parse(nested(200_000))), undefined);
+  });
+
+  test("is the same for equal values, and the value again when parsed", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
+        const text = canonical(value);
+        if (text === undefined) return assert.equal(JSON.stringify(value).isWellFormed(), false);
+        const again: unknown = JSON.parse(text);
+        assert.equal(canonical(again), text);
+        assert.equal(canonical(JSON.parse(JSON.stringify(value, null, 2))), text);
+        assert.deepEqual(again, JSON.parse(JSON.stringify(value)));
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe("strict JSON", () => {
+  test("takes nothing but an object in plain UTF-8, within its bounds", () => {
+    for (const text of ["[]", '"a"', "1", "null", "", "{", '{"a":1,}', "{'a':1}", '{"a":01}']) {
+      assert.equal(strict(text), undefined, text);
+    }
+    assert.equal(strict("\u{feff}{}"), undefined);
+    assert.equal(readJsonObject(Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x7d), 100), undefined);
+    assert.deepEqual(readJsonObject(bytesOf("{}"), 2), {});
+    assert.equal(readJsonObject(bytesOf("{} "), 2), undefined);
+    assert.notEqual(strict(nested(127)), undefined);
+    assert.equal(strict(nested(128)), undefined);
+    assert.equal(strict(nested(100_000)), undefined);
+  });
+
+  // Finding 2.
+  test("refuses more than 65,536 members and elements in all", () => {
+    const most = 65_536;
+    const isRead = (text: string): boolean => strict(text) !== undefined;
+    const members = (count: number): string =>
+      `{${Array.from({ length: count }, (_, at) => `"${at}":0`).join()}}`;
+    assert.equal(Object.keys(strict(members(most)) ?? {}).length, most);
+    assert.equal(isRead(members(most + 1)), false);
+    for (const element of ["[]", "{}", "0", '""', " [ ] "]) {
+      // The member is a part as well.
+      const list = (count: number): string => `{"a":[${Array(count).fill(element).join()}]}`;
+      assert.equal(isRead(list(most - 1)), true, element);
+      assert.equal(isRead(list(most)), false, element);
+    }
+  });
+});
+
+describe("text frames", () => {
+  const sig = new Uint8Array(64).fill(5);
+  const report = bytesOf("{}");
+
+  test("an attestation is read as it was written, with evidence or its digest", async () => {
+    const { core, sig: signature } = (await shake()).answer;
+    const evidence = { tee_type: "simulated", quote: "AA==", simulated: true };
+    const full = sound(readTextFrame(bytesOf(writeAttestation(core, signature, { evidence }))));
+    assert.ok(full.kind === "attestation");
+    assert.deepEqual(full.core, Uint8Array.from(core));
+    assert.deepEqual(full.sig, Uint8Array.from(signature));
+    assert.deepEqual(full.evidence, evidence);
+    const digest = `sha256:${"3".repeat(64)}`;
+    const known = writeAttestation(core, signature, { evidence_digest: digest });
+    const short = sound(readTextFrame(bytesOf(known)));
+    assert.ok(short.kind === "attestation");
+    assert.equal(short.evidenceDigest, digest);
+    for (const text of [
+      known.replace(digest, "sha256:3"),
+      known.replace("evidence_digest", "other"),
+      known.replace('"sig":"', '"sig":"A'),
+      known.replace('"core"', '"coal"'),
+    ]) {
+      assert.equal(codeOf(readTextFrame(bytesOf(text))), "BAD_FRAME");
+    }
+  });
+
+  test("a report frame is read as it was written", () => {
+    const frame = sound(readTextFrame(bytesOf(writeReportFrame(3, report, sig))));
+    assert.deepEqual(frame, { kind: "report", rid: 3, report, sig });
+    const text = writeReportFrame(3, report, sig);
+    for (const wrong of [text.replace("3", "-3"), text.replace('"sig"', '"sign"')]) {
+      assert.equal(codeOf(readTextFrame(bytesOf(wrong))), "BAD_FRAME");
+    }
+  });
+
+  test("done is read with its tokens; without report it is done all the same", () => {
+    const tokens = { prompt: 9, completion: 5, cached: 4, reasoning: 2 };
+    const done = { type: "done", rid: 1, usage: usageOf(tokens), usedCUMilli: 12, pricing: {} };
+    const frame = sound(readTextFrame(bytesOf(JSON.stringify(done))));
+    assert.ok(frame.kind === "done");
+    assert.deepEqual(frame.usage, { ...tokens, total: 14 });
+    assert.equal(frame.usedCuMilli, 12);
+    assert.equal(frame.report, undefined);
+    const plain = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
+    const brief = sound(readTextFrame(bytesOf(JSON.stringify({ ...done, usage: plain }))));
+    assert.ok(brief.kind === "done");
+    const none = { cached: 0, reasoning: 0 };
+    assert.deepEqual(brief.usage, { prompt: 1, completion: 2, total: 3, ...none });
+    for (const members of [
+      { rid: "1" },
+      { usage: null },
+      { usage: {} },
+      { usedCUMilli: -1 },
+      { paidBeforeCUMilli: "6" },
+    ]) {
+      const text = JSON.stringify({ ...done, ...members });
+      assert.equal(codeOf(readTextFrame(bytesOf(text))), "BAD_FRAME");
+    }
+  });
+
+  test("an error has its code where the code is the protocol's", () => {
+    const read = (members: object): object =>
+      readTextFrame(bytesOf(JSON.stringify({ type: "error", ...members })));
+    assert.deepEqual(read({ code: "REPLAY" }), { kind: "error", code: "REPLAY" });
+    assert.deepEqual(read({ code: "toString" }), { kind: "error", code: undefined });
+    assert.deepEqual(read({}), { kind: "error", code: undefined });
+  });
+
+  test("what is not known is refused", () => {
+    for (const text of [
+      "{}",
+      '{"type":"hello"}',
+      '{"type":1}',
+      "[]",
+      '{"type":"error","type":1}',
+    ]) {
+      assert.equal(codeOf(readTextFrame(bytesOf(text))), "BAD_FRAME");
+    }
+  });
+});
+
+describe("text of a stranger", () => {
+  test("a string of backslashes and quotes as long as a frame is read in one pass", () => {
+    const text = `{"a":"${"\\\\".repeat(250_000)}","b":"${'\\"'.repeat(200_000)}"}`;
+    assert.notEqual(strict(text), undefined);
+    assert.equal(strict(text.replace('"b"', '"a"')), undefined);
+  });
+});

@@ -1,0 +1,294 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { webSuite } from "../../../../plugins/confidential/client/web-crypto.ts";
+import type { WatchedExchange } from "../../../../plugins/confidential/protocol/frame-watch.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import { judgeReport } from "../../../../plugins/confidential/protocol/report-verdict.ts";
+import type {
+  OwnAccount,
+  ReportVerdict,
+  SignedReport,
+  UnverifiedReason,
+} from "../../../../plugins/confidential/protocol/report-verdict.ts";
+import {
+  readReport,
+  reportMessage,
+  writeReport,
+} from "../../../../plugins/confidential/protocol/report.ts";
+import type { UsageReport } from "../../../../plugins/confidential/protocol/report.ts";
+import { createSeenCounters } from "../../../../plugins/confidential/protocol/seen-counters.ts";
+import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
+import { toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
+import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
+import { bytesOf, now, reportSigner, sound, textOf, touched } from "./session.ts";
+
+const th = new Uint8Array(32).fill(3);
+const session = toBase64Url(new Uint8Array(16).fill(7));
+const keysetDigest = `sha256:${"1".repeat(64)}`;
+const exchange: WatchedExchange = {
+  rid: 2,
+  reqDigest: "a".repeat(64),
+  resDigest: "b".repeat(64),
+  hasEnded: true,
+  requestBytes: 288,
+  responseBytes: 576,
+};
+const tokens = { prompt: 9, completion: 5, cached: 4, reasoning: 2 };
+const told = { ...tokens, total: 14 };
+const report: UsageReport = {
+  coefficient: 1000,
+  ctr: 17,
+  finish: "stop",
+  iat: now,
+  keyset: keysetDigest,
+  model: "demo",
+  net: "confidential-alpha",
+  reqDigest: exchange.reqDigest,
+  resDigest: exchange.resDigest,
+  rid: 2,
+  session,
+  th: toHex(th),
+  tokens,
+};
+const own: OwnAccount = {
+  evidence: "accepted",
+  keysetDigest,
+  reportKey: reportSigner.publicKey,
+  notAfter: now + 3000,
+  now,
+  session,
+  th,
+  exchange,
+  net: "confidential-alpha",
+  model: "demo",
+  maxOutputTokens: 64,
+  usage: told,
+  claimCounter: () => true,
+};
+
+async function signed(bytes: Bytes, signer: Signer = reportSigner): Promise<SignedReport> {
+  return { report: bytes, sig: await signer.sign(reportMessage(bytes)) };
+}
+
+async function judge(
+  reported: Partial<UsageReport>,
+  account: Partial<OwnAccount> = {},
+): Promise<ReportVerdict> {
+  const bytes = sound(writeReport({ ...report, ...reported }));
+  return judgeReport(nodeSuite, await signed(bytes), { ...own, ...account });
+}
+
+const json = JSON.parse(textOf(sound(writeReport(report)))) as Record<string, unknown>;
+const changed = (members: object): Bytes => bytesOf(JSON.stringify({ ...json, ...members }));
+
+describe("a usage report", () => {
+  test("is written in one way and read back", () => {
+    const bytes = sound(writeReport(report));
+    assert.deepEqual(readReport(bytes), report);
+    assert.equal(textOf(bytes).startsWith('{"coefficient":1000,"ctr":17,"finish":"stop"'), true);
+    assert.equal(writeReport({ ...report, model: "\ud800" }), undefined);
+  });
+
+  const wrong: readonly object[] = [
+    { typ: "cstream-usage/2" },
+    { typ: undefined },
+    { coefficient: "1000" },
+    { coefficient: 0.5 },
+    { ctr: -1 },
+    { ctr: 2 ** 53 },
+    { ctr: undefined },
+    { finish: "done" },
+    { finish: null },
+    { iat: "now" },
+    { keyset: "1".repeat(64) },
+    { model: 1 },
+    { net: undefined },
+    { req_digest: "A".repeat(64) },
+    { res_digest: "a".repeat(63) },
+    { rid: null },
+    { session: "VVVV" },
+    { th: "" },
+    { tokens: [] },
+    { tokens: { ...tokens, cached: undefined } },
+    { tokens: { ...tokens, completion: 1.5 } },
+    { tokens: { ...tokens, prompt: "9" } },
+  ];
+  for (const members of wrong) {
+    test(`with ${JSON.stringify(members).slice(0, 60)} or without it is none`, () => {
+      assert.equal(readReport(changed(members)), undefined);
+    });
+  }
+
+  test("with a member twice is none, though JSON.parse takes it", () => {
+    const text = textOf(sound(writeReport(report)));
+    for (const twice of [
+      text.replace('"ctr":17', '"ctr":17,"ctr":17'),
+      text.replace('"cached":4', '"cached":4,"cached":0'),
+      text.replace('"ctr":17', '"c\\u0074r":18,"ctr":17'),
+    ]) {
+      assert.equal(typeof JSON.parse(twice), "object");
+      assert.equal(readReport(bytesOf(twice)), undefined);
+    }
+  });
+});
+
+describe("the verdict on a report", () => {
+  test("is good when everything agrees, by either cryptography", async () => {
+    const verdict = await judge({});
+    assert.equal(verdict.verified, true);
+    assert.deepEqual(verdict.report, report);
+    assert.ok(verdict.checks.every(({ result }) => result === "pass"));
+    const bytes = sound(writeReport(report));
+    const again = await judgeReport(webSuite, await signed(bytes), own);
+    assert.deepEqual(again, verdict);
+  });
+
+  const reasons: readonly (readonly [
+    string,
+    UnverifiedReason,
+    Partial<UsageReport>,
+    Partial<OwnAccount>,
+  ])[] = [
+    ["refused evidence", "policy", {}, { evidence: "refused" }],
+    ["another keyset", "unknown_key", { keyset: `sha256:${"2".repeat(64)}` }, {}],
+    ["an expired keyset", "stale", {}, { notAfter: now }],
+    ["a keyset for too long", "stale", {}, { notAfter: now + 3601 }],
+    ["a report of long ago", "stale", { iat: now - 301 }, {}],
+    ["a report to come", "stale", { iat: now + 301 }, {}],
+    ["another report key", "bad_signature", {}, { reportKey: createSigner().publicKey }],
+    ["another session", "replay", { session: toBase64Url(new Uint8Array(16)) }, {}],
+    ["another rid", "replay", { rid: 1 }, {}],
+    ["another transcript", "replay", { th: "0".repeat(64) }, {}],
+    ["another request", "digest_mismatch", { reqDigest: "c".repeat(64) }, {}],
+    ["another response", "digest_mismatch", { resDigest: "c".repeat(64) }, {}],
+    ["no END", "digest_mismatch", {}, { exchange: { ...exchange, hasEnded: false } }],
+    ["another model", "usage_mismatch", { model: "other" }, {}],
+    ["another network", "usage_mismatch", { net: "other" }, {}],
+    ["other usage", "usage_mismatch", {}, { usage: { ...told, prompt: 8 } }],
+    ["other details", "usage_mismatch", {}, { usage: { ...told, reasoning: 0 } }],
+    ["another total", "usage_mismatch", {}, { usage: { ...told, total: 15 } }],
+    ["more tokens than asked", "usage_mismatch", {}, { maxOutputTokens: 4 }],
+    [
+      "more tokens than were sent",
+      "usage_mismatch",
+      { tokens: { ...tokens, prompt: 288 + 16_385 } },
+      { usage: { ...told, prompt: 288 + 16_385, total: 288 + 16_390 } },
+    ],
+    ["more cached than all", "usage_mismatch", { tokens: { ...tokens, cached: 10 } }, {}],
+    ["a counter seen before", "replay", {}, { claimCounter: () => false }],
+    ["a simulation", "simulated", {}, { evidence: "simulated" }],
+  ];
+  for (const [name, reason, reported, account] of reasons) {
+    test(`${name}: ${reason}`, async () => {
+      const verdict = await judge(reported, account);
+      assert.equal(verdict.verified, false);
+      assert.equal(verdict.unverifiedReason, reason);
+      const failed = verdict.checks.filter(({ result }) => result === "fail");
+      assert.equal(failed.length, 1, JSON.stringify(failed));
+    });
+  }
+
+  test("none: no_report; one that is signed and cannot be read likewise", async () => {
+    const none = await judgeReport(nodeSuite, undefined, own);
+    assert.deepEqual([none.verified, none.unverifiedReason], [false, "no_report"]);
+    const typed = await judgeReport(nodeSuite, await signed(changed({ typ: "other/1" })), own);
+    assert.deepEqual([typed.verified, typed.unverifiedReason], [false, "no_report"]);
+    assert.equal(typed.report, undefined);
+  });
+
+  test("any bit of report or signature turned over is no report of the keyset", async () => {
+    const { report: bytes, sig } = await signed(sound(writeReport(report)));
+    for (let at = 0; at < bytes.length; at++) {
+      const other = { report: touched(bytes, at, at % 8), sig };
+      const verdict = await judgeReport(nodeSuite, other, own);
+      assert.equal(verdict.verified, false, `byte ${at}`);
+      const check = verdict.checks.find(({ name }) => name === "signature");
+      assert.equal(check?.result, "fail");
+    }
+    for (let at = 0; at < sig.length; at++) {
+      const verdict = await judgeReport(
+        nodeSuite,
+        { report: bytes, sig: touched(sig, at, at % 8) },
+        own,
+      );
+      assert.equal(verdict.unverifiedReason, "bad_signature");
+    }
+    const short = await judgeReport(nodeSuite, { report: bytes, sig: new Uint8Array(0) }, own);
+    assert.equal(short.unverifiedReason, "bad_signature");
+  });
+
+  test("a report of a request that nobody saw is a replay", async () => {
+    assert.equal((await judge({}, { exchange: undefined })).unverifiedReason, "replay");
+  });
+
+  test("the reason is the first check that fails, a simulation the last", async () => {
+    const all: Partial<UsageReport> = {
+      keyset: `sha256:${"2".repeat(64)}`,
+      iat: 0,
+      rid: 9,
+      reqDigest: "c".repeat(64),
+      model: "other",
+    };
+    const order: readonly (readonly [keyof UsageReport | "evidence", UnverifiedReason])[] = [
+      ["evidence", "policy"],
+      ["keyset", "unknown_key"],
+      ["iat", "stale"],
+      ["rid", "replay"],
+      ["reqDigest", "digest_mismatch"],
+      ["model", "usage_mismatch"],
+    ];
+    const left: Record<string, unknown> = { ...all };
+    for (const [mended, reason] of order) {
+      const isFirst = mended === "evidence";
+      const verdict = await judge(left, { evidence: isFirst ? "refused" : "simulated" });
+      assert.equal(verdict.unverifiedReason, reason);
+      delete left[mended];
+    }
+    assert.equal((await judge(left, { evidence: "simulated" })).unverifiedReason, "simulated");
+  });
+
+  test("a counter is used up only by a report of this session that the keyset signed", async () => {
+    const claimed: number[] = [];
+    const claimCounter = (_: string, ctr: number): boolean => claimed.push(ctr) > 0;
+    await judge({ keyset: `sha256:${"2".repeat(64)}` }, { claimCounter });
+    await judge({ session: toBase64Url(new Uint8Array(16)) }, { claimCounter });
+    await judge({}, { claimCounter, reportKey: createSigner().publicKey });
+    assert.deepEqual(claimed, []);
+    await judge({ reqDigest: "c".repeat(64) }, { claimCounter });
+    assert.deepEqual(claimed, [17]);
+  });
+});
+
+describe("counters of reports", () => {
+  test("each comes once, in any order, for each keyset", () => {
+    const seen = createSeenCounters();
+    assert.deepEqual(
+      [5, 3, 4, 3, 5].map((ctr) => seen.claim("one", ctr, now)),
+      [true, true, true, false, false],
+    );
+    assert.equal(seen.claim("two", 3, now), true);
+  });
+
+  test("the missing ones between are counted", () => {
+    const seen = createSeenCounters();
+    assert.equal(seen.missing(), 0);
+    for (const ctr of [10, 12, 15]) seen.claim("one", ctr, now);
+    assert.equal(seen.missing(), 3);
+    seen.claim("one", 11, now);
+    assert.equal(seen.missing(), 2);
+    for (const ctr of [1, 3]) seen.claim("two", ctr, now + 1);
+    assert.equal(seen.missing(), 3);
+    seen.forget(now);
+    assert.equal(seen.missing(), 1);
+  });
+
+  test("an expired keyset is forgotten", () => {
+    const seen = createSeenCounters();
+    seen.claim("one", 1, now);
+    seen.claim("two", 1, now + 1);
+    seen.forget(now);
+    assert.equal(seen.claim("one", 1, now), true);
+    assert.equal(seen.claim("two", 1, now + 1), false);
+  });
+});

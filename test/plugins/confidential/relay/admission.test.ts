@@ -1,0 +1,196 @@
+/** When a worker's enclave is offered, and what the gateway knows of its evidence. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { workerSubprotocol, writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
+import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import { EvidenceMemory } from "../../../../plugins/confidential/relay/evidence-memory.ts";
+import { evidenceDigest } from "../../../../plugins/confidential/protocol/statement.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { model, type Script } from "./enclave-worker.ts";
+import { helloOf, openWire } from "./stream-client.ts";
+import { startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
+
+/** Has evidence for sessions at large, and none for anybody's nonce. */
+const noQuotes: Script = {
+  answer: ({ freshness }) =>
+    freshness === "quote"
+      ? '{"type":"error","error":"","code":"ATTESTATION_UNAVAILABLE"}'
+      : undefined,
+};
+
+/** How many workers of the model may be asked. */
+async function offered(stream: StreamGateway): Promise<unknown> {
+  const answer = await stream.get("/v1/models", stream.gateway.key);
+  // The surface's own answer.
+  const { data } = (await answer.json()) as { data: readonly Readonly<Record<string, unknown>>[] };
+  return data[0]?.["active_workers"];
+}
+
+function chat({ gateway }: StreamGateway): Promise<Response> {
+  return fetch(`${gateway.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model, messages: [{ role: "user", content: "Say hello" }] }),
+  });
+}
+
+describe("a worker's enclave", () => {
+  it("is not offered before it has shown a quote made for this gateway", async () => {
+    await using stream = await startStreamGateway({
+      prepare(worker) {
+        worker.script = noQuotes;
+      },
+    });
+    assert.equal(await offered(stream), 0);
+    stream.worker.script = {};
+    while ((await offered(stream)) === 0) await new Promise(setImmediate);
+    assert.equal((await chat(stream)).status, 200);
+  });
+
+  it("shows another for each keyset, before it is told a prompt of the gateway's own", async () => {
+    await using stream = await startStreamGateway();
+    const { worker } = stream;
+    const quotes = (): number => worker.hellos.filter((one) => one.freshness === "quote").length;
+    assert.equal((await chat(stream)).status, 200);
+    assert.equal(quotes(), 1);
+    const renewed: Script = { keyset: (one) => ({ ...one, notAfter: one.notAfter - 1 }) };
+    worker.script = renewed;
+    assert.equal((await chat(stream)).status, 200);
+    assert.equal(quotes(), 2);
+    const asked = worker.requests.length;
+    worker.script = { ...noQuotes, keyset: (one) => ({ ...one, notAfter: one.notAfter - 2 }) };
+    assert.ok((await chat(stream)).status >= 500);
+    assert.equal(worker.requests.length, asked);
+  });
+
+  it("may name evidence that its client has from elsewhere: the gateway then asks for it itself", async () => {
+    const shown: object[] = [];
+    await using stream = await startStreamGateway({
+      prepare(worker) {
+        worker.script = {
+          evidence(evidence, { freshness }) {
+            if (freshness === "quote") return evidence;
+            return (shown[0] ??= evidence);
+          },
+        };
+      },
+    });
+    const { worker } = stream;
+    using direct = await openWire(worker.url, {}, [workerSubprotocol]);
+    const { hello } = await helloOf();
+    direct.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+    await direct.nextText();
+    const digest = await evidenceDigest(nodeSuite, shown[0]);
+    assert.ok(digest !== undefined);
+    using session = await stream.open({ evidence: "known", known: [digest] });
+    assert.equal(session.attestation.evidence, undefined);
+    assert.equal(session.attestation.evidenceDigest, digest);
+    session.ask();
+    assert.equal((await session.answer()).final["finish_reason"], "stop");
+  });
+});
+
+describe("evidence in memory", () => {
+  it("of single sessions does not crowd out what every session of a keyset is shown", async () => {
+    const memory = new EvidenceMemory();
+    const shared = await memory.keep({ of: "a keyset" }, false);
+    const single: string[] = [];
+    for (let at = 0; at < 600; at++) single.push((await memory.keep({ at }, true)) ?? "");
+    assert.deepEqual(memory.find(shared ?? ""), { of: "a keyset" });
+    assert.deepEqual(memory.find(single.at(-1) ?? ""), { at: 599 });
+    assert.equal(memory.find(single[0] ?? ""), undefined);
+  });
+});
+
+describe("what a hostile enclave or client would have of it", () => {
+  it("a session's name is taken once, in parallel and after its receipt", async () => {
+    await using stream = await startStreamGateway();
+    stream.worker.script = { session: new Uint8Array(16).fill(9) };
+    const again = async (): Promise<unknown[]> => {
+      using wire = await stream.wire();
+      const { hello } = await helloOf();
+      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      const { code } = await wire.nextText();
+      return [code, await wire.closed];
+    };
+    const refused = ["ATTESTATION_UNAVAILABLE", 4495];
+    {
+      using session = await stream.open();
+      assert.deepEqual(await again(), refused);
+      session.ask();
+      await session.answer();
+      session.socket.close();
+      await session.closed;
+    }
+    assert.deepEqual(await again(), refused);
+    stream.worker.script = {};
+    using another = await stream.open();
+    another.ask();
+    assert.equal((await another.answer()).done.rid, 1);
+  });
+
+  it("quotes for single sessions are made so often for a workspace, and no more", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock });
+    const ask = async (key: string): Promise<unknown> => {
+      using wire = await stream.wire(key);
+      const { hello } = await helloOf({ freshness: "quote" });
+      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      const { type, code = type } = await wire.nextText();
+      return code;
+    };
+    const { key } = stream.gateway;
+    for (let made = 0; made < 16; made++) assert.equal(await ask(key), "attestation");
+    assert.equal(await ask(key), "RATE_LIMITED");
+    const neighbour = stream.gateway.issue({ plan: "enterprise" });
+    assert.equal(await ask(neighbour.key), "attestation");
+    using cached = await stream.open();
+    assert.equal(cached.told["type"], "attestation");
+    clock.advance(250);
+    assert.equal(await ask(key), "attestation");
+  });
+
+  it("quotes for one workspace leave others theirs, where all are made by one enclave", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock, own: true });
+    const ask = async (key: string): Promise<unknown> => {
+      using wire = await stream.wire(key);
+      const own = { network: "classic", termination: "gateway", freshness: "quote" } as const;
+      const { hello } = await helloOf(own);
+      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      const { type, code = type } = await wire.nextText();
+      return code;
+    };
+    for (let asked = 0; asked < 20; asked++) await ask(stream.gateway.key);
+    const neighbour = stream.gateway.issue({ plan: "enterprise" });
+    assert.equal(await ask(neighbour.key), "attestation");
+  });
+
+  it("reports that are kept back can be seen, and tokens that no answer could hold", async () => {
+    await using stream = await startStreamGateway();
+    const { worker, gateway } = stream;
+    let ctr = 0;
+    worker.script = { report: (one) => ({ ...one, ctr: (ctr += 3) }) };
+    using session = await stream.open({ maxOutputTokens: 100_000 });
+    session.ask();
+    await session.answer();
+    assert.equal(await metric(gateway, "sluice_stream_reports_missing"), "0");
+    worker.script = {
+      ...worker.script,
+      tokens: { prompt: 5, completion: 99_999, cached: 0, reasoning: 0 },
+    };
+    session.ask();
+    await session.answer();
+    assert.equal(await metric(gateway, "sluice_stream_reports_missing"), "2");
+    const alarms = gateway.lines.filter((line) => line.includes("more tokens than its answer"));
+    assert.equal(alarms.length, 1);
+  });
+});
+
+async function metric(
+  { adminUrl }: StreamGateway["gateway"],
+  name: string,
+): Promise<string | undefined> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+  return new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1];
+}

@@ -1,0 +1,185 @@
+/** Whoever does not read is waited for, in both directions and in both terminations: nothing piles up in between. */
+import assert from "node:assert/strict";
+import { after, before, beforeEach, describe, it, type TestContext } from "node:test";
+import { requestPieces } from "../../../../plugins/confidential/protocol/channel.ts";
+import { maxRequestBytes } from "../../../../plugins/confidential/protocol/limits.ts";
+import { LiveConnection } from "../../../../src/http/connection.ts";
+import { chunkOf, eventOf, usageChunkOf } from "../../inference/networks/sse.ts";
+import { model } from "./enclave-worker.ts";
+import { sound, type OpenStream } from "./stream-client.ts";
+import { startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
+import { gate, until } from "./wait.ts";
+
+/** What two connections' buffers in the kernel may hold: 4 MiB to send and as much to receive, with room to spare. */
+const kernelBytes = 32 * 1024 * 1024;
+const chunkChars = 60_000;
+const chunks = 1_200;
+
+/** Each with its number, so that the order shows. */
+const numbered = (count: number): { readonly content: string }[] =>
+  Array.from({ length: count }, (_, at) => ({ content: String(at).padEnd(chunkChars, ".") }));
+
+const numbersOf = (deltas: readonly Readonly<Record<string, unknown>>[]): number[] =>
+  deltas.map(({ content }) => Number.parseInt(String(content), 10));
+
+describe("a client that does not read", () => {
+  let stream: StreamGateway;
+  before(async () => {
+    stream = await startStreamGateway({ own: true });
+  });
+  after(() => stream[Symbol.asyncDispose]());
+  beforeEach(() => {
+    stream.worker.script = {};
+  });
+
+  /** Something else that has gone all the way, so that what could pass in the meantime has passed. */
+  async function meanwhile(): Promise<void> {
+    for (let times = 0; times < 3; times++) {
+      using other = await stream.open();
+      other.ask();
+      await other.answer();
+    }
+  }
+
+  it("holds its worker back; once it reads, every frame arrives in its order", async () => {
+    const { worker } = stream;
+    using session = await stream.open({ pad: 0 });
+    session.socket.pause();
+    worker.script = { chunks: numbered(chunks) };
+    session.ask();
+    const total = chunks * chunkChars;
+    await until(() => worker.waitingBytes > total - kernelBytes);
+    worker.script = {};
+    await meanwhile();
+    assert.ok(worker.waitingBytes > total - kernelBytes, "the gateway took what nobody reads");
+    session.socket.resume();
+    const { deltas, done } = await session.answer();
+    assert.deepEqual(
+      numbersOf(deltas),
+      numbered(chunks).map((_, at) => at),
+    );
+    assert.equal(done.usage.unverified_reason, "simulated");
+  });
+
+  it("holds others' answers back no longer than its own", async () => {
+    const { worker } = stream;
+    using slow = await stream.open({ pad: 0 });
+    slow.socket.pause();
+    worker.script = { chunks: numbered(chunks) };
+    slow.ask();
+    await until(() => worker.waitingBytes > 0);
+    worker.script = {};
+    using quick = await stream.open();
+    quick.ask();
+    assert.equal((await quick.answer()).final["finish_reason"], "stop");
+  });
+
+  it("and leaves: the worker is told to stop, and what it reports is charged", async () => {
+    const { worker } = stream;
+    const charged = (await stream.charges()).length;
+    const session = await stream.open({ pad: 0 });
+    session.socket.pause();
+    worker.script = { chunks: numbered(chunks) };
+    session.ask();
+    await until(() => worker.waitingBytes > 0);
+    session.socket.terminate();
+    await until(async () => (await stream.charges()).length > charged);
+    await until(() => worker.waitingBytes === 0);
+  });
+
+  it("holds back the model behind the gateway's own enclave; the report still comes last", async () => {
+    const holding = stream.plain.hold();
+    using session = await stream.open({
+      network: "classic",
+      termination: "gateway",
+      pad: 0,
+      maxOutputTokens: 10_000_000,
+    });
+    session.ask();
+    const held = await holding;
+    session.socket.pause();
+    held.begin();
+    const written = numbered(800).map((delta) => held.push(eventOf(chunkOf(delta))));
+    await until(() => held.waitingBytes > 0);
+    await meanwhile();
+    assert.ok(held.waitingBytes > 800 * chunkChars - kernelBytes, "the gateway read on");
+    session.socket.resume();
+    await Promise.all(written);
+    await held.push(eventOf(chunkOf({}, { finishReason: "stop" })));
+    const usage = { prompt_tokens: 4, completion_tokens: 800, total_tokens: 804 };
+    await held.push(eventOf(usageChunkOf(usage)));
+    await held.push(eventOf("[DONE]"));
+    held.end();
+    const { deltas, done } = await session.answer();
+    const said = deltas.map(({ content }) => content).join("");
+    assert.equal(
+      said,
+      numbered(800)
+        .map(({ content }) => content)
+        .join(""),
+    );
+    assert.equal(done.usage.unverified_reason, "simulated");
+    assert.equal(done.usage.completion_tokens, 800);
+  });
+
+  it("cancels without reading: the end of the answer still comes before its bill", async () => {
+    const holding = stream.plain.hold();
+    using session = await stream.open({
+      network: "classic",
+      termination: "gateway",
+      pad: 0,
+      maxOutputTokens: 10_000_000,
+    });
+    session.ask();
+    const held = await holding;
+    session.socket.pause();
+    held.begin();
+    for (const delta of numbered(800)) void held.push(eventOf(chunkOf(delta)));
+    await until(() => held.waitingBytes > 0);
+    await meanwhile();
+    session.socket.send(sound(session.channel.seal("cancel", 1, new Uint8Array())));
+    await held.left;
+    await meanwhile();
+    session.socket.resume();
+    const { final, done } = await session.answer();
+    assert.equal(final["finish_reason"], "cancel");
+    assert.equal(done.usage.unverified_reason, "simulated");
+  });
+});
+
+describe("a worker that does not read", () => {
+  let stream: StreamGateway;
+  before(async () => {
+    stream = await startStreamGateway();
+  });
+  after(() => stream[Symbol.asyncDispose]());
+
+  /** The longest request there may be, in its frames. */
+  function longest(session: OpenStream): Uint8Array[] {
+    const request = { model, messages: [{ role: "user", content: "" }] };
+    const room = maxRequestBytes - JSON.stringify(request).length;
+    request.messages[0]!.content = "x".repeat(room);
+    const pieces = requestPieces(Buffer.from(JSON.stringify(request)));
+    return pieces.map((piece, at) =>
+      sound(session.channel.seal("request", 1, piece, at === pieces.length - 1)),
+    );
+  }
+
+  it("holds a client with a request of 8 MiB back; once it reads, it gets the request whole", async (t: TestContext) => {
+    const listening = gate();
+    stream.worker.script = { listens: listening.pass };
+    using session = await stream.open({ pad: 0 });
+    const paused = t.mock.method(LiveConnection.prototype, "pause");
+    const frames = longest(session);
+    // Without the last one nothing else makes the gateway stop reading.
+    for (const frame of frames.slice(0, -1)) session.socket.send(frame);
+    await until(() => paused.mock.callCount() > 0);
+    session.socket.send(frames.at(-1)!);
+    listening.open();
+    const { final, done } = await session.answer();
+    assert.equal(final["finish_reason"], "stop");
+    assert.equal(done.usage.unverified_reason, "simulated");
+    const received = JSON.stringify(stream.worker.requests.at(-1));
+    assert.equal(received.length, maxRequestBytes);
+  });
+});

@@ -1,0 +1,396 @@
+/** Who gets a session, by which credential, and what else of the encrypted stream can be asked for over HTTP. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { request } from "node:http";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { createKey } from "../../../../plugins/billing/accounts/keys.ts";
+import { setKey, type KeySettings } from "../../../../plugins/billing/accounts/key-settings.ts";
+import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schema.ts";
+import type { Capability } from "../../../../src/services/accounts.ts";
+import type { TestGateway } from "../../../../src/testing/gateway.ts";
+import { writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
+import { evidenceDigest } from "../../../../plugins/confidential/protocol/statement.ts";
+import { fromBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import { readPolicyDocument } from "../../../../plugins/confidential/protocol/policy-document.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { helloOf, openStream, openWire, type Wire } from "./stream-client.ts";
+import { pageOrigin, pipeline, startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
+import { gate, until } from "./wait.ts";
+
+interface Refusal {
+  readonly status: number;
+  readonly code: string | undefined;
+}
+
+/** An upgrade that is refused with an HTTP answer. */
+function refused(url: string, headers: Readonly<Record<string, string>>): Promise<Refusal> {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, {
+      headers: {
+        connection: "Upgrade",
+        upgrade: "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        ...headers,
+      },
+    });
+    sent.on("upgrade", () => reject(new Error("it was accepted")));
+    sent.on("error", reject);
+    sent.on("response", (response) => {
+      let text = "";
+      response.setEncoding("utf8");
+      response.on("data", (piece: string) => (text += piece));
+      response.on("end", () => {
+        // The gateway's canonical envelope.
+        const { error_code: code } = JSON.parse(text) as { error_code: string };
+        resolve({ status: response.statusCode ?? 0, code });
+      });
+    });
+    sent.end();
+  });
+}
+
+const protocol = { "sec-websocket-protocol": "confidential.v1" };
+
+describe("who gets a session", () => {
+  let stream: StreamGateway;
+  before(async () => {
+    stream = await startStreamGateway();
+  });
+  after(() => stream[Symbol.asyncDispose]());
+
+  const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
+
+  async function ticketFor(body: object, key = stream.gateway.key): Promise<Response> {
+    return fetch(`${stream.gateway.url}/v1/confidential/tickets`, {
+      method: "POST",
+      headers: { ...bearer(key), "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  }
+
+  async function ticket(body: object): Promise<string> {
+    const response = await ticketFor(body);
+    assert.equal(response.status, 201);
+    // The surface's own answer.
+    const { ticket: text } = (await response.json()) as { ticket: string };
+    return text;
+  }
+
+  function withCredential(text: string, origin?: string): Promise<Wire> {
+    const shown = `confidential.auth.${Buffer.from(text).toString("base64url")}`;
+    const options = { perMessageDeflate: true, ...(origin !== undefined && { origin }) };
+    return openWire(stream.url, options, ["confidential.v1", shown]);
+  }
+
+  it("refuses before the upgrade: 401 without a key, 403 without the capability or from a strange page, 400 without the subprotocol", async () => {
+    const { url, gateway } = stream;
+    const reader = gateway.issue({ capabilities: ["docs:read"] });
+    assert.deepEqual(await refused(url, protocol), { status: 401, code: "GATEWAY_UNAUTHORIZED" });
+    assert.deepEqual(await refused(url, { ...protocol, ...bearer(reader.key) }), {
+      status: 403,
+      code: "GATEWAY_PERMISSION_DENIED",
+    });
+    const strange = { ...protocol, ...bearer(gateway.key), origin: "https://evil.example" };
+    assert.equal((await refused(url, strange)).status, 403);
+    assert.equal((await refused(url, bearer(gateway.key))).status, 400);
+    const other = { "sec-websocket-protocol": "confidential.v2", ...bearer(gateway.key) };
+    assert.equal((await refused(url, other)).status, 400);
+  });
+
+  it("refuses a key more than it may have open, those of an earlier configuration counted, until one is over", async () => {
+    await using limited = await startStreamGateway();
+    const { gateway, url } = limited;
+    using first = await limited.open();
+    await gateway.write(pipeline.replace("{ origins:", "{ sessionsPerKey: 2, origins:"));
+    assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+    using _second = await limited.open();
+    const asked = { ...protocol, ...bearer(gateway.key) };
+    assert.deepEqual(await refused(url, asked), { status: 429, code: "GATEWAY_RATE_LIMITED" });
+    using _neighbour = await limited.wire(gateway.issue({ plan: "enterprise" }).key);
+    first.socket.close();
+    await first.closed;
+    const metrics = async (): Promise<string> =>
+      (await fetch(`${gateway.adminUrl}/metrics`)).text();
+    await until(async () => /^sluice_stream_sessions 2$/m.test(await metrics()));
+    using _third = await limited.open();
+    assert.equal((await refused(url, asked)).status, 429);
+  });
+
+  it("counts sessions that left during their handshake until the handshake has ended", async () => {
+    await using limited = await startStreamGateway();
+    const { gateway, url, worker } = limited;
+    await gateway.write(pipeline.replace("{ origins:", "{ sessionsPerKey: 2, origins:"));
+    assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+    const held = gate();
+    worker.script = { greets: held.pass };
+    const greeted = worker.hellos.length;
+    for (let times = 1; times <= 2; times++) {
+      const wire = await limited.wire();
+      const { hello } = await helloOf();
+      wire.socket.send(writeHello(hello), { binary: false });
+      await until(() => worker.hellos.length >= greeted + times);
+      wire.socket.terminate();
+      await wire.closed;
+    }
+    const asked = { ...protocol, ...bearer(gateway.key) };
+    assert.deepEqual(await refused(url, asked), { status: 429, code: "GATEWAY_RATE_LIMITED" });
+    held.open();
+    const metrics = async (): Promise<string> =>
+      (await fetch(`${gateway.adminUrl}/metrics`)).text();
+    await until(async () => /^sluice_stream_sessions 0$/m.test(await metrics()));
+    using _next = await limited.open();
+  });
+
+  it("selects its subprotocol and never echoes the credential, nor logs it", async () => {
+    using wire = await withCredential(stream.gateway.key);
+    assert.equal(wire.socket.protocol, "confidential.v1");
+    // Compressed ciphertext is no shorter.
+    assert.equal(wire.socket.extensions, "");
+    using session = await openStream(wire);
+    session.ask();
+    await session.answer();
+    session.socket.close();
+    await session.closed;
+    const encoded = Buffer.from(stream.gateway.key).toString("base64url");
+    const file = join(stream.gateway.folder, "access.log");
+    let log = "";
+    while (!/"status":101/.test(log)) log = await readFile(file, "utf8");
+    const logged = log + stream.gateway.lines.join("\n");
+    assert.ok(!logged.includes(encoded) && !logged.includes(stream.gateway.key));
+  });
+
+  it("takes a ticket once, from the page and for the model that it is bound to", async () => {
+    const bound = await ticket({ origin: pageOrigin });
+    const shown = `confidential.v1, confidential.auth.${Buffer.from(bound).toString("base64url")}`;
+    const elsewhere = { "sec-websocket-protocol": shown };
+    assert.equal((await refused(stream.url, elsewhere)).status, 401);
+    using session = await openStream(await withCredential(bound, pageOrigin));
+    session.ask();
+    assert.equal((await session.answer()).final["finish_reason"], "stop");
+    const again = { "sec-websocket-protocol": shown, origin: pageOrigin };
+    assert.equal((await refused(stream.url, again)).status, 401);
+
+    using other = await withCredential(await ticket({ model: "Other/Model" }));
+    await assert.rejects(openStream(other), /UNAUTHORIZED/);
+    assert.equal(await other.closed, 4401);
+  });
+
+  it("takes a ticket for a session and for nothing else, whatever upgrade a request names", async () => {
+    const shown = Buffer.from(await ticket({})).toString("base64url");
+    const response = await new Promise<{ readonly statusCode?: number | undefined }>(
+      (resolve, reject) => {
+        request(`${stream.gateway.url}/v1/chat/completions`, {
+          method: "POST",
+          headers: {
+            upgrade: "websocket",
+            "content-type": "application/json",
+            "sec-websocket-protocol": `confidential.v1, confidential.auth.${shown}`,
+          },
+        })
+          .on("response", (answer) => resolve(answer.resume()))
+          .on("error", reject)
+          .end("{}");
+      },
+    );
+    assert.equal(response.statusCode, 401);
+    // It has not been used up either.
+    using session = await openStream(
+      await withCredential(Buffer.from(shown, "base64url").toString()),
+    );
+    session.ask();
+    assert.equal((await session.answer()).final["finish_reason"], "stop");
+  });
+
+  it("issues tickets for what can be asked only", async () => {
+    for (const body of [
+      { model: "" },
+      { model: 7 },
+      { origin: "app.example" },
+      { origin: "https://a/b" },
+      { when: 1 },
+    ]) {
+      assert.equal((await ticketFor(body)).status, 400, JSON.stringify(body));
+    }
+    const reader = stream.gateway.issue({ capabilities: ["docs:read"] });
+    assert.equal((await ticketFor({}, reader.key)).status, 403);
+  });
+
+  it("shows receipts to the key that made them and to administrators, and to nobody else", async () => {
+    const { gateway } = stream;
+    using session = await stream.open();
+    session.ask();
+    const { done } = await session.answer();
+    const id = Buffer.from(session.attested.core.session).toString("base64url");
+    const path = `/v1/confidential/receipts/${id}/1`;
+    const receipt = await (await stream.get(path, gateway.key)).json();
+    assert.deepEqual(receipt, {
+      session: id,
+      rid: 1,
+      report: done.report,
+      sig: done.sig,
+      evidence_digest: await evidenceDigest(nodeSuite, session.attestation.evidence),
+      pricing: done.pricing,
+      usedCUMilli: done.usedCUMilli,
+      verified: false,
+      unverified_reason: "simulated",
+    });
+    const stranger = gateway.issue({ plan: "enterprise" });
+    const neighbour = gateway.issue({ capabilities: ["workspace:admin"] });
+    const operator = gateway.issue({ capabilities: ["platform:admin"] });
+    assert.equal((await stream.get(path, stranger.key)).status, 404);
+    assert.equal((await stream.get(path, neighbour.key)).status, 404);
+    assert.equal((await stream.get(path, colleague(gateway, "inference"))).status, 404);
+    assert.equal((await stream.get(path, colleague(gateway, "workspace:admin"))).status, 200);
+    assert.equal((await stream.get(path, operator.key)).status, 200);
+    assert.equal((await stream.get(path)).status, 401);
+    for (const wrong of [`${id}/2`, `${id}/0`, `${id}/x`, `${id.slice(1)}/1`]) {
+      const answer = await stream.get(`/v1/confidential/receipts/${wrong}`, gateway.key);
+      assert.equal(answer.status, 404, wrong);
+    }
+  });
+
+  it("hands out evidence by its digest, and spares a client that knows it", async () => {
+    let kept: object | undefined;
+    stream.worker.script = {
+      evidence: (made, { freshness }) => (freshness === "quote" ? made : (kept ??= made)),
+    };
+    using first = await stream.open();
+    const digest = await evidenceDigest(nodeSuite, first.attestation.evidence);
+    assert.ok(digest !== undefined);
+    const path = `/v1/confidential/evidence/${digest}`;
+    const answer = await stream.get(path, stream.gateway.key);
+    assert.deepEqual(await answer.json(), first.attestation.evidence);
+    // Evidence is public: it needs no key. Other tests may have used up what the address may ask for in a second.
+    let status = 429;
+    await until(async () => {
+      ({ status } = await stream.get(path));
+      return status !== 429;
+    });
+    assert.equal(status, 200);
+    for (const wrong of [`sha256:${"0".repeat(64)}`, "x"]) {
+      const nothing = await stream.get(`/v1/confidential/evidence/${wrong}`, stream.gateway.key);
+      assert.equal(nothing.status, 404, wrong);
+    }
+    using second = await stream.open({ evidence: "known", known: [digest] });
+    assert.equal(second.attestation.evidence, undefined);
+    assert.equal(second.attestation.evidenceDigest, digest);
+    using third = await stream.open({ evidence: "known", known: [`sha256:${"0".repeat(64)}`] });
+    assert.deepEqual(third.attestation.evidence, first.attestation.evidence);
+    assert.ok(JSON.stringify(second.told).length < 1_500);
+  });
+
+  it("signs its policy with a key that stays", async () => {
+    const answer = await stream.get("/.well-known/confidential-policy.json", stream.gateway.key);
+    const document = (await answer.json()) as { key: string };
+    const key = fromBase64Url(document.key);
+    assert.ok(key !== undefined);
+    const policy = await readPolicyDocument(nodeSuite, document, { key, now: Date.now() });
+    assert.ok(typeof policy === "object", JSON.stringify(policy));
+    assert.equal(policy.networks["alpha"]?.termination, "worker");
+  });
+});
+
+/** Another key of the gateway's own workspace. */
+function colleague({ folder, workspaceId }: TestGateway, capability: Capability): string {
+  const db = openAccountsDatabase(join(folder, "data"));
+  try {
+    const issued = createKey(
+      db,
+      { name: "colleague", workspaceId, environment: "dev", capabilities: [capability] },
+      { actor: "test", at: Date.now() },
+    );
+    assert.ok("text" in issued);
+    return issued.text;
+  } finally {
+    db.close();
+  }
+}
+
+describe("time", () => {
+  it("ends tickets after a minute, sessions that are idle after two", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock });
+    const { gateway } = stream;
+    const response = await fetch(`${gateway.url}/v1/confidential/tickets`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+      body: "{}",
+    });
+    const { ticket } = (await response.json()) as { ticket: string };
+    using session = await stream.open();
+    for (let waited = 0; waited < 60_000; waited += 10_000) {
+      session.socket.ping();
+      await once(session.socket, "pong");
+      clock.advance(10_000);
+    }
+    const shown = `confidential.v1, confidential.auth.${Buffer.from(ticket).toString("base64url")}`;
+    assert.equal((await refused(stream.url, { "sec-websocket-protocol": shown })).status, 401);
+    // Each step so short that the connection can answer its ping.
+    for (let waited = 60_000; waited < 120_000; waited += 10_000) {
+      session.socket.ping();
+      await once(session.socket, "pong");
+      clock.advance(10_000);
+    }
+    const { code } = await session.nextText();
+    assert.equal(code, "TIMEOUT");
+    assert.equal(await session.closed, 4408);
+  });
+
+  it("ends a connection that has not shaken hands after ten seconds", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock });
+    using silent = await stream.wire();
+    clock.advance(9_999);
+    silent.socket.ping();
+    await once(silent.socket, "pong");
+    assert.equal(silent.socket.readyState, silent.socket.OPEN);
+    clock.advance(1);
+    const { type, code } = await silent.nextText();
+    assert.deepEqual([type, code, await silent.closed], ["error", "TIMEOUT", 4408]);
+  });
+
+  it("ends what a key may ask when the key ends, in a session that is open", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock });
+    const limited = stream.gateway.issue({ plan: "enterprise", expiresAt: clock.now() + 30_000 });
+    using session = await openStream(await stream.wire(limited.key));
+    session.ask();
+    await session.answer();
+    clock.advance(30_000);
+    session.ask();
+    const { code } = await session.nextText();
+    assert.equal(code, "UNAUTHORIZED");
+    assert.equal(await session.closed, 4401);
+  });
+
+  it("goes by what the key may do and use now, in a session that is open", async () => {
+    const clock = manualClock(Date.now());
+    await using stream = await startStreamGateway({ clock });
+    const key = stream.gateway.issue({ plan: "enterprise" });
+    const set = (settings: KeySettings): void => {
+      const db = openAccountsDatabase(join(stream.gateway.folder, "data"));
+      setKey(db, key.keyId, settings, { actor: "test", at: clock.now() });
+      db.close();
+      // A running gateway follows within a second.
+      clock.advance(1_000);
+    };
+    using session = await openStream(await stream.wire(key.key));
+    session.ask();
+    await session.answer();
+    set({ cuLimit24hMilli: 1 });
+    session.ask();
+    assert.equal((await session.nextText())["code"], "INSUFFICIENT_BALANCE");
+
+    using other = await openStream(await stream.wire(key.key));
+    set({ cuLimit24hMilli: null });
+    other.ask();
+    await other.answer();
+    set({ capabilities: ["docs:read"] });
+    other.ask();
+    assert.equal((await other.nextText())["code"], "UNAUTHORIZED");
+  });
+});

@@ -1,0 +1,171 @@
+/**
+ * Workers that say whatever they like: the process lives, no charge exceeds its reservation, the next session gets its own
+ * answer, and nothing stays open.
+ */
+import assert from "node:assert/strict";
+import { after, before, beforeEach, describe, it, type TestContext } from "node:test";
+import * as fc from "fast-check";
+import { Receipts } from "../../../../plugins/confidential/relay/receipts.ts";
+import { Retries } from "../../../../plugins/confidential/relay/retries.ts";
+import { connectWorker } from "../../../../plugins/confidential/enclave-workers/socket.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import type { Script } from "./enclave-worker.ts";
+import type { OpenStream } from "./stream-client.ts";
+import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
+import { until } from "./wait.ts";
+import { silent } from "../../ledger/ledger/pool/asking.ts";
+
+/** One frame of 288 bytes and 100 tokens of an answer. */
+const reservedMilli = (288 + 100) * tokenMilli;
+
+describe("a hostile worker", () => {
+  let stream: StreamGateway;
+  before(async () => {
+    stream = await startStreamGateway();
+  });
+  after(async () => {
+    assert.ok((await stream.charges()).every(({ usedCuMilli }) => usedCuMilli <= reservedMilli));
+    await stream[Symbol.asyncDispose]();
+  });
+  beforeEach(() => {
+    stream.worker.script = {};
+  });
+
+  async function gauge(name: string): Promise<number> {
+    const text = await (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
+    return Number(new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1]);
+  }
+
+  async function isServed(): Promise<void> {
+    stream.worker.script = {};
+    using session = await stream.open();
+    session.ask();
+    const { deltas, done } = await session.answer();
+    assert.deepEqual(deltas, [{ content: "Hello" }, { content: " world" }]);
+    assert.equal(done.usedCUMilli, 7 * tokenMilli);
+  }
+
+  /** Reads whatever comes, until the connection has closed. */
+  async function drain(session: OpenStream): Promise<number> {
+    session.socket.on("message", () => {});
+    return session.closed;
+  }
+
+  it("that counts more than was reserved is paid what was reserved, also for a report that holds", async () => {
+    // A template's allowance of tokens is believed, and nobody has reserved it.
+    stream.worker.script = { tokens: { prompt: 16_000, completion: 2, cached: 0, reasoning: 0 } };
+    using session = await stream.open();
+    session.ask();
+    const { done } = await session.answer();
+    assert.equal(done.usage.unverified_reason, "simulated");
+    assert.equal(done.usedCUMilli, reservedMilli);
+    assert.equal((await stream.charges()).at(-1)?.usedCuMilli, reservedMilli);
+  });
+
+  it("that counts beyond all reason leaves bounded numbers in the journal", async () => {
+    const most = Number.MAX_SAFE_INTEGER;
+    stream.worker.script = { tokens: { prompt: most, completion: most, cached: 0, reasoning: 0 } };
+    for (let times = 0; times < 3; times++) {
+      using session = await stream.open();
+      session.ask();
+      const { done } = await session.answer();
+      assert.equal(done.usage.unverified_reason, "usage_mismatch");
+      assert.equal(done.usedCUMilli, reservedMilli);
+    }
+    const last = (await stream.charges()).at(-1);
+    assert.equal(last?.inputTokens, 288 + 16_384);
+    assert.equal(last?.outputTokens, 100);
+    await isServed();
+  });
+
+  const fail = (): never => {
+    throw new Error("out of order");
+  };
+  const exceptions: readonly (readonly [string, (t: TestContext) => { restore(): void }])[] = [
+    ["a receipt", (t) => t.mock.method(Receipts.prototype, "keep", fail).mock],
+    ["a bill", (t) => t.mock.method(Retries.prototype, "paid", fail).mock],
+  ];
+  for (const [what, breakIt] of exceptions) {
+    it(`an exception over ${what} ends its session alone, and reserves nothing any more`, async (t) => {
+      const broken = breakIt(t);
+      using session = await stream.open();
+      session.ask();
+      assert.equal(await drain(session), 1011);
+      broken.restore();
+      await until(async () => (await gauge("sluice_stream_sessions")) === 0);
+      await isServed();
+    });
+  }
+
+  it("with an address that no WebSocket takes is out of reach, and no more than that", async () => {
+    for (const url of ["ws://127.0.0.1:9/#fragment", "ftp://127.0.0.1", "not an address"]) {
+      const clock = manualClock();
+      assert.equal(
+        await connectWorker({ url, headers: {}, connectMs: 1_000, clock, log: silent }),
+        undefined,
+      );
+    }
+    const [url, connectMs] = ["ws://127.0.0.1:9", 1_000];
+    const headers = { "x-token": "line\nbreak" };
+    const clock = manualClock();
+    assert.equal(await connectWorker({ url, headers, connectMs, clock, log: silent }), undefined);
+  });
+
+  const bytes = fc.uint8Array({ maxLength: 400 });
+  const change = fc.record({
+    at: fc.nat(3),
+    kind: fc.constantFrom("drop", "garbage", "flip", "cut", "keep"),
+    bit: fc.nat(2_000),
+    garbage: bytes,
+  });
+  const told = fc.oneof(fc.string({ maxLength: 200 }), fc.json(), fc.constant(undefined));
+  const count = fc.oneof(fc.nat(200), fc.maxSafeNat());
+
+  it("sends anything instead of its frames and reports: sessions end, and none stays open", async () => {
+    const anything = fc.record({
+      change,
+      report: fc.option(told, { freq: 2, nil: "as it should be" }),
+      prompt: count,
+      completion: count,
+      isLeft: fc.boolean(),
+    });
+    await fc.assert(
+      fc.asyncProperty(anything, async ({ change: one, report, prompt, completion, isLeft }) => {
+        const script: Script = {
+          frame: (frame, index) => (index === one.at ? changed(frame, one) : frame),
+          tokens: { prompt, completion, cached: 0, reasoning: 0 },
+          ...(report !== "as it should be" && { reportFrame: () => report }),
+        };
+        stream.worker.script = script;
+        using session = await stream.open();
+        session.ask();
+        await session.next();
+        if (isLeft) session.socket.terminate();
+        // What is lost may never be missed by anybody but the deadline: the test does not wait for that.
+        else session.socket.close();
+        await drain(session);
+      }),
+      { numRuns: 60, seed: 20_261_122 },
+    );
+    stream.worker.cut();
+    await until(async () => (await gauge("sluice_stream_sessions")) === 0);
+    assert.equal(await gauge("sluice_stream_unfinished_bytes"), 0);
+    assert.ok(!stream.gateway.lines.some((line) => line.includes("uncaught")));
+    await until(async () => (await stream.get("/v1/models", stream.gateway.key)).ok);
+    await isServed();
+  });
+});
+
+function changed(
+  frame: Uint8Array<ArrayBuffer>,
+  { kind, bit, garbage }: { kind: string; bit: number; garbage: Uint8Array },
+): Uint8Array<ArrayBuffer> | undefined {
+  if (kind === "drop") return undefined;
+  if (kind === "garbage") return Uint8Array.from(garbage);
+  if (kind === "cut") return frame.slice(0, bit % frame.length);
+  if (kind === "keep") return frame;
+  const flipped = Uint8Array.from(frame);
+  const at = (bit >> 3) % flipped.length;
+  flipped[at] = (flipped[at] ?? 0) ^ (1 << (bit & 7));
+  return flipped;
+}

@@ -1,0 +1,157 @@
+/**
+ * The way to a worker's enclave while nobody listens: until its evidence has been verified it may send what it likes.
+ */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { describe, it, type TestContext } from "node:test";
+import { WebSocketServer, type WebSocket } from "ws";
+import { workerSubprotocol } from "../../../../plugins/confidential/protocol/hello.ts";
+import type { EnclaveLink, LinkListener } from "../../../../plugins/confidential/relay/link.ts";
+import { connectWorker } from "../../../../plugins/confidential/enclave-workers/socket.ts";
+import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+import { until } from "./wait.ts";
+import { silent } from "../../ledger/ledger/pool/asking.ts";
+
+/** What one connection's buffers in the kernel may hold, with room to spare. */
+const kernelBytes = 16 * 1024 * 1024;
+const frameBytes = 65_536;
+const frames = 1_000;
+
+interface Connected {
+  readonly clock: ManualClock;
+  readonly link: EnclaveLink;
+  /** The worker's end. */
+  readonly worker: WebSocket;
+}
+
+async function connect(t: TestContext): Promise<Connected> {
+  const server = new WebSocketServer({
+    port: 0,
+    host: "127.0.0.1",
+    perMessageDeflate: false,
+    handleProtocols: () => workerSubprotocol,
+  });
+  t.after(() => {
+    for (const client of server.clients) client.terminate();
+    server.close();
+  });
+  await once(server, "listening");
+  // A listening TCP server has an address of this form.
+  const { port } = server.address() as AddressInfo;
+  const clock = manualClock(Date.now());
+  const connected = once(server, "connection");
+  const url = `ws://127.0.0.1:${port}`;
+  const link = await connectWorker({ url, headers: {}, connectMs: 1_000, clock, log: silent });
+  assert.ok(link !== undefined);
+  t.after(() => link.close());
+  const [worker] = (await connected) as [WebSocket];
+  return { clock, link, worker };
+}
+
+function listener(over: Partial<LinkListener>): LinkListener {
+  return { text() {}, binary() {}, drained() {}, ended() {}, ...over };
+}
+
+/** Its number in front. */
+function numbered(number: number): Buffer {
+  const frame = Buffer.alloc(frameBytes);
+  frame.writeUInt32BE(number);
+  return frame;
+}
+
+describe("a worker that sends while nobody listens", () => {
+  it("is held back, however long; whoever listens gets every frame in its order", async (t) => {
+    const { link, worker } = await connect(t);
+    for (let number = 0; number < frames; number++) worker.send(numbered(number));
+    const other = await connect(t);
+    for (let times = 0; times < 200; times++) {
+      const heard = new Promise((resolve) => {
+        other.link.listener = listener({ text: resolve });
+      });
+      other.worker.send("anything");
+      await heard;
+    }
+    const total = frames * frameBytes;
+    assert.ok(worker.bufferedAmount > total - kernelBytes, "the gateway took what nobody reads");
+    const numbers: number[] = [];
+    link.listener = listener({ binary: (frame) => void numbers.push(frame.readUInt32BE()) });
+    await until(() => numbers.length === frames);
+    assert.deepEqual(
+      numbers,
+      Array.from({ length: frames }, (_, number) => number),
+    );
+  });
+
+  it("is held back again once the one who listened does not any more, and can still be left", async (t) => {
+    const { link, worker } = await connect(t);
+    const answered = new Promise((resolve) => {
+      link.listener = listener({ text: resolve });
+    });
+    worker.send("attestation");
+    await answered;
+    link.listener = undefined;
+    for (let number = 0; number < frames; number++) worker.send(numbered(number));
+    await until(() => worker.bufferedAmount > 0);
+    const closed = once(worker, "close");
+    link.close();
+    assert.deepEqual((await closed)[0], 1000);
+  });
+
+  it("is not taken for one that is gone", async (t) => {
+    const { clock, link, worker } = await connect(t);
+    for (let pings = 0; pings < 3; pings++) {
+      const pong = once(worker, "pong");
+      clock.advance(20_000);
+      await pong;
+    }
+    let heard = "";
+    link.listener = listener({ text: (frame) => void (heard = frame.toString()) });
+    worker.send("still here");
+    await until(() => heard !== "");
+    assert.equal(heard, "still here");
+  });
+});
+
+describe("a connection to a worker that does not come about", () => {
+  it("ends at its limit, even while the worker's answer arrives byte by byte", async (t) => {
+    const server = createServer((socket) => {
+      socket.on("error", () => {});
+      // The head of an answer that never ends.
+      socket.once("data", () => socket.write("HTTP/1.1 101 Switching Protocols\r\nx: "));
+    });
+    t.after(() => server.close());
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const clock = manualClock();
+    const begun = once(server, "connection");
+    // Far more than the test takes: only the clock can end it.
+    const connectMs = 60_000;
+    const link = connectWorker({
+      url: `ws://127.0.0.1:${port}`,
+      headers: {},
+      connectMs,
+      clock,
+      log: silent,
+    });
+    await begun;
+    clock.advance(connectMs);
+    assert.equal(await link, undefined);
+  });
+
+  for (const [title, url, headers] of [
+    ["an address that is none", "ws:///", {}],
+    ["an address with a fragment", "ws://127.0.0.1:1/#x", {}],
+    ["a header that HTTP does not allow", "ws://127.0.0.1:1/", { authorization: "a\r\nb: c" }],
+  ] as const) {
+    it(`fails for ${title}, and does not throw`, async () => {
+      const clock = manualClock();
+      assert.equal(
+        await connectWorker({ url, headers, connectMs: 1_000, clock, log: silent }),
+        undefined,
+      );
+    });
+  }
+});

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { openComputePool } from "../../../../src/compute/pool.ts";
+import writeReceipts from "../../../../plugins/confidential/relay/receipts-job.ts";
+import { Receipts } from "../../../../plugins/confidential/relay/receipts.ts";
+import { createMetrics } from "../../../../src/metrics.ts";
+import type { Receipt } from "../../../../src/plugin.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { systemClock } from "../../../../src/clock.ts";
+import { temporaryFolder } from "../../../store/folder.ts";
+
+const day = 86_400_000;
+
+function receipt(rid: number): Receipt {
+  return {
+    session: "A".repeat(22),
+    rid,
+    keyId: "key_1",
+    workspaceId: "ws_1",
+    report: "e30",
+    sig: "AA",
+    evidenceDigest: `sha256:${"0".repeat(64)}`,
+    pricing: {
+      network: "alpha",
+      coefficient: 1000,
+      pricePerTokenNano: "12",
+      tokenUsdRate: "0.25",
+      asOf: "2026-11-21T00:00:00.000Z",
+    },
+    usedCUMilli: 21,
+    verified: true,
+    unverifiedReason: undefined,
+  };
+}
+
+function open(t: TestContext, folder: string, clock = systemClock): Receipts {
+  const pool = openComputePool({ clock: systemClock, metrics: createMetrics(), threads: 1 });
+  const receipts = new Receipts(folder, clock, pool);
+  t.after(async () => {
+    await pool.close();
+    receipts.close();
+  });
+  return receipts;
+}
+
+test("receipts that are kept are there for whoever opens the folder next", async (t) => {
+  const folder = temporaryFolder(t);
+  const before = open(t, folder);
+  const kept = await Promise.all([1, 2, 3].map((rid) => before.keep(receipt(rid))));
+  assert.deepEqual(kept, [true, true, true]);
+  const after = open(t, folder);
+  // What is undefined is left out of JSON.
+  const { unverifiedReason: _, ...stored } = receipt(2);
+  assert.deepEqual(after.find("A".repeat(22), 2), stored);
+  assert.equal(after.find("A".repeat(22), 4), undefined);
+  assert.equal(after.find("B".repeat(22), 2), undefined);
+});
+
+test("a receipt is never replaced by another of the same request", async (t) => {
+  const receipts = open(t, temporaryFolder(t));
+  await receipts.keep(receipt(1));
+  await receipts.keep({ ...receipt(1), usedCUMilli: 0 });
+  assert.equal(receipts.find("A".repeat(22), 1)?.usedCUMilli, 21);
+});
+
+test("they are forgotten after 90 days, not before", async (t) => {
+  const clock = manualClock(Date.now());
+  const receipts = open(t, temporaryFolder(t), clock);
+  await receipts.keep(receipt(1));
+  clock.advance(89 * day);
+  await receipts.keep(receipt(2));
+  assert.equal(receipts.find("A".repeat(22), 1)?.rid, 1);
+  clock.advance(2 * day);
+  await receipts.keep(receipt(3));
+  assert.equal(receipts.find("A".repeat(22), 1), undefined);
+  assert.equal(receipts.find("A".repeat(22), 2)?.rid, 2);
+});
+
+test("a folder that cannot be written is an error of the job, which the pool reports", (t) => {
+  const dataDir = `${temporaryFolder(t)}/file-in-the-way/\0`;
+  assert.throws(() => writeReceipts({ dataDir, rows: [], keepFrom: 0 }));
+});

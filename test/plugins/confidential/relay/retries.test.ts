@@ -1,0 +1,75 @@
+/** What an attempt that takes another's place is spared. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  creditMilli,
+  Retries,
+  type Attempt,
+} from "../../../../plugins/confidential/relay/retries.ts";
+import { createMetrics } from "../../../../src/metrics.ts";
+import type { Clock } from "../../../../src/plugin.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+
+const hello = { idempotencyKey: "once", network: "alpha", model: "M", maxOutputTokens: 100 };
+const attempt: Attempt = { keyId: "key_1", hello, requestBytes: 288 };
+
+function retriesAt(clock: Clock): Retries {
+  return new Retries(clock, createMetrics());
+}
+
+test("what an answer cost that did not arrive is taken off the next one, once", () => {
+  const retries = retriesAt(manualClock());
+  retries.lost(attempt, 20);
+  assert.equal(retries.paid(attempt, 15), 15);
+  assert.equal(retries.paid(attempt, 15), 5);
+  assert.equal(retries.paid(attempt, 15), 0);
+});
+
+test("only an attempt that asks for as much, of the same model and in as many bytes, takes its place", () => {
+  const others: readonly Attempt[] = [
+    { ...attempt, keyId: "key_2" },
+    { ...attempt, requestBytes: 544 },
+    { ...attempt, hello: { ...hello, idempotencyKey: "twice" } },
+    { ...attempt, hello: { ...hello, idempotencyKey: undefined } },
+    { ...attempt, hello: { ...hello, network: "beta" } },
+    { ...attempt, hello: { ...hello, model: "N" } },
+    { ...attempt, hello: { ...hello, maxOutputTokens: 1000 } },
+  ];
+  const retries = retriesAt(manualClock());
+  retries.lost(attempt, 20);
+  for (const other of others) assert.equal(retries.paid(other, 20), 0);
+  assert.equal(retries.paid(attempt, 20), 20);
+});
+
+test("after an hour nobody tries again", () => {
+  const clock = manualClock();
+  const retries = retriesAt(clock);
+  retries.lost(attempt, 20);
+  clock.advance(3_600_000);
+  assert.equal(retries.paid(attempt, 20), 0);
+});
+
+test("the part of an answer that was sent is not credited, and halves go to the operator", () => {
+  assert.equal(creditMilli(300, { sent: 0, all: 0 }), 300);
+  assert.equal(creditMilli(300, { sent: 0, all: 1_000 }), 300);
+  assert.equal(creditMilli(300, { sent: 1_000, all: 1_000 }), 0);
+  assert.equal(creditMilli(300, { sent: 999, all: 1_000 }), 0);
+  assert.equal(creditMilli(7, { sent: 1, all: 2 }), 3);
+  const much = Number.MAX_SAFE_INTEGER;
+  assert.equal(creditMilli(much, { sent: 2 ** 31, all: 2 ** 32 }), (much - 1) / 2);
+});
+
+test("one key has at most 64 credits, and does not push out those of others", () => {
+  const retries = retriesAt(manualClock());
+  const other = { ...attempt, keyId: "key_2" };
+  retries.lost(other, 20);
+  const numbered = (index: number): Attempt => ({
+    ...attempt,
+    hello: { ...hello, idempotencyKey: `once-${index}` },
+  });
+  for (let index = 0; index < 20_000; index++) retries.lost(numbered(index), 20);
+  assert.equal(retries.paid(numbered(19_935), 20), 0);
+  assert.equal(retries.paid(numbered(19_936), 20), 20);
+  assert.equal(retries.paid(numbered(19_999), 20), 20);
+  assert.equal(retries.paid(other, 20), 20);
+});

@@ -1,0 +1,524 @@
+/** How sessions end: every fault with its code, once, and what was asked billed or given back. */
+import assert from "node:assert/strict";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { frameOf } from "./frame-of.ts";
+import { model, type Script } from "./enclave-worker.ts";
+import { writeHello, type Hello } from "../../../../plugins/confidential/protocol/hello.ts";
+import { Receipts } from "../../../../plugins/confidential/relay/receipts.ts";
+import type { Receipt } from "../../../../src/plugin.ts";
+import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
+import { helloOf, openStream, sound, type OpenStream } from "./stream-client.ts";
+import { gate, until } from "./wait.ts";
+
+type Keep = typeof Receipts.prototype.keep;
+
+describe("how a session ends", () => {
+  let stream: StreamGateway;
+  before(async () => {
+    stream = await startStreamGateway();
+  });
+  after(() => stream[Symbol.asyncDispose]());
+  beforeEach(() => {
+    stream.worker.script = {};
+    stream.worker.coefficient = 1000;
+  });
+
+  /** The one error frame, and the close code behind it. */
+  async function refusal(
+    session: Pick<OpenStream, "next" | "nextText" | "closed">,
+  ): Promise<unknown[]> {
+    const { type, code } = await session.nextText();
+    const closed = await session.closed;
+    await assert.rejects(session.next(), /closed before the next message/);
+    return [type, code, closed];
+  }
+
+  async function sessions(): Promise<number> {
+    const text = await (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
+    return Number(/^sluice_stream_sessions (.+)$/m.exec(text)?.[1]);
+  }
+
+  const hellos: readonly (readonly [
+    string,
+    Partial<Hello> | ((text: string) => string),
+    string,
+    number,
+  ])[] = [
+    ["another network", { network: "beta" }, "NETWORK_NOT_AVAILABLE", 4404],
+    ["another model", { model: "Other/Model" }, "MODEL_NOT_AVAILABLE", 4404],
+    ["the gateway's termination", { termination: "gateway" }, "TERMINATION_NOT_AVAILABLE", 4404],
+    ["a lower price than there is", { maxCoefficient: 999 }, "PRICE_ABOVE_MAX", 4402],
+    ["another version", (text) => text.replace('"v":1', '"v":2'), "SUITE_UNSUPPORTED", 4426],
+    ["another suite", (text) => text.replace("x25519", "p256"), "SUITE_UNSUPPORTED", 4426],
+    ["a name twice", (text) => text.replace('"v":1', '"v":1,"v":1'), "BAD_FRAME", 4400],
+    ["no JSON", () => "hello", "BAD_FRAME", 4400],
+    ["a message too long", () => " ".repeat(20_000), "BAD_FRAME", 4400],
+  ];
+  for (const [what, change, code, close] of hellos) {
+    it(`hello with ${what}: ${code}`, async () => {
+      using wire = await stream.wire();
+      const { hello } = await helloOf(typeof change === "function" ? {} : change);
+      const text = Buffer.from(writeHello(hello)).toString();
+      wire.socket.send(typeof change === "function" ? change(text) : text);
+      assert.deepEqual(await refusal(wire), ["error", code, close]);
+    });
+  }
+
+  it("a binary frame instead of hello: BAD_FRAME", async () => {
+    using wire = await stream.wire();
+    wire.socket.send(Buffer.alloc(64));
+    assert.deepEqual(await refusal(wire), ["error", "BAD_FRAME", 4400]);
+  });
+
+  it("a key of low order: the worker refuses what nobody could use", async () => {
+    using wire = await stream.wire();
+    const { hello } = await helloOf({ epk: new Uint8Array(32) });
+    wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+    const { code } = await wire.nextText();
+    assert.equal(code, "UPSTREAM_FAILED");
+  });
+
+  const frames: readonly (readonly [
+    string,
+    (session: OpenStream) => readonly Uint8Array[],
+    string,
+    number,
+  ])[] = [
+    ["sent twice", (s) => [frameOf(s), frameOf(s, { again: true })], "REPLAY", 4409],
+    ["with a number left out", (s) => [frameOf(s, { seq: 1 })], "REPLAY", 4409],
+    ["of another epoch", (s) => [frameOf(s, { epoch: 1 })], "BAD_FRAME", 4400],
+    ["of another version", (s) => [frameOf(s, { version: 2 })], "BAD_FRAME", 4400],
+    ["of a type that enclaves send", (s) => [frameOf(s, { type: 2 })], "BAD_FRAME", 4400],
+    ["of a request out of order", (s) => [frameOf(s, { rid: 2 })], "BAD_FRAME", 4400],
+    ["shorter than a header", () => [new Uint8Array(8)], "BAD_FRAME", 4400],
+  ];
+  for (const [what, make, code, close] of frames) {
+    it(`a frame ${what}: ${code}`, async () => {
+      stream.worker.script = { pace: gate().pass };
+      using session = await stream.open();
+      for (const frame of make(session)) session.socket.send(frame);
+      assert.deepEqual(await refusal(session), ["error", code, close]);
+    });
+  }
+
+  it("a frame above the limit: the connection is closed with 1009", async () => {
+    using session = await stream.open();
+    session.socket.send(Buffer.alloc(2 * 1024 * 1024));
+    assert.equal(await session.closed, 1009);
+  });
+
+  it("a text frame after hello: BAD_FRAME", async () => {
+    using session = await stream.open();
+    session.socket.send("{}");
+    assert.deepEqual(await refusal(session), ["error", "BAD_FRAME", 4400]);
+  });
+
+  const shown: readonly (readonly [string, Script])[] = [
+    ["core altered", { core: (core) => flipped(core, 40) }],
+    ["the signature altered", { sig: (sig) => flipped(sig, 3) }],
+    ["a keyset of another network", { keyset: (keyset) => ({ ...keyset, net: "beta" }) }],
+    ["a keyset of the other role", { keyset: (keyset) => ({ ...keyset, role: "gateway" }) }],
+    ["a keyset that has ended", { keyset: (keyset) => ({ ...keyset, notAfter: 1 }) }],
+    [
+      "a keyset that lasts too long",
+      { keyset: (one) => ({ ...one, notAfter: one.notAfter + 3600 }) },
+    ],
+    ["no JSON", { answer: () => "attestation" }],
+    ["a bill instead", { answer: () => '{"type":"report","rid":1,"report":"","sig":""}' }],
+    ["a quote for something else", { reportData: (bytes) => flipped(bytes, 20) }],
+    ["evidence without collateral", { evidence: (evidence) => ({ ...evidence, collateral: {} }) }],
+    [
+      "evidence that calls itself hardware",
+      { evidence: (evidence) => ({ ...evidence, tee_type: "tdx", simulated: undefined }) },
+    ],
+  ];
+  for (const [what, script] of shown) {
+    it(`a worker that shows ${what} gets no session`, async () => {
+      stream.worker.script = script;
+      using wire = await stream.wire();
+      const { hello } = await helloOf();
+      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      assert.deepEqual(await refusal(wire), ["error", "ATTESTATION_UNAVAILABLE", 4495]);
+      // It comes back once it shows what it should.
+      stream.worker.script = {};
+      await until(async () => {
+        using again = await stream.wire();
+        const next = await helloOf();
+        again.socket.send(Buffer.from(writeHello(next.hello)), { binary: false });
+        return (await again.nextText())["type"] === "attestation";
+      });
+    });
+  }
+
+  const told: readonly (readonly [string, string])[] = [
+    ["RATE_LIMITED", "RATE_LIMITED"],
+    ["PRICE_ABOVE_MAX", "PRICE_ABOVE_MAX"],
+    ["BAD_FRAME", "BAD_FRAME"],
+    ["UNAUTHORIZED", "UPSTREAM_FAILED"],
+    ["INSUFFICIENT_BALANCE", "UPSTREAM_FAILED"],
+    ["NO_SUCH_CODE", "UPSTREAM_FAILED"],
+  ];
+  for (const [said, code] of told) {
+    it(`a worker that refuses with ${said}: the client hears ${code}`, async () => {
+      const error = JSON.stringify({ type: "error", error: "secret", code: said });
+      stream.worker.script = { answer: () => error };
+      using wire = await stream.wire();
+      const { hello } = await helloOf();
+      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      const frame = await wire.nextText();
+      assert.deepEqual([frame["code"], frame["error"]], [code, "the enclave refused"]);
+    });
+  }
+
+  it("a worker is not left out for refusing what a caller asked", async () => {
+    await using fresh = await startStreamGateway();
+    fresh.worker.script = { answer: ({ freshness }) => rateLimited(freshness) };
+    for (let times = 0; times < 5; times++) {
+      using wire = await fresh.wire();
+      const { hello } = await helloOf({ freshness: "quote" });
+      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      assert.deepEqual(await refusal(wire), ["error", "RATE_LIMITED", 4429]);
+    }
+    using session = await fresh.open();
+    session.ask();
+    await session.answer();
+    assert.ok(!fresh.gateway.lines.some((line) => line.includes("left out")));
+  });
+
+  const bills: readonly (readonly [string, Script, string, number])[] = [
+    [
+      "signed by nobody",
+      { signReport: async (_, sign) => sign(Buffer.from("something else")) },
+      "bad_signature",
+      7,
+    ],
+    ["of another session", { report: (one) => ({ ...one, session: "A".repeat(22) }) }, "replay", 7],
+    ["of another request", { report: (one) => ({ ...one, rid: 7 }) }, "replay", 7],
+    ["of another handshake", { report: (one) => ({ ...one, th: "0".repeat(64) }) }, "replay", 7],
+    [
+      "with another digest",
+      { report: (one) => ({ ...one, resDigest: "0".repeat(64) }) },
+      "digest_mismatch",
+      7,
+    ],
+    ["of another day", { report: (one) => ({ ...one, iat: one.iat - 86_400 }) }, "stale", 7],
+    [
+      "of another keyset",
+      { report: (one) => ({ ...one, keyset: `sha256:${"0".repeat(64)}` }) },
+      "unknown_key",
+      7,
+    ],
+    ["with a counter that was used", { report: (one) => ({ ...one, ctr: 1 }) }, "replay", 7],
+    [
+      "with more tokens than were asked for",
+      { tokens: { prompt: 5, completion: 101, cached: 0, reasoning: 0 } },
+      "usage_mismatch",
+      106,
+    ],
+    [
+      "with tokens beyond all reason",
+      { tokens: { prompt: 5_000_000, completion: 1, cached: 0, reasoning: 0 } },
+      "usage_mismatch",
+      // What was reserved: the one frame of the request, and all that might have been answered.
+      288 + 100,
+    ],
+  ];
+  for (const [what, script, reason, tokens] of bills) {
+    it(`a report ${what} is never verified, and never charged beyond the reservation`, async () => {
+      using first = await stream.open();
+      first.ask();
+      await first.answer();
+      stream.worker.script = script;
+      using session = await stream.open();
+      session.ask();
+      const { done } = await session.answer();
+      assert.equal(done.usage.verified, false);
+      assert.equal(done.usage.unverified_reason, reason);
+      assert.equal(done.usedCUMilli, tokens * tokenMilli);
+      const charges = await stream.charges();
+      assert.equal(charges.at(-1)?.usedCuMilli, done.usedCUMilli);
+    });
+  }
+
+  it("a report that never comes: the answer is not charged, the session ends", async () => {
+    stream.worker.script = { reportFrame: () => "garbage" };
+    const charged = (await stream.charges()).length;
+    using session = await stream.open();
+    session.ask();
+    for (let index = 0; index < 3; index++) sound(session.channel.open(await session.nextBinary()));
+    assert.deepEqual(await refusal(session), ["error", "UPSTREAM_FAILED", 1011]);
+    assert.equal((await stream.charges()).length, charged);
+  });
+
+  const lost: readonly (readonly [string, Script["frame"]])[] = [
+    ["lost", (frame, index) => (index === 0 ? undefined : frame)],
+    [
+      "sent again with another number",
+      (frame, index) => (index === 1 ? flipped(frame, 15) : frame),
+    ],
+  ];
+  for (const [what, frame] of lost) {
+    it(`a chunk ${what} ends the session: nobody can take the answer for whole`, async () => {
+      stream.worker.script = frame === undefined ? {} : { frame };
+      using session = await stream.open();
+      session.ask();
+      let message = await session.next();
+      while ("binary" in message) message = await session.next();
+      assert.match(message.text, /"UPSTREAM_FAILED"/);
+      assert.equal(await session.closed, 1011);
+    });
+  }
+
+  it("a worker that is cut off in the middle: one error frame, nothing charged", async () => {
+    const held = gate();
+    stream.worker.script = { pace: held.pass };
+    const charged = (await stream.charges()).length;
+    using session = await stream.open();
+    session.ask();
+    await until(() => stream.worker.requests.length > 0);
+    stream.worker.cut();
+    assert.deepEqual(await refusal(session), ["error", "UPSTREAM_FAILED", 1011]);
+    assert.equal((await stream.charges()).length, charged);
+  });
+
+  it("a client that leaves is charged for what the worker then reports", async () => {
+    const held = gate();
+    stream.worker.script = { pace: held.pass };
+    const charged = (await stream.charges()).length;
+    const asked = stream.worker.requests.length;
+    const session = await stream.open();
+    session.ask();
+    await until(() => stream.worker.requests.length > asked);
+    session.socket.terminate();
+    await until(() => stream.worker.texts.some((text) => text.includes('"cancel"')));
+    held.open();
+    await until(async () => (await stream.charges()).length > charged);
+    assert.equal((await stream.charges()).at(-1)?.usedCuMilli, 7 * tokenMilli);
+  });
+
+  it(
+    "a client that leaves is not waited for when the report cannot be read",
+    { timeout: 10_000 },
+    async () => {
+      const held = gate();
+      const frame = { type: "report", rid: 1, report: "e30", sig: "A".repeat(86) };
+      stream.worker.script = { pace: held.pass, reportFrame: () => JSON.stringify(frame) };
+      const asked = stream.worker.requests.length;
+      await until(async () => (await sessions()) === 0);
+      const session = await stream.open();
+      session.ask();
+      await until(() => stream.worker.requests.length > asked);
+      assert.equal(await sessions(), 1);
+      const heard = stream.worker.texts.length;
+      session.socket.terminate();
+      await until(() => stream.worker.texts.length > heard);
+      held.open();
+      await until(async () => (await sessions()) === 0);
+    },
+  );
+
+  it("an attempt in the place of one that broke off costs so much less, once", async () => {
+    const attempt = { idempotencyKey: "one-and-the-same" };
+    const held = gate();
+    stream.worker.script = {
+      pace: held.pass,
+      tokens: { prompt: 5, completion: 1, cached: 0, reasoning: 0 },
+    };
+    const charged = (await stream.charges()).length;
+    const asked = stream.worker.requests.length;
+    const broken = await stream.open(attempt);
+    broken.ask();
+    await until(() => stream.worker.requests.length > asked);
+    const texts = stream.worker.texts.length;
+    broken.socket.terminate();
+    await until(() => stream.worker.texts.length > texts);
+    held.open();
+    await until(async () => (await stream.charges()).length > charged);
+    stream.worker.script = {};
+    const billed: unknown[] = [];
+    for (let again = 0; again < 2; again++) {
+      using session = await stream.open(attempt);
+      session.ask();
+      const { usedCUMilli, paidBeforeCUMilli } = (await session.answer()).done;
+      billed.push([usedCUMilli, paidBeforeCUMilli]);
+    }
+    const charges = await stream.charges();
+    assert.equal(charges[charged]?.usedCuMilli, 6 * tokenMilli);
+    assert.deepEqual(billed, [
+      [1 * tokenMilli, 6 * tokenMilli],
+      [7 * tokenMilli, undefined],
+    ]);
+  });
+
+  // Finding 7.
+  it("an answer that reached its client gives no credit for another prompt of the same length", async () => {
+    const attempt = { idempotencyKey: "two-answers", pad: 256 } as const;
+    const ask = (session: OpenStream, content: string): void =>
+      session.ask({ model, messages: [{ role: "user", content }] });
+    const held = gate();
+    let chunk = 0;
+    stream.worker.script = {
+      chunks: [{ content: "All" }, { content: " of" }, { content: " it" }, { content: "." }],
+      // The client reads three of the four chunks, then leaves.
+      pace: () => (++chunk < 4 ? Promise.resolve() : held.pass()),
+      tokens: { prompt: 5, completion: 4, cached: 0, reasoning: 0 },
+    };
+    const charged = (await stream.charges()).length;
+    const left = await stream.open(attempt);
+    ask(left, "What is the meaning of life?");
+    for (let read = 0; read < 3; read++) sound(left.channel.open(await left.nextBinary()));
+    const texts = stream.worker.texts.length;
+    left.socket.terminate();
+    await until(() => stream.worker.texts.length > texts);
+    held.open();
+    await until(async () => (await stream.charges()).length > charged);
+    stream.worker.script = {};
+    using session = await stream.open(attempt);
+    ask(session, "Who wrote the Magna Carta???");
+    const { usedCUMilli, paidBeforeCUMilli } = (await session.answer()).done;
+    // One of four chunks of equal length did not leave: a quarter of 9 tokens, rounded down to whole milli-CU.
+    const creditMilli = Math.floor((9 * tokenMilli) / 4);
+    assert.deepEqual([usedCUMilli, paidBeforeCUMilli], [7 * tokenMilli - creditMilli, creditMilli]);
+    const metrics = await (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
+    assert.match(metrics, /^sluice_stream_retry_credits_total [1-9]/m);
+  });
+
+  it("an answer that lacks its final frame alone gives no credit", async () => {
+    const attempt = { idempotencyKey: "no-final" };
+    stream.worker.script = { frame: (frame, index) => (index === 2 ? undefined : frame) };
+    using cut = await stream.open(attempt);
+    cut.ask();
+    await cut.nextBinary();
+    await cut.nextBinary();
+    const { usedCUMilli } = await cut.nextText();
+    assert.equal(usedCUMilli, 7 * tokenMilli);
+    stream.worker.script = {};
+    using session = await stream.open(attempt);
+    session.ask();
+    const { done } = await session.answer();
+    assert.deepEqual([done.usedCUMilli, done.paidBeforeCUMilli], [7 * tokenMilli, undefined]);
+  });
+
+  it("a second request in the same session is billed on its own", async () => {
+    using session = await stream.open();
+    session.ask();
+    const first = await session.answer();
+    session.ask();
+    const second = await session.answer();
+    assert.deepEqual([first.done.rid, second.done.rid], [1, 2]);
+  });
+
+  it("a second request that begins while the first is being billed is billed after it", async (t) => {
+    const held = gate();
+    const keep = Object.getOwnPropertyDescriptor(Receipts.prototype, "keep")?.value as Keep;
+    const kept = t.mock.method(
+      Receipts.prototype,
+      "keep",
+      async function keepFirstLater(this: Receipts, receipt: Receipt) {
+        await held.pass();
+        return keep.call(this, receipt);
+      },
+      { times: 1 },
+    );
+    using session = await stream.open();
+    const final = async (): Promise<void> => {
+      for (let at = 0; at < 3; at++) sound(session.channel.open(await session.nextBinary()));
+    };
+    session.ask();
+    await final();
+    await until(() => kept.mock.callCount() > 0);
+    session.ask();
+    await final();
+    for (let times = 0; times < 3; times++) {
+      using other = await stream.open();
+      other.ask();
+      await other.answer();
+    }
+    held.open();
+    assert.equal((await session.nextText())["rid"], 1);
+    assert.equal((await session.nextText())["rid"], 2);
+  });
+
+  it("an enclave that charges less than was offered is believed, one that charges more is not", async () => {
+    stream.worker.script = { report: (one) => ({ ...one, coefficient: 500 }) };
+    using cheap = await stream.open();
+    cheap.ask();
+    const { done } = await cheap.answer();
+    // 7 × 3 × 0.5 is 10.5 milli-CU: half up.
+    assert.deepEqual([done.pricing.coefficient, done.usedCUMilli], [500, 11]);
+    stream.worker.script = { report: (one) => ({ ...one, coefficient: 9000 }) };
+    using dear = await stream.open();
+    dear.ask();
+    const more = await dear.answer();
+    assert.deepEqual(
+      [more.done.pricing.coefficient, more.done.usedCUMilli],
+      [1000, 7 * tokenMilli],
+    );
+  });
+
+  it("an operator's own coefficient lowers what the enclave's costs, and does not raise it", async () => {
+    await using fresh = await startStreamGateway();
+    const { key } = fresh.gateway.issue({ capabilities: ["platform:admin"] });
+    const billed: unknown[] = [];
+    for (const coefficient of [4000, 500]) {
+      const { status } = await fetch(`${fresh.gateway.url}/v1/admin/confidential/alpha/models`, {
+        method: "PUT",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        body: JSON.stringify({
+          models: [{ id: model, enabled: true, price_coefficient: coefficient }],
+        }),
+      });
+      assert.equal(status, 200);
+      using session = await fresh.open();
+      assert.equal(Object(session.told["offer"]).coefficient, coefficient);
+      session.ask();
+      const { done } = await session.answer();
+      billed.push([done.pricing.coefficient, done.usedCUMilli]);
+    }
+    assert.deepEqual(billed, [
+      [1000, 7 * tokenMilli],
+      [500, 11],
+    ]);
+  });
+
+  it("a session costs what was offered when it began, whatever the price has become", async () => {
+    await using fresh = await startStreamGateway();
+    const { worker } = fresh;
+    worker.script = { report: (one) => ({ ...one, coefficient: 500 }) };
+    using session = await fresh.open();
+    worker.price = "1200";
+    await until(async () => {
+      using other = await fresh.open();
+      return JSON.stringify(other.told["offer"]).includes('"1200"');
+    });
+    session.ask();
+    const { done } = await session.answer();
+    assert.deepEqual([done.pricing.pricePerTokenNano, done.usedCUMilli], ["12", 11]);
+    using dear = await fresh.open();
+    dear.ask();
+    const later = await dear.answer();
+    assert.deepEqual(
+      [later.done.pricing.pricePerTokenNano, later.done.usedCUMilli],
+      ["1200", 1050],
+    );
+  });
+
+  it("keys: one without credit is refused before the enclave has the whole request", async () => {
+    const poor = stream.gateway.issue({ plan: "enterprise", cuLimit24hMilli: 100 });
+    const asked = stream.worker.requests.length;
+    using session = await openStream(await stream.wire(poor.key));
+    session.ask();
+    assert.deepEqual(await refusal(session), ["error", "INSUFFICIENT_BALANCE", 4402]);
+    assert.equal(stream.worker.requests.length, asked);
+  });
+});
+
+function rateLimited(freshness: Hello["freshness"]): string | undefined {
+  return freshness === "quote" ? '{"type":"error","error":"","code":"RATE_LIMITED"}' : undefined;
+}
+
+function flipped(bytes: Uint8Array, at: number): Uint8Array<ArrayBuffer> {
+  const altered = new Uint8Array(bytes);
+  altered[at] = (altered[at] ?? 0) ^ 1;
+  return altered;
+}

@@ -1,0 +1,177 @@
+/** A client of the encrypted stream, bare: what a test sends is what goes over the wire. */
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { WebSocket, type ClientOptions } from "ws";
+import type { Channel } from "../../../../plugins/confidential/protocol/channel.ts";
+import { isFault, type Fault } from "../../../../plugins/confidential/protocol/fault.ts";
+import {
+  clientKeys,
+  readAnswer,
+  type Attested,
+} from "../../../../plugins/confidential/protocol/handshake.ts";
+import {
+  clientSubprotocol,
+  writeHello,
+  type Hello,
+} from "../../../../plugins/confidential/protocol/hello.ts";
+import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
+import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import type { Ephemeral } from "../../../../plugins/confidential/protocol/suite.ts";
+import {
+  readTextFrame,
+  type AttestationFrame,
+} from "../../../../plugins/confidential/protocol/text-frames.ts";
+import { model } from "./enclave-worker.ts";
+
+type Message = { readonly text: string } | { readonly binary: Buffer };
+
+export interface Wire extends Disposable {
+  readonly socket: WebSocket;
+  /** The next message; a connection that closes first fails the test. */
+  next(): Promise<Message>;
+  nextText(): Promise<Readonly<Record<string, unknown>>>;
+  nextBinary(): Promise<Buffer>;
+  /** Resolves with its code when the connection has closed. */
+  readonly closed: Promise<number>;
+}
+
+export async function openWire(
+  url: string,
+  options: ClientOptions = {},
+  protocols: readonly string[] = [clientSubprotocol],
+): Promise<Wire> {
+  const socket = new WebSocket(url.replace("http", "ws"), [...protocols], {
+    perMessageDeflate: false,
+    ...options,
+  });
+  const waiting: Message[] = [];
+  let wake = (): void => {};
+  let isClosed = false;
+  socket.on("message", (data: Buffer, isBinary) => {
+    waiting.push(isBinary ? { binary: data } : { text: data.toString() });
+    wake();
+  });
+  const closed = new Promise<number>((resolve) => {
+    socket.on("close", (code) => {
+      isClosed = true;
+      wake();
+      resolve(code);
+    });
+  });
+  await once(socket, "open");
+  const next = async (): Promise<Message> => {
+    for (;;) {
+      const message = waiting.shift();
+      if (message !== undefined) return message;
+      assert.ok(!isClosed, "the connection closed before the next message");
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+  };
+  return {
+    socket,
+    next,
+    async nextText() {
+      const message = await next();
+      assert.ok("text" in message, "expected a text frame");
+      // Every text frame is a JSON object.
+      return JSON.parse(message.text) as Readonly<Record<string, unknown>>;
+    },
+    async nextBinary() {
+      const message = await next();
+      assert.ok("binary" in message, `expected a binary frame, not ${JSON.stringify(message)}`);
+      return message.binary;
+    },
+    closed,
+    [Symbol.dispose]: () => socket.terminate(),
+  };
+}
+
+export interface OpenStream extends Wire {
+  readonly hello: Hello;
+  readonly attestation: AttestationFrame;
+  /** The text of the frame, parsed. */
+  readonly told: Readonly<Record<string, unknown>>;
+  readonly attested: Attested;
+  readonly channel: Channel;
+  /** Sends a request in one frame. */
+  ask(request?: object): void;
+  /** All of an answer: its deltas, final and done. */
+  answer(): Promise<StreamAnswer>;
+}
+
+export interface StreamAnswer {
+  readonly deltas: readonly Readonly<Record<string, unknown>>[];
+  readonly final: Readonly<Record<string, unknown>>;
+  // Tests read what they expect to be there, and fail where it is not.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly done: any;
+}
+
+export async function helloOf(
+  over: Partial<Hello> = {},
+): Promise<{ hello: Hello; ephemeral: Ephemeral }> {
+  const ephemeral = await nodeSuite.createEphemeral();
+  const hello: Hello = {
+    network: "alpha",
+    model,
+    maxOutputTokens: 100,
+    maxCoefficient: undefined,
+    termination: "worker",
+    epk: ephemeral.publicKey,
+    nonce: new Uint8Array(randomBytes(32)),
+    pad: 256,
+    evidence: "full",
+    known: [],
+    freshness: "cached",
+    idempotencyKey: undefined,
+    ...over,
+  };
+  return { hello, ephemeral };
+}
+
+/** Shakes hands; nothing of the evidence is looked at. */
+export async function openStream(wire: Wire, over: Partial<Hello> = {}): Promise<OpenStream> {
+  const { hello, ephemeral } = await helloOf(over);
+  const bytes = writeHello(hello);
+  wire.socket.send(bytes, { binary: false });
+  const told = await wire.nextText();
+  const attestation = readTextFrame(Buffer.from(JSON.stringify(told)));
+  assert.ok(!isFault(attestation) && attestation.kind === "attestation", JSON.stringify(told));
+  const expected = { net: hello.network, role: hello.termination, now: Date.now() / 1000 };
+  const attested = sound(
+    await readAnswer(nodeSuite, bytes, attestation.core, attestation.sig, expected),
+  );
+  const keys = sound(await clientKeys(nodeSuite, ephemeral, attested));
+  const channel = createNodeChannel({ end: "client", keys, th: attested.th, pad: hello.pad });
+  let rid = 0;
+  return {
+    ...wire,
+    hello,
+    attestation,
+    told,
+    attested,
+    channel,
+    ask(request = { model, messages: [{ role: "user", content: "Say hello" }] }) {
+      const data = Buffer.from(JSON.stringify(request));
+      wire.socket.send(sound(channel.seal("request", ++rid, data, true)));
+    },
+    async answer() {
+      const deltas: Readonly<Record<string, unknown>>[] = [];
+      for (;;) {
+        const { header, data } = sound(channel.open(await wire.nextBinary()));
+        // Every chunk and every final is a JSON object.
+        const value = JSON.parse(Buffer.from(data).toString()) as Readonly<Record<string, unknown>>;
+        if (header.type === "chunk") deltas.push(value);
+        else return { deltas, final: value, done: await wire.nextText() };
+      }
+    },
+  };
+}
+
+export function sound<T extends object>(value: T | Fault): T {
+  if (isFault(value)) throw new Error(`${value.code}: ${value.message}`);
+  return value;
+}

@@ -1,0 +1,123 @@
+/** A whole gateway in front of a scripted enclave, for tests of the encrypted stream. */
+import { readUsage, type UsageRow } from "../../../../plugins/billing/metering/read-usage.ts";
+import type { Clock } from "../../../../src/plugin.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type WantedKey,
+} from "../../../../src/testing/gateway.ts";
+import { join } from "node:path";
+import type { Hello } from "../../../../plugins/confidential/protocol/hello.ts";
+import { streamed } from "../../inference/networks/scripts.ts";
+import { startWorker, type Worker } from "../../inference/networks/worker.ts";
+import { startEnclaveWorker, type EnclaveWorker } from "./enclave-worker.ts";
+import { openStream, openWire, type OpenStream, type Wire } from "./stream-client.ts";
+
+/** 12 nano native tokens × 0.25 USD: 3 milli-CU a token. */
+export const tokenMilli = 3;
+export const pageOrigin = "https://app.example";
+
+export interface StreamGateway extends AsyncDisposable {
+  readonly gateway: TestGateway;
+  readonly worker: EnclaveWorker;
+  /** Of the network `classic`, with `own`. */
+  readonly plain: Worker;
+  readonly url: string;
+  wire(key?: string): Promise<Wire>;
+  open(over?: Partial<Hello>): Promise<OpenStream>;
+  get(path: string, key?: string): Promise<Response>;
+  /** Charges on disk, oldest first. */
+  charges(): Promise<readonly UsageRow[]>;
+}
+
+export const pipeline = `
+version: 1
+server: { port: "\${PORT}", drainSeconds: 5, drainDelaySeconds: 0 }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+rate: "0.25"
+networks:
+  alpha: { kind: enclave, url: "\${WORKER_URL}", status: { every: 100ms }, evidence: { kind: simulated, roots: ["\${ROOT}"] } }
+  classic: { kind: openai, url: "\${PLAIN_URL:-}", price_per_token_nano: "12" }
+lists:
+  edge: [request-id, { access-log: { file: access.log } }, authenticate, rate-limit]
+  inference: [{ use: edge }, { authorize: { require: inference } }, meter]
+unmatched: [request-id, rate-limit]
+routes:
+  - path: /v1/confidential/stream
+    websocket: true
+    run: [{ use: inference }]
+    to: { confidential-stream: { origins: ["\${ORIGIN}"], evidence: { kind: "\${EVIDENCE:-}" } } }
+  - path: /v1/confidential/tickets
+    methods: [POST]
+    run: [{ use: edge }, { authorize: { require: inference } }]
+    to: { confidential: { do: ticket } }
+  - path: "/v1/confidential/receipts/{session}/{rid}"
+    methods: [GET]
+    run: [{ use: edge }, { authorize: { require: key } }]
+    to: { confidential: { do: receipt } }
+  - path: "/v1/confidential/evidence/{digest}"
+    methods: [GET]
+    run: [{ use: edge }]
+    to: { confidential: { do: evidence } }
+  - path: /.well-known/confidential-policy.json
+    methods: [GET]
+    run: [{ use: edge }]
+    to: { confidential: { do: policy } }
+  - { path: /v1/chat/completions, methods: [POST], run: [{ use: inference }], to: chat }
+  - { path: /v1/models, methods: [GET], run: [{ use: edge }], to: models }
+  - path: "/v1/admin/confidential/{network}/models"
+    methods: [PUT]
+    run: [{ use: edge }, { authorize: { require: "platform:admin" } }]
+    to: network-models
+`;
+
+export async function startStreamGateway(
+  options: {
+    readonly account?: WantedKey;
+    readonly clock?: Clock;
+    /** The gateway is an enclave itself, in front of a model server in the clear. */
+    readonly own?: boolean;
+    /** Of the pages that may connect; `pageOrigin` unless given. */
+    readonly origin?: string;
+    readonly prepare?: (worker: EnclaveWorker) => void;
+  } = {},
+): Promise<StreamGateway> {
+  await using stack = new AsyncDisposableStack();
+  const worker = stack.use(await startEnclaveWorker());
+  options.prepare?.(worker);
+  const plain = stack.use(await startWorker({ otherwise: streamed() }));
+  const own = { PLAIN_URL: plain.url, EVIDENCE: "simulated" };
+  const gateway = stack.use(
+    await startTestGateway({
+      pipeline,
+      env: {
+        WORKER_URL: worker.url,
+        ROOT: worker.root,
+        ORIGIN: options.origin ?? pageOrigin,
+        ...(options.own === true && own),
+      },
+      account: { plan: "enterprise", ...options.account },
+      ...(options.clock !== undefined && { clock: options.clock }),
+    }),
+  );
+  const owned = stack.move();
+  const url = `${gateway.url}/v1/confidential/stream`;
+  const wire = (key = gateway.key): Promise<Wire> =>
+    openWire(url, { headers: { authorization: `Bearer ${key}` } });
+  return {
+    gateway,
+    worker,
+    plain,
+    url,
+    wire,
+    open: async (over) => openStream(await wire(), over),
+    get: (path, key) =>
+      fetch(
+        gateway.url + path,
+        key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } },
+      ),
+    charges: () => Promise.resolve([...readUsage(join(gateway.folder, "data"), {})]),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}

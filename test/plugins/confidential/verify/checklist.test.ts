@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { createChecklist } from "../../../../plugins/confidential/verify/checklist.ts";
+
+describe("a checklist", () => {
+  test("is sound when every check passed or was skipped by the policy", () => {
+    const checks = createChecklist(["a", "b"]);
+    assert.equal(checks.record("a", undefined), true);
+    checks.skip("b", "not asked for");
+    assert.equal(checks.isSound(), true);
+    assert.deepEqual(checks.list(), [
+      { name: "a", result: "pass" },
+      { name: "b", result: "skipped", why: "not asked for" },
+    ]);
+  });
+
+  test("counts what was never reached against the evidence", () => {
+    const checks = createChecklist(["a", "b"]);
+    checks.record("a", undefined);
+    assert.equal(checks.isSound(), false);
+    assert.deepEqual(checks.list()[1], { name: "b", result: "skipped", why: "not reached" });
+  });
+
+  test("keeps a failure, whatever is said afterwards", () => {
+    const checks = createChecklist(["a"]);
+    assert.equal(checks.record("a", "broken"), false);
+    assert.equal(checks.record("a", undefined), false);
+    checks.skip("a", "not asked for");
+    assert.equal(checks.isSound(), false);
+    assert.deepEqual(checks.list(), [{ name: "a", result: "fail", why: "broken" }]);
+  });
+});

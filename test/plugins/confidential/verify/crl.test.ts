@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import * as der from "../../../../plugins/confidential/evidence/der-writer.ts";
+import {
+  createPki,
+  revocationList,
+} from "../../../../plugins/confidential/evidence/simulated-pki.ts";
+import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
+import { readCertificate } from "../../../../plugins/confidential/verify/certificate.ts";
+import {
+  readRevocationList,
+  revocationListFault,
+} from "../../../../plugins/confidential/verify/crl.ts";
+
+const pki = createPki(new Uint8Array(32).fill(1));
+const now = Date.UTC(2026, 10, 21);
+const day = 24 * 3_600_000;
+const algorithm = der.sequence(der.objectId("1.2.840.10045.4.3.2"));
+
+interface Parts {
+  readonly version?: Bytes;
+  readonly inner?: Bytes;
+  readonly times?: readonly Bytes[];
+  /** What follows the times: entries and extensions. */
+  readonly rest?: readonly Bytes[];
+}
+
+/** A list of the root's, signed by it, of the parts given. */
+function list(parts: Parts = {}): Bytes {
+  const body = der.sequence(
+    parts.version ?? der.smallInteger(1),
+    parts.inner ?? algorithm,
+    pki.root.name,
+    ...(parts.times ?? [der.utcTime(now - day), der.utcTime(now + day)]),
+    ...(parts.rest ?? []),
+  );
+  const signature = pki.root.key.sign(body);
+  const [r, s] = [signature.subarray(0, 32), signature.subarray(32)];
+  const pair = der.sequence(der.integer(r), der.integer(s));
+  return der.sequence(body, algorithm, der.bitString(pair));
+}
+
+function extensions(isCritical: boolean): Bytes {
+  const flag = isCritical ? der.writeDer(1, Uint8Array.of(0xff)) : new Uint8Array(0);
+  // 2.5.29.28: issuing distribution point, which makes a list speak for a part of the certificates.
+  return der.sequence(
+    der.sequence(der.objectId("2.5.29.28"), flag, der.octetString(der.sequence())),
+  );
+}
+
+describe("a revocation list", () => {
+  const root = readCertificate(pki.root.certificate);
+  const fault = (bytes: Bytes, at: number = now): Promise<string | undefined> =>
+    revocationListFault(readRevocationList(bytes), root, at);
+
+  test("names serial numbers as certificates do", async () => {
+    const bytes = revocationList(pki.root, [pki.authority, pki.signer], now, now + day);
+    const read = readRevocationList(bytes);
+    const serials = [pki.authority, pki.signer].map(
+      (holder) => readCertificate(holder.certificate)?.serial,
+    );
+    assert.deepEqual([...(read?.revoked ?? [])], serials);
+    assert.equal(await fault(bytes), undefined);
+  });
+
+  test("holds from its issue until its next update", async () => {
+    assert.equal(await fault(list()), undefined);
+    assert.equal(
+      await fault(list(), now - 2 * day),
+      "the revocation list was issued in the future",
+    );
+    assert.equal(await fault(list(), now + day), "the revocation list has expired");
+    assert.equal(await fault(list(), now + day - 1), undefined);
+  });
+
+  test("of one issuer is none of another, by name or by key", async () => {
+    const authority = readCertificate(pki.authority.certificate);
+    const read = readRevocationList(list());
+    assert.match((await revocationListFault(read, authority, now)) ?? "", /not issued by/);
+    const other = createPki(new Uint8Array(32).fill(2));
+    const namesake = readCertificate(other.root.certificate);
+    assert.match((await revocationListFault(read, namesake, now)) ?? "", /not signed by/);
+    assert.match((await revocationListFault(read, undefined, now)) ?? "", /its issuer is missing/);
+  });
+
+  test("with a critical extension, its own or an entry's, is refused", async () => {
+    const wrapped = (isCritical: boolean): Bytes => der.writeDer(0xa0, extensions(isCritical));
+    assert.equal(await fault(list({ rest: [wrapped(false)] })), undefined);
+    assert.equal(readRevocationList(list({ rest: [wrapped(true)] })), undefined);
+    const entry = (isCritical: boolean): Bytes =>
+      der.sequence(der.sequence(der.smallInteger(7), der.utcTime(now), extensions(isCritical)));
+    assert.equal(await fault(list({ rest: [entry(false)] })), undefined);
+    assert.equal(readRevocationList(list({ rest: [entry(true)] })), undefined);
+  });
+
+  test("without a next update, of another version, or with other parts is refused", () => {
+    const other = der.sequence(der.objectId("1.2.840.10045.4.3.3"));
+    const bad: readonly Parts[] = [
+      { times: [der.utcTime(now)] },
+      { times: [] },
+      { version: der.smallInteger(0) },
+      { inner: other },
+      { rest: [der.octetString(new Uint8Array(2))] },
+      { rest: [der.sequence(der.octetString(new Uint8Array(2)))] },
+      { rest: [der.sequence(der.sequence(der.smallInteger(1)))] },
+    ];
+    for (const parts of bad) {
+      assert.equal(readRevocationList(list(parts)), undefined, JSON.stringify(Object.keys(parts)));
+    }
+  });
+});

@@ -1,0 +1,66 @@
+/** Real evidence from ../shared, which is not part of the repository, and how to look into a report. */
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { AttestationEvidence } from "../../../../plugins/confidential/verify/evidence.ts";
+import type { VerificationReport } from "../../../../plugins/confidential/verify/report.ts";
+import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
+
+const folder = fileURLToPath(new URL("../../../../../shared/fixtures/quotes/", import.meta.url));
+
+/** Without ../shared such tests are skipped; with CI=true they fail. */
+export const skipWithoutShared: string | false =
+  process.env["CI"] !== "true" && !existsSync(folder) ? "needs ../shared" : false;
+
+export function realBytes(name: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(readFileSync(`${folder}${name}`));
+}
+
+export function realText(name: string): string {
+  return readFileSync(`${folder}${name}`, "utf8");
+}
+
+export interface RealTdx {
+  readonly quote: Uint8Array<ArrayBuffer>;
+  readonly collateral: TdxCollateral;
+  /** Milliseconds since 1970, within the collateral's validity. */
+  readonly now: number;
+  readonly reportData: Uint8Array;
+}
+
+/** A version 4 quote of a platform in good order, with its collateral of June 2025. */
+export function realTdx(): RealTdx {
+  const quote = realBytes("tdx_quote");
+  const collateral = JSON.parse(realText("tdx_quote_collateral.json")) as TdxCollateral;
+  const reportData = quote.slice(48 + 520, 48 + 584);
+  return { quote, collateral, now: Date.UTC(2025, 5, 20), reportData };
+}
+
+/** A version 5 quote of a platform that is behind, with its collateral of February 2026. */
+export function outdatedTdx(): RealTdx {
+  const quote = realBytes("tdx_quote_outdated");
+  const collateral = JSON.parse(realText("tdx_quote_outdated_collateral.json")) as TdxCollateral;
+  const reportData = quote.slice(54 + 520, 54 + 584);
+  return { quote, collateral, now: Date.UTC(2026, 1, 19), reportData };
+}
+
+export function tdxEvidence(quote: Uint8Array, collateral?: TdxCollateral): AttestationEvidence {
+  const text = Buffer.from(quote).toString("base64");
+  return { tee_type: "tdx", quote: text, ...(collateral && { collateral }) };
+}
+
+/** Names of the checks that failed. */
+export function failures(report: VerificationReport): readonly string[] {
+  return report.checks.filter(({ result }) => result === "fail").map(({ name }) => name);
+}
+
+/** The result of one check; undefined when there is none of that name. */
+export function resultOf(report: VerificationReport, name: string): string | undefined {
+  return report.checks.find((check) => check.name === name)?.result;
+}
+
+/** A copy with one bit of one byte turned over. */
+export function touched(bytes: Uint8Array, at: number, bit = 0): Uint8Array<ArrayBuffer> {
+  const copy = Uint8Array.from(bytes);
+  copy[at] = (copy[at] ?? 0) ^ (1 << bit);
+  return copy;
+}

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
+import { createEvidenceVerifier } from "../../../../plugins/confidential/verify/remembered.ts";
+
+const now = Date.UTC(2026, 10, 21);
+const day = 24 * 3_600_000;
+const reportData = new Uint8Array(64).fill(6);
+const platform = await createSimulatedPlatform(new Uint8Array(32).fill(1));
+const policy = {
+  imageHashes: [platform.imageHash],
+  allowSimulated: true,
+  simulatedRoots: [platform.root],
+};
+
+describe("evidence that passed", () => {
+  test("is not verified again, and comes with the same report", async () => {
+    const verifier = createEvidenceVerifier();
+    const evidence = platform.evidence(reportData, now);
+    const first = await verifier.verify(evidence, { reportData }, policy, now);
+    assert.equal(first.assurance, "simulated");
+    const copy: unknown = structuredClone(evidence);
+    assert.equal(await verifier.verify(copy, { reportData }, { ...policy }, now + 1000), first);
+  });
+
+  test("is verified again after an hour, and when the clock goes back", async () => {
+    const verifier = createEvidenceVerifier();
+    const evidence = platform.evidence(reportData, now);
+    const first = await verifier.verify(evidence, { reportData }, policy, now);
+    const back = await verifier.verify(evidence, { reportData }, policy, now - 1);
+    assert.notEqual(back, first);
+    assert.equal(await verifier.verify(evidence, { reportData }, policy, now + 3_599_998), back);
+    assert.notEqual(await verifier.verify(evidence, { reportData }, policy, now + 3_599_999), back);
+  });
+
+  test("is not believed once what it rests on has lapsed", async () => {
+    const verifier = createEvidenceVerifier({ maxAgeMs: 90 * day });
+    const evidence = platform.evidence(reportData, now);
+    const first = await verifier.verify(evidence, { reportData }, policy, now);
+    const { validUntil = 0 } = first;
+    assert.equal(await verifier.verify(evidence, { reportData }, policy, validUntil - 1), first);
+    const lapsed = await verifier.verify(evidence, { reportData }, policy, validUntil);
+    assert.equal(lapsed.assurance, "none");
+  });
+
+  test("is not taken for other evidence, report data or policy", async () => {
+    const verifier = createEvidenceVerifier();
+    const evidence = platform.evidence(reportData, now);
+    assert.equal(
+      (await verifier.verify(evidence, { reportData }, policy, now)).assurance,
+      "simulated",
+    );
+    const other = { reportData: new Uint8Array(64) };
+    assert.equal((await verifier.verify(evidence, other, policy, now)).assurance, "none");
+    const strict = { ...policy, imageHashes: [] };
+    assert.equal((await verifier.verify(evidence, { reportData }, strict, now)).assurance, "none");
+    const { pck_crl: _pck, ...collateral } = evidence.collateral ?? {};
+    const changed = { ...evidence, collateral };
+    assert.equal((await verifier.verify(changed, { reportData }, policy, now)).assurance, "none");
+  });
+
+  test("gives way to what was used more recently", async () => {
+    const verifier = createEvidenceVerifier({ entries: 2 });
+    const [a, b, c] = [1, 2, 3].map((fill) => new Uint8Array(64).fill(fill));
+    assert.ok(a && b && c);
+    const ask = (bytes: Uint8Array): ReturnType<typeof verifier.verify> =>
+      verifier.verify(platform.evidence(bytes, now), { reportData: bytes }, policy, now);
+    const [first, second] = [await ask(a), await ask(b)];
+    assert.equal(await ask(a), first);
+    await ask(c);
+    assert.equal(await ask(a), first);
+    assert.notEqual(await ask(b), second);
+  });
+});
+
+test("a failure is never remembered", async () => {
+  const verifier = createEvidenceVerifier();
+  const evidence = platform.evidence(reportData, now, { issuedAt: now + 1000 });
+  const early = await verifier.verify(evidence, { reportData }, policy, now);
+  assert.equal(early.assurance, "none");
+  const again = await verifier.verify(evidence, { reportData }, policy, now);
+  assert.notEqual(again, early);
+  const later = await verifier.verify(evidence, { reportData }, policy, now + 2000);
+  assert.equal(later.assurance, "simulated");
+});

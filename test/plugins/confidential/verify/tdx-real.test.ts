@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { fromBase64 } from "../../../../plugins/confidential/verify/binary-text.ts";
+import { readTdxQuote, tdxImageHash } from "../../../../plugins/confidential/verify/tdx-quote.ts";
+import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
+import {
+  failures,
+  outdatedTdx,
+  realBytes,
+  realTdx,
+  resultOf,
+  skipWithoutShared as skip,
+  tdxEvidence,
+  touched,
+} from "./real-quotes.ts";
+
+const day = 24 * 3_600_000;
+const imageHash = "b260fa9168ca9f28e7f15f128a45ac31c419705b31a60feac30b322ee06bc752";
+const policy = { imageHashes: [imageHash] };
+
+describe("a real TDX quote", { skip }, () => {
+  test("verifies at its time, with Intel's root and nothing else given", async () => {
+    const { quote, collateral, now, reportData } = realTdx();
+    const report = await verifyEvidence(
+      tdxEvidence(quote, collateral),
+      { reportData },
+      policy,
+      now,
+    );
+    assert.deepEqual(failures(report), []);
+    assert.equal(report.verified, true);
+    assert.equal(report.assurance, "tdx");
+    assert.equal(report.imageHash, imageHash);
+    assert.equal(report.reportData, Buffer.from(reportData).toString("hex"));
+    assert.deepEqual(report.tcb, { status: "UpToDate", advisories: [], evaluation: 17 });
+    assert.equal(report.platform, "811dca2a26b952e85bb6448b097ba4fd");
+    assert.equal(report.validUntil, Date.parse("2025-07-19T10:00:35Z"));
+  });
+
+  test("fails when any byte of it is touched, padding included", async () => {
+    const { quote, collateral, now, reportData } = realTdx();
+    const survivors: number[] = [];
+    for (let at = 0; at < quote.length; at += 7) {
+      const evidence = tdxEvidence(touched(quote, at, at % 8), collateral);
+      const report = await verifyEvidence(evidence, { reportData }, policy, now);
+      if (report.verified || report.assurance !== "none") survivors.push(at);
+    }
+    assert.deepEqual(survivors, []);
+  });
+
+  test("fails when any part of its collateral is touched", async () => {
+    const { quote, collateral, now, reportData } = realTdx();
+    const fields = [
+      "root_ca_crl",
+      "pck_crl",
+      "tcb_info_issuer_chain",
+      "tcb_info",
+      "tcb_info_signature",
+      "qe_identity_issuer_chain",
+      "qe_identity",
+      "qe_identity_signature",
+    ] as const;
+    const survivors: string[] = [];
+    for (const field of fields) {
+      const text = collateral[field];
+      for (let at = 3; at < text.length; at += Math.ceil(text.length / 20)) {
+        const other = text[at] === "1" ? "2" : "1";
+        const changed = `${text.slice(0, at)}${other}${text.slice(at + 1)}`;
+        const evidence = tdxEvidence(quote, { ...collateral, [field]: changed });
+        const report = await verifyEvidence(evidence, { reportData }, policy, now);
+        if (report.assurance !== "none") survivors.push(`${field} ${at}`);
+      }
+    }
+    assert.deepEqual(survivors, []);
+  });
+
+  test("fails when cut short anywhere", async () => {
+    const { quote, collateral, now, reportData } = realTdx();
+    for (let length = 0; length < 4936; length += 97) {
+      const evidence = tdxEvidence(quote.subarray(0, length), collateral);
+      const report = await verifyEvidence(evidence, { reportData }, policy, now);
+      assert.equal(report.assurance, "none", `${length} bytes`);
+    }
+  });
+
+  test("binds its report data and no other", async () => {
+    const { quote, collateral, now, reportData } = realTdx();
+    const evidence = tdxEvidence(quote, collateral);
+    for (const wrong of [touched(reportData, 63), new Uint8Array(64), reportData.slice(0, 32)]) {
+      const report = await verifyEvidence(evidence, { reportData: wrong }, policy, now);
+      assert.deepEqual(failures(report), ["report_data"]);
+      assert.equal(report.assurance, "none");
+    }
+  });
+
+  test("is of an image that the policy must name", async () => {
+    const { quote, collateral, now, reportData } = realTdx();
+    const evidence = tdxEvidence(quote, collateral);
+    for (const imageHashes of [[], ["00".repeat(32)]]) {
+      const report = await verifyEvidence(evidence, { reportData }, { imageHashes }, now);
+      assert.deepEqual(failures(report), ["image_hash"]);
+      assert.equal(report.verified, false);
+    }
+    const any = await verifyEvidence(evidence, { reportData }, { imageHashes: "any" }, now);
+    assert.equal(any.verified, true);
+    assert.equal(resultOf(any, "image_hash"), "skipped");
+  });
+
+  test("is of a TDX module, a machine and a TCB number that a policy may name", async () => {
+    const { quote, collateral, now, reportData } = realTdx();
+    const evidence = tdxEvidence(quote, collateral);
+    const mrseam =
+      "5b38e33a6487958b72c3c12a938eaa5e3fd4510c51aeeab58c7d5ecee41d7c436489d6c8e4f92f160b7cad34207b00c1";
+    const platforms = ["811DCA2A26B952E85BB6448B097BA4FD"];
+    const named = { ...policy, mrseam: [mrseam], platforms, minTcbEvaluation: 17 };
+    const report = await verifyEvidence(evidence, { reportData }, named, now);
+    assert.equal(report.verified, true);
+    assert.deepEqual(
+      report.checks.filter(({ result }) => result !== "pass"),
+      [],
+    );
+    const cases = [
+      [{ ...named, mrseam: ["00".repeat(48)] }, "mrseam"],
+      [{ ...named, platforms: ["00".repeat(16)] }, "platform"],
+      [{ ...named, platforms: [] }, "platform"],
+      [{ ...named, minTcbEvaluation: 18 }, "tcb_evaluation"],
+    ] as const;
+    for (const [other, name] of cases) {
+      const refused = await verifyEvidence(evidence, { reportData }, other, now);
+      assert.deepEqual(failures(refused), [name]);
+    }
+  });
+
+  test("fails before its collateral was issued and after it lapsed", async () => {
+    const { quote, collateral, now, reportData } = realTdx();
+    const evidence = tdxEvidence(quote, collateral);
+    const early = await verifyEvidence(evidence, { reportData }, policy, now - 2 * day);
+    assert.equal(resultOf(early, "collateral_dates"), "fail");
+    const late = await verifyEvidence(evidence, { reportData }, policy, now + 60 * day);
+    assert.equal(resultOf(late, "collateral_dates"), "fail");
+    assert.equal(resultOf(late, "pck_crl"), "fail");
+    assert.equal(resultOf(late, "dcap_qvl"), "fail");
+    assert.equal(late.assurance, "none");
+  });
+
+  test("fails with collateral older than the policy allows", async () => {
+    const { quote, collateral, now, reportData } = realTdx();
+    const evidence = tdxEvidence(quote, collateral);
+    const young = { ...policy, maxCollateralAgeMs: day };
+    assert.equal((await verifyEvidence(evidence, { reportData }, young, now)).verified, true);
+    const report = await verifyEvidence(evidence, { reportData }, young, now + day);
+    assert.deepEqual(failures(report), ["collateral_age"]);
+  });
+
+  test("fails without collateral, with another machine's, and with bad revocation lists", async () => {
+    const { quote, collateral, now, reportData } = realTdx();
+    const verify = (given?: typeof collateral): ReturnType<typeof verifyEvidence> =>
+      verifyEvidence(tdxEvidence(quote, given), { reportData }, policy, now);
+    assert.deepEqual(failures(await verify()), ["collateral_format"]);
+    const foreign = await verify(outdatedTdx().collateral);
+    assert.equal(resultOf(foreign, "collateral_platform"), "fail");
+    const { root_ca_crl: root, pck_crl: pck } = collateral;
+    for (const list of ["", "00", "3000", "zz", pck.slice(0, -2)]) {
+      assert.deepEqual(failures(await verify({ ...collateral, pck_crl: list })), ["pck_crl"], list);
+      const noRoot = await verify({ ...collateral, root_ca_crl: list });
+      assert.ok(failures(noRoot).includes("root_crl"), list);
+      assert.equal(noRoot.verified, false);
+    }
+    const swapped = await verify({ ...collateral, pck_crl: root, root_ca_crl: pck });
+    assert.deepEqual(failures(swapped), ["root_crl", "pck_crl"]);
+  });
+});
+
+describe("other real TDX quotes", { skip }, () => {
+  test("a platform that is behind fails for its TCB, while its signatures hold", async () => {
+    const { quote, collateral, now, reportData } = outdatedTdx();
+    const evidence = tdxEvidence(quote, collateral);
+    const report = await verifyEvidence(evidence, { reportData }, { imageHashes: "any" }, now);
+    assert.deepEqual(failures(report), ["dcap_qvl", "tcb_status"]);
+    assert.equal(resultOf(report, "quote_signature"), "pass");
+    assert.equal(report.assurance, "none");
+  });
+
+  test("the image hash is recomputed from the registers", async () => {
+    const quote = readTdxQuote(realBytes("tdx_quote_v4_second.dat"));
+    assert.ok(quote);
+    assert.equal(
+      await tdxImageHash(quote.body),
+      "04b3afd931d28680af91a15b09d672c40ad6b141f7f9089a8d67d595220f7436",
+    );
+  });
+
+  test("a real quote is no simulated one, whatever the caller allows", async () => {
+    const { quote, collateral, now, reportData } = realTdx();
+    const root = readTdxQuote(quote)?.pckChain[2]?.raw;
+    assert.ok(root);
+    const simulatedRoots = [Buffer.from(root).toString("base64")];
+    assert.ok(fromBase64(simulatedRoots[0] ?? ""));
+    const report = await verifyEvidence(
+      { ...tdxEvidence(quote, collateral), tee_type: "simulated", simulated: true },
+      { reportData },
+      { ...policy, allowSimulated: true, simulatedRoots, treatSimulatedAsVerified: true },
+      now,
+    );
+    assert.deepEqual(failures(report), ["not_simulated"]);
+    assert.equal(report.assurance, "none");
+    assert.equal(report.imageHash, undefined, "it was not even read");
+  });
+});

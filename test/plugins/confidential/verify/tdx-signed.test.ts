@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { createPki } from "../../../../plugins/confidential/evidence/simulated-pki.ts";
+import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
+import { fromBase64, sha256Hex } from "../../../../plugins/confidential/verify/binary-text.ts";
+import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
+import type { VerificationReport } from "../../../../plugins/confidential/verify/report.ts";
+import { readTdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
+import type { TcbInfo } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
+import { moduleFault } from "../../../../plugins/confidential/verify/tdx-module.ts";
+import { readTdxQuote } from "../../../../plugins/confidential/verify/tdx-quote.ts";
+import type { TdReport } from "../../../../plugins/confidential/verify/tdx-quote.ts";
+import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
+import { failures } from "./real-quotes.ts";
+
+const now = Date.UTC(2026, 10, 21);
+const reportData = new Uint8Array(64).fill(8);
+const seed = new Uint8Array(32).fill(1);
+const pki = createPki(seed);
+const platform = await createSimulatedPlatform(seed);
+const policy = {
+  imageHashes: "any",
+  allowSimulated: true,
+  simulatedRoots: [platform.root],
+} as const;
+
+/** Where the quoting enclave's report starts, from the end of what the attestation key signs. */
+const qeReportOffset = 4 + 64 + 64 + 6;
+
+/** A quote changed by `change` and then signed again, so that nothing but the change can be wrong. */
+async function verifySigned(
+  version: 4 | 5,
+  change: (quote: Bytes, qeReport: Bytes) => void,
+): Promise<VerificationReport> {
+  const evidence = platform.evidence(reportData, now, { version });
+  const quote = fromBase64(evidence.quote);
+  assert.ok(quote);
+  const signedLength = version === 5 ? 54 + 648 : 48 + 584;
+  const at = signedLength + qeReportOffset;
+  const qeReport = quote.subarray(at, at + 384);
+  change(quote, qeReport);
+  quote.set(pki.attestation.sign(quote.subarray(0, signedLength)), signedLength + 4);
+  quote.set(pki.pck.key.sign(qeReport), at + 384);
+  const changed = { ...evidence, quote: Buffer.from(quote).toString("base64") };
+  return verifyEvidence(changed, { reportData }, policy, now);
+}
+
+describe("a quote that is signed as it should be", () => {
+  test("passes when nothing was changed", async () => {
+    for (const version of [4, 5] as const) {
+      const report = await verifySigned(version, () => {});
+      assert.equal(report.assurance, "simulated");
+    }
+  });
+
+  test("fails when its quoting enclave is another vendor's", async () => {
+    const report = await verifySigned(4, (quote) => quote.fill(0xab, 12, 28));
+    assert.deepEqual(failures(report), ["not_simulated", "qe_vendor"]);
+    assert.equal(report.assurance, "none");
+  });
+
+  test("fails when a service TD is bound to it", async () => {
+    const report = await verifySigned(5, (quote) => quote.fill(1, 54 + 600, 54 + 601));
+    assert.ok(failures(report).includes("service_td"));
+    assert.equal(report.assurance, "none");
+  });
+
+  test("fails when the enclave's report binds another attestation key", async () => {
+    const report = await verifySigned(4, (_quote, qeReport) => qeReport.fill(0, 320, 352));
+    assert.ok(failures(report).includes("qe_report"));
+    assert.equal(report.assurance, "none");
+  });
+
+  test("fails when the enclave is not the one of the QE identity", async () => {
+    // MRSIGNER, ISVPRODID, ISVSVN, the debug bit of ATTRIBUTES.
+    const changes = [
+      (qeReport: Bytes) => qeReport.fill(0, 128, 160),
+      (qeReport: Bytes) => qeReport.fill(9, 256, 257),
+      (qeReport: Bytes) => qeReport.fill(1, 258, 259),
+      (qeReport: Bytes) => qeReport.fill(0x13, 48, 49),
+    ];
+    for (const change of changes) {
+      const report = await verifySigned(4, (_quote, qeReport) => void change(qeReport));
+      assert.deepEqual(failures(report), ["not_simulated", "dcap_qvl", "tcb_status"]);
+      assert.equal(report.assurance, "none");
+    }
+  });
+
+  test("fails when its TDX module has a version or a signer that the TCB info does not know", async () => {
+    // The quote is one of module version 1: byte 1 of TEE_TCB_SVN.
+    const version = await verifySigned(4, (quote) => quote.fill(2, 49, 50));
+    assert.deepEqual(failures(version), ["not_simulated", "tdx_module"]);
+    const signer = await verifySigned(4, (quote) => quote.fill(1, 48 + 64, 48 + 65));
+    assert.deepEqual(failures(signer), ["not_simulated", "tdx_module"]);
+    const attributes = await verifySigned(4, (quote) => quote.fill(1, 48 + 112, 48 + 113));
+    assert.deepEqual(failures(attributes), ["not_simulated", "tdx_module"]);
+  });
+});
+
+describe("a TDX module", () => {
+  const evidence = platform.evidence(reportData, now);
+  const read = readTdxCollateral(evidence.collateral);
+  const quote = readTdxQuote(fromBase64(evidence.quote) ?? new Uint8Array(0));
+  assert.ok(typeof read !== "string" && quote);
+  const known = read.tcbInfo;
+  const fault = (changes: Partial<TdReport>, tcbInfo: TcbInfo = known): string | undefined =>
+    moduleFault({ ...quote.body, ...changes }, tcbInfo, policy);
+  const svn = (isvsvn: number, version: number): Pick<TdReport, "teeTcbSvn"> => ({
+    teeTcbSvn: Uint8Array.of(isvsvn, version, ...new Uint8Array(14)),
+  });
+
+  test("of the unversioned kind has the platform's state", () => {
+    assert.equal(fault(svn(0, 0)), undefined);
+  });
+
+  test("of a version is judged by the best level that it reaches", () => {
+    const levels = [
+      { isvsvn: 5, status: "UpToDate", advisories: [] },
+      { isvsvn: 3, status: "OutOfDate", advisories: ["INTEL-SA-9"] },
+    ];
+    const modules = known.modules.map((module) =>
+      module.id === undefined ? module : { ...module, levels },
+    );
+    const tcbInfo = { ...known, modules };
+    assert.equal(fault(svn(7, 1), tcbInfo), undefined);
+    assert.equal(fault(svn(5, 1), tcbInfo), undefined);
+    assert.equal(fault(svn(4, 1), tcbInfo), "OutOfDate (INTEL-SA-9)");
+    assert.match(fault(svn(2, 1), tcbInfo) ?? "", /no level/);
+    assert.match(fault(svn(5, 0x1a), tcbInfo) ?? "", /does not list the module TDX_1A/);
+  });
+
+  test("has only the attributes that the mask lets differ", () => {
+    const seamAttributes = Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0);
+    assert.match(fault({ seamAttributes }) ?? "", /attributes/);
+    const modules = known.modules.map((module) => ({
+      ...module,
+      attributesMask: Uint8Array.of(0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff),
+    }));
+    assert.equal(fault({ seamAttributes }, { ...known, modules }), undefined);
+  });
+});
+
+test("the platform's root is the one of its seed", async () => {
+  const root = fromBase64(platform.root);
+  assert.ok(root);
+  assert.equal(await sha256Hex(root), await sha256Hex(pki.root.certificate));
+});

@@ -1,0 +1,95 @@
+/** A worker behind a whole gateway: chat completions by an enclave, and quotes of the gateway's own platform. */
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
+import { demoModelId, params, startTestWorker, type TestWorker } from "./fixture.ts";
+
+const inTime = { timeout: 30_000 };
+
+function pipelineFor(worker: TestWorker, policy: string): string {
+  return `
+version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+tools: [{ platform-tools: { evidence: { kind: simulated } } }]
+networks:
+  confidential-alpha:
+    kind: enclave
+    url: "${worker.url}"
+    headers: { Authorization: "Bearer worker-token" }
+    evidence: ${policy}
+unmatched: [request-id]
+routes:
+  - { path: /v1/models, methods: [GET], run: [request-id, authenticate], to: models }
+  - { path: /rpc, methods: [POST], run: [request-id, authenticate, meter], to: tool-rpc }
+  - path: /v1/chat/completions
+    methods: [POST]
+    run: [request-id, authenticate, { authorize: { require: inference } }, meter]
+    to: chat
+`;
+}
+
+/** `images`: what the gateway accepts. */
+async function startBoth(
+  t: TestContext,
+  images: (worker: TestWorker) => string,
+): Promise<{ readonly gateway: TestGateway; readonly worker: TestWorker }> {
+  const worker = await startTestWorker(t, { token: "worker-token" });
+  const roots = `roots: ["${worker.simulatedRoot}"]`;
+  const policy = `{ kind: simulated, ${roots}, image_hashes: ${images(worker)} }`;
+  const gateway = await startTestGateway({ pipeline: pipelineFor(worker, policy) });
+  t.after(() => gateway[Symbol.asyncDispose]());
+  return { gateway, worker };
+}
+
+function post({ url, key }: TestGateway, path: string, body: object): Promise<Response> {
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  return fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
+describe("a worker behind a gateway", () => {
+  test(
+    "answers chat completions of both kinds, and is listed with its evidence",
+    inTime,
+    async (t) => {
+      const { gateway } = await startBoth(t, ({ imageHash }) => `["${imageHash}"]`);
+      const whole = await post(gateway, "/v1/chat/completions", params);
+      assert.equal(whole.status, 200);
+      const answer = (await whole.json()) as {
+        readonly choices: readonly { readonly message: { readonly content: string } }[];
+        readonly usage: { readonly total_tokens: number };
+      };
+      assert.equal(answer.choices[0]?.message.content, params.messages[0]?.content);
+      assert.equal(answer.usage.total_tokens, 20);
+      const streamed = await post(gateway, "/v1/chat/completions", { ...params, stream: true });
+      const text = await streamed.text();
+      assert.match(text, /data: \[DONE\]/);
+      assert.match(text, /"content":"one"/);
+      const headers = { authorization: `Bearer ${gateway.key}` };
+      const listed = await (await fetch(`${gateway.url}/v1/models`, { headers })).text();
+      assert.match(listed, /"evidence":"simulated"/);
+      assert.match(listed, new RegExp(demoModelId));
+    },
+  );
+
+  test("whose image the gateway does not accept gets nothing to do", inTime, async (t) => {
+    const { gateway } = await startBoth(t, () => `["${"ab".repeat(32)}"]`);
+    const refused = await post(gateway, "/v1/chat/completions", params);
+    assert.equal(refused.status, 503);
+  });
+
+  test("stands beside the gateway's own quotes, labelled as what they are", inTime, async (t) => {
+    const { gateway } = await startBoth(t, () => "any");
+    const call = async (input: object): Promise<string> => {
+      const asked = { tool: "platform_getAttestationQuote", params: input };
+      const body = { jsonrpc: "2.0", id: 1, method: "tools.call", params: asked };
+      return (await post(gateway, "/rpc", body)).text();
+    };
+    const quote = await call({ report_data: "ab".repeat(64) });
+    assert.match(quote, /"simulated":true/);
+    assert.match(quote, new RegExp(`"reportData":"${"ab".repeat(64)}"`));
+    const reserved = Buffer.from("CSTRM1RD").toString("hex").padEnd(128, "0");
+    assert.match(await call({ report_data: reserved }), /GATEWAY_INVALID_PARAMS/);
+  });
+});

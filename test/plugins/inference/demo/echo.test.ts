@@ -1,0 +1,121 @@
+/** How the demo model splits text into tokens, and where it stops. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { assert as check, lorem, oneof, property, string } from "fast-check";
+import { readChatRequest } from "../../../../plugins/inference/demo/chat-request.ts";
+import { echo, longestAnswer, tokensOf } from "../../../../plugins/inference/demo/echo.ts";
+
+const asked = (text: string, maxTokens?: number, thinking = false) => ({
+  messages: [{ role: "user", text }],
+  stream: false,
+  includeUsage: false,
+  thinking,
+  maxTokens,
+});
+
+test("tokens joined again are the text, none of them is empty or long", () => {
+  check(
+    property(oneof(string({ unit: "binary" }), lorem()), (text) => {
+      const tokens = tokensOf(text);
+      assert.equal(tokens.join(""), text);
+      for (const token of tokens) assert.ok(token.length >= 1 && token.length <= 36);
+    }),
+  );
+});
+
+test("a surrogate pair is never split between two tokens", () => {
+  assert.deepEqual(tokensOf("😀".repeat(13)), ["😀".repeat(12), "😀"]);
+});
+
+test("the last thing the user wrote is repeated, whatever comes after it", () => {
+  const messages = [
+    { role: "user", text: "first" },
+    { role: "user", text: "second words" },
+    { role: "assistant", text: "between" },
+  ];
+  const { content, usage } = echo({ ...asked(""), messages });
+  assert.deepEqual(content, ["second", " words"]);
+  assert.deepEqual(usage, { prompt_tokens: 4, completion_tokens: 2, total_tokens: 6 });
+});
+
+test("without a user the last message is repeated", () => {
+  const messages = [{ role: "system", text: "be brief" }];
+  assert.deepEqual(echo({ ...asked(""), messages }).content, ["be", " brief"]);
+});
+
+test("no text is answered by no tokens", () => {
+  const { content, finishReason, usage } = echo(asked(""));
+  assert.deepEqual([content, finishReason, usage.completion_tokens], [[], "stop", 0]);
+});
+
+test("max_tokens cuts reasoning and content alike, and says so", () => {
+  const whole = echo(asked("one two three", undefined, true));
+  assert.equal(whole.finishReason, "stop");
+  const thoughts = whole.reasoning.length;
+  const cut = echo(asked("one two three", thoughts + 1, true));
+  assert.deepEqual(cut.content, ["one"]);
+  assert.equal(cut.finishReason, "length");
+  const thinking = echo(asked("one two three", 2, true));
+  assert.deepEqual([thinking.reasoning.length, thinking.content], [2, []]);
+});
+
+test("an answer ends at the model's own limit, whatever max_tokens allows", () => {
+  const { content, finishReason } = echo(asked("word ".repeat(longestAnswer + 10), 1e9));
+  assert.deepEqual([content.length, finishReason], [longestAnswer, "length"]);
+});
+
+const messages = [{ role: "user", content: "hi" }];
+for (const [name, body, param] of [
+  ["no JSON", "{", null],
+  ["an array", "[]", null],
+  ["no model", JSON.stringify({ messages }), "model"],
+  ["a model that is no text", JSON.stringify({ model: 1, messages }), "model"],
+  ["no messages", JSON.stringify({ model: "m" }), "messages"],
+  ["messages that are empty", JSON.stringify({ model: "m", messages: [] }), "messages"],
+  [
+    "a message without role",
+    JSON.stringify({ model: "m", messages: [{ content: "" }] }),
+    "messages",
+  ],
+  ["a message that is null", JSON.stringify({ model: "m", messages: [null] }), "messages"],
+  [
+    "a part that is no text",
+    JSON.stringify({ model: "m", messages: [{ role: "user", content: [{ type: "image_url" }] }] }),
+    "messages",
+  ],
+  ["max_tokens of 0", JSON.stringify({ model: "m", messages, max_tokens: 0 }), "max_tokens"],
+  ["max_tokens of 1.5", JSON.stringify({ model: "m", messages, max_tokens: 1.5 }), "max_tokens"],
+] as const) {
+  test(`a request with ${name} is refused`, () => {
+    const read = readChatRequest(body, "m");
+    assert.ok("error" in read);
+    assert.deepEqual([read.status, read.error.param], [400, param]);
+  });
+}
+
+test("the members that count are read, the text parts of a message joined", () => {
+  const content = [
+    { type: "text", text: "a" },
+    { type: "text", text: "b" },
+  ];
+  const read = readChatRequest(
+    JSON.stringify({
+      model: "m",
+      messages: [{ role: "user", content }],
+      stream: true,
+      stream_options: { include_usage: true },
+      chat_template_kwargs: { enable_thinking: true },
+      max_tokens: 9,
+      max_completion_tokens: 4,
+      temperature: "not heeded",
+    }),
+    "m",
+  );
+  assert.deepEqual(read, {
+    messages: [{ role: "user", text: "ab" }],
+    stream: true,
+    includeUsage: true,
+    thinking: true,
+    maxTokens: 4,
+  });
+});

@@ -1,0 +1,243 @@
+/** The demo model over HTTP: documents, answers in one piece, streams at their pace. */
+import assert from "node:assert/strict";
+import { IncomingMessage, request, ServerResponse } from "node:http";
+import { Socket } from "node:net";
+import { test } from "node:test";
+import { sendStream } from "../../../../plugins/inference/demo/chat-answer.ts";
+import { echo } from "../../../../plugins/inference/demo/echo.ts";
+import {
+  demoModelId,
+  startDemoModel,
+  type DemoModel,
+} from "../../../../plugins/inference/demo/model.ts";
+import type { Clock } from "../../../../src/plugin.ts";
+import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+
+const messages = [{ role: "user", content: "hello demo world" }];
+
+interface Started extends AsyncDisposable {
+  readonly model: DemoModel;
+  readonly clock: ManualClock;
+  /** Resolves when the model has set a timer, that is, has begun an answer. */
+  readonly speaking: Promise<void>;
+  /** Resolves when it has cancelled one. */
+  readonly silenced: Promise<void>;
+}
+
+async function start(): Promise<Started> {
+  const clock = manualClock();
+  const speaking = Promise.withResolvers<void>();
+  const silenced = Promise.withResolvers<void>();
+  const told = (timer: Disposable): Disposable => {
+    speaking.resolve();
+    return {
+      [Symbol.dispose]() {
+        timer[Symbol.dispose]();
+        silenced.resolve();
+      },
+    };
+  };
+  const watched: Clock = {
+    ...clock,
+    after: (ms, task) => told(clock.after(ms, task)),
+    every: (ms, task) => told(clock.every(ms, task)),
+  };
+  const model = await startDemoModel({ clock: watched });
+  const close = () => model.close();
+  return {
+    model,
+    clock,
+    speaking: speaking.promise,
+    silenced: silenced.promise,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+function ask(model: DemoModel, body: object, signal?: AbortSignal): Promise<Response> {
+  return fetch(`${model.url}/v1/chat/completions`, {
+    method: "POST",
+    body: JSON.stringify({ model: demoModelId, messages, ...body }),
+    ...(signal !== undefined && { signal }),
+  });
+}
+
+interface Chunk {
+  readonly id: string;
+  readonly choices: readonly {
+    readonly delta: Readonly<Record<string, string>>;
+    readonly finish_reason: string | null;
+  }[];
+  readonly usage?: unknown;
+}
+
+/** Reads the next `data:` event; the demo model writes one event at a time but for the last ones. */
+async function* events(answer: Response): AsyncGenerator<string> {
+  let text = "";
+  assert.ok(answer.body !== null);
+  for await (const bytes of answer.body) {
+    text += Buffer.from(bytes).toString();
+    for (let end = text.indexOf("\n\n"); end !== -1; end = text.indexOf("\n\n")) {
+      yield text.slice("data: ".length, end);
+      text = text.slice(end + 2);
+    }
+  }
+  assert.equal(text, "");
+}
+
+test("the catalogue and the status document name the one model", async () => {
+  await using model = {
+    ...(await startDemoModel()),
+    [Symbol.asyncDispose]() {
+      return this.close();
+    },
+  };
+  const list: unknown = await (await fetch(`${model.url}/v1/models`)).json();
+  assert.partialDeepStrictEqual(list, {
+    object: "list",
+    data: [{ id: "Demo/Echo-1", object: "model", owned_by: "demo" }],
+  });
+  const status: unknown = await (await fetch(model.statusUrl)).json();
+  assert.deepEqual(status, {
+    price_per_token_nano: "12",
+    workers: [{ id: "demo-1", model: "Demo/Echo-1", coefficient: 1000, state: "active" }],
+  });
+});
+
+test("an answer in one piece comes when its last token is due", async () => {
+  await using started = await start();
+  const { model, clock, speaking } = started;
+  let isAnswered = false;
+  const answering = ask(model, {}).then((answer) => {
+    isAnswered = true;
+    return answer;
+  });
+  await speaking;
+  clock.advance(59);
+  // Another whole exchange on the same server: the answer would have been here before it.
+  await (await fetch(model.statusUrl)).text();
+  assert.equal(isAnswered, false);
+  clock.advance(1);
+  const answer = (await (await answering).json()) as Chunk;
+  assert.match(answer.id, /^chatcmpl-[0-9a-f-]{36}$/);
+  assert.deepEqual(answer, {
+    id: answer.id,
+    object: "chat.completion",
+    created: Math.floor(clock.now() / 1000),
+    model: demoModelId,
+    choices: [
+      {
+        index: 0,
+        message: { role: "assistant", content: "hello demo world" },
+        finish_reason: "stop",
+      },
+    ],
+    usage: { prompt_tokens: 3, completion_tokens: 3, total_tokens: 6 },
+  });
+});
+
+test("a stream begins with the role and carries one token every 20 ms", async () => {
+  await using started = await start();
+  const { model, clock } = started;
+  const answer = await ask(model, { stream: true });
+  assert.equal(answer.headers.get("content-type"), "text/event-stream");
+  const stream = events(answer);
+  const next = async (): Promise<Chunk> => {
+    const { value, done } = await stream.next();
+    assert.equal(done, false);
+    return JSON.parse(value ?? "") as Chunk;
+  };
+  const first = await next();
+  assert.deepEqual(first.choices[0]?.delta, { role: "assistant", content: "" });
+  for (const token of ["hello", " demo", " world"]) {
+    clock.advance(20);
+    const chunk = await next();
+    assert.deepEqual(chunk.choices[0]?.delta, { content: token });
+    assert.equal(chunk.id, first.id);
+    assert.ok(!("usage" in chunk));
+  }
+  clock.advance(20);
+  const last = await next();
+  assert.equal(last.choices[0]?.finish_reason, "stop");
+  assert.equal((await stream.next()).value, "[DONE]");
+  assert.equal((await stream.next()).done, true);
+});
+
+test("usage comes in a last chunk of its own when asked for, reasoning before content", async () => {
+  await using started = await start();
+  const { model, clock } = started;
+  const body = {
+    stream: true,
+    stream_options: { include_usage: true },
+    chat_template_kwargs: { enable_thinking: true },
+    max_tokens: 20,
+  };
+  const answer = await ask(model, body);
+  clock.advance(20 * 21);
+  const chunks: Chunk[] = [];
+  for await (const event of events(answer)) {
+    if (event !== "[DONE]") chunks.push(JSON.parse(event) as Chunk);
+  }
+  const kinds = chunks.map(({ choices }) => Object.keys(choices[0]?.delta ?? {}).at(-1));
+  const content = kinds.lastIndexOf("content");
+  assert.equal(kinds[1], "reasoning_content");
+  assert.ok(kinds.lastIndexOf("reasoning_content") < content);
+  assert.equal(kinds.indexOf("content", 1), kinds.lastIndexOf("reasoning_content") + 1);
+  assert.deepEqual(chunks.at(-2)?.choices[0]?.finish_reason, "length");
+  const { choices, usage } = chunks.at(-1) ?? {};
+  assert.deepEqual(choices, []);
+  assert.deepEqual(usage, { prompt_tokens: 3, completion_tokens: 20, total_tokens: 23 });
+  assert.ok(chunks.slice(0, -1).every((chunk) => chunk.usage === null));
+});
+
+for (const stream of [true, false]) {
+  test(`a caller that leaves ends its answer, stream ${stream}`, { timeout: 10_000 }, async () => {
+    await using started = await start();
+    const sent = request(`${started.model.url}/v1/chat/completions`, { method: "POST" });
+    sent.on("error", () => {});
+    sent.end(JSON.stringify({ model: demoModelId, messages, stream }));
+    await started.speaking;
+    sent.destroy();
+    await started.silenced;
+  });
+}
+
+test("a stream that nobody reads waits at the mark of its buffer", () => {
+  const clock = manualClock();
+  // Without a connection nothing that is written leaves.
+  const response = new ServerResponse(new IncomingMessage(new Socket()));
+  const said = echo({
+    messages: [{ role: "user", text: "word ".repeat(2_000) }],
+    stream: true,
+    includeUsage: false,
+    thinking: false,
+    maxTokens: undefined,
+  });
+  sendStream(response, demoModelId, said, { includeUsage: false }, { clock, tokenMs: 20 });
+  clock.advance(20 * 3_000);
+  assert.equal(response.writableEnded, false);
+  assert.ok(response.writableLength < response.writableHighWaterMark + 1_000);
+});
+
+for (const [name, path, method, expected] of [
+  ["an unknown path", "/v1/completions", "POST", 404],
+  ["another method for the chat", "/v1/chat/completions", "GET", 405],
+  ["another method for the catalogue", "/v1/models", "POST", 405],
+] as const) {
+  test(`${name} is answered ${expected} in OpenAI's shape`, async () => {
+    await using started = await start();
+    const answer = await fetch(started.model.url + path, { method });
+    assert.equal(answer.status, expected);
+    assert.partialDeepStrictEqual(await answer.json(), {
+      error: { type: "invalid_request_error" },
+    });
+  });
+}
+
+test("a model that it does not have is 404, a body over 1 MiB is 413", async () => {
+  await using started = await start();
+  const unknown = await ask(started.model, { model: "Demo/Echo-2" });
+  assert.equal(unknown.status, 404);
+  assert.partialDeepStrictEqual(await unknown.json(), { error: { code: "model_not_found" } });
+  const long = await ask(started.model, { user: "x".repeat(1024 * 1024) });
+  assert.equal(long.status, 413);
+});

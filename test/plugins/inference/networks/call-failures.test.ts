@@ -1,0 +1,176 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { AnswerReader } from "../../../../src/services/networks.ts";
+import { failureOf, model, openNetwork, resultOf } from "./asking.ts";
+import { costOf, error, estimated, firstEvent, streamOf, two } from "./calls.ts";
+import { cutAtOnce, failing, raw, streamed, whole } from "./scripts.ts";
+import { startWorker, type Script } from "./worker.ts";
+
+const inTime = { timeout: 10_000 };
+
+for (const [status, failure] of [
+  [400, "rejected"],
+  [413, "rejected"],
+  [422, "rejected"],
+  [404, "notServed"],
+] as const) {
+  test(`a worker's ${status} is ${failure}, and no other worker is asked`, inTime, async () => {
+    await using first = await startWorker({ otherwise: failing(status) });
+    await using second = await startWorker();
+    await using opened = await two(first, second);
+    assert.deepEqual(await failureOf(opened.ask()), { failure, result: undefined });
+    assert.equal(second.received.length, 0);
+    assert.ok(opened.network.ready);
+  });
+}
+
+const unanswered: readonly [name: string, script: Script][] = [
+  ...[401, 403, 429, 500, 502, 503, 599].map((status): [string, Script] => [
+    `answers ${status}`,
+    failing(status),
+  ]),
+  ["redirects", raw(307, { location: "/v1/elsewhere" }, [])],
+  ["answers 204", (exchange) => (exchange.begin(204), exchange.end())],
+  ["cuts the connection before the head", cutAtOnce],
+  ["cuts the connection after the head", (exchange) => (exchange.begin(), exchange.cut())],
+  ["ends without an event", streamOf()],
+  ["sends comments only", streamOf(": ping\n\n")],
+  ["sends no event stream", streamOf("<html>\n\n</html>\n")],
+  ["sends an event that is no JSON", streamOf("data: {\n\n")],
+  ["sends an event that is no object", streamOf("data: []\n\n")],
+  ["reports an error first", streamOf(`data: ${error}\n\n`)],
+  ["answers in one piece although asked to stream", whole()],
+  ["sends an endless event", streamOf(`data: ${"x".repeat(1_500_000)}`)],
+  ["codes in a way that nobody knows", raw(200, { "content-encoding": "rot13" }, ["data: {}\n\n"])],
+  ["codes twice", raw(200, { "content-encoding": "gzip, br" }, ["data: {}\n\n"])],
+  ["says gzip and does not mean it", raw(200, { "content-encoding": "gzip" }, ["data: {}\n\n"])],
+];
+
+for (const [name, script] of unanswered) {
+  test(`of a worker that ${name} nothing is told, and another answers`, inTime, async () => {
+    await using first = await startWorker({ otherwise: script });
+    await using second = await startWorker({ otherwise: streamed() });
+    await using opened = await two(first, second);
+    const asked = opened.ask();
+    const result = await resultOf(asked);
+    assert.equal(result.worker.id, "w1");
+    assert.equal(asked.text, "Hello world");
+    assert.deepEqual([first.received.length, second.received.length], [1, 1]);
+  });
+
+  test(`when every worker ${name} the answer is unavailable`, inTime, async () => {
+    await using worker = await startWorker({ otherwise: script });
+    await using opened = await two(worker, worker);
+    const failed = await failureOf(opened.ask());
+    assert.deepEqual(failed, { failure: "unavailable", result: undefined });
+    assert.equal(worker.received.length, 2);
+  });
+}
+
+for (const [name, text] of [
+  ["no JSON", "<html>"],
+  ["an empty body", ""],
+  ["another document", "[]"],
+  ["no choices", '{"choices":[]}'],
+  ["a choice without a message", '{"choices":[{}]}'],
+  ["content of another type", '{"choices":[{"message":{"content":[1]}}]}'],
+  ["an error", error],
+  ["too much", `{"x":"${"y".repeat(17 * 1024 * 1024)}"}`],
+]) {
+  test(`a whole answer that is ${name} is none, and every worker is asked`, inTime, async () => {
+    const headers = { "content-type": "application/json" };
+    await using worker = await startWorker({ otherwise: raw(200, headers, [text ?? ""]) });
+    await using opened = await two(worker, worker);
+    const failed = await failureOf(opened.ask({ streamed: false }));
+    assert.deepEqual(failed, { failure: "unavailable", result: undefined });
+    assert.equal(worker.received.length, 2);
+  });
+}
+
+test("a worker that refuses connections rests, and another answers", inTime, async () => {
+  await using first = await startWorker();
+  await using second = await startWorker({ otherwise: streamed() });
+  await using opened = await two(first, second);
+  await first.refuse();
+  assert.equal((await resultOf(opened.ask())).worker.id, "w1");
+  assert.ok(opened.seen.lines.includes("warn a worker fails and is left out"));
+  assert.equal((await resultOf(opened.ask())).worker.id, "w1");
+});
+
+test("three workers are asked at most", inTime, async () => {
+  await using worker = await startWorker({ otherwise: failing(500) });
+  const workers = ["a", "b", "c", "d"].map((id) => ({ id, model: "Test/Model-1" }));
+  worker.documents.set("/status", { workers });
+  await using opened = await openNetwork(worker.url, { statusUrl: `${worker.url}/status` });
+  assert.equal((await failureOf(opened.ask())).failure, "unavailable");
+  assert.equal(worker.received.length, 3);
+});
+
+for (const [name, script] of [
+  ["is cut", streamed({ stop: { after: 2, how: "cut" } })],
+  ["ends too early", streamOf(firstEvent)],
+  ["turns into garbage", streamOf(firstEvent, "data: {\n\n")],
+  ["turns into an error", streamOf(firstEvent, `data: ${error}\n\n`)],
+  ["turns into an endless event", streamOf(firstEvent, `data: ${"x".repeat(1_500_000)}`)],
+] satisfies [string, Script][]) {
+  test(
+    `a stream that ${name} after the first chunk is broken, and charged so far`,
+    inTime,
+    async () => {
+      await using worker = await startWorker({ otherwise: script });
+      await using second = await startWorker({ otherwise: streamed() });
+      await using opened = await two(worker, second);
+      const asked = opened.ask();
+      const { failure, result } = await failureOf(asked);
+      assert.equal(failure, "broken");
+      assert.equal(asked.text, "Hello");
+      assert.ok(result);
+      // One chunk of five bytes: two tokens.
+      assert.deepEqual(costOf(result), estimated);
+      assert.equal(second.received.length, 0);
+    },
+  );
+}
+
+test("a worker that breaks three answers in a row rests", inTime, async () => {
+  await using worker = await startWorker({ otherwise: failing(500) });
+  await using opened = await openNetwork(worker.url);
+  for (const ready of [true, true, false]) {
+    assert.equal((await failureOf(opened.ask())).failure, "unavailable");
+    assert.equal(opened.network.ready, ready);
+  }
+  worker.script(streamed());
+  await resultOf(opened.ask());
+  assert.ok(opened.network.ready, "asked for want of another, it served");
+});
+
+for (const callback of ["choice", "arrived", "ended"] as const) {
+  test(
+    `a reader that throws at ${callback} ends its own call, and nothing else`,
+    inTime,
+    async () => {
+      await using worker = await startWorker({ otherwise: streamed() });
+      await using opened = await openNetwork(worker.url);
+      const offer = opened.network.models.get(model);
+      assert.ok(offer);
+      const failed = Promise.withResolvers<string>();
+      const reader: AnswerReader = {
+        choice() {},
+        arrived() {},
+        ended() {},
+        failed: (failure) => failed.resolve(failure),
+      };
+      reader[callback] = () => {
+        // Where it is the last callback, no other follows.
+        if (callback === "ended") failed.resolve("broken");
+        throw new Error("a bug of the reader's");
+      };
+      const body = Buffer.from(JSON.stringify({ model, stream: true }));
+      offer.send({ body, streamed: true, promptBytes: 2 }, reader);
+      assert.equal(await failed.promise, "broken");
+      await worker.idle();
+      assert.equal((await resultOf(opened.ask())).finishReason, "stop");
+      assert.match(opened.seen.lines.join(), /error the reader of an answer threw/);
+    },
+  );
+}

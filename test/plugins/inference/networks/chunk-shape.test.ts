@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as fc from "fast-check";
+import { StreamedAnswer } from "../../../../plugins/inference/networks/answer.ts";
+
+interface Told {
+  readonly choices: readonly string[];
+  readonly isBroken: boolean;
+  readonly content: number;
+  /** UTF-8 bytes of the content. */
+  readonly bytes: number;
+  readonly finishReason: string | undefined;
+}
+
+/** What an answer of these chunks tells. */
+function tell(chunks: readonly string[]): Told {
+  const choices: string[] = [];
+  let isBroken = false;
+  const answer = new StreamedAnswer({
+    choice: (bytes, start, end) => choices.push(bytes.toString("utf8", start, end)),
+    complete: () => undefined,
+    broken: () => (isBroken = true),
+  });
+  for (const chunk of chunks) {
+    const event = Buffer.from(`data: ${chunk}\n\n`);
+    answer.write(event, 0, event.length);
+  }
+  const { finishReason, produced } = answer;
+  return { choices, isBroken, content: produced.chunks, bytes: produced.bytes, finishReason };
+}
+
+/** What the same chunks tell when each is read without knowing any other. */
+function tellEach(chunks: readonly string[]): Told {
+  const each = chunks.map((chunk) => tell([chunk]));
+  const broken = each.findIndex(({ isBroken }) => isBroken);
+  const whole = broken === -1 ? each : each.slice(0, broken);
+  return {
+    choices: whole.flatMap(({ choices }) => choices),
+    isBroken: broken !== -1,
+    content: whole.reduce((sum, { content }) => sum + content, 0),
+    bytes: whole.reduce((sum, { bytes }) => sum + bytes, 0),
+    finishReason: whole.find(({ finishReason }) => finishReason !== undefined)?.finishReason,
+  };
+}
+
+function chunkOf(text: string, more = ""): string {
+  return `{"id":"c","choices":[{"index":0,"delta":{"content":${text}}${more}}],"usage":null}`;
+}
+
+/** As they stand in a chunk: whole, empty, with escapes, with what a string may not hold, or no string at all. */
+const text = fc.oneof(
+  fc.string({ unit: "binary", maxLength: 8 }).map((one) => JSON.stringify(one)),
+  fc.constantFrom('""', '"a"', '"\\\\"', '"\\"', '"\\"b"', '"a","content":"b"', '"\t"', '"\\x"'),
+  fc.constantFrom("null", "7", '"a"}', '"a"},"x":{"y":1', '"'),
+);
+
+/** Chunks that are alike, and some that are not. */
+const chunk = fc.oneof(
+  { weight: 4, arbitrary: text.map((one) => chunkOf(one)) },
+  text.map((one) => chunkOf(one, ',"finish_reason":null')),
+  text.map((one) => chunkOf(one, ',"finish_reason":"stop"')),
+  text.map((one) => chunkOf(one).replace("content", "reasoning")),
+  text.map((one) => chunkOf(one).replace("content", "reasoning_content")),
+  text.map((one) => chunkOf(one).replace('"content"', '"role":"assistant","content"')),
+  text.map((one) => chunkOf(one).replace("null}", '{"prompt_tokens":1}}')),
+  // As long as the others.
+  text.map((one) => chunkOf(one).replace('"usage":null', '"error":true')),
+  text.map((one) => chunkOf(one).replace('"content"', '"refusal"')),
+);
+
+test("a chunk says the same after others as alone", () => {
+  fc.assert(
+    fc.property(fc.array(chunk, { maxLength: 8 }), (chunks) => {
+      assert.deepEqual(tell(chunks), tellEach(chunks));
+    }),
+    { numRuns: 3_000 },
+  );
+});
+
+test("alike but for their texts: each text is told, an empty one is no content", () => {
+  const texts = ['"one"', '""', '"\\"two\\""', '"drei €"', '"four"'];
+  const told = tell(texts.map((one) => chunkOf(one)));
+  assert.deepEqual(
+    told.choices,
+    texts.map((one) => `{"index":0,"delta":{"content":${one}}}`),
+  );
+  assert.equal(told.content, 4);
+});
+
+test("a line's end in a text breaks the answer, however alike the chunk is", () => {
+  assert.equal(tell([chunkOf('"a"'), chunkOf('"b\r"')]).isBroken, true);
+});
+
+test("the bytes of a text are those of UTF-8, however the worker escapes it", () => {
+  const escaped = (one: string): string =>
+    JSON.stringify(one).replaceAll(
+      /[^ -~]/g,
+      (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+    );
+  fc.assert(
+    fc.property(fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 }), (one) => {
+      const bytes = Buffer.byteLength(one);
+      assert.equal(tell([chunkOf(JSON.stringify(one))]).bytes, bytes);
+      assert.equal(tell([chunkOf(escaped(one)), chunkOf(escaped(one))]).bytes, 2 * bytes);
+    }),
+  );
+  assert.equal(tell([chunkOf('"\\n\\u0041\\u00e9\\/"')]).bytes, 5);
+});

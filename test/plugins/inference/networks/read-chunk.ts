@@ -1,0 +1,37 @@
+/** Reads one chunk of a streamed answer for tests. */
+import { emptyChunk, readChunk } from "../../../../plugins/inference/networks/chunk.ts";
+
+/** The content of a chunk, its ranges as text. */
+export interface ReadChunk {
+  readonly choice: string | undefined;
+  readonly hasContent: boolean;
+  /** The choice, with `reasoning` renamed if the reader asks for that. */
+  readonly renamed: string | undefined;
+  readonly finishReason: string | undefined;
+  readonly usage: string | undefined;
+  readonly isError: boolean;
+}
+
+/** One object for all chunks: nothing of an earlier chunk may be left in it. */
+const chunk = emptyChunk();
+
+/** Reads a chunk that has other bytes before and after it; undefined if it is not a chunk. */
+export function readAlone(text: string): ReadChunk | undefined {
+  const bytes = Buffer.from(`,}"${text}"]}`);
+  const end = bytes.length - 3;
+  if (!readChunk(bytes, 3, end, chunk)) return undefined;
+  const { choiceStart, choiceEnd, usageStart, usageEnd, reasoningAt } = chunk;
+  const choice = choiceStart < 0 ? undefined : bytes.toString("utf8", choiceStart, choiceEnd);
+  const before = bytes.toString("utf8", choiceStart, Math.max(choiceStart, reasoningAt));
+  return {
+    choice,
+    hasContent: chunk.hasContent,
+    renamed:
+      reasoningAt < 0
+        ? choice
+        : `${before}_content${bytes.toString("utf8", reasoningAt, choiceEnd)}`,
+    finishReason: chunk.finishReason,
+    usage: usageStart < 0 ? undefined : bytes.toString("utf8", usageStart, usageEnd),
+    isError: chunk.isError,
+  };
+}

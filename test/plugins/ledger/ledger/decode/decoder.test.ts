@@ -1,0 +1,294 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { DecodedJson } from "../../../../../src/services/decoder.ts";
+import { demoChain } from "./chains.ts";
+import { judgeOf } from "./judge.ts";
+import { honest, scriptedNode, type Said } from "./scripted-node.ts";
+
+const chain = demoChain();
+const judge = judgeOf(chain.metadata);
+const block = chain.blocks[4];
+assert(block !== undefined && block.events !== null);
+const bytes = Buffer.from(JSON.stringify(block.result));
+const { extrinsics } = block.result.block;
+const parent = block.result.block.header.parentHash;
+const expected = JSON.stringify(extrinsics.map((raw, index) => judge.extrinsic(raw, index)));
+const happened = JSON.stringify(judge.events(block.events));
+const zeros =
+  '{"nonce":0,"consumers":0,"providers":0,"sufficients":0,"data":{"free":"0","reserved":"0","miscFrozen":"0","feeFrozen":"0"}}';
+const alice = Buffer.from(
+  "d43593c715fdd31c61141abd04a99fd6822c8558854ccde39a5684e7a56da27d",
+  "hex",
+);
+const script = honest(chain);
+const absent = `0x${"ab".repeat(32)}`;
+
+const jsonOf = (said: DecodedJson): string => {
+  assert(said.ok, said.ok ? "" : said.reason);
+  return said.json;
+};
+const failed = (reason: string): object => ({ ok: false, reason });
+
+test("a block's extrinsics and events, with one fetch of the metadata for all who ask at once", async () => {
+  await using node = scriptedNode(script);
+  const { decoder } = node;
+  const [first, second, events] = await Promise.all([
+    decoder.extrinsics(bytes, block.hash),
+    decoder.extrinsics(bytes, block.hash),
+    decoder.events(block.hash),
+  ]);
+  assert.equal(jsonOf(first), expected);
+  assert.equal(jsonOf(second), expected);
+  assert.equal(jsonOf(events), happened);
+  assert.equal(node.asked("state_getMetadata"), 1);
+  assert.equal(node.asked("chain_getHeader"), 0);
+});
+
+test("the runtime is asked for at the parent", async () => {
+  await using node = scriptedNode(script);
+  await node.decoder.events(block.hash);
+  assert(node.calls.includes(`state_getRuntimeVersion["${parent}"]`));
+  assert(node.calls.includes(`state_getMetadata["${parent}"]`));
+});
+
+test("a parent whose state is gone: the block's own runtime", async () => {
+  await using node = scriptedNode({
+    ...script,
+    state_getRuntimeVersion: (hash) =>
+      hash === parent ? "error" : { value: chain.runtimeVersion },
+  });
+  assert.equal(jsonOf(await node.decoder.extrinsics(bytes, block.hash)), expected);
+  assert(node.calls.includes(`state_getMetadata["${block.hash}"]`));
+});
+
+test("the first block has no parent: its own runtime", async () => {
+  await using node = scriptedNode({
+    ...script,
+    chain_getHeader: () => ({ value: { parentHash: `0x${"0".repeat(64)}` } }),
+  });
+  assert.equal(jsonOf(await node.decoder.events(block.hash)), happened);
+  assert(node.calls.includes(`state_getRuntimeVersion["${block.hash}"]`));
+});
+
+test("a block that no node knows", async () => {
+  await using node = scriptedNode(script);
+  assert.deepEqual(await node.decoder.events(absent), failed("unknownBlock"));
+  assert.deepEqual(await node.decoder.account(alice, absent), failed("unknownBlock"));
+  assert.deepEqual(
+    await node.decoder.extrinsics(Buffer.from("null"), absent),
+    failed("undecodable"),
+  );
+});
+
+test("a block whose state is gone altogether", async () => {
+  await using node = scriptedNode({ ...script, state_getRuntimeVersion: () => "error" });
+  assert.deepEqual(await node.decoder.extrinsics(bytes, block.hash), failed("unknownBlock"));
+});
+
+test("no node, and a caller who has left", async () => {
+  for (const [said, reason] of [
+    ["failed", "unreachable"],
+    ["aborted", "aborted"],
+  ] as const) {
+    for (const method of ["state_getRuntimeVersion", "state_getStorage", "chain_getBlockHash"]) {
+      await using node = scriptedNode({ ...script, [method]: (): Said => said });
+      const { decoder } = node;
+      const hash: string | undefined = method === "chain_getBlockHash" ? undefined : block.hash;
+      assert.deepEqual(await decoder.account(alice, hash), failed(reason), method);
+    }
+  }
+});
+
+test("answers that are not what was asked for fail; nothing hangs or throws", async () => {
+  const odd: readonly Said[] = [
+    { value: 7 },
+    { value: "" },
+    { value: "0x" },
+    { value: "0x0" },
+    { value: "0xzz" },
+    { value: {} },
+    { value: [] },
+    { value: { specName: 1, specVersion: "x", parentHash: 2 } },
+    { text: "{" },
+    { text: '"0x' },
+    { text: "" },
+  ];
+  for (const method of Object.keys(script)) {
+    for (const said of odd) {
+      await using node = scriptedNode({ ...script, [method]: () => said });
+      const { decoder } = node;
+      const results: object[] = [
+        method === "chain_getBlockHash" ? failed("") : await decoder.events(block.hash),
+        await decoder.account(alice, undefined),
+      ];
+      for (const result of results) assert("ok" in result);
+      // A value that is no account or no list of events must not pass for one.
+      if (method === "state_getStorage") for (const result of results) assert("reason" in result);
+    }
+  }
+});
+
+test("blocks that are no blocks are undecodable", async () => {
+  await using node = scriptedNode(script);
+  const whole = bytes.toString();
+  const list = JSON.stringify(extrinsics);
+  const changed = (from: string, to: string): string => whole.replace(list, list.replace(from, to));
+  const odd = ["", "{}", "[]", "7", '{"block":{}}', '{"block":{"header":{},"extrinsics":[]}}'];
+  odd.push(whole.slice(0, -30), whole.replace(parent, "0x12"), changed('["0x', '[7,"0x'));
+  odd.push(changed('["0x', '["\\u0030x'), changed('"]', '"'), changed('","0x', '""0x'));
+  for (const text of odd) {
+    const said = await node.decoder.extrinsics(Buffer.from(text), block.hash);
+    assert.deepEqual(said, failed("undecodable"), text.slice(0, 60));
+  }
+});
+
+test("one bad extrinsic fails alone", async () => {
+  await using node = scriptedNode(script);
+  const bad = [
+    "0x",
+    "0x04",
+    "0xzz",
+    "",
+    "0x0",
+    "0x280402000b4a2402fba10",
+    `0x${"ff".repeat(40)}`,
+    "hello",
+  ];
+  const list = [...bad, ...extrinsics];
+  const text = bytes.toString().replace(JSON.stringify(extrinsics), JSON.stringify(list));
+  const said = JSON.parse(jsonOf(await node.decoder.extrinsics(Buffer.from(text), block.hash)));
+  assert.equal(said.length, list.length);
+  for (const [index, raw] of bad.entries()) {
+    assert.deepEqual(said[index], {
+      index,
+      pallet: "unknown",
+      method: "unknown",
+      args: "0x",
+      isSigned: false,
+      raw,
+    });
+  }
+  const good = extrinsics.map((raw, i) => judge.extrinsic(raw, bad.length + i));
+  assert.deepEqual(said.slice(bad.length), good);
+});
+
+test("a block of many extrinsics is decoded in a thread, to the same text", async () => {
+  await using node = scriptedNode(script);
+  const many = Array.from({ length: 400 }, () => extrinsics).flat();
+  const text = bytes.toString().replace(JSON.stringify(extrinsics), JSON.stringify(many));
+  const block64k = Buffer.from(text);
+  const before = Buffer.from(block64k);
+  assert(block64k.length > 200_000);
+  const said = await node.decoder.extrinsics(block64k, block.hash);
+  const decoded = extrinsics.map((raw, index) => judge.extrinsic(raw, index));
+  const all = many.map((_, index) => ({ ...decoded[index % extrinsics.length], index }));
+  assert.equal(jsonOf(said), JSON.stringify(all));
+  assert(block64k.equals(before), "what was borrowed is untouched");
+  const odd = text.replace('"extrinsics":["0x', '"extrinsics":[7,"0x');
+  assert.deepEqual(
+    await node.decoder.extrinsics(Buffer.from(odd), block.hash),
+    failed("undecodable"),
+  );
+});
+
+test("a pool that is closed fails what needs a thread", async () => {
+  await using node = scriptedNode(script);
+  await node.compute.close();
+  const many = Array.from({ length: 400 }, () => extrinsics).flat();
+  const text = bytes.toString().replace(JSON.stringify(extrinsics), JSON.stringify(many));
+  assert.deepEqual(await node.decoder.extrinsics(Buffer.from(text), block.hash), failed("aborted"));
+  assert.equal(jsonOf(await node.decoder.extrinsics(bytes, block.hash)), expected);
+});
+
+test("a block without events has none", async () => {
+  await using node = scriptedNode({ ...script, state_getStorage: () => ({ value: null }) });
+  assert.equal(jsonOf(await node.decoder.events(block.hash)), "[]");
+});
+
+test("an account that does not exist has zeros; without a block the best one is asked", async () => {
+  await using node = scriptedNode(script);
+  assert.equal(jsonOf(await node.decoder.account(alice, undefined)), zeros);
+  const best = chain.blocks.at(-1)?.hash ?? "";
+  const key =
+    "0x26aa394eea5630e07c48ae0c9558cef7b99d880ec681799c0cf30e8886371da9de1e86a9a8c739864cf3cc5ec2bea59fd43593c715fdd31c61141abd04a99fd6822c8558854ccde39a5684e7a56da27d";
+  assert(node.calls.includes(`state_getStorage["${key}","${best}"]`));
+});
+
+test("an id of another length is not this chain's", async () => {
+  await using node = scriptedNode(script);
+  assert.deepEqual(
+    await node.decoder.account(alice.subarray(12), block.hash),
+    failed("wrongAccount"),
+  );
+});
+
+test("a failed fetch of metadata is tried again by whoever asks next", async () => {
+  let up = false;
+  await using node = scriptedNode({
+    ...script,
+    state_getMetadata: () => (up ? { value: chain.metadata } : "failed"),
+  });
+  assert.deepEqual(await node.decoder.events(block.hash), failed("unreachable"));
+  up = true;
+  assert.equal(jsonOf(await node.decoder.events(block.hash)), happened);
+});
+
+test("metadata that does not fit is fetched again, at most once a minute", async () => {
+  // A development chain that changed its code and kept its version: some other pallet's events moved.
+  const other = chain.metadata.replace(
+    Buffer.from("ExtrinsicSuccess").toString("hex"),
+    Buffer.from("ExtrinsicSuccesX").toString("hex"),
+  );
+  let metadata = other.slice(0, -2);
+  await using node = scriptedNode({ ...script, state_getMetadata: () => ({ value: metadata }) });
+  const ask = (): Promise<DecodedJson> => node.decoder.events(block.hash);
+  assert.deepEqual(await ask(), failed("undecodable"));
+  metadata = chain.metadata;
+  assert.deepEqual(await ask(), failed("undecodable"));
+  assert.equal(node.asked("state_getMetadata"), 1);
+  node.clock.advance(60_000);
+  assert.equal(jsonOf(await ask()), happened);
+  assert.equal(jsonOf(await ask()), happened);
+  assert.equal(node.asked("state_getMetadata"), 2);
+});
+
+test("an extrinsic that is unknown has the metadata fetched again, too", async () => {
+  let metadata = "0x6d6574610e";
+  await using node = scriptedNode({ ...script, state_getMetadata: () => ({ value: metadata }) });
+  assert.deepEqual(await node.decoder.extrinsics(bytes, block.hash), failed("undecodable"));
+  metadata = chain.metadata;
+  node.clock.advance(60_000);
+  const list = JSON.stringify(extrinsics);
+  const text = bytes.toString().replace(list, JSON.stringify(["0x00", ...extrinsics]));
+  const odd = Buffer.from(text);
+  const said = JSON.parse(jsonOf(await node.decoder.extrinsics(odd, block.hash)));
+  assert.deepEqual(
+    said.map((item: { method: string }) => item.method === "unknown"),
+    [true, ...extrinsics.map(() => false)],
+  );
+  assert.equal(node.asked("state_getMetadata"), 2);
+  node.clock.advance(60_000);
+  assert.deepEqual(JSON.parse(jsonOf(await node.decoder.extrinsics(odd, block.hash))), said);
+  jsonOf(await node.decoder.extrinsics(odd, block.hash));
+  assert.equal(node.asked("state_getMetadata"), 3);
+});
+
+test("eight runtimes are kept, the one used last the longest", async () => {
+  let specVersion = 0;
+  await using node = scriptedNode({
+    ...script,
+    state_getRuntimeVersion: () => ({ value: { specName: "x", specVersion } }),
+  });
+  const ask = async (version: number): Promise<void> => {
+    specVersion = version;
+    jsonOf(await node.decoder.events(block.hash));
+  };
+  for (let version = 0; version < 8; version++) await ask(version);
+  await ask(0);
+  assert.equal(node.asked("state_getMetadata"), 8);
+  await ask(8);
+  await ask(0);
+  assert.equal(node.asked("state_getMetadata"), 9);
+  await ask(1);
+  assert.equal(node.asked("state_getMetadata"), 10);
+});

@@ -1,0 +1,80 @@
+/** A ledger over one scripted node, and a decoder over it. */
+import { openComputePool, type ComputePool } from "../../../../../src/compute/pool.ts";
+import { createDecoder } from "../../../../../plugins/ledger/ledger/decode/decoder.ts";
+import { createMetrics } from "../../../../../src/metrics.ts";
+import type { Decoder } from "../../../../../src/services/decoder.ts";
+import type { Ledger, LedgerAnswer } from "../../../../../src/services/ledger.ts";
+import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
+import { eventsKey, type Chain } from "./chains.ts";
+
+/** A JSON value, or: the node's own error, no answer, bytes that are no JSON. */
+export type Said =
+  | { readonly value: unknown }
+  | { readonly text: string }
+  | "error"
+  | "failed"
+  | "aborted";
+export type Script = Readonly<Record<string, (...params: readonly string[]) => Said>>;
+
+export interface ScriptedNode extends AsyncDisposable {
+  readonly decoder: Decoder;
+  readonly clock: ManualClock;
+  readonly compute: ComputePool;
+  /** `method(params)` in the order asked. */
+  readonly calls: string[];
+  /** How often that method was asked. */
+  asked(method: string): number;
+}
+
+export function scriptedNode(script: Script): ScriptedNode {
+  const clock = manualClock();
+  const compute = openComputePool({ clock, metrics: createMetrics(), threads: 1 });
+  const calls: string[] = [];
+  const ledger: Ledger = {
+    methods: new Map(),
+    internal: (name) => ({ name, params: [], cuMilli: 0 }),
+    async call(method, params) {
+      calls.push(`${method.name}${params.toString()}`);
+      const answer = script[method.name];
+      if (answer === undefined) throw new Error(`${method.name} is not in the script`);
+      return answerOf(answer(...(JSON.parse(params.toString()) as string[])));
+    },
+    rpc: () => {
+      throw new Error("the decoder sends no bodies");
+    },
+  };
+  return {
+    decoder: createDecoder({ ledger, compute, clock }),
+    clock,
+    compute,
+    calls,
+    asked: (method) => calls.filter((call) => call.startsWith(`${method}[`)).length,
+    [Symbol.asyncDispose]: () => compute.close(),
+  };
+}
+
+function answerOf(said: Said): LedgerAnswer {
+  if (said === "error")
+    return { kind: "error", bytes: Buffer.from('{"code":4003,"message":"secret"}') };
+  if (said === "failed") return { kind: "failed", reason: "unreachable" };
+  if (said === "aborted") return { kind: "failed", reason: "aborted" };
+  const text = "text" in said ? said.text : JSON.stringify(said.value);
+  return { kind: "result", bytes: Buffer.from(text) };
+}
+
+/** What an honest archive node says of a recorded chain that has one runtime. */
+export function honest(chain: Chain): Script {
+  const blockAt = (hash: string | undefined): Chain["blocks"][number] | undefined =>
+    hash === undefined ? chain.blocks.at(-1) : chain.blocks.find((block) => block.hash === hash);
+  return {
+    chain_getBlockHash: () => ({ value: chain.blocks.at(-1)?.hash ?? null }),
+    chain_getHeader: (hash) => ({ value: blockAt(hash)?.result.block.header ?? null }),
+    state_getRuntimeVersion: () => ({ value: chain.runtimeVersion }),
+    state_getMetadata: () => ({ value: chain.metadata }),
+    state_getStorage: (key, hash) => {
+      const block = blockAt(hash);
+      if (block === undefined) return "error";
+      return { value: key === eventsKey ? block.events : null };
+    },
+  };
+}

@@ -1,0 +1,52 @@
+/** A ledger over a fake pool. */
+import type { UpstreamConfig } from "../../../../src/config/config.ts";
+import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
+import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
+import type { Log } from "../../../../src/services/log.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { FakePool } from "./fake-pool.ts";
+
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+
+export function upstreamConfig(more: Partial<UpstreamConfig> = {}): UpstreamConfig {
+  return {
+    name: "ledger",
+    at: { file: "pipeline.yaml", line: 1, col: 1 },
+    urls: ["http://127.0.0.1:9944"],
+    connectMs: 1000,
+    headersMs: 1000,
+    idleMs: 1000,
+    connections: 8,
+    aliases: {},
+    methods: {},
+    cacheBytes: 1 << 20,
+    singleFlight: true,
+    batchParallel: 4,
+    probeMs: 1000,
+    maxLag: 8,
+    maxHeadAgeMs: undefined,
+    answerBytes: 1 << 24,
+    ...more,
+  };
+}
+
+export interface TestLedger {
+  readonly ledger: LedgerService;
+  readonly pool: FakePool;
+  readonly metrics: RenderedMetrics;
+}
+
+export function testLedger(more: Partial<UpstreamConfig> = {}): TestLedger {
+  const pool = new FakePool();
+  const metrics = createMetrics();
+  const upstream = upstreamConfig(more);
+  const ledger = openLedger({ upstream, pool, metrics, clock: manualClock(), log: silent });
+  return { ledger, pool, metrics };
+}
+
+/** 32 bytes in hexadecimal that differ by their last one. */
+export const hash = (n: number): string => `0x${n.toString(16).padStart(64, "0")}`;
+
+/** A request body. */
+export const request = (method: string, params?: string, id = "1"): string =>
+  `{"jsonrpc":"2.0","id":${id},"method":"${method}"${params === undefined ? "" : `,"params":${params}`}}`;

@@ -1,0 +1,333 @@
+/** The ledger: where answers come from, and who shares them. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
+import type { LedgerAnswer } from "../../../../src/services/ledger.ts";
+import { hash, request, testLedger } from "./fixture.ts";
+
+function call(
+  ledger: LedgerService,
+  name: string,
+  params = "",
+  options?: { signal: AbortSignal },
+): LedgerAnswer | Promise<LedgerAnswer> {
+  const method = ledger.methods.get(name);
+  assert(method !== undefined, name);
+  return ledger.call(method, Buffer.from(params), options);
+}
+
+/** Kind and text. */
+async function answer(waited: LedgerAnswer | Promise<LedgerAnswer>): Promise<readonly string[]> {
+  const ended = await waited;
+  return ended.kind === "failed" ? ["failed", ended.reason] : [ended.kind, ended.bytes.toString()];
+}
+
+const at = `["0x26aa","${hash(1)}"]`;
+
+describe("a call", () => {
+  it("goes to the node by its own name, with its params as they are", async () => {
+    const { ledger, pool } = testLedger({ aliases: { ledger_: "midnight_" } });
+    const waited = call(ledger, "ledger_contractState", '[ "00" ]');
+    assert.deepEqual(pool.sent, ['midnight_contractState [ "00" ]']);
+    pool.result('"ff"');
+    assert.deepEqual(await answer(waited), ["result", '"ff"']);
+  });
+
+  it("says whether it may be repeated and whether it is cheap", () => {
+    const { ledger, pool } = testLedger({ methods: { author_submitExtrinsic: {} } });
+    void call(ledger, "author_submitExtrinsic", '["0x"]');
+    void call(ledger, "system_chain");
+    void call(ledger, "state_call", "[]");
+    assert.deepEqual(
+      pool.waiting.map(({ retry, cheap }) => [retry, cheap]),
+      [
+        [false, false],
+        [true, true],
+        [true, false],
+      ],
+    );
+  });
+
+  it("brings the node's error, and why there was no answer", async () => {
+    const { ledger, pool } = testLedger();
+    const waited = [call(ledger, "state_call", at), call(ledger, "state_getMetadata")];
+    pool.error('{"code":4003,"message":"x"}');
+    pool.fail("timeout");
+    assert.deepEqual(await Promise.all(waited.map(answer)), [
+      ["error", '{"code":4003,"message":"x"}'],
+      ["failed", "timeout"],
+    ]);
+  });
+
+  it("keeps large answers whole", async () => {
+    const { ledger, pool } = testLedger();
+    const large = `"${"é".repeat(100_000)}"`;
+    const waited = call(ledger, "state_getStorage", at);
+    pool.result(large);
+    assert.deepEqual(await answer(waited), ["result", large]);
+    assert.deepEqual(await answer(call(ledger, "state_getStorage", at)), ["result", large]);
+    assert.equal(pool.sent.length, 1);
+  });
+
+  it("ends for a caller who has left, and goes on for the cache and the others", async () => {
+    const { ledger, pool } = testLedger();
+    const leaver = new AbortController();
+    const left = call(ledger, "state_getStorage", at, { signal: leaver.signal });
+    const stayed = call(ledger, "state_getStorage", at);
+    leaver.abort();
+    assert.deepEqual(await answer(left), ["failed", "aborted"]);
+    pool.result('"0x01"');
+    assert.deepEqual(await answer(stayed), ["result", '"0x01"']);
+    assert.deepEqual(call(ledger, "state_getStorage", at), {
+      kind: "result",
+      bytes: Buffer.from('"0x01"'),
+    });
+  });
+
+  it("is not made for a caller who left before", () => {
+    const { ledger, pool } = testLedger();
+    assert.deepEqual(call(ledger, "system_chain", "", { signal: AbortSignal.abort() }), {
+      kind: "failed",
+      reason: "aborted",
+    });
+    assert.equal(pool.sent.length, 0);
+  });
+
+  it("of a method that is not on the whitelist is a bug", () => {
+    const { ledger } = testLedger();
+    const method = { name: "author_rotateKeys", params: [], cuMilli: 1 };
+    assert.throws(() => ledger.call(method, Buffer.alloc(0)), /not on the whitelist/);
+  });
+
+  it("of the gateway's own may be of a method that clients may not call, and of no other", async () => {
+    const { ledger, pool } = testLedger({ methods: { state_getMetadata: false } });
+    const calls = ["system_health", "state_getMetadata", "author_submitExtrinsic", "system_chain"];
+    for (const name of calls) void ledger.call(ledger.internal(name), Buffer.alloc(0));
+    assert.deepEqual(
+      pool.waiting.map(({ method, retry }) => [method, retry]),
+      [
+        ["system_health", true],
+        ["state_getMetadata", true],
+        ["author_submitExtrinsic", false],
+        ["system_chain", true],
+      ],
+    );
+    for (const name of calls.slice(0, 3)) {
+      assert.equal(ledger.methods.has(name), false);
+      const refused = ledger.rpc(Buffer.from(request(name, "[]")));
+      assert.equal(refused.costMilli, 0);
+      assert.match(String(await refused.run()), /Method Not Allowed/);
+    }
+    assert.throws(() => ledger.internal("author_rotateKeys"), /not a method/);
+  });
+
+  it("of rpc_methods is answered without a node", () => {
+    const { ledger, pool } = testLedger();
+    const own = call(ledger, "rpc_methods");
+    assert(!(own instanceof Promise) && own.kind === "result");
+    assert.match(own.bytes.toString(), /^\{"methods":\["account_nextIndex",/);
+    assert.equal(pool.sent.length, 0);
+  });
+});
+
+describe("the cache of a ledger", () => {
+  it("answers again what cannot change, at once", async () => {
+    const { ledger, pool } = testLedger();
+    const first = call(ledger, "state_getStorage", at);
+    pool.result('"0x01"');
+    await first;
+    const again = call(ledger, "state_getStorage", at);
+    assert(!(again instanceof Promise));
+    assert.deepEqual(await answer(again), ["result", '"0x01"']);
+    assert.deepEqual(
+      await answer(call(ledger, "state_getStorage", ` [ "0x26aa",\n"${hash(1)}" ]`)),
+      ["result", '"0x01"'],
+    );
+    assert.equal(pool.sent.length, 1);
+  });
+
+  it("tells methods, params and upper case apart", async () => {
+    const { ledger, pool } = testLedger();
+    const first = call(ledger, "state_getStorage", at);
+    pool.result('"0x01"');
+    await first;
+    void call(ledger, "state_getStorageHash", at);
+    void call(ledger, "state_getStorage", at.replace("26aa", "26ab"));
+    void call(ledger, "state_getStorage", at.replace("26aa", "26AA"));
+    assert.equal(pool.sent.length, 4);
+  });
+
+  it("never keeps null, errors and failures", async () => {
+    const { ledger, pool } = testLedger();
+    for (const end of [
+      () => pool.result("null"),
+      () => pool.error("{}"),
+      () => pool.fail("unreachable"),
+    ]) {
+      const waited = call(ledger, "state_getStorage", at);
+      end();
+      await waited;
+    }
+    assert.equal(pool.sent.length, 3);
+  });
+
+  it("goes by what was finalized when the call was sent, not when its answer came", async () => {
+    const { ledger, pool } = testLedger();
+    pool.finalized = 4;
+    const early = call(ledger, "chain_getBlockHash", "[5]");
+    pool.finalized = 5;
+    pool.result(`"${hash(5)}"`);
+    await early;
+    const late = call(ledger, "chain_getBlockHash", "[5]");
+    assert(late instanceof Promise);
+    pool.result(`"${hash(5)}"`);
+    await late;
+    assert(!(call(ledger, "chain_getBlockHash", "[5]") instanceof Promise));
+  });
+
+  it("is emptied when the nodes have become others, and keeps no answer from before", async () => {
+    const { ledger, pool } = testLedger();
+    const first = call(ledger, "system_chain");
+    pool.result('"old"');
+    await first;
+    const under = call(ledger, "system_name");
+    pool.epoch++;
+    pool.result('"old name"');
+    assert.deepEqual(await answer(under), ["result", '"old name"']);
+    assert(call(ledger, "system_chain") instanceof Promise);
+    assert(call(ledger, "system_name") instanceof Promise);
+  });
+
+  it("lets nobody join a call that was sent to other nodes", async () => {
+    const { ledger, pool } = testLedger();
+    const before = call(ledger, "system_chain");
+    pool.epoch++;
+    const after = call(ledger, "system_chain");
+    assert.equal(pool.sent.length, 2);
+    pool.result('"old"');
+    const joined = call(ledger, "system_chain");
+    assert.equal(pool.sent.length, 2);
+    pool.result('"new"');
+    assert.deepEqual(await Promise.all([before, after, joined].map(answer)), [
+      ["result", '"old"'],
+      ["result", '"new"'],
+      ["result", '"new"'],
+    ]);
+  });
+
+  it("is off with cacheBytes 0", async () => {
+    const { ledger, pool } = testLedger({ cacheBytes: 0 });
+    const first = call(ledger, "state_getStorage", at);
+    pool.result('"0x01"');
+    await first;
+    assert(call(ledger, "state_getStorage", at) instanceof Promise);
+  });
+
+  it("does without keys of more than 64 KiB", async () => {
+    const { ledger, pool } = testLedger();
+    const params = `["0x${"ab".repeat(40_000)}","${hash(1)}"]`;
+    const first = [
+      call(ledger, "state_getStorage", params),
+      call(ledger, "state_getStorage", params),
+    ];
+    assert.equal(pool.sent.length, 2);
+    pool.result('"0x01"');
+    pool.result('"0x01"');
+    await Promise.all(first.map(answer));
+    assert(call(ledger, "state_getStorage", params) instanceof Promise);
+  });
+});
+
+describe("single flight", () => {
+  it("sends identical reads once, and gives everyone the same answer", async () => {
+    const { ledger, pool } = testLedger();
+    const waited = Array.from({ length: 5 }, () => call(ledger, "chain_getFinalizedHead", "[]"));
+    waited.push(
+      call(ledger, "chain_getFinalizedHead", ""),
+      call(ledger, "chain_getFinalizedHead", "[ ]"),
+    );
+    assert.equal(pool.sent.length, 1);
+    pool.result('"0x07"');
+    for (const ended of await Promise.all(waited.map(answer)))
+      assert.deepEqual(ended, ["result", '"0x07"']);
+    assert(call(ledger, "chain_getFinalizedHead", "[]") instanceof Promise);
+    assert.equal(pool.sent.length, 2);
+  });
+
+  it("fails for all when it fails, and is then asked anew", async () => {
+    const { ledger, pool } = testLedger();
+    const waited = [call(ledger, "chain_getHead"), call(ledger, "chain_getHead")];
+    pool.fail("unreachable");
+    for (const ended of await Promise.all(waited.map(answer)))
+      assert.deepEqual(ended, ["failed", "unreachable"]);
+    void call(ledger, "chain_getHead");
+    assert.equal(pool.sent.length, 2);
+  });
+
+  it("brings everyone the node's error", async () => {
+    const { ledger, pool } = testLedger();
+    const waited = [call(ledger, "state_call", at), call(ledger, "state_call", at)];
+    pool.error('{"code":1}');
+    for (const ended of await Promise.all(waited.map(answer)))
+      assert.deepEqual(ended, ["error", '{"code":1}']);
+  });
+
+  it("does not join what includes the pool, writes or is asked in other words", () => {
+    const { ledger, pool } = testLedger({ methods: { author_submitExtrinsic: {} } });
+    for (const name of [
+      "system_accountNextIndex",
+      "author_submitExtrinsic",
+      "system_dryRun",
+      "author_pendingExtrinsics",
+    ]) {
+      void call(ledger, name, '["0x01"]');
+      void call(ledger, name, '["0x01"]');
+    }
+    assert.equal(pool.sent.length, 8);
+    void call(ledger, "state_getStorage", '["0x01"]');
+    void call(ledger, "state_getStorage", '["0x02"]');
+    void call(ledger, "state_getStorageAt", '["0x01"]');
+    assert.equal(pool.sent.length, 11);
+  });
+
+  it("is off by option", () => {
+    const { ledger, pool } = testLedger({ singleFlight: false });
+    void call(ledger, "chain_getHead");
+    void call(ledger, "chain_getHead");
+    assert.equal(pool.sent.length, 2);
+  });
+});
+
+describe("the ledger's metrics", () => {
+  it("count calls by source, failures, and what the cache holds; labels are of the whitelist", async () => {
+    const { ledger, pool, metrics } = testLedger();
+    const waited = [call(ledger, "state_getStorage", at), call(ledger, "state_getStorage", at)];
+    pool.result('"0x01"');
+    await Promise.all(waited.map(answer));
+    void call(ledger, "state_getStorage", at);
+    void call(ledger, "chain_getHead");
+    pool.fail("garbage");
+    const text = await metrics.render();
+    const value = (name: string, labels: string): string | undefined =>
+      new RegExp(`^${name}\\{upstream="ledger"${labels}\\} (\\d+)$`, "m").exec(text)?.[1];
+    const source = (name: string): string => `,method="state_getStorage",source="${name}"`;
+    assert.equal(value("sluice_ledger_calls_total", source("node")), "1");
+    assert.equal(value("sluice_ledger_calls_total", source("flight")), "1");
+    assert.equal(value("sluice_ledger_calls_total", source("cache")), "1");
+    assert.equal(value("sluice_ledger_cache_kept_total", ',method="state_getStorage"'), "1");
+    assert.equal(value("sluice_ledger_failures_total", ',reason="garbage"'), "1");
+    assert.equal(value("sluice_ledger_cache_entries", ""), "1");
+    assert(Number(value("sluice_ledger_cache_bytes", "")) > 100);
+  });
+});
+
+describe("the ledger", () => {
+  it("is ready when its pool is, and closes it", async () => {
+    const { ledger, pool } = testLedger();
+    assert.equal(ledger.ready, true);
+    pool.ready = false;
+    assert.equal(ledger.ready, false);
+    await ledger.close();
+    assert.equal(pool.closed, true);
+  });
+});

@@ -1,0 +1,143 @@
+/** The table of methods, and the whitelist that a deployment makes of it. */
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { knownMethods } from "../../../../plugins/ledger/ledger/methods.ts";
+import { createWhitelist } from "../../../../plugins/ledger/ledger/whitelist.ts";
+
+const plain = createWhitelist({ aliases: {}, methods: {} });
+const specification = new URL("../../../../../shared/spec/gateway.md", import.meta.url);
+
+describe("the table of methods", () => {
+  it(
+    "holds the specification's methods, params and prices",
+    { skip: !existsSync(specification) },
+    () => {
+      const text = readFileSync(specification, "utf8");
+      const start = text.indexOf("| Method | Params | CU cost |");
+      const rows = [
+        ...text
+          .slice(start)
+          .matchAll(/^\| (\w+)(?: \([^)]*\))? \| (none|\[.*\]) \| ([\d.]+) \|$/gm),
+      ];
+      assert.equal(rows.length, 27);
+      for (const [, name = "", params = "", cost] of rows) {
+        const method = plain.get(name);
+        assert(method !== undefined, name);
+        const wanted = params === "none" ? [] : params.slice(1, -1).split(", ");
+        assert.deepEqual(method.params, wanted, name);
+        assert.equal(method.cuMilli, Number(cost) * 1000, name);
+      }
+    },
+  );
+
+  it("prices what the specification does not at 1 CU, and the variants like their originals", () => {
+    for (const name of [
+      "grandpa_roundState",
+      "mmr_root",
+      "archive_v1_body",
+      "childstate_getStorage",
+    ]) {
+      assert.equal(plain.get(name)?.cuMilli, 1000, name);
+    }
+    for (const name of [
+      "state_call",
+      "state_getStorage",
+      "state_getStorageHash",
+      "state_getKeysPaged",
+    ]) {
+      assert.equal(plain.get(`${name}At`)?.cuMilli, plain.get(name)?.cuMilli, name);
+    }
+    assert.equal(plain.get("state_queryStorage")?.cuMilli, 1500);
+    assert.equal(plain.get("rpc_methods")?.cuMilli, 100);
+  });
+
+  it("leaves out what is unbounded, writes, subscribes or tells about the node", () => {
+    const refused = [
+      "state_getKeys",
+      "state_getPairs",
+      "childstate_getKeys",
+      "author_submitExtrinsic",
+      "author_submitAndWatchExtrinsic",
+      "author_rotateKeys",
+      "transaction_v1_broadcast",
+      "state_subscribeStorage",
+      "chain_subscribeNewHeads",
+      "chainHead_v1_follow",
+      "archive_v1_storage",
+      "system_health",
+      "system_peers",
+      "system_localPeerId",
+      "offchain_localStorageGet",
+      "dev_setStorage",
+      "midnight_contractState",
+    ];
+    for (const name of refused) assert.equal(plain.has(name), false, name);
+  });
+
+  it("has a hash param at the place that its params give it", () => {
+    for (const [name, { params, lifetime, hashParam }] of knownMethods) {
+      if (lifetime !== "hash" && lifetime !== "block") {
+        assert.equal(hashParam, undefined, name);
+      } else if (name !== "ledger_ledgerVersion") {
+        assert.equal(params[hashParam ?? -1]?.replace("?", ""), "blockHash", name);
+      }
+    }
+  });
+});
+
+describe("the whitelist", () => {
+  it("takes methods off, adds them and changes their price", () => {
+    const whitelist = createWhitelist({
+      aliases: {},
+      methods: {
+        state_call: false,
+        chain_getBlock: { cuMilli: 7 },
+        system_health: {},
+        custom_read: { cuMilli: 3, params: ["x"] },
+        custom_other: {},
+      },
+    });
+    assert.equal(whitelist.has("state_call"), false);
+    assert.deepEqual(
+      [whitelist.get("chain_getBlock")?.cuMilli, whitelist.get("chain_getBlock")?.params],
+      [7, ["blockHash?"]],
+    );
+    assert.equal(whitelist.get("system_health")?.cuMilli, 100);
+    assert.deepEqual(whitelist.get("custom_read")?.params, ["x"]);
+    assert.equal(whitelist.get("custom_other")?.cuMilli, 1000);
+  });
+
+  it("treats a method that it does not know as one that writes", () => {
+    const whitelist = createWhitelist({
+      aliases: {},
+      methods: { custom_x: {}, author_submitExtrinsic: { cuMilli: 1 } },
+    });
+    for (const name of ["custom_x", "author_submitExtrinsic"]) {
+      const method = whitelist.get(name);
+      assert.deepEqual(
+        [method?.retry, method?.kept, method?.shared, method?.cheap],
+        [false, false, false, false],
+        name,
+      );
+    }
+  });
+
+  it("knows the node's own names by the longest prefix, and the fixed alias", () => {
+    const whitelist = createWhitelist({
+      aliases: { ledger_: "midnight_", ledger_api: "api_" },
+      methods: {},
+    });
+    assert.equal(whitelist.get("ledger_contractState")?.nodeName, "midnight_contractState");
+    assert.equal(whitelist.get("ledger_apiVersions")?.nodeName, "api_Versions");
+    assert.equal(whitelist.get("account_nextIndex")?.nodeName, "system_accountNextIndex");
+    assert.equal(whitelist.get("chain_getBlock")?.nodeName, "chain_getBlock");
+    assert.equal(plain.get("ledger_contractState")?.nodeName, "ledger_contractState");
+  });
+
+  it("answers rpc_methods with itself, sorted", () => {
+    const whitelist = createWhitelist({ aliases: {}, methods: { state_call: false } });
+    const own: unknown = JSON.parse(whitelist.get("rpc_methods")?.own ?? "");
+    assert.deepEqual(own, { methods: [...whitelist.keys()].toSorted() });
+  });
+});

@@ -1,0 +1,77 @@
+/** Finding parts of JSON texts. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import * as fc from "fast-check";
+import { compact, elementOf, memberAt } from "../../../../plugins/ledger/ledger/part.ts";
+
+describe("elementOf", () => {
+  it("finds the text of an element, without the space around it", () => {
+    const array = '[ "a,]" , [1,[2]] ,{"x":[",",3]}, 4.0 ]';
+    assert.equal(elementOf(array, 0), '"a,]"');
+    assert.equal(elementOf(array, 1), "[1,[2]]");
+    assert.equal(elementOf(array, 2), '{"x":[",",3]}');
+    assert.equal(elementOf(array, 3), "4.0");
+    assert.equal(elementOf(array, 4), undefined);
+  });
+
+  it("finds nothing in an empty array, an object or nothing at all", () => {
+    for (const text of ["[]", "[ ]", "", "{}", '{"0":1}'])
+      assert.equal(elementOf(text, 0), undefined);
+    assert.equal(elementOf("[1]", -1), undefined);
+  });
+
+  it("agrees with JSON.parse", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.jsonValue()),
+        fc.nat({ max: 5 }),
+        fc.boolean(),
+        (array, index, spaced) => {
+          const found = elementOf(JSON.stringify(array, undefined, spaced ? 2 : 0), index);
+          const wanted = JSON.stringify(array[index]) as string | undefined;
+          assert.equal(found === undefined ? undefined : JSON.stringify(JSON.parse(found)), wanted);
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe("compact", () => {
+  it("removes white space outside strings only", () => {
+    assert.equal(compact('[ "a b" ,\t"c\\" d" ,\r\n{ "e" : 1 } ]'), '["a b","c\\" d",{"e":1}]');
+    assert.equal(compact("[1,2]"), "[1,2]");
+  });
+
+  it("gives what JSON.stringify gives without indentation", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        assert.equal(compact(JSON.stringify(value, undefined, "\t \n")), JSON.stringify(value));
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe("memberAt", () => {
+  const block =
+    '{"justifications":null, "block" : {"extrinsics":["0x"],"header":{"number": "0x1f"}}}';
+
+  it("finds a member of nested objects, in text and in bytes", () => {
+    assert.equal(memberAt(block, ["block", "header", "number"]), '"0x1f"');
+    assert.equal(memberAt(Buffer.from(block), ["block", "header", "number"]), '"0x1f"');
+  });
+
+  it("finds nothing where the path leads nowhere", () => {
+    for (const path of [
+      ["header"],
+      ["block", "number"],
+      ["justifications", "x"],
+      ["block", "extrinsics", "0"],
+    ]) {
+      assert.equal(memberAt(block, path), undefined, path.join("."));
+    }
+    assert.equal(memberAt("{}", ["a"]), undefined);
+    assert.equal(memberAt('"block"', ["block"]), undefined);
+  });
+});

@@ -1,0 +1,85 @@
+/** What tests of the pool share: a request that remembers how it ended, and services that do nothing. */
+import type { Log } from "../../../../../src/services/log.ts";
+import type { Metrics } from "../../../../../src/services/metrics.ts";
+import { Call } from "../../../../../plugins/ledger/ledger/pool/call.ts";
+import type { Failure } from "../../../../../plugins/ledger/ledger/pool/failure.ts";
+import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node.ts";
+
+export type Ending =
+  | { readonly kind: "result" | "error"; readonly text: string }
+  | { readonly kind: "failed"; readonly reason: string };
+
+export interface Asked extends NodeRequest {
+  readonly ending: Promise<Ending>;
+  /** How often it has ended. */
+  endings: number;
+}
+
+export function ask(over: Partial<NodeRequest> = {}): Asked {
+  const { promise, resolve } = Promise.withResolvers<Ending>();
+  const asked: Asked = {
+    method: "state_getStorage",
+    params: '["0x01"]',
+    retry: true,
+    cheap: false,
+    ...over,
+    ending: promise,
+    endings: 0,
+    answered(kind, bytes, start, end) {
+      asked.endings++;
+      resolve({ kind, text: bytes.toString("utf8", start, end) });
+    },
+    failed(reason) {
+      asked.endings++;
+      resolve({ kind: "failed", reason });
+    },
+  };
+  return asked;
+}
+
+/** A call for a client alone, without a pool. `cause` tells failures apart. */
+export class LoneCall extends Call {
+  readonly asked: Asked;
+  cause: string | undefined;
+
+  constructor(over: Partial<NodeRequest> = {}) {
+    const asked = ask(over);
+    super(asked);
+    this.asked = asked;
+  }
+
+  get ending(): Promise<Ending> {
+    return this.asked.ending;
+  }
+
+  answered(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
+    this.asked.answered(kind, bytes, start, end);
+  }
+
+  fail(why: Failure): void {
+    this.cause = why.cause;
+    this.asked.failed(why.reason);
+  }
+}
+
+export const silent: Log = {
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
+  child: () => silent,
+};
+
+/** Metrics that can be read back: `values.get('name{a="b"}')`. */
+export function readableMetrics(): Metrics & { readonly values: Map<string, number> } {
+  const values = new Map<string, number>();
+  const family = (name: string) => ({
+    with(labels: Readonly<Record<string, string>>) {
+      const text = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
+      const series = `${name}{${text.join(",")}}`;
+      const add = (n: number): void => void values.set(series, (values.get(series) ?? 0) + n);
+      return { add, set: (n: number) => void values.set(series, n), observe: () => add(1) };
+    },
+  });
+  return { values, counter: family, gauge: family, histogram: family };
+}

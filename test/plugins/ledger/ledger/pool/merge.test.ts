@@ -1,0 +1,222 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
+import { MergingClient } from "../../../../../plugins/ledger/ledger/pool/merge.ts";
+import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
+import { LoneCall } from "./asking.ts";
+import {
+  echo,
+  failure,
+  response,
+  result,
+  startNode,
+  type Received,
+  type RpcCall,
+  type Script,
+} from "./scripted-node.ts";
+
+interface Client extends AsyncDisposable {
+  readonly client: MergingClient;
+  readonly clock: ManualClock;
+}
+
+function connectTo(url: string): Client {
+  const clock = manualClock();
+  const http = new HttpClient({
+    url: new URL(url),
+    connections: 8,
+    connectMs: 1_000,
+    headersMs: 5_000,
+    idleMs: 2_000,
+    answerBytes: 10_000,
+    clock,
+  });
+  const client = new MergingClient(http, clock);
+  return { client, clock, [Symbol.asyncDispose]: () => client.close() };
+}
+
+function sendAll(client: MergingClient, methods: readonly string[]): LoneCall[] {
+  return methods.map((method) => {
+    const call = new LoneCall({ method, cheap: true });
+    client.send(call);
+    return call;
+  });
+}
+
+const textsOf = (calls: readonly LoneCall[]): Promise<(string | undefined)[]> =>
+  Promise.all(
+    calls.map(async (call) => {
+      const ending = await call.ending;
+      return ending.kind === "failed" ? call.cause : ending.text;
+    }),
+  );
+
+const isBatch = (received: Received): boolean => received.body.startsWith("[");
+
+/** Answers batches with what `answers` makes of them, and single calls with their method. */
+const batches =
+  (answers: (calls: readonly RpcCall[]) => string): Script =>
+  (received) => {
+    if (isBatch(received)) received.socket.write(response(answers(received.calls())));
+    else echo(received);
+  };
+
+const echoOf = ({ id, method }: RpcCall): string => result(id, JSON.stringify(method));
+const inOrder = (calls: readonly RpcCall[]): string => `[${calls.map(echoOf).join(",")}]`;
+
+test("cheap calls of one turn go out as one batch and get their own answers", async () => {
+  await using node = await startNode(batches(inOrder));
+  await using open = connectTo(node.url);
+  const calls = sendAll(open.client, ["a", "b", "c"]);
+  assert.equal(open.client.inFlight, 3);
+  assert.deepEqual(await textsOf(calls), ['"a"', '"b"', '"c"']);
+  assert.equal(node.received.length, 1);
+  assert.deepEqual(
+    node.received[0]?.calls().map(({ method, params }) => [method, params]),
+    ["a", "b", "c"].map((method) => [method, ["0x01"]]),
+  );
+});
+
+test("a lone cheap call is sent as it is", async () => {
+  await using node = await startNode(batches(inOrder));
+  await using open = connectTo(node.url);
+  assert.deepEqual(await textsOf(sendAll(open.client, ["a"])), ['"a"']);
+  assert.ok(node.received[0] !== undefined && !isBatch(node.received[0]));
+});
+
+test("calls that are not cheap, and what is no read, travel alone", async () => {
+  await using node = await startNode(batches(inOrder));
+  await using open = connectTo(node.url);
+  const calls = [
+    new LoneCall({ method: "a", cheap: false }),
+    new LoneCall({ method: "b", cheap: false }),
+    new LoneCall({ method: "c", cheap: true, retry: false }),
+    new LoneCall({ method: "d", cheap: true, retry: false }),
+  ];
+  for (const call of calls) open.client.send(call);
+  assert.deepEqual(await textsOf(calls), ['"a"', '"b"', '"c"', '"d"']);
+  assert.equal(node.received.length, 4);
+  assert.ok(!node.received.some(isBatch));
+});
+
+test("a batch holds at most 32 calls", async () => {
+  await using node = await startNode(batches(inOrder));
+  await using open = connectTo(node.url);
+  const methods = Array.from({ length: 70 }, (_, i) => `m${i}`);
+  const texts = await textsOf(sendAll(open.client, methods));
+  assert.deepEqual(
+    texts,
+    methods.map((method) => `"${method}"`),
+  );
+  assert.deepEqual(
+    node.received.map((received) => received.calls().length),
+    [32, 32, 6],
+  );
+});
+
+test("answers are matched by id, in whatever order they come", async () => {
+  await using node = await startNode(
+    batches((calls) => `[${calls.toReversed().map(echoOf).join(" , ")}]`),
+  );
+  await using open = connectTo(node.url);
+  assert.deepEqual(await textsOf(sendAll(open.client, ["a", "b", "c", "d"])), [
+    '"a"',
+    '"b"',
+    '"c"',
+    '"d"',
+  ]);
+});
+
+test("an error inside a batch is that call's answer only", async () => {
+  await using node = await startNode(
+    batches((calls) => {
+      const texts = calls.map((call) =>
+        call.method === "b" ? failure(call.id, { code: 1, message: "no" }) : echoOf(call),
+      );
+      return `[${texts.join(",")}]`;
+    }),
+  );
+  await using open = connectTo(node.url);
+  assert.deepEqual(await textsOf(sendAll(open.client, ["a", "b", "c"])), [
+    '"a"',
+    '{"code":1,"message":"no"}',
+    '"c"',
+  ]);
+});
+
+test("items that a batch answer misses, repeats or invents cost only the calls they miss", async () => {
+  await using node = await startNode(
+    batches((calls) => {
+      const [a, , c] = calls;
+      assert.ok(a !== undefined && c !== undefined);
+      return `[${[echoOf(c), echoOf(c), result(99_999, "1"), '{"id":null,"result":1}', echoOf(a)].join(",")}]`;
+    }),
+  );
+  await using open = connectTo(node.url);
+  const calls = sendAll(open.client, ["a", "b", "c"]);
+  assert.deepEqual(await textsOf(calls), ['"a"', "garbage", '"c"']);
+  assert.deepEqual(
+    calls.map((call) => call.asked.endings),
+    [1, 1, 1],
+  );
+});
+
+const refusals: readonly [name: string, text: string][] = [
+  [
+    "unsupported batches",
+    response(failure(null, { code: -32005, message: "Batched requests are not supported" })),
+  ],
+  [
+    "a batch that is too large",
+    response(failure(null, { code: -32010, message: "The batch request was too large" })),
+  ],
+  ["an HTTP 400", response(failure(null, { code: -32700 }), "HTTP/1.1 400 Bad Request")],
+  ["an HTTP 413", response("no", "HTTP/1.1 413 Payload Too Large")],
+  ["something that is no batch answer", response("{}")],
+  ["an answer above the bound", response("x".repeat(10_001))],
+];
+for (const [name, text] of refusals) {
+  test(`a node that answers a batch with ${name} gets the calls alone, and no batch for a minute`, async () => {
+    await using node = await startNode((received) => {
+      if (isBatch(received)) received.socket.write(text);
+      else echo(received);
+    });
+    await using open = connectTo(node.url);
+    assert.deepEqual(await textsOf(sendAll(open.client, ["a", "b"])), ['"a"', '"b"']);
+    assert.equal(node.received.length, 3);
+    await textsOf(sendAll(open.client, ["c", "d"]));
+    assert.equal(node.received.filter(isBatch).length, 1);
+    open.clock.advance(60_000);
+    node.script = batches(inOrder);
+    await textsOf(sendAll(open.client, ["e", "f"]));
+    assert.equal(node.received.filter(isBatch).length, 2);
+  });
+}
+
+test("a batch that meets a dead kept-alive connection is sent again", async () => {
+  await using node = await startNode(batches(inOrder));
+  await using open = connectTo(node.url);
+  await textsOf(sendAll(open.client, ["a", "b"]));
+  node.script = (received) => {
+    if (received.nth > 1) received.socket.destroy();
+    else batches(inOrder)(received);
+  };
+  assert.deepEqual(await textsOf(sendAll(open.client, ["c", "d"])), ['"c"', '"d"']);
+});
+
+test("a batch fails as a whole when its connection does, or the node says 503", async () => {
+  await using node = await startNode(({ socket }) => socket.destroy());
+  await using open = connectTo(node.url);
+  assert.deepEqual(await textsOf(sendAll(open.client, ["a", "b"])), ["closed", "closed"]);
+  node.script = ({ socket }) => void socket.write(response("", "HTTP/1.1 503 No"));
+  assert.deepEqual(await textsOf(sendAll(open.client, ["a", "b"])), ["status", "status"]);
+});
+
+test("close fails what is gathered and not yet sent, and leaves nothing behind", async () => {
+  await using node = await startNode(batches(inOrder));
+  const { client } = connectTo(node.url);
+  const calls = sendAll(client, ["a", "b"]);
+  await client.close();
+  assert.deepEqual(await textsOf(calls), ["closing", "closing"]);
+  await node.deserted();
+});

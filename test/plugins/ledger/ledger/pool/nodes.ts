@@ -1,0 +1,127 @@
+/** Starts a pool over scripted nodes, with a clock that only the test moves. */
+import { openPool, type OpenPool } from "../../../../../plugins/ledger/ledger/pool/pool.ts";
+import type { PoolConfig } from "../../../../../plugins/ledger/ledger/pool/open-node.ts";
+import type { Log } from "../../../../../src/services/log.ts";
+import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
+import { ask, readableMetrics, type Asked } from "./asking.ts";
+import {
+  aChain,
+  onChain,
+  startNode,
+  type Chain,
+  type Script,
+  type ScriptedNode,
+} from "./scripted-node.ts";
+import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node.ts";
+
+export interface LogLine {
+  readonly level: string;
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly message: string;
+}
+
+export interface PoolUnderTest extends AsyncDisposable {
+  readonly pool: OpenPool;
+  readonly clock: ManualClock;
+  readonly lines: readonly LogLine[];
+  readonly values: ReadonlyMap<string, number>;
+  send(over?: Partial<NodeRequest>): Asked;
+  /** Asks and reads: the text of the answer, or why there was none. */
+  outcome(over?: Partial<NodeRequest>): Promise<string>;
+  /** What is held against each node, in order. */
+  complaints(): readonly (string | undefined)[];
+  /** Moves on by one round of probes, waits until `done`, and leaves no probe under way. */
+  probes(done: () => boolean): Promise<void>;
+}
+
+export const PROBE_MS = 5_000;
+
+export function startPool(
+  urls: readonly string[],
+  over: Partial<PoolConfig> & { readonly merge?: boolean } = {},
+): PoolUnderTest {
+  const clock = manualClock();
+  const lines: LogLine[] = [];
+  const { values, ...metrics } = readableMetrics();
+  const level = (name: string) => (fields: object, message: string) =>
+    void lines.push({ level: name, fields: { ...fields }, message });
+  const log: Log = {
+    debug: level("debug"),
+    info: level("info"),
+    warn: level("warn"),
+    error: level("error"),
+    child: () => log,
+  };
+  const upstream: PoolConfig = {
+    name: "ledger",
+    urls,
+    connectMs: 1_000,
+    headersMs: 3_000,
+    idleMs: 2_000,
+    connections: 4,
+    answerBytes: 100_000,
+    probeMs: PROBE_MS,
+    maxLag: 10,
+    maxHeadAgeMs: undefined,
+    ...over,
+  };
+  const pool = openPool({ upstream, clock, log, metrics, merge: over.merge ?? false });
+  const send = (wanted: Partial<NodeRequest> = {}): Asked => {
+    const asked = ask(wanted);
+    pool.send(asked);
+    return asked;
+  };
+  return {
+    pool,
+    clock,
+    lines,
+    values,
+    send,
+    async outcome(wanted) {
+      const ending = await send(wanted).ending;
+      return ending.kind === "failed" ? ending.reason : ending.text;
+    },
+    complaints: () => pool.status().map(({ complaint }) => complaint),
+    async probes(done) {
+      clock.advance(PROBE_MS);
+      await until(done);
+      await pool.probe();
+    },
+    [Symbol.asyncDispose]: () => pool.close(),
+  };
+}
+
+/** Turns the event loop until something has happened; the test's own time limit ends a wait in vain. */
+export async function until(done: () => boolean): Promise<void> {
+  while (!done()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+export interface ChainNode extends ScriptedNode {
+  readonly chain: Chain;
+  /** What it does with calls that are no probe. */
+  calls: Script;
+  /** Calls received that were no probe. */
+  readonly asked: string[];
+}
+
+/** A healthy node of a small chain; `name` is its answer to every call. */
+export async function startChainNode(name: string, over: Partial<Chain> = {}): Promise<ChainNode> {
+  const chain = aChain(over);
+  const asked: string[] = [];
+  const node = await startNode(
+    onChain(chain, (received) => {
+      asked.push(received.call().method);
+      whole.calls(received);
+    }),
+  );
+  const whole: ChainNode = Object.assign(node, { chain, asked, calls: says(name) });
+  return whole;
+}
+
+/** Answers every call with this string. */
+export function says(text: string): Script {
+  return ({ socket, call }): void => {
+    const body = `{"jsonrpc":"2.0","id":${call().id},"result":"${text}"}`;
+    socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  };
+}

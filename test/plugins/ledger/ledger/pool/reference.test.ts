@@ -1,0 +1,144 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { openLedger, type LedgerService } from "../../../../../plugins/ledger/ledger/ledger.ts";
+import { upstreamConfig } from "../fixture.ts";
+import { readableMetrics, silent } from "./asking.ts";
+import {
+  PROBE_MS,
+  says,
+  startChainNode,
+  startPool,
+  until,
+  type ChainNode,
+  type PoolUnderTest,
+} from "./nodes.ts";
+import { onChain, startNode } from "./scripted-node.ts";
+
+/** Keeps the node from answering probes until the returned function is called; it answers calls all the while. */
+function holdProbes(node: ChainNode): () => void {
+  const { script } = node;
+  const held: Parameters<typeof script>[0][] = [];
+  node.script = (received) => {
+    if (received.call().method === "system_health") held.push(received);
+    else script(received);
+  };
+  return () => {
+    node.script = script;
+    for (const received of held.splice(0)) script(received);
+  };
+}
+
+/** A ledger over the pool, which it closes. */
+function ledgerOver({ pool, clock }: PoolUnderTest): LedgerService & AsyncDisposable {
+  const metrics = readableMetrics();
+  const ledger = openLedger({ upstream: upstreamConfig(), pool, metrics, clock, log: silent });
+  return Object.assign(ledger, { [Symbol.asyncDispose]: () => ledger.close() });
+}
+
+/** The chain's name, which the cache keeps. */
+async function chainOf(ledger: LedgerService): Promise<string> {
+  const answer = await ledger.call(ledger.internal("system_chain"), Buffer.from("[]"));
+  return answer.kind === "failed" ? answer.reason : answer.bytes.toString();
+}
+
+/** Until the node has answered a whole probe. */
+const observed = (under: PoolUnderTest, at: number): Promise<void> =>
+  until(() => under.pool.status()[at]?.best !== undefined);
+
+test("until the first node has been probed only that one is asked", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b", { genesis: "0x00bb" });
+  const release = holdProbes(a);
+  await using under = startPool([a.url, b.url]);
+  for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"a"');
+  await observed(under, 1);
+  assert.deepEqual(under.complaints(), ["unprobed", "unprobed"]);
+  assert.equal(under.pool.ready, false);
+  for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"a"');
+  release();
+  await under.pool.firstProbe;
+  assert.deepEqual(under.complaints(), [undefined, "other_chain"]);
+  assert.equal(b.asked.length, 0);
+});
+
+test("a first node that leaves its first probe unanswered for 2 s gives way to the next", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  const release = holdProbes(a);
+  await using under = startPool([a.url, b.url]);
+  await observed(under, 1);
+  under.clock.advance(1_999);
+  assert.equal(under.pool.ready, false);
+  under.clock.advance(1);
+  assert.deepEqual(under.complaints(), ["unprobed", undefined]);
+  for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"b"');
+  release();
+  await under.pool.firstProbe;
+  assert.deepEqual(under.complaints(), [undefined, undefined]);
+});
+
+test("a first node that is down gives way as soon as that is known", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  await a.close();
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  assert.deepEqual(under.complaints(), ["unreachable", undefined]);
+  assert.equal(await under.outcome(), '"b"');
+});
+
+test("a node that has never said what chain it is of is not asked, whatever is held against the others", async () => {
+  await using a = await startChainNode("a", { syncing: true });
+  await using b = await startChainNode("b");
+  holdProbes(b);
+  await using under = startPool([a.url, b.url]);
+  await observed(under, 0);
+  assert.deepEqual(under.complaints(), ["syncing", "unprobed"]);
+  for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"a"');
+  await a.close();
+  under.clock.advance(PROBE_MS);
+  await until(() => under.complaints()[0] === "unreachable");
+  assert.equal(await under.outcome(), "unreachable");
+  assert.equal(b.asked.length, 0);
+});
+
+test("the first node decides of which chain the others must be, also when it comes last", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b", { genesis: "0x00bb" });
+  await a.close();
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  assert.deepEqual(under.complaints(), ["unreachable", undefined]);
+  const { epoch } = under.pool;
+  await using _back = await startNode(onChain(a.chain), { port: a.port });
+  await under.probes(() => under.complaints()[0] === undefined);
+  assert.deepEqual(under.complaints(), [undefined, "other_chain"]);
+  assert.equal(under.pool.epoch, epoch + 1);
+});
+
+test("an answer from before the first probe is not kept: it may be of another chain", async () => {
+  await using a = await startChainNode("a", { genesis: "0x00bb" });
+  await using b = await startChainNode("b");
+  holdProbes(a);
+  const under = startPool([a.url, b.url]);
+  await using ledger = ledgerOver(under);
+  assert.deepEqual([await chainOf(ledger), await chainOf(ledger)], ['"a"', '"a"']);
+  await observed(under, 1);
+  under.clock.advance(2_000);
+  assert.deepEqual([await chainOf(ledger), await chainOf(ledger)], ['"b"', '"b"']);
+  assert.equal(b.asked.length, 1, "what a probed node says is kept");
+});
+
+test("an answer does not outlive the chain that gave it", async () => {
+  await using node = await startChainNode("before");
+  const under = startPool([node.url]);
+  await using ledger = ledgerOver(under);
+  await under.pool.firstProbe;
+  assert.equal(await chainOf(ledger), '"before"');
+  node.chain.genesis = "0x00cc";
+  node.calls = says("after");
+  assert.equal(await chainOf(ledger), '"before"', "it is kept");
+  const { epoch } = under.pool;
+  await under.probes(() => under.pool.epoch !== epoch);
+  assert.equal(await chainOf(ledger), '"after"');
+});

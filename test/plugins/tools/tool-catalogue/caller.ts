@@ -1,0 +1,49 @@
+/** Who calls a tool in a test: a key, an account that keeps what was charged, a signal. */
+import type { Capability, Charge, ToolCaller } from "../../../../src/plugin.ts";
+import { keyPrincipal } from "../../fakes.ts";
+
+export interface TestCaller extends ToolCaller {
+  /** What was settled, as `method costMilli`. */
+  readonly charged: readonly string[];
+  /** Parts that are neither settled nor released. */
+  readonly open: () => number;
+}
+
+export interface WantedCaller {
+  readonly keyId?: string;
+  readonly capabilities?: readonly Capability[];
+  readonly confirmationToken?: string;
+  readonly signal?: AbortSignal;
+}
+
+export function toolCaller(wanted: WantedCaller = {}): TestCaller {
+  const { keyId = "key_1", capabilities = ["ledger:read", "ledger:write"], signal } = wanted;
+  const charged: string[] = [];
+  let open = 0;
+  const charge: Charge = {
+    reserve: () => undefined,
+    settle() {},
+    usedMilli: undefined,
+    open(reservedMilli) {
+      open++;
+      return {
+        reservedMilli,
+        written: () => Promise.resolve(undefined),
+        settle(lines) {
+          open--;
+          for (const { method, costMilli } of lines) charged.push(`${method} ${costMilli}`);
+        },
+        release: () => void open--,
+      };
+    },
+  };
+  return {
+    principal: keyPrincipal({ id: keyId, capabilities }),
+    requestId: "request-1",
+    charge,
+    signal: signal ?? new AbortController().signal,
+    confirmationToken: wanted.confirmationToken,
+    charged,
+    open: () => open,
+  };
+}

@@ -1,0 +1,264 @@
+/** Write tools ask first: what the token stands for, where it may stand, and how often it works. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { createMetrics } from "../../../../src/metrics.ts";
+import type { Claims, Log, Tool, ToolOutcome } from "../../../../src/plugin.ts";
+import { createSeal } from "../../../../src/store/seal.ts";
+import { openClaims } from "../../../../src/store/claims.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import {
+  createCatalogue,
+  type Catalogue,
+} from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
+import { temporaryFolder } from "../../../store/folder.ts";
+import { toolCaller, type WantedCaller } from "./caller.ts";
+
+const logged: string[] = [];
+const keep = (_fields: object, message: string): void => void logged.push(message);
+const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+
+const minute = 60_000;
+
+interface Sent {
+  readonly to: string;
+  readonly memo?: string;
+}
+
+/** A write tool that keeps what it was called with. */
+function writeTool(inputs: unknown[], more: Partial<Tool<Sent>> = {}): Tool<Sent> {
+  return {
+    name: "send",
+    description: "Sends.",
+    inputSchema: {
+      type: "object",
+      additionalProperties: false,
+      required: ["to"],
+      properties: { to: { type: "string" }, memo: { type: "string" } },
+    },
+    price: 10_000,
+    capability: "ledger:write",
+    write: true,
+    summarise: ({ to }) => Promise.resolve({ ok: true, summary: { to } }),
+    call(input) {
+      inputs.push(input);
+      return { ok: true, value: "sent" };
+    },
+    ...more,
+  };
+}
+
+function claimsInMemory(): Claims {
+  const claimed = new Set<string>();
+  return {
+    claim: (id) => !claimed.has(id) && claimed.add(id).has(id),
+    has: (id) => claimed.has(id),
+  };
+}
+
+function startCatalogue(more: Partial<Tool<Sent>> = {}, claims = claimsInMemory()) {
+  const clock = manualClock();
+  const inputs: unknown[] = [];
+  const metrics = createMetrics();
+  const catalogue = createCatalogue({ clock, log, metrics, seal: createSeal("s"), claims });
+  assert.deepEqual(catalogue.add([writeTool(inputs, more)]), []);
+  return { clock, inputs, catalogue };
+}
+
+async function tokenFor(catalogue: Catalogue, input: unknown, by?: WantedCaller): Promise<string> {
+  const asked = await catalogue.call("send", input, toolCaller(by));
+  assert.equal(codeOf(asked), "GATEWAY_CONFIRMATION_REQUIRED");
+  const token = detailsOf(asked)["confirmation_token"];
+  assert(typeof token === "string");
+  return token;
+}
+
+const codeOf = (outcome: ToolOutcome): string => (outcome.ok ? "ok" : outcome.code);
+const detailsOf = (outcome: ToolOutcome): Readonly<Record<string, unknown>> =>
+  (outcome.ok ? undefined : outcome.details) ?? {};
+
+const input = { to: "Bob" };
+
+describe("a write tool", () => {
+  it("answers its first call with a token, its expiry and a summary, and costs nothing", async () => {
+    const { catalogue, clock, inputs } = startCatalogue();
+    const caller = toolCaller();
+    const asked = await catalogue.call("send", input, caller);
+    assert.equal(codeOf(asked), "GATEWAY_CONFIRMATION_REQUIRED");
+    const { confirmation_token, ...others } = detailsOf(asked);
+    assert.equal(typeof confirmation_token, "string");
+    assert.deepEqual(others, {
+      expires_at: new Date(clock.now() + 5 * minute).toISOString(),
+      summary: { to: "Bob" },
+    });
+    assert.deepEqual(inputs, []);
+    assert.deepEqual(caller.charged, []);
+    assert.equal(caller.open(), 0);
+  });
+
+  it("publishes the token as a member of its input, beside its own", () => {
+    const { catalogue } = startCatalogue();
+    const schema = catalogue.list[0]?.inputSchema;
+    assert.deepEqual(Object.keys(schema?.["properties"] ?? {}), [
+      "to",
+      "memo",
+      "confirmation_token",
+    ]);
+    assert.deepEqual(schema?.["required"], ["to"]);
+  });
+
+  it("runs with the token in its input, and never sees it", async () => {
+    const { catalogue, inputs } = startCatalogue();
+    const confirmation_token = await tokenFor(catalogue, input);
+    const caller = toolCaller();
+    const done = await catalogue.call("send", { ...input, confirmation_token }, caller);
+    assert.equal(codeOf(done), "ok");
+    assert.deepEqual(inputs, [input]);
+    assert.deepEqual(caller.charged, ["send 10000"]);
+  });
+
+  it("runs with the token beside its input", async () => {
+    const { catalogue, inputs } = startCatalogue();
+    const confirmationToken = await tokenFor(catalogue, input);
+    const done = await catalogue.call("send", input, toolCaller({ confirmationToken }));
+    assert.equal(codeOf(done), "ok");
+    assert.deepEqual(inputs, [input]);
+  });
+
+  it("takes the token beside the input where there are two", async () => {
+    const { catalogue } = startCatalogue();
+    const confirmationToken = await tokenFor(catalogue, input);
+    const both = { ...input, confirmation_token: "another" };
+    assert.equal(
+      codeOf(await catalogue.call("send", both, toolCaller({ confirmationToken }))),
+      "ok",
+    );
+  });
+
+  it("takes the same arguments in another order", async () => {
+    const { catalogue } = startCatalogue();
+    const confirmation_token = await tokenFor(catalogue, { to: "Bob", memo: "x" });
+    const again = { confirmation_token, memo: "x", to: "Bob" };
+    assert.equal(codeOf(await catalogue.call("send", again, toolCaller())), "ok");
+  });
+
+  for (const token of [1, null, ["x"], { a: 1 }]) {
+    it(`refuses ${JSON.stringify(token)} as a token by its schema`, async () => {
+      const { catalogue, inputs } = startCatalogue();
+      const given = { ...input, confirmation_token: token };
+      const refused = await catalogue.call("send", given, toolCaller());
+      assert.equal(codeOf(refused), "GATEWAY_SCHEMA_VIOLATION");
+      assert.deepEqual(detailsOf(refused), {
+        violations: [{ path: "/confirmation_token", reason: "must be string" }],
+      });
+      assert.deepEqual(inputs, []);
+    });
+  }
+
+  it("that throws while it sums up is an internal error, and says nothing of it", async () => {
+    const { catalogue } = startCatalogue({
+      summarise: () => Promise.reject(new Error("a secret")),
+    });
+    logged.length = 0;
+    const failed = await catalogue.call("send", input, toolCaller());
+    assert.equal(codeOf(failed), "GATEWAY_INTERNAL_ERROR");
+    assert(!JSON.stringify(failed).includes("secret"));
+    assert.deepEqual(logged, ["a tool failed"]);
+  });
+
+  it("that never ends summing up is given up after 30 seconds, its signal aborted", async () => {
+    let signal: AbortSignal | undefined;
+    const { catalogue, clock } = startCatalogue({
+      summarise: (_, context) => {
+        ({ signal } = context);
+        return new Promise(() => {});
+      },
+    });
+    const waited = catalogue.call("send", input, toolCaller());
+    clock.advance(30_000);
+    assert.equal(codeOf(await waited), "GATEWAY_TOOL_EXECUTION_ERROR");
+    assert.equal(signal?.aborted, true);
+  });
+});
+
+describe("a confirmation token is no good", () => {
+  const refused = async (
+    catalogue: Catalogue,
+    again: object,
+    by: WantedCaller = {},
+  ): Promise<void> => {
+    const caller = toolCaller(by);
+    const outcome = await catalogue.call("send", again, caller);
+    assert.equal(codeOf(outcome), "GATEWAY_CONFIRMATION_EXPIRED");
+    assert.deepEqual(caller.charged, []);
+  };
+
+  it("a second time", async () => {
+    const { catalogue, inputs } = startCatalogue();
+    const confirmation_token = await tokenFor(catalogue, input);
+    await catalogue.call("send", { ...input, confirmation_token }, toolCaller());
+    await refused(catalogue, { ...input, confirmation_token });
+    assert.equal(inputs.length, 1);
+  });
+
+  it("for the second of two calls at once", async () => {
+    const { catalogue, inputs } = startCatalogue();
+    const confirmation_token = await tokenFor(catalogue, input);
+    const call = async (): Promise<ToolOutcome> =>
+      catalogue.call("send", { ...input, confirmation_token }, toolCaller());
+    const codes = (await Promise.all([call(), call()])).map(codeOf);
+    assert.deepEqual(codes.sort(), ["GATEWAY_CONFIRMATION_EXPIRED", "ok"]);
+    assert.equal(inputs.length, 1);
+  });
+
+  it("after five minutes", async () => {
+    const { catalogue, clock, inputs } = startCatalogue();
+    const confirmation_token = await tokenFor(catalogue, input);
+    clock.advance(5 * minute);
+    await refused(catalogue, { ...input, confirmation_token });
+    assert.deepEqual(inputs, []);
+  });
+
+  it("with other arguments, with one more, with another key", async () => {
+    const { catalogue, inputs } = startCatalogue();
+    const confirmation_token = await tokenFor(catalogue, input);
+    await refused(catalogue, { to: "Eve", confirmation_token });
+    await refused(catalogue, { ...input, memo: "", confirmation_token });
+    await refused(catalogue, { ...input, confirmation_token }, { keyId: "key_2" });
+    assert.deepEqual(inputs, []);
+    const done = await catalogue.call("send", { ...input, confirmation_token }, toolCaller());
+    assert.equal(codeOf(done), "ok", "what was refused has not used it up");
+  });
+
+  it("when it is forged, cut or empty", async () => {
+    const { catalogue, inputs } = startCatalogue();
+    const token = await tokenFor(catalogue, input);
+    const [payload = "", mac = ""] = token.split(".");
+    for (const confirmation_token of ["", "x", payload, `${payload}.`, `x${payload}.${mac}`]) {
+      await refused(catalogue, { ...input, confirmation_token });
+    }
+    assert.deepEqual(inputs, []);
+  });
+
+  it("a second time after a restart, and still a first time", async (t) => {
+    const folder = temporaryFolder(t);
+    const clock = manualClock();
+    const first = openClaims(folder, clock);
+    const before = startCatalogue({}, first).catalogue;
+    const used = await tokenFor(before, input);
+    const unused = await tokenFor(before, input);
+    await before.call("send", { ...input, confirmation_token: used }, toolCaller());
+    first.close();
+
+    const second = openClaims(folder, clock);
+    t.after(() => second.close());
+    const { catalogue, inputs } = startCatalogue({}, second);
+    await refused(catalogue, { ...input, confirmation_token: used });
+    const done = await catalogue.call(
+      "send",
+      { ...input, confirmation_token: unused },
+      toolCaller(),
+    );
+    assert.equal(codeOf(done), "ok");
+    assert.equal(inputs.length, 1);
+  });
+});

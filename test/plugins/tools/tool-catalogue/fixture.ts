@@ -1,0 +1,159 @@
+/** A catalogue on a manual clock, a caller whose account remembers what happened to it, and tools of a few lines. */
+import type {
+  Capability,
+  Charge,
+  ChargePart,
+  Log,
+  Tool,
+  ToolCaller,
+  ToolOutcome,
+} from "../../../../src/plugin.ts";
+import { createMetrics } from "../../../../src/metrics.ts";
+import { createSeal } from "../../../../src/store/seal.ts";
+import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+import {
+  createCatalogue,
+  type Catalogue,
+} from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
+import { keyPrincipal } from "../../fakes.ts";
+
+/** What one exchange's account was asked for: `open 100`, `settle tool 100`, `release 100`, in order. */
+export interface FakeCharge extends Charge {
+  readonly log: string[];
+  /** What is left to reserve, milli-CU. */
+  credit: number;
+  /** The journal cannot be written. */
+  unavailable: boolean;
+}
+
+export function fakeCharge(credit: number = Number.MAX_SAFE_INTEGER): FakeCharge {
+  let used: number | undefined;
+  const log: string[] = [];
+  const never = (): never => {
+    throw new Error("tools open parts of a charge");
+  };
+  const charge: FakeCharge = {
+    log,
+    credit,
+    unavailable: false,
+    reserve: never,
+    settle: never,
+    get usedMilli() {
+      return used;
+    },
+    open(costMilli) {
+      if (charge.unavailable) return { kind: "unavailable" };
+      if (costMilli > charge.credit) {
+        log.push(`refuse ${costMilli}`);
+        return { kind: "refused", window: "24h", usedCuMilli: 7, limitCuMilli: 8 };
+      }
+      log.push(`open ${costMilli}`);
+      charge.credit -= costMilli;
+      let ended = false;
+      const end = (): void => {
+        if (ended) throw new Error("a part ends once");
+        ended = true;
+      };
+      const part: ChargePart = {
+        reservedMilli: costMilli,
+        written: () => Promise.resolve(undefined),
+        settle(lines) {
+          end();
+          for (const line of lines) {
+            used = (used ?? 0) + line.costMilli;
+            log.push(`settle ${line.method} ${line.costMilli}`);
+          }
+        },
+        release() {
+          end();
+          charge.credit += costMilli;
+          log.push(`release ${costMilli}`);
+        },
+      };
+      return part;
+    },
+  };
+  return charge;
+}
+
+export interface Caller extends ToolCaller {
+  readonly charge: FakeCharge;
+  readonly leaves: () => void;
+}
+
+export function caller(
+  more: Partial<ToolCaller> & {
+    readonly credit?: number;
+    readonly keyId?: string;
+    readonly capabilities?: readonly Capability[];
+  } = {},
+): Caller {
+  const { credit, keyId = "key_1", capabilities = [], ...rest } = more;
+  const aborter = new AbortController();
+  return {
+    principal: keyPrincipal({ id: keyId, capabilities }),
+    requestId: "r1",
+    signal: aborter.signal,
+    leaves: () => aborter.abort(),
+    ...rest,
+    charge: fakeCharge(credit),
+  };
+}
+
+/** A tool that answers its input, for 100 milli-CU, unless told otherwise. */
+export function tool(more: Partial<Tool<never>> & { readonly name?: string } = {}): Tool<never> {
+  return {
+    name: "echo",
+    description: "Answers its input.",
+    inputSchema: { type: "object" },
+    price: 100,
+    capability: undefined,
+    call: (input) => ({ ok: true, value: input }),
+    ...more,
+  };
+}
+
+export interface Bench {
+  readonly catalogue: Catalogue;
+  readonly clock: ManualClock;
+  /** Error lines that were logged: what a bug of a tool leaves behind. */
+  readonly errors: string[];
+  readonly claimed: Set<string>;
+  readonly call: (name: string, input: unknown, by?: ToolCaller) => Promise<ToolOutcome>;
+}
+
+export function bench(...tools: Tool<never>[]): Bench {
+  const clock = manualClock();
+  const errors: string[] = [];
+  const claimed = new Set<string>();
+  const log: Log = {
+    debug() {},
+    info() {},
+    warn() {},
+    error: (fields, message) => void errors.push(`${message} ${JSON.stringify(fields)}`),
+    child: () => log,
+  };
+  const catalogue = createCatalogue({
+    clock,
+    log,
+    metrics: createMetrics(),
+    seal: createSeal("test"),
+    claims: {
+      has: (id) => claimed.has(id),
+      claim(id) {
+        if (claimed.has(id)) return false;
+        claimed.add(id);
+        return true;
+      },
+    },
+  });
+  const problems = catalogue.add(tools);
+  if (problems.length > 0) throw new Error(problems.join());
+  const call: Bench["call"] = async (name, input, by = caller()) => catalogue.call(name, input, by);
+  return { catalogue, clock, errors, claimed, call };
+}
+
+/** Lets every promise that can settle do so. */
+export async function settled(): Promise<void> {
+  await new Promise(setImmediate);
+}
