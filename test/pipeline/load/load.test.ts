@@ -9,7 +9,7 @@ import { startGateway } from "../../../src/gateway/gateway.ts";
 import { StartError } from "../../../src/start-error.ts";
 import { temporaryFolder } from "../../store/folder.ts";
 
-const root = join(import.meta.dirname, "../../../..");
+const root = join(import.meta.dirname, "../../..");
 
 interface Project {
   readonly folder: string;
