@@ -21,6 +21,7 @@ export type * from "./services.ts";
 export type * from "./services/accounts.ts";
 export { capabilities } from "./services/accounts.ts";
 export type * from "./services/clock.ts";
+export type * from "./services/compute.ts";
 export type * from "./services/confidential.ts";
 export type * from "./services/decoder.ts";
 export type * from "./services/evidence.ts";
@@ -460,18 +461,56 @@ export interface ToolsPlugin<Options = Record<string, never>> extends Manifest<O
   start(options: Options, host: Host): Awaitable<ToolsHooks>;
 }
 
+/** One backend that a service reaches, for `/readyz` and the dashboard. */
+export interface BackendStatus {
+  /** Kind of the backend, such as `network`. The gateway is ready if one backend of each kind is. */
+  readonly kind: string;
+  /** The name of its check in the answer of `/readyz`, such as `upstream ledger`. */
+  readonly title: string;
+  /** True if the backend can be used, else the reason why it cannot. */
+  readonly ready: true | string;
+  /** The address is a default that nobody configured. The gateway may be ready without such a backend. */
+  readonly isDefault?: boolean;
+  /** Values that the dashboard shows. They are converted to JSON. */
+  readonly details?: object;
+}
+
 /** The hooks of a service. */
 export interface ServiceHooks<Provided> {
   /** The object that `host.use` returns to other plugins. */
   readonly service: Provided;
   /**
-   * Resolves when the service knows whether it can serve, for example after its first probe. A start or a reload waits
-   * for it, for at most 2 s.
+   * Called after all plugins have started. Resolves when the service knows whether it can serve, for example after its
+   * first probe. A start or a reload waits for it, for at most 2 s.
    */
-  readonly initialized?: Promise<void>;
-  /** Returns true if the service can serve, else the reason why it cannot. The answer of `/readyz` depends on it. */
-  ready?(): true | string;
+  initialized?(): Promise<void>;
+  /**
+   * Returns true if the service can serve, else the reason why it cannot. The answer of `/readyz` depends on it. A
+   * service with more than one thing to report returns a map from the names of checks to such values.
+   */
+  ready?(): true | string | Readonly<Record<string, true | string>>;
+  /** Returns the backends that are in use. */
+  backends?(): readonly BackendStatus[];
   stop?(): Awaitable<void>;
+}
+
+/** What a service gets in addition to `host`. */
+export interface ServiceContext {
+  /**
+   * Returns the part under this key: the one that another instance of this service holds, else the result of `open`. A
+   * part is closed when the last instance that holds it has stopped. In this way a database or a pool outlives a reload
+   * that changes other parts of the section. All parts of a key must be of the same type.
+   */
+  readonly keep: <Part>(
+    key: string,
+    open: () => Part,
+    close: (part: Part) => Awaitable<void>,
+  ) => Part;
+  /**
+   * Returns whether the value at this JSON Pointer into the options comes from the default of an environment variable
+   * that is not set.
+   */
+  readonly isDefault: (pointer: string) => boolean;
 }
 
 /**
@@ -485,11 +524,22 @@ export interface Service<
 > extends Manifest<Options> {
   readonly kind: "service";
   /**
+   * The schemas of the top-level sections that the service owns, by name. The options then have one member per section.
+   * Without it, the section has the name of the plugin, and its schema is `options`. Only for services that ship with
+   * Sluice.
+   */
+  readonly sections?: Readonly<Record<string, JsonSchema>>;
+  /**
+   * Schemas of members that the service adds to every entry of a section that another service or the gateway owns, by
+   * section and member. The options then have a member for that section, too. Only for services that ship with Sluice.
+   */
+  readonly extends?: Readonly<Record<string, Readonly<Record<string, JsonSchema>>>>;
+  /**
    * Returns a stand-in for the service that touches nothing outside the process: no file, no socket. `sluice check`
    * starts the other plugins with it. Without it, `sluice check` starts the service itself and stops it again.
    */
-  readonly dryRun?: (options: Options, host: Host) => Provided;
-  start(options: Options, host: Host): Awaitable<ServiceHooks<Provided>>;
+  readonly dryRun?: (options: Options, host: Host) => Awaitable<Provided>;
+  start(options: Options, host: Host, context: ServiceContext): Awaitable<ServiceHooks<Provided>>;
 }
 
 export type Plugin = Step<never> | Surface<never> | ToolsPlugin<never> | Service<never>;

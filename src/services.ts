@@ -6,22 +6,18 @@
 import type { Accounts, Environment } from "./services/accounts.ts";
 import type { Clock } from "./services/clock.ts";
 import type { Confidential } from "./services/confidential.ts";
-import type { Decoder } from "./services/decoder.ts";
 import type { Evidence, EvidenceSource } from "./services/evidence.ts";
 import type { Idempotency } from "./services/idempotency.ts";
 import type { JsonRpcBody } from "./services/json.ts";
-import type { Ledger } from "./services/ledger.ts";
 import type { Log } from "./services/log.ts";
 import type { Meter } from "./services/meter.ts";
 import type { Metrics } from "./services/metrics.ts";
 import type { Networks } from "./services/networks.ts";
-import type { DocumentedRoute } from "./services/routes.ts";
-import type { Claims, Seal } from "./services/store.ts";
+import type { Compute } from "./services/compute.ts";
+import type { Claims, Seal, Store } from "./services/store.ts";
 import type { Tickets } from "./services/tickets.ts";
-import type { ForwardOptions, Forwarder, Upstream } from "./services/upstream.ts";
 import type { Workspaces } from "./services/workspaces.ts";
 import type { ServiceName, ServiceTypes } from "./plugin.ts";
-import type { Tools } from "./tool.ts";
 
 /**
  * The object that a plugin instance gets together with its options. There is one instance per distinct set of options,
@@ -41,10 +37,10 @@ export interface Host {
   readonly workspaces: Workspaces;
   readonly idempotency: Idempotency;
   readonly meter: Meter;
-  /** The catalogue of this generation. It is not complete while `tools` plugins start. */
-  readonly tools: Tools;
-  /** The documentation of every route of this generation. It is not complete while plugins start. */
-  readonly routes: readonly DocumentedRoute[];
+  /** The data folder. */
+  readonly store: Store;
+  /** Threads for work that would block requests. */
+  readonly compute: Compute;
   readonly seal: Seal;
   readonly claims: Claims;
   /** The inference networks. Empty if none is configured. */
@@ -70,17 +66,6 @@ export interface Host {
    * without parsing their values.
    */
   readJsonRpc(body: Buffer, maxItems: number): JsonRpcBody;
-  /** Returns the Substrate node pool with this name in `upstreams`. Undefined if there is none. */
-  ledger(upstream: string): Ledger | undefined;
-  /**
-   * Returns the decoder for blocks, events and accounts of the node pool with this name in `upstreams`. Undefined if
-   * there is none.
-   */
-  decoder(upstream: string): Decoder | undefined;
-  /** Returns a forwarder to the upstream with this name. Undefined if there is none. Its connections are shared. */
-  forwarder(upstream: string, options?: ForwardOptions): Forwarder | undefined;
-  /** Returns the upstream with this name in pipeline.yaml. Undefined if there is none. */
-  upstream(name: string): Upstream | undefined;
   /** The folder of pipeline.yaml. Relative paths in options are resolved against it. */
   readonly folder: string;
 }

@@ -228,7 +228,14 @@ export interface CatalogueEntry {
   readonly capability: Capability | undefined;
 }
 
-/** The service `host.tools`: the catalogue that all transports share. */
+declare module "./plugin.ts" {
+  interface ServiceTypes {
+    /** The catalogue of this generation. It is not complete while `tools` plugins start. */
+    tools: Tools;
+  }
+}
+
+/** The service `tools`: the catalogue that all transports share. */
 export interface Tools {
   /**
    * The tools in the order of their plugins in pipeline.yaml, then in the order within each plugin. Complete when

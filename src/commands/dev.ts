@@ -2,7 +2,8 @@
 import { resolve } from "node:path";
 import type { Config } from "../config/config.ts";
 import { shownPath } from "../config/fault.ts";
-import { readConfig } from "../config/read.ts";
+import { upstreamIn } from "../http/upstream/service.ts";
+import { readPipeline } from "../pipeline/load/check-file.ts";
 import { openDemoAccount, type DemoAccount } from "../../plugins/billing/demo/account.ts";
 import { startDemo, type Demo } from "./demo.ts";
 import { headOf, proposeChat, proposeRequests, type ProposedRequest } from "./demo-requests.ts";
@@ -108,7 +109,7 @@ async function startInDevelopment(
   destination: HeldLog,
 ): Promise<Gateway | undefined> {
   // startOrComplain prints the faults of the file.
-  const { config, faults } = await readConfig(context.configFile, context.env);
+  const { config, faults } = await readPipeline(context.configFile, context.env);
   if (config === undefined || faults.length > 0) return startOrComplain(context);
   if (config.environment !== "dev") {
     context.complain(
@@ -218,7 +219,7 @@ function isSimulated({ evidence }: Readonly<Record<string, unknown>>): boolean {
 }
 
 function upstreamUrls(config: Config, name: unknown): readonly string[] {
-  return typeof name === "string" ? (config.upstreams.get(name)?.urls ?? []) : [];
+  return typeof name === "string" ? (upstreamIn(config, name)?.urls ?? []) : [];
 }
 
 function sameHost(one: string, other: string): boolean {

@@ -1,7 +1,7 @@
 /** `sluice explain`: asks the running gateway how it handled a request, step by step. */
 import type { Config } from "../config/config.ts";
 import { printFault } from "../config/fault.ts";
-import { readConfig } from "../config/read.ts";
+import { readPipeline } from "../pipeline/load/check-file.ts";
 import type { Told } from "../pipeline/observe/story.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { text } from "./option.ts";
@@ -45,7 +45,7 @@ async function adminUrl(context: CommandContext, values: OptionValues): Promise<
     if (url === null) throw new UsageError(`--admin: expected a URL, got "${given}"`);
     return url;
   }
-  const { config, faults } = await readConfig(context.configFile, context.env);
+  const { config, faults } = await readPipeline(context.configFile, context.env);
   if (config === undefined) {
     for (const fault of faults) context.complain(printFault(fault, process.cwd()));
     return undefined;

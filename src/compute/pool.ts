@@ -9,25 +9,10 @@
 import { availableParallelism } from "node:os";
 import { move, Piscina } from "piscina";
 import type { Clock } from "../services/clock.ts";
+import type { ComputeJob, ComputeOutcome, ComputeThreads } from "../services/compute.ts";
 import type { Counter, Metrics } from "../services/metrics.ts";
 
-export interface ComputeJob {
-  /** URL of the module whose default export does it: `(input) => ComputeResult`. */
-  readonly module: string;
-  /** Structured-cloneable; what is in `transfer` is moved and gone for the caller. */
-  readonly input: object;
-  readonly transfer: readonly ArrayBuffer[];
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** `undefined`: the job's own "no". Failures are values: `crashed` means a bug, or a thread out of memory. */
-export type ComputeOutcome =
-  | { readonly ok: true; readonly bytes: Uint8Array | undefined }
-  | { readonly ok: false; readonly reason: ComputeFailure };
-type ComputeFailure = "busy" | "timeout" | "crashed" | "aborted";
-
-export interface ComputePool {
-  run(job: ComputeJob): Promise<ComputeOutcome>;
+export interface ComputePool extends ComputeThreads {
   /** Ends every thread; jobs that wait or run fail as `aborted`. */
   close(): Promise<void>;
 }
@@ -70,14 +55,14 @@ export function openComputePool(options: ComputeOptions): ComputePool {
   let jobs = 0;
   let closed = false;
 
-  const refused = (reason: ComputeFailure): ComputeOutcome => {
+  const refused = (reason: "busy" | "timeout" | "crashed" | "aborted"): ComputeOutcome => {
     count(reason);
     return { ok: false, reason };
   };
   const attempt = async (pool: Piscina, job: ComputeJob): Promise<ComputeOutcome> => {
     const stop = new AbortController();
-    let reason: ComputeFailure = "crashed";
-    const end = (why: ComputeFailure): void => {
+    let reason: "busy" | "timeout" | "crashed" | "aborted" = "crashed";
+    const end = (why: "busy" | "timeout" | "crashed" | "aborted"): void => {
       reason = why;
       stop.abort();
     };

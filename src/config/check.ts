@@ -2,11 +2,12 @@
 import type { Plugin } from "../plugin.ts";
 import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
-import { locate } from "./located.ts";
+import { locate, pointerKey } from "./located.ts";
 import { nearest } from "./nearest.ts";
 import type { Line } from "./order.ts";
 import { proveLines } from "./prove-lines.ts";
 import { routeFaults } from "./routes.ts";
+import { sectionsOf } from "./sections.ts";
 import { declaredServices, serviceFaults, startOrder } from "./services.ts";
 import { isReadable, soundPart } from "./sound.ts";
 import { validate } from "./validate.ts";
@@ -19,8 +20,15 @@ export interface Checked {
   readonly faults: readonly Fault[];
 }
 
-/** `plugins`: the result of `loadPlugins`. Skips missing plugins, because their faults have been reported already. */
-export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin>): Checked {
+/**
+ * `plugins`: the result of `loadPlugins`. Skips missing plugins, because their faults have been reported already.
+ * `found`: the faults of the file itself.
+ */
+export function checkPlugins(
+  config: Config,
+  plugins: ReadonlyMap<string, Plugin>,
+  found: readonly Fault[] = [],
+): Checked {
   const faults: Fault[] = [];
   const completed = new Map<PluginUse, PluginUse>();
   const unsound = new Set<PluginUse>();
@@ -40,7 +48,9 @@ export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin
       result = { ...use, options: checked.options };
     }
     completed.set(use, result);
-    const isStartable = plugin !== undefined && faults.length === before && isReadable(use);
+    const canBeRead =
+      isReadable(use) || (plugin?.kind === "service" && plugin.dryRun !== undefined);
+    const isStartable = plugin !== undefined && faults.length === before && canBeRead;
     if (!isStartable || !hasItsUpstreams(result, plugin, config)) unsound.add(result);
     return result;
   }
@@ -53,28 +63,43 @@ export function checkPlugins(config: Config, plugins: ReadonlyMap<string, Plugin
   for (const use of config.unmatchedOff ?? []) complete(use, "step");
   const tools = config.tools.map((use) => complete(use, "tools"));
   const services = startOrder(
-    declaredServices(config, plugins).map((use) => complete(use, "service")),
+    declaredServices(config, plugins, found).map((use) => complete(use, "service")),
     plugins,
   );
   const whole: Config = { ...config, routes, tools, services, unmatched: steps(config.unmatched) };
   faults.push(...proveLines(linesOf(whole), plugins));
   faults.push(...routeFaults(whole), ...webSocketFaults(whole, plugins));
   faults.push(...unknownUpstreams(whole, plugins));
-  faults.push(...serviceFaults([...allUses(whole), ...services], services, plugins));
+  faults.push(...serviceFaults([...allUses(whole), ...services], services, plugins, config));
   if (whole.routes.length > 0) {
     faults.push(...unusedPlugins(whole, plugins), ...unusedUpstreams(whole));
   }
   return { config: whole, sound: soundPart(whole, (use) => !unsound.has(use)), faults };
 }
 
-/** An upstream whose urls could not be read has an empty list of urls. */
-function hasItsUpstreams(use: PluginUse, plugin: Plugin, { upstreams }: Config): boolean {
+/** Returns the entries of the section `upstreams`. An entry that could not be read has no `urls`. */
+function upstreamsOf({ keysOf, sections }: Config): ReadonlyMap<string, unknown> {
+  const section = sections["upstreams"];
+  const entries = new Map<string, unknown>(Object.entries(isObject(section) ? section : {}));
+  return new Map(keysOf("/upstreams").map((name) => [name, entries.get(name)]));
+}
+
+function hasItsUpstreams(use: PluginUse, plugin: Plugin, config: Config): boolean {
+  const upstreams = upstreamsOf(config);
   const texts = new Set<string>();
   collectTexts(use.options, texts);
+  const isUnreadable = (name: string): boolean => {
+    const entry = upstreams.get(name);
+    return upstreams.has(name) && !(isObject(entry) && "urls" in entry);
+  };
   return (
     upstreamNames(use, plugin).every(([, name]) => upstreams.has(name)) &&
-    [...texts].every((text) => upstreams.get(text)?.urls.length !== 0)
+    ![...texts].some(isUnreadable)
   );
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
 }
 
 function linesOf(config: Config): Line[] {
@@ -127,6 +152,10 @@ function checkOptions(
   use: PluginUse,
   plugin: Plugin,
 ): { options: PluginUse["options"]; faults: readonly Fault[] } {
+  // The sections of a service that ships with Sluice have been checked with the file.
+  if (plugin.kind === "service" && sectionsOf(plugin).length > 0) {
+    return { options: use.options, faults: [] };
+  }
   const node = use.source ?? locate(use.options, use.at);
   const schema = plugin.options ?? noOptions;
   try {
@@ -187,8 +216,9 @@ function unusedPlugins(config: Config, plugins: ReadonlyMap<string, Plugin>): Fa
 function unknownUpstreams(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
   return [...new Set(allUses(config))].flatMap((use) =>
     upstreamNames(use, plugins.get(use.name)).flatMap(([key, name]) => {
-      if (config.upstreams.has(name)) return [];
-      const didYouMean = nearest(name, config.upstreams.keys());
+      const upstreams = upstreamsOf(config);
+      if (upstreams.has(name)) return [];
+      const didYouMean = nearest(name, upstreams.keys());
       const at = use.positionOf(`/${key}`);
       return [fault("SLUICE_UPSTREAM_UNKNOWN", `unknown upstream "${name}"`, { at, didYouMean })];
     }),
@@ -199,12 +229,13 @@ function unknownUpstreams(config: Config, plugins: ReadonlyMap<string, Plugin>):
 function unusedUpstreams(config: Config): Fault[] {
   const texts = new Set<string>();
   for (const use of allUses(config)) collectTexts(use.options, texts);
-  const meant = [...texts].map((text) => nearest(text, config.upstreams.keys()));
-  return [...config.upstreams].flatMap(([name, { at }]) =>
-    texts.has(name) || meant.includes(name)
-      ? []
-      : [fault("SLUICE_UPSTREAM_UNUSED", `unused upstream "${name}"`, { at })],
-  );
+  const names = [...upstreamsOf(config).keys()];
+  const meant = [...texts].map((text) => nearest(text, names));
+  return names.flatMap((name) => {
+    if (texts.has(name) || meant.includes(name)) return [];
+    const at = config.keyAt(`/upstreams/${pointerKey(name)}`);
+    return [fault("SLUICE_UPSTREAM_UNUSED", `unused upstream "${name}"`, { at })];
+  });
 }
 
 function upstreamNames(use: PluginUse, plugin: Plugin | undefined): [string, string][] {

@@ -91,40 +91,6 @@ export interface PlanConfig {
   readonly overageUsdPerCu: string | undefined;
 }
 
-/** A backend. `forward` uses the members up to `connections`, the node proxy uses all of them. */
-export interface UpstreamConfig {
-  readonly name: string;
-  readonly at: Position;
-  readonly urls: readonly string[];
-  /** The urls are the default of an environment variable that is not set, so nobody configured this upstream. */
-  readonly isDefault?: boolean;
-  readonly connectMs: number;
-  /** Time limit until the head of the answer arrives. */
-  readonly headersMs: number;
-  /** Maximum pause between two chunks of a body. */
-  readonly idleMs: number;
-  /** Maximum number of connections per url. By default, a Substrate node allows 100 in total. */
-  readonly connections: number;
-
-  /** Maps the prefix that clients use to the node's prefix: `ledger_` to `midnight_`. */
-  readonly aliases: Readonly<Record<string, string>>;
-  /** By method: `false` removes it from the whitelist; an object adds it or changes its price. */
-  readonly methods: Readonly<
-    Record<string, false | { readonly cuMilli?: number; readonly params?: readonly string[] }>
-  >;
-  /** Maximum size of the cache of immutable answers. 0 disables the cache. */
-  readonly cacheBytes: number;
-  readonly singleFlight: boolean;
-  /** Maximum number of calls of one batch that run in parallel. */
-  readonly batchParallel: number;
-  readonly probeMs: number;
-  /** Maximum number of blocks that a node may be behind the best node before it is skipped. */
-  readonly maxLag: number;
-  readonly maxHeadAgeMs: number | undefined;
-  /** Maximum size of an answer from a node. */
-  readonly answerBytes: number;
-}
-
 /**
  * Price of one native token in USD: a fixed decimal, or a value polled from a JSON document at a JSON Pointer (RFC
  * 6901).
@@ -234,7 +200,6 @@ export interface Config {
     readonly export: UsageExportConfig | undefined;
   };
   readonly plans: Readonly<Record<PlanName, PlanConfig>>;
-  readonly upstreams: ReadonlyMap<string, UpstreamConfig>;
   readonly networks: readonly NetworkConfig[];
   /** Sources of collateral for verifiers: TDX (`pccs`; `file`, an absolute path) and SEV-SNP (`kds`). */
   readonly collateral: {
@@ -247,6 +212,12 @@ export interface Config {
   readonly secret: string | undefined;
   /** Plugins that add tools to the catalogue, in order. */
   readonly tools: readonly PluginUse[];
+  /** The values of the sections that services which ship with Sluice own or extend, with defaults, by name. */
+  readonly sections: Readonly<Record<string, unknown>>;
+  /** Returns the keys of the mapping at a JSON Pointer, also those whose values have faults. */
+  readonly keysOf: (pointer: string) => string[];
+  /** Returns whether the value at a JSON Pointer is the default of an environment variable that is not set. */
+  isDefault(pointer: string): boolean;
   /**
    * The services, each one after the services that it uses. Until the plugins are loaded, the sections of the file
    * that have the name of a plugin under `plugins:`.

@@ -15,7 +15,7 @@ import {
 } from "./located.ts";
 import { methodFaults } from "./methods.ts";
 import { nearest } from "./nearest.ts";
-import { modeSchema, timeoutSchema, whenSchema } from "./schema.ts";
+import { modeSchema, timeoutSchema, whenSchema } from "./schema-step.ts";
 import { validate } from "./validate.ts";
 
 /** An entry of a list of steps. The fault of an `unreadable` entry has been reported. */

@@ -144,3 +144,8 @@ export function isDefaulted(node: Located): boolean {
   const parts = node.kind === "list" ? node.items : [...node.entries.values()].map((e) => e.value);
   return parts.length > 0 && parts.every(isDefaulted);
 }
+
+/** Returns the token of a name in a JSON Pointer (RFC 6901). */
+export function pointerKey(name: string): string {
+  return name.replaceAll("~", "~0").replaceAll("/", "~1");
+}

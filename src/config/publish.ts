@@ -4,7 +4,9 @@
  */
 import type { JsonSchema, Plugin } from "../plugin.ts";
 import { formats, isFormat, type Format } from "./formats.ts";
-import { fileSchema, modeSchema, timeoutSchema, whenSchema } from "./schema.ts";
+import { sectionsOf } from "./sections.ts";
+import { fileSchema } from "./schema.ts";
+import { modeSchema, timeoutSchema, whenSchema } from "./schema-step.ts";
 
 /**
  * `${NAME}` or `${NAME:-default}`. Copied instead of using a `$ref`, because a plugin's schema may have its own `$id`.
@@ -17,14 +19,18 @@ export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
   const steps = sorted.filter((plugin) => plugin.kind === "step");
   const surfaces = sorted.filter((plugin) => plugin.kind === "surface");
   const tools = sorted.filter((plugin) => plugin.kind === "tools");
-  const file = fileSchema({
+  const services = sorted.filter((plugin) => plugin.kind === "service");
+  const entries = {
     step: { $ref: "#/$defs/step" },
     surface: { $ref: "#/$defs/surface" },
     tools: { $ref: "#/$defs/tools" },
     fastify: { $ref: "#/$defs/plugin" },
-  });
-  const services = sorted.filter((plugin) => plugin.kind === "service");
-  const sections = services.map((plugin): [string, JsonSchema] => [plugin.name, optionsOf(plugin)]);
+  };
+  const file = fileSchema(entries, services);
+  const named = services.filter(
+    (plugin) => sectionsOf(plugin).length === 0 && plugin.options !== undefined,
+  );
+  const sections = named.map((plugin): [string, JsonSchema] => [plugin.name, optionsOf(plugin)]);
   const written = writable(file);
   const properties = isSchema(written["properties"]) ? written["properties"] : {};
   return {

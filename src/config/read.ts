@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import type { Config } from "./config.ts";
 import type { Environment } from "./environment.ts";
 import { fault, type Fault } from "./fault.ts";
+import type { SectionOwner } from "./sections.ts";
 import { shapeConfig } from "./shape.ts";
 import { readYaml } from "./yaml.ts";
 
@@ -15,8 +16,15 @@ export interface Reading {
   readonly faults: readonly Fault[];
 }
 
-/** `file`: an absolute path. Positions contain it, and paths in the file are relative to its folder. */
-export async function readConfig(file: string, env: Environment): Promise<Reading> {
+/**
+ * `file`: an absolute path. Positions contain it, and paths in the file are relative to its folder. `services`: the
+ * services that ship with Sluice.
+ */
+export async function readConfig(
+  file: string,
+  env: Environment,
+  services: readonly SectionOwner[] = [],
+): Promise<Reading> {
   let text: string;
   try {
     text = await readFile(file, "utf8");
@@ -29,13 +37,18 @@ export async function readConfig(file: string, env: Environment): Promise<Readin
         : fault("SLUICE_FILE_UNREADABLE", `the file cannot be read (${code})`, { at });
     return { config: undefined, faults: [found] };
   }
-  return parseConfig(text, file, env);
+  return parseConfig(text, file, env, services);
 }
 
-export function parseConfig(text: string, file: string, env: Environment): Reading {
+export function parseConfig(
+  text: string,
+  file: string,
+  env: Environment,
+  services: readonly SectionOwner[] = [],
+): Reading {
   const { root, faults } = readYaml(text, file, env);
   if (root?.kind === "map") {
-    const shaped = shapeConfig(root, file, env);
+    const shaped = shapeConfig(root, file, env, services);
     return { config: shaped.config, faults: [...faults, ...shaped.faults] };
   }
   if (faults.length > 0) return { config: undefined, faults };

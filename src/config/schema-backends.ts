@@ -1,8 +1,6 @@
 /** The parts of the file's schema for the backends: nodes and inference networks. */
 import type { JsonSchema } from "../plugin.ts";
 
-const mebibyte = 1_048_576;
-
 function integer(
   fallback: number,
   bounds: readonly [number, number],
@@ -18,89 +16,6 @@ function integer(
 }
 
 const day = 86_400_000;
-
-/** One backend. `forward` uses the members up to `connections`, the node proxy uses all of them. */
-export const upstreamSchema: JsonSchema = {
-  type: "object",
-  description: "One backend: a node or another HTTP server.",
-  additionalProperties: false,
-  required: ["urls"],
-  properties: {
-    urls: {
-      type: ["string", "array"],
-      format: "upstream-urls",
-      items: { type: "string", format: "upstream-urls" },
-      minItems: 1,
-      description: "One or more http, https, ws or wss URLs: a list, or a string with commas.",
-    },
-    connectMs: integer(2_000, [1, day], "Time limit for opening a connection."),
-    headersMs: integer(30_000, [1, day], "Time limit until the head of the answer arrives."),
-    idleMs: integer(60_000, [1, day], "Maximum pause between two chunks of a body."),
-    connections: integer(
-      64,
-      [1, 10_000],
-      "Maximum number of connections per URL. A node allows 100 by default.",
-    ),
-    aliases: {
-      type: "object",
-      default: {},
-      additionalProperties: { type: "string", minLength: 1 },
-      description:
-        "Maps the prefix that clients use to the node's prefix, such as ledger_ to midnight_.",
-    },
-    methods: {
-      type: "object",
-      default: {},
-      description:
-        "Node methods by name. false removes the method from the whitelist; an object adds it or changes its price.",
-      additionalProperties: {
-        type: ["boolean", "object"],
-        additionalProperties: false,
-        properties: {
-          cuMilli: {
-            type: "integer",
-            minimum: 0,
-            maximum: 1e12,
-            description: "Price in milli-CU.",
-          },
-          params: {
-            type: "array",
-            items: { type: "string", minLength: 1 },
-            description: 'Parameter names in order, such as ["storageKey", "blockHash?"].',
-          },
-        },
-      },
-    },
-    cacheBytes: integer(
-      64 * mebibyte,
-      [0, 1e12],
-      "Maximum size of the cache of immutable answers. 0 disables the cache.",
-    ),
-    singleFlight: {
-      type: "boolean",
-      default: true,
-      description: "Identical concurrent reads share one call to the node.",
-    },
-    batchParallel: integer(
-      8,
-      [1, 50],
-      "Maximum number of calls of one batch that run in parallel.",
-    ),
-    probeMs: integer(2_000, [100, day], "Interval between two probes of a node."),
-    maxLag: integer(
-      8,
-      [1, 1e9],
-      "Maximum number of blocks behind the best node. Nodes further behind are skipped.",
-    ),
-    maxHeadAge: {
-      type: "string",
-      format: "short-duration",
-      description:
-        "Maximum age of a node's head, such as 60s. Nodes with an older head are skipped. By default, the age is not checked.",
-    },
-    answerBytes: integer(64 * mebibyte, [1_024, 1e9], "Maximum size of an answer from a node."),
-  },
-};
 
 /** Price of one native token in USD: decisions.md section 8. */
 export const rateSchema: JsonSchema = {

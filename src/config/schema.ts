@@ -2,9 +2,9 @@
  * The shape of pipeline.yaml as a JSON Schema (draft 2020-12) with all defaults. `read.ts` validates with it, and
  * pipeline.schema.json is generated from it.
  */
-import { defaultTimeoutMs } from "./config.ts";
 import type { JsonSchema } from "../plugin.ts";
-import { collateralSchema, networkSchema, rateSchema, upstreamSchema } from "./schema-backends.ts";
+import { withSections, type SectionOwner } from "./sections.ts";
+import { collateralSchema, networkSchema, rateSchema } from "./schema-backends.ts";
 
 type Properties = Readonly<Record<string, JsonSchema>>;
 
@@ -282,59 +282,65 @@ function route(entries: EntrySchemas): JsonSchema {
   );
 }
 
-/** The whole file. */
-export function fileSchema(entries: EntrySchemas): JsonSchema {
+/** The whole file. `services`: the services that ship with Sluice, whose sections are part of the file. */
+export function fileSchema(
+  entries: EntrySchemas,
+  services: readonly SectionOwner[] = [],
+): JsonSchema {
   const steps = { type: "array", items: entries.step };
   return closed(
     "The configuration of a gateway.",
-    {
-      version: { const: 1, description: "Version of the file format." },
-      secret: {
-        type: "string",
-        minLength: 16,
-        description:
-          "Seals sessions and confirmation tokens. Must be the same on every replica. By default, a secret is generated and kept in the data folder.",
+    withSections(
+      {
+        version: { const: 1, description: "Version of the file format." },
+        secret: {
+          type: "string",
+          minLength: 16,
+          description:
+            "Seals sessions and confirmation tokens. Must be the same on every replica. By default, a secret is generated and kept in the data folder.",
+        },
+        environment: {
+          enum: ["dev", "stage", "prod"],
+          default: "dev",
+          description:
+            "Environment of the deployment. Only keys of the same environment are valid.",
+        },
+        server,
+        admin,
+        store,
+        metering,
+        plans,
+        log,
+        networks: named("Inference networks, by name.", networkSchema, { default: {} }),
+        rate: rateSchema,
+        collateral: collateralSchema,
+        plugins: named(
+          "Third-party plugins: maps a name to a package or a ./path.",
+          { type: "string", minLength: 1 },
+          { default: {} },
+        ),
+        tools: {
+          type: "array",
+          items: entries.tools,
+          default: [],
+          description: "Plugins that add tools to the catalogue of /mcp and /rpc.",
+        },
+        fastify: {
+          type: "array",
+          items: entries.fastify,
+          default: [],
+          description: "Fastify plugins that wrap the whole listener.",
+        },
+        lists: named("Named lists of steps, for `use`.", steps, { default: {} }),
+        unmatched: {
+          ...steps,
+          default: [],
+          description: "Steps for requests that match no route. They run before the 404 or 405.",
+        },
+        routes: { type: "array", items: route(entries), minItems: 1, description: "All routes." },
       },
-      environment: {
-        enum: ["dev", "stage", "prod"],
-        default: "dev",
-        description: "Environment of the deployment. Only keys of the same environment are valid.",
-      },
-      server,
-      admin,
-      store,
-      metering,
-      plans,
-      log,
-      upstreams: named("Backends, by name.", upstreamSchema, { default: {} }),
-      networks: named("Inference networks, by name.", networkSchema, { default: {} }),
-      rate: rateSchema,
-      collateral: collateralSchema,
-      plugins: named(
-        "Third-party plugins: maps a name to a package or a ./path.",
-        { type: "string", minLength: 1 },
-        { default: {} },
-      ),
-      tools: {
-        type: "array",
-        items: entries.tools,
-        default: [],
-        description: "Plugins that add tools to the catalogue of /mcp and /rpc.",
-      },
-      fastify: {
-        type: "array",
-        items: entries.fastify,
-        default: [],
-        description: "Fastify plugins that wrap the whole listener.",
-      },
-      lists: named("Named lists of steps, for `use`.", steps, { default: {} }),
-      unmatched: {
-        ...steps,
-        default: [],
-        description: "Steps for requests that match no route. They run before the 404 or 405.",
-      },
-      routes: { type: "array", items: route(entries), minItems: 1, description: "All routes." },
-    },
+      services,
+    ),
     { required: ["version", "routes"] },
   );
 }
@@ -342,41 +348,4 @@ export function fileSchema(entries: EntrySchemas): JsonSchema {
 /** Sections of the gateway itself. A service cannot have one of these names. */
 export const gatewaySections: ReadonlySet<string> = new Set(
   Object.keys(fileSchema({ step: {}, surface: {}, tools: {}, fastify: {} })["properties"] ?? {}),
-);
-
-/** `mode` of an entry of a list. */
-export const modeSchema: JsonSchema = {
-  enum: ["enforce", "shadow", "off"],
-  description:
-    "enforce is the default. A step with shadow runs and counts the requests that it would refuse, but does not refuse them. A step with off does not run.",
-};
-
-export const timeoutSchema: JsonSchema = {
-  type: "integer",
-  minimum: 0,
-  maximum: 3_600_000,
-  description: `Time limit in milliseconds of one asynchronous hook of the step (default ${defaultTimeoutMs}). When it expires, the request is answered with 500. 0 means no limit.`,
-};
-
-export const whenSchema: JsonSchema = closed(
-  "The step runs only for requests that meet all of these conditions.",
-  {
-    path: {
-      type: "string",
-      format: "condition-path",
-      description: "A path, or a prefix that ends in *.",
-    },
-    methods: {
-      type: "array",
-      items: { type: "string" },
-      minItems: 1,
-      description: "HTTP methods in upper case.",
-    },
-    header: named(
-      "Maps a header name to its exact value, or to * if the header only has to be present.",
-      { type: "string" },
-      { minProperties: 1 },
-    ),
-  },
-  { minProperties: 1 },
 );

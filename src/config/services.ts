@@ -1,17 +1,30 @@
 /** Sorts the services of a configuration by start order, and checks that every service that a plugin uses exists. */
-import type { Plugin } from "../plugin.ts";
+import type { Plugin, Service } from "../plugin.ts";
 import type { Config, PluginUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { nearest } from "./nearest.ts";
 import { gatewaySections } from "./schema.ts";
+import { sectionsOf } from "./sections.ts";
+
+/** The services that the gateway itself provides. */
+export const builtInServices = ["gateway", "routes", "tools"] as const;
+
+function isBuiltIn(name: string): boolean {
+  return (builtInServices as readonly string[]).includes(name);
+}
 
 type Plugins = ReadonlyMap<string, Plugin>;
 
 /**
- * Returns every service of the file: the services that have a section, and those that are only declared under
- * `plugins:`. `plugins`: the plugins that could be loaded.
+ * Returns every service that runs: third-party services, with or without a section, and the services that ship with
+ * Sluice and are in use. `plugins`: the plugins that could be loaded. `found`: the faults of the file. A service whose
+ * sections have faults is not complete.
  */
-export function declaredServices(config: Config, plugins: Plugins): PluginUse[] {
+export function declaredServices(
+  config: Config,
+  plugins: Plugins,
+  found: readonly Fault[],
+): PluginUse[] {
   const withSection = new Set(config.services.map(({ name }) => name));
   const others = [...config.plugins].filter(
     ([name]) => !withSection.has(name) && plugins.get(name)?.kind === "service",
@@ -19,7 +32,33 @@ export function declaredServices(config: Config, plugins: Plugins): PluginUse[] 
   return [
     ...config.services,
     ...others.map(([name, { at }]) => ({ name, at, options: {}, positionOf: () => at })),
+    ...[...plugins.values()].flatMap((plugin) =>
+      plugin.kind === "service" && !config.plugins.has(plugin.name)
+        ? [shippedService(config, plugin, found)]
+        : [],
+    ),
   ];
+}
+
+function shippedService(
+  config: Config,
+  service: Service<never>,
+  found: readonly Fault[],
+): PluginUse {
+  const sections = sectionsOf(service);
+  const faulty = found.flatMap(({ at }) => (at === undefined ? [] : (config.sectionOf(at) ?? [])));
+  return {
+    name: service.name,
+    at: config.keyAt(`/${sections[0] ?? ""}`),
+    options: Object.fromEntries(
+      sections.flatMap((section) => {
+        const value = config.sections[section];
+        return value === undefined ? [] : [[section, value]];
+      }),
+    ),
+    positionOf: (pointer) => config.keyAt(pointer),
+    incomplete: sections.some((section) => faulty.includes(section)),
+  };
 }
 
 /** Sorts services so that each one comes after the services that it uses. The members of a cycle keep their order. */
@@ -43,8 +82,9 @@ export function serviceFaults(
   uses: readonly PluginUse[],
   services: readonly PluginUse[],
   plugins: Plugins,
+  config: Config,
 ): Fault[] {
-  const known = services.map(({ name }) => name);
+  const known = [...services.map(({ name }) => name), ...builtInServices];
   const unknown = uses.flatMap(({ name, at }) =>
     (plugins.get(name)?.uses ?? [])
       .filter((service) => !known.includes(service))
@@ -55,7 +95,8 @@ export function serviceFaults(
       }),
   );
   const misnamed = services
-    .filter(({ name }) => gatewaySections.has(name))
+    .filter(({ name }) => plugins.has(name) && config.plugins.has(name))
+    .filter(({ name }) => gatewaySections.has(name) || name in config.sections || isBuiltIn(name))
     .map(({ name, at }) => {
       const message = `a service cannot have the name "${name}", because the gateway has a section with this name`;
       return fault("SLUICE_PLUGIN_SHADOWS", message, { at, remedy: "Rename the plugin." });

@@ -8,7 +8,7 @@ import type {
 } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { durationMs, fragmentPointer } from "./formats.ts";
-import { find, isDefaulted, keyPositionOf, type LocatedMap } from "./located.ts";
+import { find, isDefaulted, keyPositionOf, type LocatedMap, pointerKey } from "./located.ts";
 
 /** A rate as written: `0.25`, `https://host/doc#/price`, or an object with these parts. */
 export type RateShape =
@@ -151,9 +151,4 @@ export function networkFaults(
     }
   }
   return faults;
-}
-
-/** RFC 6901. */
-function pointerKey(name: string): string {
-  return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }

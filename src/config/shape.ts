@@ -1,6 +1,6 @@
 /** Creates the `Config` from the located tree: validates the whole file, then converts each section. */
 import { dirname, resolve } from "node:path";
-import type { PlanName } from "../plugin.ts";
+import type { JsonSchema, PlanName } from "../plugin.ts";
 import type {
   Config,
   PlanConfig,
@@ -17,6 +17,7 @@ import { fillNulls } from "./fill-nulls.ts";
 import { durationMs } from "./formats.ts";
 import {
   find,
+  isDefaulted,
   keyPositionOf,
   type Located,
   type LocatedEntry,
@@ -26,13 +27,13 @@ import { methodFaults } from "./methods.ts";
 import { isInNodeModules } from "./misplaced.ts";
 import { pathProblem } from "./paths.ts";
 import { fileSchema, gatewaySections } from "./schema.ts";
+import { sectionsOf, type SectionOwner } from "./sections.ts";
 import {
   networkFaults,
   shapeNetworks,
   type NetworkShape,
   type RateShape,
 } from "./shape-networks.ts";
-import { shapeUpstreams, type UpstreamShape } from "./shape-upstreams.ts";
 import { unsupportedFaults, type UnsupportedShape } from "./unsupported.ts";
 import { validate } from "./validate.ts";
 
@@ -46,7 +47,6 @@ interface FileShape extends UnsupportedShape {
   readonly plans: Readonly<Record<PlanName, PlanShape>>;
   readonly log: Config["log"];
   readonly secret?: string;
-  readonly upstreams: Readonly<Record<string, UpstreamShape | null>>;
   readonly networks: Readonly<Record<string, NetworkShape | null>>;
   readonly rate?: RateShape;
   readonly collateral: { readonly pccs?: string; readonly file?: string; readonly kds?: string };
@@ -76,21 +76,30 @@ interface RouteShape {
 
 /** expand.ts checks the entries of lists, because it can describe faults better than a schema. */
 const looseEntry = {};
-const readingSchema = fileSchema({
+const looseEntries = {
   step: looseEntry,
   surface: { type: ["string", "object"] },
   tools: looseEntry,
   fastify: looseEntry,
-});
+};
+const schemas = new WeakMap<readonly SectionOwner[], JsonSchema>();
+
+/** Returns the same schema for the same services, because a schema is compiled once. */
+function readingSchema(services: readonly SectionOwner[]): JsonSchema {
+  const known = schemas.get(services) ?? fileSchema(looseEntries, services);
+  schemas.set(services, known);
+  return known;
+}
 
 export function shapeConfig(
   root: LocatedMap,
   file: string,
   env: Environment,
+  services: readonly SectionOwner[],
 ): { config: Config; faults: Fault[] } {
   fillNulls(root);
-  const serviceSections = takeServiceSections(root);
-  const { faults: found, value } = validate(root, readingSchema);
+  const serviceSections = takeServiceSections(root, services);
+  const { faults: found, value } = validate(root, readingSchema(services));
   const faults = [...found];
   const sections = new Map([...root.entries, ...serviceSections]);
   // `validate` returns a value that matches the schema, without the parts that have faults.
@@ -105,6 +114,19 @@ export function shapeConfig(
           ([, { keyAt }]) => keyAt.line < line || (keyAt.line === line && keyAt.col <= col),
         )?.[0],
     keyAt: (pointer) => keyPositionOf(root, pointer, { file, line: 1, col: 1 }),
+    keysOf(pointer) {
+      const node = find(root, pointer);
+      return node?.kind === "map" ? [...node.entries.keys()] : [];
+    },
+    isDefault(pointer) {
+      const node = find(root, pointer);
+      return node !== undefined && isDefaulted(node);
+    },
+    sections: Object.fromEntries(
+      services
+        .flatMap((service) => sectionsOf(service))
+        .map((name) => [name, (value as Readonly<Record<string, unknown>>)[name]]),
+    ),
     services: Array.from(serviceSections, ([name, section]) => readSection(name, section, faults)),
     environment: shape.environment,
     simulatedAllowed: shape.environment !== "prod" || env["CONFIDENTIAL_ALLOW_SIMULATED"] === "1",
@@ -117,7 +139,6 @@ export function shapeConfig(
     },
     metering: shapeMetering(shape.metering),
     plans: shapePlans(shape.plans),
-    upstreams: shapeUpstreams(shape.upstreams, root),
     networks: shapeNetworks(shape.networks, shape.rate, root),
     collateral: {
       pccs: shape.collateral.pccs,
@@ -158,13 +179,20 @@ export function shapeConfig(
  * Removes the sections that have the name of a plugin under `plugins:` from the tree. They contain the options of a
  * service, whose schema is known only after the plugin is loaded.
  */
-function takeServiceSections(root: LocatedMap): Map<string, LocatedEntry> {
+function takeServiceSections(
+  root: LocatedMap,
+  services: readonly SectionOwner[],
+): Map<string, LocatedEntry> {
   const taken = new Map<string, LocatedEntry>();
   const plugins = root.entries.get("plugins")?.value;
   if (plugins?.kind !== "map") return taken;
+  const known = new Set([
+    ...gatewaySections,
+    ...services.flatMap((service) => sectionsOf(service)),
+  ]);
   for (const name of plugins.entries.keys()) {
     const section = root.entries.get(name);
-    if (section === undefined || gatewaySections.has(name)) continue;
+    if (section === undefined || known.has(name)) continue;
     root.entries.delete(name);
     taken.set(name, section);
   }

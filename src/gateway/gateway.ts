@@ -83,7 +83,7 @@ async function assemble(
   const late: { admin?: Admin } = {};
   // First in, last out: metrics and health stay readable until everything else has stopped.
   stack.add("admin listener", () => late.admin?.close());
-  const services = await openServices(config, { clock, log }, stack);
+  const services = await openServices(config, options, stack);
   const { metrics, accounts, meter } = services;
   countBuild(metrics);
   const core = coreMetrics(metrics);

@@ -8,18 +8,18 @@ import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
 import { Network } from "../../plugins/inference/networks/network.ts";
 import type { StoreOverrides } from "../../plugins/inference/networks/networks.ts";
-import { createDecoder } from "../../plugins/ledger/ledger/decode/decoder.ts";
-import { openLedger } from "../../plugins/ledger/ledger/ledger.ts";
-import { openPool } from "../../plugins/ledger/ledger/pool/pool.ts";
 import { createMetrics, type RenderedMetrics } from "../metrics.ts";
 import { openMeter, type MeterService } from "../../plugins/billing/metering/meter.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
+import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { Services } from "../pipeline/load/services.ts";
 import type { Clock, Log, Metrics, Workspace } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { lockStore } from "../store/lock.ts";
 import { createSeal, keptSecret } from "../store/seal.ts";
 import { openConfidentialServices } from "./open-confidential.ts";
+
+type Env = Readonly<Record<string, string | undefined>>;
 
 export interface OpenServices extends Services {
   readonly metrics: RenderedMetrics;
@@ -33,7 +33,7 @@ export interface OpenServices extends Services {
  */
 export async function openServices(
   config: Config,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  { clock, log, env }: { readonly clock: Clock; readonly log: Log; readonly env: Env },
   stack: ClosingStack,
 ): Promise<OpenServices> {
   const metrics = createMetrics();
@@ -64,9 +64,10 @@ export async function openServices(
     evidence,
     seal,
     tickets: createTickets({ seal, claims, accounts, clock }),
-    openLedger: (upstream) =>
-      openLedger({ upstream, ...shared, pool: openPool({ upstream, ...shared }) }),
-    openDecoder: (ledger) => createDecoder({ ledger, compute, clock }),
+    store: { folder: dataDir },
+    compute: { run: (job) => compute.run(job), background: reports },
+    parts: new KeptParts(),
+    variable: (name) => env[name],
     openNetwork: (network) => new Network(network, { ...shared, overrides, enclaves }),
     storeOverrides: overridesStore(accounts, clock, log),
     openConfidential,

@@ -1,37 +1,22 @@
-/** Whether the gateway can serve, and why not: what /readyz answers. */
+/** Decides whether the gateway can serve: the answer of /readyz. */
 import type { AccountsService } from "../../plugins/billing/accounts/accounts.ts";
 import type { MeterService } from "../../plugins/billing/metering/meter.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
-import type { ServiceHooks } from "../plugin.ts";
+import type { BackendStatus, ServiceHooks } from "../plugin.ts";
 
 export interface Readiness {
   readonly ready: boolean;
-  /** What was looked at: `ok`, or what is the matter. */
+  /** Maps each check to `ok`, or to the reason why it failed. */
   readonly checks: Readonly<Record<string, string>>;
 }
 
-/** Backends of one kind. One of them that can be used is enough. */
-interface Kind {
-  readonly title: string;
-  /** What is wrong with one that cannot be used. */
-  readonly otherwise: string;
-  readonly members: readonly Member[];
-}
-
-interface Member {
-  readonly name: string;
-  readonly isReady: boolean;
-  /** Its address is the default of a variable that nobody set. */
-  readonly isDefault: boolean;
-}
-
 /**
- * decisions.md sections 4 and 13: the stores are usable, at least one backend of each kind in use is, and the gateway is
- * not draining. A backend at a default address does not count, unless every backend is at one.
+ * The gateway is ready if it is not draining, every service is ready, and at least one backend of each kind in use is
+ * (decisions.md sections 4 and 13). A backend at a default address does not count, unless every backend is at one.
  */
 export function readiness(parts: {
   readonly draining: boolean;
-  readonly generation: Generation;
+  readonly generation: Pick<Generation, "services" | "networks" | "config">;
   readonly accounts: AccountsService;
   readonly meter: MeterService;
 }): Readiness {
@@ -41,61 +26,63 @@ export function readiness(parts: {
     accounts: accounts.stats().healthy ? "ok" : "not readable",
     journal: meter.writable ? "ok" : "not writable",
   };
+  const services = [...generation.services];
+  for (const [name, service] of services) Object.assign(checks, checksOf(name, service));
   let ready = Object.values(checks).every((state) => state === "ok");
-  for (const [name, service] of generation.services) {
-    const state = stateOf(service);
-    checks[`service ${name}`] = state;
-    if (state !== "ok") ready = false;
+  const backends = [
+    ...services.flatMap(([, service]) => backendsOf(service)),
+    ...networksOf(generation),
+  ];
+  const isAnyConfigured = backends.some(({ isDefault }) => isDefault !== true);
+  const counts = ({ isDefault }: BackendStatus): boolean => isDefault !== true || !isAnyConfigured;
+  for (const backend of backends) {
+    const note = counts(backend) ? "" : ", not required: its address is a default";
+    checks[backend.title] = backend.ready === true ? "ok" : `${backend.ready}${note}`;
   }
-  const kinds = kindsOf(generation);
-  const isAnyNamed = kinds.some(({ members }) => members.some(({ isDefault }) => !isDefault));
-  const counts = ({ isDefault }: Member): boolean => !isDefault || !isAnyNamed;
-  for (const { title, otherwise, members } of kinds) {
-    for (const member of members) {
-      const state = counts(member)
-        ? otherwise
-        : `${otherwise}, not required: its address is a default`;
-      checks[`${title} ${member.name}`] = member.isReady ? "ok" : state;
-    }
-    if (members.some(counts) && !members.some(({ isReady }) => isReady)) ready = false;
+  for (const kind of Map.groupBy(backends, (backend) => backend.kind).values()) {
+    if (kind.some(counts) && !kind.some((backend) => backend.ready === true)) ready = false;
   }
   return { ready, checks };
 }
 
-function stateOf(service: ServiceHooks<unknown>): string {
+function checksOf(name: string, service: ServiceHooks<unknown>): Record<string, string> {
+  const state = reportOf(service);
+  if (state === undefined) return {};
+  const checks = typeof state === "object" ? state : { [`service ${name}`]: state };
+  return Object.fromEntries(
+    Object.entries(checks).map(([check, value]) => [check, value === true ? "ok" : value]),
+  );
+}
+
+/** A service can be the code of a third party, and a probe must get an answer. */
+function reportOf(
+  service: ServiceHooks<unknown>,
+): ReturnType<NonNullable<typeof service.ready>> | undefined {
   try {
-    const state = service.ready?.() ?? true;
-    return state === true ? "ok" : state;
+    return service.ready?.();
   } catch {
-    // The service is a third party's code, and a probe must get an answer.
     return "failed to report";
   }
 }
 
-function kindsOf({ config, ledgers, upstreams, networks }: Generation): Kind[] {
-  const upstream = (name: string, isReady: boolean): Member => {
-    return { name, isReady, isDefault: config.upstreams.get(name)?.isDefault === true };
-  };
-  const defaults = new Set(
-    config.networks.flatMap(({ name, isDefault }) => (isDefault === true ? [name] : [])),
-  );
-  return [
-    {
-      title: "upstream",
-      otherwise: "no usable node",
-      members: [...ledgers].map(([name, { ready }]) => upstream(name, ready)),
-    },
-    {
-      title: "upstream",
-      otherwise: "unreachable",
-      members: [...upstreams].map(([name, { ready }]) => upstream(name, ready)),
-    },
-    {
-      title: "network",
-      otherwise: "no usable worker",
-      members: networks.map(({ name, ready }) => {
-        return { name, isReady: ready, isDefault: defaults.has(name) };
-      }),
-    },
-  ];
+function backendsOf(service: ServiceHooks<unknown>): readonly BackendStatus[] {
+  try {
+    return service.backends?.() ?? [];
+  } catch {
+    return [];
+  }
+}
+
+function networksOf({
+  config,
+  networks,
+}: Pick<Generation, "networks" | "config">): BackendStatus[] {
+  return networks.map(({ name, ready }) => ({
+    kind: "network",
+    title: `network ${name}`,
+    ready: ready ? true : "no usable worker",
+    isDefault: config.networks.some(
+      (network) => network.name === name && network.isDefault === true,
+    ),
+  }));
 }

@@ -1,5 +1,5 @@
 /**
- * The service `host.decoder`: decodes a node's answers by the metadata of its runtime. Implemented in
+ * The decoders of the service `ledger`: decode a node's answers by the metadata of its runtime. Implemented in
  * plugins/ledger/ledger/decode.
  */
 

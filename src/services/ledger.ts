@@ -1,6 +1,23 @@
-/** The service `host.ledger`: a pool of Substrate nodes. Implemented in plugins/ledger/ledger. */
+/** The service `ledger`: pools of Substrate nodes. Implemented in plugins/ledger/ledger. */
 import type { CallReporter } from "../called.ts";
+import type { Decoder } from "./decoder.ts";
 import type { ChargeLine } from "./meter.ts";
+
+declare module "../plugin.ts" {
+  interface ServiceTypes {
+    ledger: Ledgers;
+  }
+}
+
+export interface Ledgers {
+  /** Returns the pool with this name in `upstreams`. Undefined if there is none. */
+  pool(upstream: string): Ledger | undefined;
+  /**
+   * Returns the decoder for blocks, events and accounts of the pool with this name in `upstreams`. Undefined if there
+   * is none.
+   */
+  decoder(upstream: string): Decoder | undefined;
+}
 
 /** One whitelisted node method. */
 export interface LedgerMethod {

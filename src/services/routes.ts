@@ -1,5 +1,19 @@
-/** The service `host.routes`: the documentation of every route. Implemented in src/pipeline/load/document.ts. */
+/** The service `routes`: the documentation of every route. Implemented in src/pipeline/load/document.ts. */
 import type { Operation } from "../operation.ts";
+
+declare module "../plugin.ts" {
+  interface ServiceTypes {
+    /** The routes of this generation. The list is not complete while plugins start. */
+    routes: readonly DocumentedRoute[];
+    gateway: GatewayInfo;
+  }
+}
+
+/** The service `gateway`: facts about this process. */
+export interface GatewayInfo {
+  /** Returns an environment variable. Undefined if it is not set. */
+  variable(name: string): string | undefined;
+}
 
 /** A route of pipeline.yaml, or one of the gateway's own health routes. */
 export interface DocumentedRoute {

@@ -1,4 +1,10 @@
-/** The services `host.seal` and `host.claims`. Implemented in src/store. */
+/** `host.store`, `host.seal` and `host.claims`. Implemented in src/store. */
+
+/** The embedded store. Only this gateway uses the folder while it runs. */
+export interface Store {
+  /** Absolute path of the data folder. Each service has its own files in it. */
+  readonly folder: string;
+}
 
 /**
  * Makes tokens that only this deployment can make. They are signed with GATEWAY_SECRET, not encrypted: clients can read

@@ -1,4 +1,4 @@
-/** The services `host.upstream` and `host.forwarder`. Implemented in src/http. */
+/** The service `upstreams`: the backends of the section `upstreams`. Implemented in src/http/upstream. */
 import type { Exchange, Reply } from "../plugin.ts";
 import type { TraceSpan } from "./trace.ts";
 
@@ -38,6 +38,19 @@ export interface Forwarder {
    * is whole or not. Rejects only because of a bug.
    */
   forward(x: Exchange, forwarded?: ForwardWith): Promise<Reply | undefined>;
+}
+
+declare module "../plugin.ts" {
+  interface ServiceTypes {
+    upstreams: Upstreams;
+  }
+}
+
+export interface Upstreams {
+  /** Returns the upstream with this name in pipeline.yaml. Undefined if there is none. */
+  get(name: string): Upstream | undefined;
+  /** Returns a forwarder to the upstream with this name. Undefined if there is none. Its connections are shared. */
+  forwarder(name: string, options?: ForwardOptions): Forwarder | undefined;
 }
 
 /** An upstream as configured in pipeline.yaml, with defaults filled in. */

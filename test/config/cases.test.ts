@@ -12,17 +12,19 @@ import { printFault } from "../../src/config/fault.ts";
 import { parseConfig } from "../../src/config/read.ts";
 import { sluiceErrors } from "../../src/errors.ts";
 import { checkReading } from "../../src/pipeline/load/check-file.ts";
+import { shippedServices } from "../../src/pipeline/load/modules.ts";
 import { tryOut } from "../../src/pipeline/load/trial.ts";
 
 const folder = import.meta.dirname;
 const files = globSync(join(folder, "cases", "*.case")).toSorted();
+const services = await shippedServices();
 const separator = "\n----\n";
 
 async function printed(text: string): Promise<string> {
   const env = Object.fromEntries(
     [...text.matchAll(/^# env (\w+)=(.*)$/gm)].map(([, name = "", value]) => [name, value]),
   );
-  const reading = parseConfig(text, join(folder, "pipeline.yaml"), env);
+  const reading = parseConfig(text, join(folder, "pipeline.yaml"), env, services);
   const { checked, faults } = await tryOut(await checkReading(reading));
   if (checked === undefined) {
     return faults.map((fault) => printFault(fault, folder)).join("\n");

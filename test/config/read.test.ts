@@ -6,18 +6,25 @@ import { checkPlugins } from "../../src/config/check.ts";
 import type { Config } from "../../src/config/config.ts";
 import type { Environment } from "../../src/config/environment.ts";
 import { parseConfig, readConfig } from "../../src/config/read.ts";
+import { shippedServices } from "../../src/pipeline/load/modules.ts";
 import { loadPlugins } from "../../src/pipeline/load/load.ts";
 
 const folder = import.meta.dirname;
 const file = join(folder, "pipeline.yaml");
 const root = join(folder, "..", "..");
-const mebibyte = 1_048_576;
+const services = await shippedServices();
 
 function read(text: string, env: Environment = {}): Config {
-  const { config, faults } = parseConfig(text, file, env);
+  const { config, faults } = parseConfig(text, file, env, services);
   assert.deepEqual(faults, []);
   assert.ok(config !== undefined);
   return config;
+}
+
+/** An entry of the section `upstreams`. */
+function upstreamIn(config: Config | undefined, name: string): Record<string, unknown> {
+  const section = config?.sections["upstreams"] as Record<string, Record<string, unknown>>;
+  return section[name] ?? {};
 }
 
 const routes = "routes: [{ path: /a, to: echo }]\n";
@@ -71,54 +78,6 @@ ${routes}`);
   assert.equal(plans.enterprise.overageUsdPerCu, undefined);
 });
 
-test("an upstream has the documented defaults", () => {
-  const { upstreams } = read(
-    `version: 1\nupstreams: { a: { urls: "http://127.0.0.1" } }\n${routes}`,
-  );
-  assert.deepEqual(upstreams.get("a"), {
-    name: "a",
-    at: { file, line: 2, col: 14 },
-    urls: ["http://127.0.0.1"],
-    connectMs: 2_000,
-    headersMs: 30_000,
-    idleMs: 60_000,
-    connections: 64,
-    aliases: {},
-    methods: {},
-    cacheBytes: 64 * mebibyte,
-    singleFlight: true,
-    batchParallel: 8,
-    probeMs: 2_000,
-    maxLag: 8,
-    maxHeadAgeMs: undefined,
-    answerBytes: 64 * mebibyte,
-  });
-});
-
-test("urls can be one url, several with commas, a list, or a list with commas", () => {
-  const { upstreams } = read(
-    `version: 1
-upstreams:
-  one: { urls: "http://a" }
-  some: { urls: "http://a, ws://b," }
-  list: { urls: ["https://a", "\${MORE}", "\${NONE:-}"] }
-${routes}`,
-    { MORE: "wss://b,http://c" },
-  );
-  assert.deepEqual(upstreams.get("one")?.urls, ["http://a"]);
-  assert.deepEqual(upstreams.get("some")?.urls, ["http://a", "ws://b"]);
-  assert.deepEqual(upstreams.get("list")?.urls, ["https://a", "wss://b", "http://c"]);
-});
-
-test("durations are converted to milliseconds; a method rule of true changes nothing", () => {
-  const { upstreams } = read(`version: 1
-upstreams:
-  a: { urls: "http://a", maxHeadAge: 90s, methods: { x: true, y: false, z: { cuMilli: 5 } } }
-${routes}`);
-  assert.equal(upstreams.get("a")?.maxHeadAgeMs, 90_000);
-  assert.deepEqual(upstreams.get("a")?.methods, { x: {}, y: false, z: { cuMilli: 5 } });
-});
-
 test("the store's folder is relative to the file; an empty variable omits an optional url", () => {
   const text = `version: 1\nstore: { data: "\${DATA_DIR:-./data}", redis: "\${REDIS_URL:-}" }\n${routes}`;
   const { data, redis } = read(text, { REDIS_URL: "" }).store;
@@ -139,7 +98,7 @@ ${routes}`,
   assert.equal(config.environment, "stage");
   assert.equal(config.server.port, 81);
   assert.equal(config.server.drainSeconds, 1.5);
-  assert.equal(config.upstreams.get("a")?.singleFlight, false);
+  assert.equal(upstreamIn(config, "a")["singleFlight"], false);
 });
 
 test("steps of one named list are the same objects on every route", () => {
@@ -239,9 +198,9 @@ test("a file that cannot be read is one fault", async () => {
 
 test("the shipped file uses the documented variables, and is valid without any", async () => {
   const shipped = join(root, "pipeline.yaml");
-  const plain = await readConfig(shipped, {});
+  const plain = await readConfig(shipped, {}, services);
   assert.deepEqual(plain.faults, []);
-  assert.equal(plain.config?.upstreams.get("ledger")?.urls[0], "http://127.0.0.1:9944");
+  assert.equal(upstreamIn(plain.config, "ledger")["urls"], "http://127.0.0.1:9944");
   assert.equal(plain.config?.store.data, join(root, "data"));
   const env = {
     GATEWAY_ENV: "prod",
@@ -253,7 +212,7 @@ test("the shipped file uses the documented variables, and is valid without any",
     LEDGER_RPC_URL: "ws://n:1,http://n:2",
     LOG_LEVEL: "debug",
   };
-  const { config, faults } = await readConfig(shipped, env);
+  const { config, faults } = await readConfig(shipped, env, services);
   assert.deepEqual(faults, []);
   assert.equal(config?.environment, "prod");
   assert.equal(config.server.host, "0.0.0.0");
@@ -261,7 +220,7 @@ test("the shipped file uses the documented variables, and is valid without any",
   assert.equal(config.admin.port, 2);
   assert.equal(config.store.data, "/d");
   assert.equal(config.log.level, "debug");
-  assert.deepEqual(config.upstreams.get("ledger")?.urls, ["ws://n:1", "http://n:2"]);
+  assert.deepEqual(upstreamIn(config, "ledger")["urls"], "ws://n:1,http://n:2");
 });
 
 test("reading any file returns faults with positions and never throws", () => {

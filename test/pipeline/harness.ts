@@ -11,11 +11,13 @@ import {
   type Metrics,
   type Plugin,
   type StepHooks,
+  type ComputeOutcome,
   type SurfaceHooks,
 } from "../../src/plugin.ts";
 import { provision, type Generation } from "../../src/pipeline/load/generation.ts";
 import { Closer } from "../../src/pipeline/load/closer.ts";
 import { createSeal } from "../../src/store/seal.ts";
+import { KeptParts } from "../../src/pipeline/load/kept-parts.ts";
 import type { Services } from "../../src/pipeline/load/services.ts";
 import { coreMetrics } from "../../src/pipeline/observe/stats.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
@@ -165,9 +167,6 @@ function testServices(log: Log): Services {
     seal: createSeal("test"),
     claims: { claim: () => false, has: () => false },
     evidence: createEvidenceService({ clock: systemClock, log, simulatedAllowed: false }),
-    openLedger: () => {
-      throw new Error("no node in this test");
-    },
     openNetwork: () => {
       throw new Error("no network in this test");
     },
@@ -182,11 +181,14 @@ function testServices(log: Log): Services {
     openConfidential: () => {
       throw new Error("there is no encrypted stream here");
     },
-    openDecoder: () => {
-      throw new Error("no node in this test");
-    },
+    store: { folder: "data" },
+    compute: { run: notRun, background: { run: notRun } },
+    parts: new KeptParts(),
+    variable: () => undefined,
   };
 }
+
+const notRun = (): Promise<ComputeOutcome> => Promise.resolve({ ok: false, reason: "busy" });
 
 function describe(
   routes: readonly TestRoute[],
@@ -238,7 +240,9 @@ function describe(
     store: { data: "data", redis: undefined, postgres: undefined },
     metering: { durability: "settled", export: undefined },
     plans: { free: plan, developer: plan, startup: plan, enterprise: plan },
-    upstreams: new Map(),
+    sections: {},
+    isDefault: () => false,
+    keysOf: () => [],
     networks: [],
     collateral: { pccs: undefined, file: undefined, kds: undefined },
     log: { level: "silent" },

@@ -4,6 +4,7 @@ import { LiveResponseHead } from "../../src/pipeline/run/response-head.ts";
 import type {
   ApiKey,
   Capability,
+  ComputeOutcome,
   Exchange,
   Host,
   KeyPrincipal,
@@ -11,8 +12,10 @@ import type {
   Principal,
   Reply,
   RequestHead,
+  ServiceTypes,
   SlotName,
   Slots,
+  Tools,
 } from "../../src/plugin.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { readRequest } from "../../src/http/json/request.ts";
@@ -20,10 +23,22 @@ import { manualClock } from "../../src/testing/clock.ts";
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 
+const notRun = (): Promise<ComputeOutcome> => Promise.resolve({ ok: false, reason: "busy" });
+
+export const noTools: Tools = {
+  list: [],
+  resources: [],
+  resourceTemplates: [],
+  prompts: [],
+  call: () => Promise.reject(new Error("no tools in this test")),
+};
+
 export const missing: Principal = { kind: "anonymous", reason: "missing authorization header" };
 export const unknownKey: Principal = { kind: "anonymous", reason: "unauthorized" };
 
-export function fakeHost(more: Partial<Host> = {}): Host {
+/** `services`: what `use` returns, by name. */
+export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceTypes> = {}): Host {
+  const all: Partial<ServiceTypes> = { tools: noTools, routes: [], ...services };
   return {
     environment: "dev",
     mode: "enforce",
@@ -52,14 +67,8 @@ export function fakeHost(more: Partial<Host> = {}): Host {
       once: () => ({ kind: "unavailable" }),
     },
     meter: { reserve: () => ({ kind: "unavailable" }) },
-    routes: [],
-    tools: {
-      list: [],
-      resources: [],
-      resourceTemplates: [],
-      prompts: [],
-      call: () => Promise.reject(new Error("no tools in this test")),
-    },
+    store: { folder: "/data" },
+    compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),
     claims: { claim: () => true, has: () => false },
     networks: {
@@ -72,15 +81,13 @@ export function fakeHost(more: Partial<Host> = {}): Host {
     evidence: () => ({
       quote: () => Promise.resolve({ kind: "failed", reason: "unavailable" }),
     }),
-    use: (name) => {
-      throw new Error(`there is no service "${name}" in this test`);
+    use(name) {
+      const service = all[name];
+      if (service === undefined) throw new Error(`there is no service "${name}" in this test`);
+      return service;
     },
     version: "1.2.3",
     readJsonRpc: readRequest,
-    ledger: () => undefined,
-    decoder: () => undefined,
-    upstream: () => undefined,
-    forwarder: () => undefined,
     folder: "/",
     ...more,
   };

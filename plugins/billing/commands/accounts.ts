@@ -10,7 +10,7 @@ import { openAccountsDatabase } from "../accounts/schema.ts";
 import { systemClock } from "../../../src/clock.ts";
 import type { Config } from "../../../src/config/config.ts";
 import { printFault, type Fault } from "../../../src/config/fault.ts";
-import { readConfig } from "../../../src/config/read.ts";
+import { readPipeline } from "../../../src/pipeline/load/check-file.ts";
 import { storeFault } from "../../../src/config/store-fault.ts";
 import { explain } from "../../../src/store/store-error.ts";
 import type { CommandContext } from "../../../src/commands/command.ts";
@@ -53,7 +53,7 @@ export async function withAccounts(
   context: CommandContext,
   work: (accounts: OpenAccounts) => Failed | undefined,
 ): Promise<0 | 1> {
-  const { config, faults } = await readConfig(context.configFile, context.env);
+  const { config, faults } = await readPipeline(context.configFile, context.env);
   for (const fault of faults) context.complain(printFault(fault, process.cwd()));
   if (config === undefined || faults.some((fault) => concerns(config, fault))) return 1;
   let db: DatabaseSync | undefined;

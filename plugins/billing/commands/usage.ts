@@ -1,7 +1,7 @@
 /** `sluice usage export`: prints settled charges from the journal, also while a gateway writes it. */
 import { setImmediate as turn } from "node:timers/promises";
 import { printFault } from "../../../src/config/fault.ts";
-import { readConfig } from "../../../src/config/read.ts";
+import { readPipeline } from "../../../src/pipeline/load/check-file.ts";
 import { storeFault } from "../../../src/config/store-fault.ts";
 import { readUsage, type UsageRow } from "../metering/read-usage.ts";
 import { usageJson, type UsageJson } from "../metering/usage-json.ts";
@@ -32,7 +32,7 @@ const exportRows: Subcommand = {
       to: instant(values, "to"),
       after: text(values, "after"),
     };
-    const { config, faults } = await readConfig(context.configFile, context.env);
+    const { config, faults } = await readPipeline(context.configFile, context.env);
     if (config === undefined || faults.length > 0) {
       for (const fault of faults) context.complain(printFault(fault, process.cwd()));
       return 1;

@@ -1,8 +1,9 @@
 /** How the backends are, node by node and worker by worker, and the process itself. */
+import type { ServiceHooks } from "../../../src/plugin.ts";
 import type { DashboardParts } from "./parts.ts";
 
 export function health(parts: DashboardParts): object {
-  const { ledgers, upstreams, networks, number } = parts.generation();
+  const { services, networks, number } = parts.generation();
   const { ready, checks } = parts.ready();
   return {
     ready,
@@ -12,26 +13,8 @@ export function health(parts: DashboardParts): object {
       uptime_seconds: Math.floor(process.uptime()),
       memory_bytes: process.memoryUsage.rss(),
     },
-    ledgers: Array.from(ledgers, ([name, ledger]) => ({
-      name,
-      ready: ledger.ready,
-      nodes: (ledger.nodes?.() ?? []).map(({ node, complaint, best, finalized, inFlight }) => ({
-        name: node,
-        state: complaint ?? "usable",
-        best,
-        finalized,
-        in_flight: inFlight,
-      })),
-    })),
-    upstreams: Array.from(upstreams, ([name, upstream]) => ({
-      name,
-      ready: upstream.ready,
-      urls: upstream.members.map(({ url, isUnreachable }) => ({
-        // Without credentials and path.
-        name: url.host,
-        state: isUnreachable ? "unreachable" : "usable",
-      })),
-    })),
+    ledgers: backendsOf(services, "ledger"),
+    upstreams: backendsOf(services, "upstream"),
     networks: networks.map((network) => ({
       name: network.name,
       ready: network.ready,
@@ -44,6 +27,15 @@ export function health(parts: DashboardParts): object {
       })),
     })),
   };
+}
+
+function backendsOf(
+  services: ReadonlyMap<string, ServiceHooks<unknown>>,
+  kind: string,
+): (object | undefined)[] {
+  return [...services.values()]
+    .flatMap((service) => service.backends?.() ?? [])
+    .flatMap((backend) => (backend.kind === kind ? [backend.details] : []));
 }
 
 function workerState(worker: {

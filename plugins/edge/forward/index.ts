@@ -90,6 +90,7 @@ export default defineSurface<Options>({
   },
 
   wants: { requestId: "answer", trace: "answer" },
+  uses: ["upstreams"],
   operation: ({ bodyBytes = defaultBodyBytes }, { method }) => ({
     summary: "Forward the request to an upstream",
     ...(method !== "GET" &&
@@ -111,7 +112,7 @@ export default defineSurface<Options>({
   }),
 
   check(options, host) {
-    const upstream = host.upstream(options.upstream);
+    const upstream = host.use("upstreams").get(options.upstream);
     const urls = (upstream?.urls ?? []).map(urlFault).filter((fault) => fault !== undefined);
     return [
       ...urls.map((fault) => ({ pointer: "/upstream", message: fault })),
@@ -122,7 +123,7 @@ export default defineSurface<Options>({
 
   start(options, host) {
     const { bodyBytes = defaultBodyBytes, request, response, passAuthorization } = options;
-    const forwarder = host.forwarder(options.upstream, {
+    const forwarder = host.use("upstreams").forwarder(options.upstream, {
       ...(request !== undefined && { request }),
       ...(response !== undefined && { response }),
       ...(passAuthorization !== undefined && { passAuthorization }),

@@ -1,5 +1,10 @@
 /** Surface `front-page`: shows a person or a program who opens the gateway's root where its documentation is. */
-import { defineSurface, type Host, type Operation, type Reply } from "sluice-gateway/plugin";
+import {
+  defineSurface,
+  type DocumentedRoute,
+  type Operation,
+  type Reply,
+} from "sluice-gateway/plugin";
 
 interface Options {
   readonly title: string;
@@ -32,11 +37,12 @@ export default defineSurface<Options>({
     },
     additionalProperties: false,
   },
+  uses: ["routes"],
   operation: () => operation,
   start(options, host) {
     // The list of routes is complete after all plugins have started, and does not change after that.
     let made: { readonly html: Reply; readonly json: Reply } | undefined;
-    const { routes } = host;
+    const routes = host.use("routes");
     return {
       answer({ request }) {
         made ??= repliesOf(options, routes, host.version);
@@ -50,7 +56,7 @@ const shared = ["cache-control", "public, max-age=300", "vary", "accept"];
 
 function repliesOf(
   options: Options,
-  routes: Host["routes"],
+  routes: readonly DocumentedRoute[],
   version: string,
 ): { html: Reply; json: Reply } {
   const { title } = options;
@@ -89,7 +95,7 @@ function repliesOf(
 /** Returns the links to what this gateway really routes. */
 function linksOf(
   { documentation, openapi, discovery }: Options,
-  routes: Host["routes"],
+  routes: readonly DocumentedRoute[],
 ): Readonly<Record<string, string>> {
   const routed = new Set(routes.map((route) => route.path));
   const all = { documentation, openapi, discovery };

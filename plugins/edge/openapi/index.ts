@@ -3,7 +3,12 @@
  * says in its manifest (`operation`) what it takes and answers; nothing is written down twice.
  */
 import { createHash } from "node:crypto";
-import { defineSurface, type Host, type Operation, type Reply } from "sluice-gateway/plugin";
+import {
+  defineSurface,
+  type DocumentedRoute,
+  type Operation,
+  type Reply,
+} from "sluice-gateway/plugin";
 import { documentOf } from "./document.ts";
 import { pageOf } from "./page.ts";
 import { styleSource } from "./style.ts";
@@ -73,13 +78,14 @@ export default defineSurface<Options>({
     },
     additionalProperties: false,
   },
+  uses: ["routes"],
   operation: ({ as }) => (as === "page" ? pageOperation : documentOperation),
   start(options, host) {
     // Complete only once every route is loaded, and the same from then on.
     let made:
       | { readonly whole: Reply; readonly unchanged: Reply; readonly etag: string }
       | undefined;
-    const { routes } = host;
+    const routes = host.use("routes");
     return {
       answer({ request }) {
         made ??= repliesOf(options, routes, host.version);
@@ -91,7 +97,7 @@ export default defineSurface<Options>({
 
 function repliesOf(
   { as, document: source, title, description, url }: Options,
-  routes: Host["routes"],
+  routes: readonly DocumentedRoute[],
   version: string,
 ): { whole: Reply; unchanged: Reply; etag: string } {
   const document = documentOf(routes, { title, description, version, url });

@@ -45,9 +45,10 @@ export default defineSurface<Options>({
     },
   },
   needs: { charge: "answer" },
+  uses: ["ledger"],
   operation: () => operation,
   start({ upstream }, host) {
-    const ledger = host.ledger(upstream);
+    const ledger = host.use("ledger").pool(upstream);
     if (ledger === undefined) throw new Error(`there is no upstream named ${upstream}`);
     return {
       body: { bytes: bodyBytes, types: ["application/json"] },

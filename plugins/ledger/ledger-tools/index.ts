@@ -39,9 +39,10 @@ export default defineTools<Options>({
       },
     },
   },
+  uses: ["ledger"],
   start({ upstream = defaultUpstream, write = false }, host) {
-    const ledger = host.ledger(upstream);
-    const decoder = host.decoder(upstream);
+    const ledger = host.use("ledger").pool(upstream);
+    const decoder = host.use("ledger").decoder(upstream);
     if (ledger === undefined || decoder === undefined) {
       throw new Error(`there is no upstream named ${upstream}`);
     }

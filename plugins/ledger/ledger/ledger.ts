@@ -1,7 +1,7 @@
 /**
  * The ledger: a pool of nodes behind a whitelist, a cache and single flight. The service that plugins call `Ledger`.
  */
-import type { UpstreamConfig } from "../../../src/config/config.ts";
+import type { PoolConfig } from "./options.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type {
   Ledger,
@@ -30,7 +30,7 @@ export interface LedgerService extends Ledger {
 }
 
 export interface LedgerParts {
-  readonly upstream: UpstreamConfig;
+  readonly upstream: PoolConfig;
   readonly pool: NodePool;
   readonly clock: Clock;
   readonly log: Log;

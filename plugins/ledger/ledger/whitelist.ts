@@ -1,5 +1,5 @@
 /** A deployment's whitelist: the table of known methods with what pipeline.yaml changes of it. */
-import type { UpstreamConfig } from "../../../src/config/config.ts";
+import type { PoolConfig } from "./options.ts";
 import type { LedgerMethod } from "../../../src/services/ledger.ts";
 import { knownMethods, nodeNames, unknownMethod, type Lifetime } from "./methods.ts";
 
@@ -32,7 +32,7 @@ const submitMethod = "author_submitExtrinsic";
  * price; a method that is not in the table is treated as one that writes: never kept, shared or sent twice.
  */
 export function createWhitelist(
-  config: Pick<UpstreamConfig, "aliases" | "methods">,
+  config: Pick<PoolConfig, "aliases" | "methods">,
 ): ReadonlyMap<string, Method> {
   const names = new Set<string>();
   for (const [name, known] of knownMethods) if (known.optional !== true) names.add(name);
@@ -51,7 +51,7 @@ export function createWhitelist(
  * off the whitelist, and the one that submits what a client has confirmed.
  */
 export function createInternal(
-  config: Pick<UpstreamConfig, "aliases" | "methods">,
+  config: Pick<PoolConfig, "aliases" | "methods">,
   whitelist: ReadonlyMap<string, Method>,
 ): ReadonlyMap<string, Method> {
   const internal = new Map<string, Method>();
@@ -64,7 +64,7 @@ export function createInternal(
 
 function createMethod(
   name: string,
-  config: Pick<UpstreamConfig, "aliases" | "methods">,
+  config: Pick<PoolConfig, "aliases" | "methods">,
   own: string,
 ): Method {
   const known = knownMethods.get(name) ?? unknownMethod;
@@ -87,7 +87,7 @@ function createMethod(
 }
 
 /** The longest matching prefix wins, so that the order of the aliases does not matter. */
-function nodeNameOf(name: string, aliases: UpstreamConfig["aliases"]): string {
+function nodeNameOf(name: string, aliases: PoolConfig["aliases"]): string {
   const fixed = nodeNames.get(name);
   if (fixed !== undefined) return fixed;
   let prefix = "";

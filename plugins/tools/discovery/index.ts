@@ -33,6 +33,7 @@ export default defineSurface<Options>({
       rpc: { description: "Path of the tool JSON-RPC endpoint (default /rpc).", ...path },
     },
   },
+  uses: ["tools"],
   operation: () => operation,
   start(options, host) {
     const body = JSON.stringify(documentOf(options, host));
@@ -57,7 +58,9 @@ export default defineSurface<Options>({
   },
 });
 
-function documentOf(options: Options, { tools, version }: Host): object {
+function documentOf(options: Options, host: Host): object {
+  const { version } = host;
+  const tools = host.use("tools");
   const { name = "sluice", mcp = "/mcp", rpc = "/rpc" } = options;
   const {
     description = "A gateway to a Substrate node and a confidential inference network, metered in credit units.",

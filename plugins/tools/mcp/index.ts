@@ -88,7 +88,8 @@ export default defineSurface<Options>({
   },
   needs: { principal: "answer", charge: "answer" },
   wants: { requestId: "answer", trace: "answer" },
-  operation: (_, place, { tools }) => operationAt(place, tools.list),
+  uses: ["tools"],
+  operation: (_, place, host) => operationAt(place, host.use("tools").list),
   start(options, host) {
     const server = createServer(options, host);
     const guard = createGuard(options);
@@ -100,7 +101,8 @@ export default defineSurface<Options>({
 });
 
 function createServer({ name, title, instructions }: Options, host: Host): Server {
-  const { tools, clock } = host;
+  const { clock } = host;
+  const tools = host.use("tools");
   return {
     host,
     clock,

@@ -54,9 +54,10 @@ export default defineSurface({
     "Serves the tools as JSON-RPC 2.0: tools.list and tools.call, as single calls and arrays.",
   needs: { principal: "answer", charge: "answer" },
   wants: { requestId: "answer", trace: "answer" },
-  operation: (_, __, { tools }) => operationOf(tools.list, mostItems),
+  uses: ["tools"],
+  operation: (_, __, host) => operationOf(host.use("tools").list, mostItems),
   start(_, host) {
-    const requests = createRequests(host.tools);
+    const requests = createRequests(host.use("tools"));
     return {
       body: { bytes: bodyBytes, types: ["application/json"] },
       answer: (x) => answer(host, requests, x),

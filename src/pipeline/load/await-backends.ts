@@ -1,16 +1,15 @@
-/** Waits for new node pools and networks to find out what they have, so that a generation begins ready to serve. */
+/** Waits for services to find out whether they can serve, so that a generation begins ready to serve. */
 import type { Clock } from "../../plugin.ts";
 
-/** One whose nodes hang must not hold up a start or a reload for longer: it serves as well as it can. */
-const mostMs = 2_000;
+/** A backend that hangs must not delay a start or a reload for longer. */
+const maxMs = 2_000;
 
-/** Resolves when every one is settled, or after 2 s. */
+/** Resolves when all of them have settled, or after 2 s. */
 export async function awaitBackends(
-  backends: Iterable<{ readonly settled?: Promise<void> }>,
+  initialized: readonly (Promise<void> | undefined)[],
   clock: Clock,
 ): Promise<void> {
   const late = Promise.withResolvers<void>();
-  using _timer = clock.after(mostMs, late.resolve);
-  const all = Promise.all(Array.from(backends, ({ settled }) => settled ?? Promise.resolve()));
-  await Promise.race([all, late.promise]);
+  using _timer = clock.after(maxMs, late.resolve);
+  await Promise.race([Promise.allSettled(initialized.map(async (each) => each)), late.promise]);
 }

@@ -5,6 +5,7 @@ import type { SluiceCode } from "../../errors.ts";
 import type {
   Host,
   Plugin,
+  Service,
   ServiceHooks,
   StepHooks,
   SurfaceHooks,
@@ -22,20 +23,20 @@ import type { Services } from "./services.ts";
 import { heldToManifest } from "./strict.ts";
 import { stableJson } from "./stable-json.ts";
 import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
-import { Supply } from "./supply.ts";
+import { ServiceRegistry } from "./service-registry.ts";
 import { unmatchedSurface } from "../run/unmatched.ts";
 
 type AnyHooks = StepHooks | SurfaceHooks | ToolsHooks | ServiceHooks<unknown>;
 
 export class Builder {
   readonly faults: Fault[] = [];
-  readonly #supply: Supply;
+  readonly #registry: ServiceRegistry;
   readonly #catalogue: Catalogue;
   readonly #config: Config;
   readonly #plugins: ReadonlyMap<string, Plugin>;
   readonly #core: CoreMetrics;
   readonly #parts: HandOver;
-  readonly #dryRun: boolean;
+  readonly #services: Services;
   readonly #strict: boolean;
 
   constructor(
@@ -50,26 +51,18 @@ export class Builder {
     this.#plugins = plugins;
     this.#core = core;
     this.#parts = parts;
-    this.#dryRun = services.dryRun === true;
+    this.#services = services;
     this.#strict = strict;
     this.#catalogue = createCatalogue(services);
-    this.#supply = new Supply(config, services, parts, this.#catalogue);
+    this.#registry = new ServiceRegistry(config, services, parts, this.#catalogue);
   }
 
-  get ledgers(): Supply["ledgers"] {
-    return this.#supply.ledgers;
+  get networks(): ServiceRegistry["networksInUse"] {
+    return this.#registry.networksInUse;
   }
 
-  get upstreams(): Supply["upstreams"] {
-    return this.#supply.upstreams;
-  }
-
-  get networks(): Supply["networksInUse"] {
-    return this.#supply.networksInUse;
-  }
-
-  get services(): Supply["services"] {
-    return this.#supply.services;
+  get services(): ServiceRegistry["running"] {
+    return this.#registry.running;
   }
 
   /** Starts the services, each after the services that it uses, and before all other plugins. */
@@ -78,7 +71,7 @@ export class Builder {
       const plugin = this.#plugins.get(use.name);
       if (plugin?.kind !== "service") continue;
       const hooks = await this.#start<ServiceHooks<unknown>>(plugin, use, "enforce");
-      if (hooks !== undefined) this.#supply.services.set(use.name, hooks);
+      if (hooks !== undefined) this.#registry.running.set(use.name, hooks);
     }
   }
 
@@ -101,7 +94,7 @@ export class Builder {
         this.#fault("SLUICE_TOOL_INVALID", `${use.name}: ${problem}`, use.at);
       }
     }
-    this.#supply.catalogueIs(instances.map(instanceId).join());
+    this.#registry.catalogueIs(instances.map(instanceId).join());
   }
 
   async route(config: RouteConfig): Promise<CompiledRoute | undefined> {
@@ -119,9 +112,9 @@ export class Builder {
 
   #document(compiled: CompiledRoute): void {
     const hostOf = (name: string, mode: Host["mode"]): Host =>
-      this.#supply.hostFor(this.#plugins.get(name) ?? { name }, mode).host;
+      this.#registry.hostFor(this.#plugins.get(name) ?? { name }, mode).host;
     try {
-      this.#supply.documented.push(documentRoute(compiled, this.#plugins, hostOf));
+      this.#registry.documented.push(documentRoute(compiled, this.#plugins, hostOf));
     } catch (error) {
       const { path, at } = compiled.config;
       const reason = error instanceof Error ? error.message : String(error);
@@ -182,8 +175,8 @@ export class Builder {
     mode: Host["mode"],
   ): Promise<Hooks | undefined> {
     // A service that could not start has been reported. The plugins that use it cannot start either.
-    if (plugin.uses?.some((name) => !this.#supply.services.has(name)) === true) return undefined;
-    const { host, needs } = this.#supply.hostFor(plugin, mode);
+    if (plugin.uses?.some((name) => !this.#registry.has(name)) === true) return undefined;
+    const { host, needs } = this.#registry.hostFor(plugin, mode);
     try {
       // The options were checked against the plugin's schema, which matches its `Options` type.
       const options = use.options as never;
@@ -193,26 +186,52 @@ export class Builder {
       }
       if (wrong.length > 0) return undefined;
       const key = `plugin ${mode} ${plugin.name} ${stableJson(use.options)}`;
-      const stopsLast = plugin.kind === "service";
       const start = async (): Promise<Started<unknown>> => {
-        const hooks = await this.#hooks(plugin, options, host);
-        return { value: hooks, stop: () => hooks.stop?.(), needs, stopsLast };
+        if (plugin.kind === "service") {
+          return { ...(await this.#startService(plugin, use, host)), needs, stopsLast: true };
+        }
+        const hooks = await plugin.start(options, host);
+        return { value: hooks, stop: () => hooks.stop?.(), needs };
       };
-      const holds = (earlier: Needs): boolean => this.#supply.renew(earlier);
+      const holds = (earlier: Needs): boolean => this.#registry.renew(earlier);
       // The plugin's kind determines which hooks `start` returns.
       return (await this.#parts.acquire(key, plugin, start, holds)) as Hooks;
     } catch (error) {
+      // The faults of its options have been reported already.
+      if (use.incomplete === true) return undefined;
       const reason = error instanceof Error ? error.message : String(error);
       this.#fault("SLUICE_PLUGIN_START", `${plugin.name} did not start: ${reason}`, use.at);
       return undefined;
     }
   }
 
-  async #hooks(plugin: Plugin, options: never, host: Host): Promise<AnyHooks> {
-    if (this.#dryRun && plugin.kind === "service" && plugin.dryRun !== undefined) {
-      return { service: plugin.dryRun(options, host) };
+  async #startService(
+    service: Service<never>,
+    { options }: PluginUse,
+    host: Host,
+  ): Promise<Started<ServiceHooks<unknown>>> {
+    const { dryRun, parts } = this.#services;
+    if (dryRun === true && service.dryRun !== undefined) {
+      const standIn = await service.dryRun(options as never, host);
+      return { value: { service: standIn }, stop: () => undefined };
     }
-    return plugin.start(options, host);
+    const holder = parts.holder(service);
+    try {
+      const { keep } = holder;
+      const isDefault = (pointer: string): boolean => this.#config.isDefault(pointer);
+      const hooks = await service.start(options as never, host, { keep, isDefault });
+      const stop = async (): Promise<void> => {
+        try {
+          await hooks.stop?.();
+        } finally {
+          await holder.release();
+        }
+      };
+      return { value: hooks, stop };
+    } catch (error) {
+      await holder.release();
+      throw error;
+    }
   }
 
   #fault(code: SluiceCode, message: string, at: Position): void {

@@ -5,6 +5,7 @@ import { orderFaults, type Fault } from "../../config/fault.ts";
 import { readConfig, type Reading } from "../../config/read.ts";
 import type { Plugin } from "../../plugin.ts";
 import { loadPlugins } from "./load.ts";
+import { shippedServices } from "./modules.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -26,7 +27,12 @@ export interface Judged {
 
 /** Reads the file, imports its plugins and proves their order. Does not start any plugin. */
 export async function checkFile(file: string, env: Env): Promise<Judged> {
-  return checkReading(await readConfig(file, env));
+  return checkReading(await readPipeline(file, env));
+}
+
+/** Reads pipeline.yaml with the sections of the services that ship with Sluice. */
+export async function readPipeline(file: string, env: Env): Promise<Reading> {
+  return readConfig(file, env, await shippedServices());
 }
 
 /** Like `checkFile`, for a file that has been read already. */
@@ -35,7 +41,7 @@ export async function checkReading({ config, faults }: Reading): Promise<Judged>
     return { checked: undefined, sound: undefined, faults: orderFaults(faults), outdated: [] };
   }
   const { plugins, faults: unloaded, outdated } = await loadPlugins(config);
-  const proved = checkPlugins(config, plugins);
+  const proved = checkPlugins(config, plugins, faults);
   const all = [...faults, ...unloaded, ...proved.faults];
   return {
     checked: all.length === 0 ? { config: proved.config, plugins } : undefined,

@@ -6,8 +6,7 @@
 import type { Config } from "../../config/config.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
 import type { OpenNetwork } from "../../../plugins/inference/networks/networks.ts";
-import type { NodeStatus } from "../../../plugins/ledger/ledger/node.ts";
-import type { Ledger, ServiceHooks } from "../../plugin.ts";
+import type { ServiceHooks } from "../../plugin.ts";
 import { awaitBackends } from "./await-backends.ts";
 import { Builder } from "./builder.ts";
 import type { Checked } from "./check-file.ts";
@@ -18,12 +17,6 @@ import { createRouter, type Router } from "./router.ts";
 import type { Services } from "./services.ts";
 import type { CoreMetrics } from "../observe/stats.ts";
 
-/** A plain upstream; `members` are its urls. */
-interface OpenUpstream {
-  readonly ready: boolean;
-  readonly members: readonly { readonly url: URL; readonly isUnreachable: boolean }[];
-}
-
 export interface Generation {
   /** Counts up with every successful load. */
   readonly number: number;
@@ -32,13 +25,6 @@ export interface Generation {
   /** What runs where no route matches: ends in 404 or 405. */
   readonly unmatched: CompiledRoute;
   readonly routes: readonly CompiledRoute[];
-  /** Node pools in use, by upstream name. */
-  readonly ledgers: ReadonlyMap<
-    string,
-    Ledger & { readonly ready: boolean; nodes?(): readonly NodeStatus[] }
-  >;
-  /** Plain upstreams in use, by name. */
-  readonly upstreams: ReadonlyMap<string, OpenUpstream>;
   /** Services that run, by name. */
   readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
   /** Inference networks in use. */
@@ -87,11 +73,11 @@ export async function provision(
     return { generation: undefined, faults: orderFaults(builder.faults) };
   }
   parts.complete();
-  const initialized = Array.from(builder.services.values(), ({ initialized: settled }) => ({
-    ...(settled !== undefined && { settled }),
-  }));
-  const backends = [...builder.ledgers.values(), ...builder.networks, ...initialized];
-  await awaitBackends(backends, services.clock);
+  const initialized = Array.from(builder.services.values(), (hooks) => hooks.initialized?.());
+  await awaitBackends(
+    [...builder.networks.map(({ settled }) => settled), ...initialized],
+    services.clock,
+  );
   const number = (previous?.number ?? 0) + 1;
   return {
     generation: createGeneration(number, config, routes, unmatched, builder, parts, services),
@@ -104,11 +90,11 @@ function createGeneration(
   config: Config,
   routes: readonly CompiledRoute[],
   unmatched: CompiledRoute,
-  backends: Pick<Generation, "ledgers" | "upstreams" | "services" | "networks">,
+  backends: Pick<Generation, "services" | "networks">,
   parts: HandOver,
   { clock, log }: Services,
 ): Generation {
-  const { ledgers, upstreams, services, networks } = backends;
+  const { services, networks } = backends;
   let running = 0;
   let retired = false;
   const empty = Promise.withResolvers<void>();
@@ -118,8 +104,6 @@ function createGeneration(
     router: createRouter(routes),
     unmatched,
     routes,
-    ledgers,
-    upstreams,
     services,
     networks,
     parts,

@@ -14,6 +14,7 @@ import type { Plugin } from "../../plugin.ts";
 import { describeImportError } from "./import-error.ts";
 import { currentUrl, importAgain, localFiles, refreshLocalModules } from "./local-modules.ts";
 import { pluginProblems } from "./manifest.ts";
+import { codeSuffix, shippedFolder, shippedModules } from "./modules.ts";
 
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
@@ -23,13 +24,9 @@ export interface Loaded {
   readonly outdated: readonly string[];
 }
 
-const shippedFolder = fileURLToPath(new URL("../../../plugins/", import.meta.url));
-/** `index.ts` if Node runs the sources, `index.js` in the published package. */
-const indexFile = `index${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`;
-
 /** Returns the module files of the plugins that ship with Sluice, by plugin name in alphabetical order. */
 export function shippedPlugins(): ReadonlyMap<string, string> {
-  const files = globSync(`*/*/${indexFile}`, { cwd: shippedFolder })
+  const files = globSync(`*/*/index${codeSuffix}`, { cwd: shippedFolder })
     .map((file) => join(shippedFolder, file))
     .map((file): [string, string] => [basename(dirname(file)), file]);
   return new Map(files.toSorted(([a], [b]) => (a < b ? -1 : 1)));
@@ -56,6 +53,12 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
     if (first === undefined || file === undefined) continue;
     add(name, await importPlugin(name, pathToFileURL(file).href, first.at));
   }
+  const services = await servicesInUse(plugins);
+  for (const [name, service] of services) {
+    const file = shipped.get(name);
+    if (file !== undefined) importedModules.set(file, name);
+    plugins.set(name, service);
+  }
   const known = [...shipped.keys(), ...config.plugins.keys()];
   for (const { name, at } of uses) {
     if (shipped.has(name)) continue;
@@ -64,6 +67,24 @@ export async function loadPlugins(config: Config): Promise<Loaded> {
   }
   faults.push(...fastifyFaults(config));
   return { plugins, faults, outdated };
+}
+
+/** Returns the shipped services that these plugins use, directly or through other services, and those that always run. */
+async function servicesInUse(
+  plugins: ReadonlyMap<string, Plugin>,
+): Promise<ReadonlyMap<string, Plugin>> {
+  const { services, alwaysOn, companions } = await shippedModules();
+  const found = new Map<string, Plugin>();
+  const add = (name: string): void => {
+    const service = services.get(name);
+    if (service === undefined || plugins.has(name) || found.has(name)) return;
+    found.set(name, service);
+    service.uses?.forEach(add);
+  };
+  for (const { uses = [] } of plugins.values()) uses.forEach(add);
+  alwaysOn.forEach(add);
+  for (const [name, other] of companions) if (found.has(other)) add(name);
+  return found;
 }
 
 /** Checks that the packages of Fastify plugins exist. The listener imports them itself. */
@@ -81,7 +102,10 @@ function fastifyFaults(config: Config): Fault[] {
 export async function loadShipped(): Promise<Omit<Loaded, "outdated">> {
   const plugins = new Map<string, Plugin>();
   const faults: Fault[] = [];
+  const { services } = await shippedModules();
+  for (const [name, service] of services) plugins.set(name, service);
   for (const [name, file] of shippedPlugins()) {
+    if (services.has(name)) continue;
     const at = { file, line: 1, col: 1 };
     const result = await importPlugin(name, pathToFileURL(file).href, at);
     if (Array.isArray(result)) faults.push(...result);

@@ -1,8 +1,9 @@
 /** What outlives a generation and every plugin's `host` draws on. */
 import type { EvidenceService } from "../../../plugins/confidential/evidence/evidence-service.ts";
-import type { NetworkConfig, UpstreamConfig } from "../../config/config.ts";
+import type { NetworkConfig } from "../../config/config.ts";
 import type { OpenNetwork, StoreOverrides } from "../../../plugins/inference/networks/networks.ts";
-import type { Confidential, Decoder, Host, Ledger } from "../../plugin.ts";
+import type { Confidential, Host } from "../../plugin.ts";
+import type { KeptParts } from "./kept-parts.ts";
 
 /** Handed to every plugin as they are. */
 type Shared =
@@ -15,18 +16,14 @@ type Shared =
   | "meter"
   | "seal"
   | "claims"
-  | "tickets";
+  | "tickets"
+  | "store"
+  | "compute";
 
 export interface Services extends Pick<Host, Shared> {
   readonly evidence: EvidenceService;
   /** True for `sluice check`: service plugins are asked for their `dryRun` instead of being started. */
   readonly dryRun?: boolean;
-  openLedger(upstream: UpstreamConfig): Ledger & {
-    readonly ready: boolean;
-    /** Resolves when it is known which nodes are usable. Absent: there is nothing to wait for. */
-    readonly settled?: Promise<void>;
-    close(): Promise<void>;
-  };
   openNetwork(config: NetworkConfig): OpenNetwork;
   /** Holds nothing that must be closed; its streams do. */
   openConfidential(
@@ -34,6 +31,7 @@ export interface Services extends Pick<Host, Shared> {
     configured: readonly NetworkConfig[],
   ): Confidential;
   readonly storeOverrides: StoreOverrides;
-  /** Holds nothing that must be closed. */
-  openDecoder(ledger: Ledger): Decoder;
+  readonly parts: KeptParts;
+  /** Returns an environment variable. */
+  readonly variable: (name: string) => string | undefined;
 }

@@ -3,19 +3,17 @@
  * node, no log), stops them again, and says what went wrong. A gateway may be running on the same files meanwhile.
  */
 import { systemClock } from "../../clock.ts";
-import { openComputePool } from "../../compute/pool.ts";
 import { fault } from "../../../plugins/confidential/protocol/fault.ts";
 import { readSignedPolicy } from "../../../plugins/confidential/relay/policy.ts";
 import type { EvidenceService } from "../../../plugins/confidential/evidence/evidence-service.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
-import { createDecoder } from "../../../plugins/ledger/ledger/decode/decoder.ts";
-import { createWhitelist } from "../../../plugins/ledger/ledger/whitelist.ts";
 import { createLog } from "../../log.ts";
 import { createMetrics } from "../../metrics.ts";
-import type { Confidential, Workspaces } from "../../plugin.ts";
+import type { ComputeOutcome, Confidential, Workspaces } from "../../plugin.ts";
 import type { Checked, Judged } from "./check-file.ts";
 import { provision } from "./generation.ts";
 import { createSeal } from "../../store/seal.ts";
+import { KeptParts } from "./kept-parts.ts";
 import type { Services } from "./services.ts";
 import { coreMetrics } from "../observe/stats.ts";
 
@@ -86,20 +84,6 @@ function inertServices(): Services {
     seal: createSeal("trial"),
     claims: { claim: () => false, has: () => false },
     evidence: inertEvidence,
-    openLedger: (upstream) => ({
-      methods: createWhitelist(upstream),
-      internal: (name) => ({ name, params: [], cuMilli: 0 }),
-      call: () => ({ kind: "failed", reason: "unreachable" }),
-      rpc: () => ({
-        costMilli: 0,
-        lines: [],
-        failure: "unreachable",
-        run: () => undefined,
-        report() {},
-      }),
-      ready: false,
-      close: () => Promise.resolve(),
-    }),
     tickets: {
       issue: () => ({ ticket: "", expiresAt: 0 }),
       redeem: () => ({ principal: stranger, terms: undefined }),
@@ -120,11 +104,11 @@ function inertServices(): Services {
       close: () => Promise.resolve(),
     }),
     storeOverrides: () => false,
-    openDecoder: (ledger) =>
-      createDecoder({
-        ledger,
-        clock: systemClock,
-        compute: openComputePool({ clock: systemClock, metrics }),
-      }),
+    store: { folder: "" },
+    compute: { run: notRun, background: { run: notRun } },
+    parts: new KeptParts(),
+    variable: () => undefined,
   };
 }
+
+const notRun = (): Promise<ComputeOutcome> => Promise.resolve({ ok: false, reason: "busy" });

@@ -12,10 +12,10 @@ function watched(promise: Promise<void>): { done: boolean } {
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-test("a generation waits until all its ledgers are settled", async () => {
+test("a generation waits until all its services know whether they can serve", async () => {
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const ledgers = [{ settled: first.promise }, {}, { settled: second.promise }];
-  const waiting = watched(awaitBackends(ledgers, manualClock()));
+  const initialized = [first.promise, undefined, second.promise];
+  const waiting = watched(awaitBackends(initialized, manualClock()));
   first.resolve();
   await turn();
   assert.equal(waiting.done, false);
@@ -24,9 +24,9 @@ test("a generation waits until all its ledgers are settled", async () => {
   assert.equal(waiting.done, true);
 });
 
-test("a ledger that does not settle is waited for 2 s", async () => {
+test("a generation waits for 2 s for a service that does not know", async () => {
   const clock = manualClock();
-  const waiting = watched(awaitBackends([{ settled: new Promise(() => {}) }], clock));
+  const waiting = watched(awaitBackends([new Promise<void>(() => {})], clock));
   clock.advance(1_999);
   await turn();
   assert.equal(waiting.done, false);
@@ -35,8 +35,8 @@ test("a ledger that does not settle is waited for 2 s", async () => {
   assert.equal(waiting.done, true);
 });
 
-test("without a ledger that must settle nothing is waited for", async () => {
-  const waiting = watched(awaitBackends([{}], manualClock()));
+test("a generation without such services does not wait", async () => {
+  const waiting = watched(awaitBackends([undefined], manualClock()));
   await turn();
   assert.equal(waiting.done, true);
 });

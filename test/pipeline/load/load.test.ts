@@ -173,20 +173,22 @@ routes: [{ path: /, run: [a], to: b }]
   );
 });
 
-test("only plugins that are used are imported, each one once", async (t) => {
+test("only plugins that are used are loaded, each one once, with the services that they use", async (t) => {
   const text = `version: 1
 routes: [{ path: /, run: [request-id, request-id], to: forward }]
 `;
   const { configFile } = project(t, text, []);
   const { plugins, faults } = await loadPlugins(parse(text, configFile));
   assert.deepEqual(faults, []);
-  assert.deepEqual([...plugins.keys()].toSorted(), ["forward", "request-id"]);
+  assert.deepEqual([...plugins.keys()].toSorted(), ["forward", "request-id", "upstreams"]);
 });
 
 test("every folder of plugins/ is a valid plugin with that name", async () => {
   const { plugins, faults } = await loadShipped();
   assert.deepEqual(faults, []);
-  assert.deepEqual([...plugins.keys()].toSorted(), [...shippedPlugins().keys()]);
+  // The gateway itself provides this service.
+  const names = [...shippedPlugins().keys(), "upstreams"];
+  assert.deepEqual([...plugins.keys()].toSorted(), names.toSorted());
 });
 
 for (const [title, files, expected] of [

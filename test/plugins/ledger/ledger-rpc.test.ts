@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import ledgerRpc from "../../../plugins/ledger/ledger-rpc/index.ts";
 import { refuse, type Charge, type Reply, type SurfaceHooks } from "../../../src/plugin.ts";
-import { hash, request, testLedger, type TestLedger } from "./ledger/fixture.ts";
+import { ledgersOf, hash, request, testLedger, type TestLedger } from "./ledger/fixture.ts";
 import { fakeExchange, fakeHost } from "../fakes.ts";
 
 /** A charge that notes what is done with it. */
@@ -33,7 +33,7 @@ class FakeCharge implements Charge {
 
 async function started(): Promise<TestLedger & { hooks: SurfaceHooks }> {
   const test = testLedger();
-  const host = fakeHost({ ledger: (name) => (name === "ledger" ? test.ledger : undefined) });
+  const host = fakeHost({}, { ledger: ledgersOf(test.ledger) });
   return { ...test, hooks: await ledgerRpc.start({ upstream: "ledger" }, host) };
 }
 
@@ -139,7 +139,8 @@ describe("ledger-rpc", () => {
 
   it("does not start without its upstream", async () => {
     await assert.rejects(
-      async () => await ledgerRpc.start({ upstream: "other" }, fakeHost()),
+      async () =>
+        await ledgerRpc.start({ upstream: "other" }, fakeHost({}, { ledger: ledgersOf() })),
       /no upstream named other/,
     );
   });

@@ -1,7 +1,7 @@
 /** The ledger tools over a node and a decoder that a test scripts, called the way every transport calls them. */
 import assert from "node:assert/strict";
 import ledgerTools from "../../../plugins/ledger/ledger-tools/index.ts";
-import type { UpstreamConfig } from "../../../src/config/config.ts";
+import type { PoolConfig } from "../../../plugins/ledger/ledger/options.ts";
 import { openLedger } from "../../../plugins/ledger/ledger/ledger.ts";
 import type { NodeFailure, NodePool, NodeRequest } from "../../../plugins/ledger/ledger/node.ts";
 import { createMetrics } from "../../../src/metrics.ts";
@@ -119,7 +119,7 @@ export interface ToolsScript {
   readonly node?: Readonly<Record<string, Said>>;
   readonly decoder?: DecoderScript;
   readonly options?: Parameters<typeof ledgerTools.start>[0];
-  readonly upstream?: Partial<UpstreamConfig>;
+  readonly upstream?: Partial<PoolConfig>;
   /** Called whenever the node or the decoder has been asked. */
   readonly onAsked?: () => void;
 }
@@ -133,7 +133,10 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   const decoder = scriptedDecoder(script.decoder ?? {}, decoding, onAsked);
   const { log, seal } = fakeHost();
   const ledger = openLedger({ upstream: upstreamConfig(upstream), pool, metrics, clock, log });
-  const host = fakeHost({ clock, metrics, decoder: () => decoder, ledger: () => ledger });
+  const host = fakeHost(
+    { clock, metrics },
+    { ledger: { pool: () => ledger, decoder: () => decoder } },
+  );
   const { tools, prompts = [] } = await ledgerTools.start(options, host);
   const claimed = new Set<string>();
   const claims = {

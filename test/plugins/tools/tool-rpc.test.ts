@@ -4,12 +4,12 @@ import { describe, it } from "node:test";
 import toolRpc from "../../../plugins/tools/tool-rpc/index.ts";
 import type { Exchange, Reply, Tools, ToolOutcome } from "../../../src/plugin.ts";
 import { bench, fakeCharge, settled, tool } from "./tool-catalogue/fixture.ts";
-import { fakeExchange, fakeHost, keyPrincipal, missing, unknownKey } from "../fakes.ts";
+import { fakeExchange, fakeHost, keyPrincipal, missing, noTools, unknownKey } from "../fakes.ts";
 
 type Slots = NonNullable<Parameters<typeof fakeExchange>[0]>["slots"];
 
 async function answerOf(tools: Tools, body: string, slots: Slots = {}): Promise<Reply> {
-  const hooks = await toolRpc.start({}, fakeHost({ tools }));
+  const hooks = await toolRpc.start({}, fakeHost({}, { tools }));
   const principal = keyPrincipal();
   const charge = fakeCharge();
   const x: Exchange = fakeExchange({
@@ -86,7 +86,7 @@ describe("tool-rpc", () => {
   it("passes who calls, for which request and on which account", async () => {
     const seen: unknown[] = [];
     const tools: Tools = {
-      ...fakeHost().tools,
+      ...noTools,
       call(name, input, caller): Promise<ToolOutcome> {
         seen.push([
           name,

@@ -1,5 +1,5 @@
 /** The service that plugins call `Decoder`: asks the node, finds the runtime, and has its bytes decoded. */
-import type { ComputePool } from "../../../../src/compute/pool.ts";
+import type { ComputeThreads } from "../../../../src/services/compute.ts";
 import type { Clock } from "../../../../src/services/clock.ts";
 import type {
   CallSummary,
@@ -21,7 +21,7 @@ const eventsKey = `0x${storagePrefix("System", "Events").toString("hex")}`;
 
 interface DecoderParts {
   readonly ledger: Ledger;
-  readonly compute: ComputePool;
+  readonly compute: ComputeThreads;
   readonly clock: Clock;
 }
 
@@ -42,7 +42,7 @@ class ChainDecoder {
   readonly #runtimes: Runtimes;
   readonly #work: Work;
 
-  constructor(ledger: Ledger, compute: ComputePool, clock: Clock) {
+  constructor(ledger: Ledger, compute: ComputeThreads, clock: Clock) {
     this.#ledger = ledger;
     this.#runtimes = new Runtimes(ledger, clock);
     this.#work = new Work(compute, this.#runtimes);

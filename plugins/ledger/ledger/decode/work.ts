@@ -1,5 +1,5 @@
 /** Where decoding happens: here or in a thread, and once more where the runtime may have been the wrong one. */
-import type { ComputePool } from "../../../../src/compute/pool.ts";
+import type { ComputeThreads } from "../../../../src/services/compute.ts";
 import type { DecodedJson, DecodeFailure } from "../../../../src/services/decoder.ts";
 import { unknownCall } from "./extrinsics.ts";
 import { decodeText, type DecodeJob, type JobKind } from "./job.ts";
@@ -20,10 +20,10 @@ export const undecodable: DecodeFailure = { ok: false, reason: "undecodable" };
 
 /** Decodes what a node said, borrowed. */
 export class Work {
-  readonly #compute: ComputePool;
+  readonly #compute: ComputeThreads;
   readonly #runtimes: Runtimes;
 
-  constructor(compute: ComputePool, runtimes: Runtimes) {
+  constructor(compute: ComputeThreads, runtimes: Runtimes) {
     this.#compute = compute;
     this.#runtimes = runtimes;
   }

@@ -1,5 +1,5 @@
 /** Opens the connections to one node, by the scheme of its url. */
-import type { UpstreamConfig } from "../../../../src/config/config.ts";
+import type { PoolConfig } from "../options.ts";
 import type { Clock } from "../../../../src/services/clock.ts";
 import type { Metrics } from "../../../../src/services/metrics.ts";
 import type { NodeClient } from "./call.ts";
@@ -10,8 +10,8 @@ import { PooledNode } from "./pooled-node.ts";
 import { WsClient } from "./ws-client.ts";
 
 /** The members of an upstream that a pool reads. */
-export type PoolConfig = Pick<
-  UpstreamConfig,
+export type NodesConfig = Pick<
+  PoolConfig,
   | "name"
   | "urls"
   | "connectMs"
@@ -25,7 +25,7 @@ export type PoolConfig = Pick<
 >;
 
 export interface NodeOptions {
-  readonly upstream: PoolConfig;
+  readonly upstream: NodesConfig;
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Cheap calls of one turn ride as one batch over HTTP. */

@@ -9,7 +9,7 @@ import type { NodePool, NodeRequest, NodeStatus } from "../node.ts";
 import { Call } from "./call.ts";
 import type { Failure } from "./failure.ts";
 import { othersMayKnow } from "./node-error.ts";
-import { openNodes, type PoolConfig } from "./open-node.ts";
+import { openNodes, type NodesConfig } from "./open-node.ts";
 import type { PooledNode } from "./pooled-node.ts";
 import { Roster } from "./roster.ts";
 
@@ -17,7 +17,7 @@ import { Roster } from "./roster.ts";
 const mostAttempts = 3;
 
 export interface PoolOptions {
-  readonly upstream: PoolConfig;
+  readonly upstream: NodesConfig;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;

@@ -1,17 +1,17 @@
 /** A ledger over a fake pool. */
-import type { UpstreamConfig } from "../../../../src/config/config.ts";
+import type { PoolConfig } from "../../../../plugins/ledger/ledger/options.ts";
 import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
+import type { Ledger, Ledgers } from "../../../../src/services/ledger.ts";
 import type { Log } from "../../../../src/services/log.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { FakePool } from "./fake-pool.ts";
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 
-export function upstreamConfig(more: Partial<UpstreamConfig> = {}): UpstreamConfig {
+export function upstreamConfig(more: Partial<PoolConfig> = {}): PoolConfig {
   return {
     name: "ledger",
-    at: { file: "pipeline.yaml", line: 1, col: 1 },
     urls: ["http://127.0.0.1:9944"],
     connectMs: 1000,
     headersMs: 1000,
@@ -36,7 +36,7 @@ export interface TestLedger {
   readonly metrics: RenderedMetrics;
 }
 
-export function testLedger(more: Partial<UpstreamConfig> = {}): TestLedger {
+export function testLedger(more: Partial<PoolConfig> = {}): TestLedger {
   const pool = new FakePool();
   const metrics = createMetrics();
   const upstream = upstreamConfig(more);
@@ -50,3 +50,11 @@ export const hash = (n: number): string => `0x${n.toString(16).padStart(64, "0")
 /** A request body. */
 export const request = (method: string, params?: string, id = "1"): string =>
   `{"jsonrpc":"2.0","id":${id},"method":"${method}"${params === undefined ? "" : `,"params":${params}`}}`;
+
+/** The service `ledger` with one pool, or with none. */
+export function ledgersOf(ledger?: Ledger): Ledgers {
+  return {
+    pool: (name) => (name === "ledger" ? ledger : undefined),
+    decoder: () => undefined,
+  };
+}

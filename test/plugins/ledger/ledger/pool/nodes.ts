@@ -1,6 +1,6 @@
 /** Starts a pool over scripted nodes, with a clock that only the test moves. */
 import { openPool, type OpenPool } from "../../../../../plugins/ledger/ledger/pool/pool.ts";
-import type { PoolConfig } from "../../../../../plugins/ledger/ledger/pool/open-node.ts";
+import type { NodesConfig } from "../../../../../plugins/ledger/ledger/pool/open-node.ts";
 import type { Log } from "../../../../../src/services/log.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { ask, readableMetrics, type Asked } from "./asking.ts";
@@ -38,7 +38,7 @@ export const PROBE_MS = 5_000;
 
 export function startPool(
   urls: readonly string[],
-  over: Partial<PoolConfig> & { readonly merge?: boolean } = {},
+  over: Partial<NodesConfig> & { readonly merge?: boolean } = {},
 ): PoolUnderTest {
   const clock = manualClock();
   const lines: LogLine[] = [];
@@ -52,7 +52,7 @@ export function startPool(
     error: level("error"),
     child: () => log,
   };
-  const upstream: PoolConfig = {
+  const upstream: NodesConfig = {
     name: "ledger",
     urls,
     connectMs: 1_000,

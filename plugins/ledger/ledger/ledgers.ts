@@ -1,0 +1,74 @@
+/** Opens the pools that plugins ask for, and reports on them. */
+import type {
+  BackendStatus,
+  Decoder,
+  Host,
+  Ledgers,
+  ServiceContext,
+  ServiceHooks,
+} from "sluice-gateway/plugin";
+import { createDecoder } from "./decode/decoder.ts";
+import { openLedger, type LedgerService } from "./ledger.ts";
+import { poolConfig, type Options, type PoolConfig } from "./options.ts";
+import { openPool } from "./pool/pool.ts";
+
+/** The decoder lives as long as its pool, so that a reload keeps the metadata that has been read. */
+interface Chain {
+  readonly ledger: LedgerService;
+  readonly decoder: Decoder;
+}
+
+export function openLedgers(
+  options: Options,
+  host: Host,
+  { keep, isDefault }: ServiceContext,
+): ServiceHooks<Ledgers> {
+  const inUse = new Map<string, Chain>();
+  const chainOf = (name: string): Chain | undefined => {
+    const config = poolConfig(options, name, host);
+    if (config === undefined) return undefined;
+    const open = (): Chain => openChain(config, host);
+    const chain = keep(JSON.stringify(config), open, ({ ledger }) => ledger.close());
+    inUse.set(name, chain);
+    return chain;
+  };
+  return {
+    service: {
+      pool: (name) => chainOf(name)?.ledger,
+      decoder: (name) => chainOf(name)?.decoder,
+    },
+    async initialized() {
+      await Promise.all(Array.from(inUse.values(), ({ ledger }) => ledger.settled));
+    },
+    backends: () =>
+      Array.from(inUse, ([name, { ledger }]) =>
+        statusOf(name, ledger, isDefault(`/upstreams/${name}/urls`)),
+      ),
+  };
+}
+
+function openChain(upstream: PoolConfig, { clock, log, metrics, compute }: Host): Chain {
+  const shared = { upstream, clock, log, metrics };
+  const ledger = openLedger({ ...shared, pool: openPool(shared) });
+  return { ledger, decoder: createDecoder({ ledger, compute, clock }) };
+}
+
+function statusOf(name: string, ledger: LedgerService, isDefault: boolean): BackendStatus {
+  return {
+    kind: "ledger",
+    title: `upstream ${name}`,
+    ready: ledger.ready ? true : "no usable node",
+    isDefault,
+    details: {
+      name,
+      ready: ledger.ready,
+      nodes: ledger.nodes().map(({ node, complaint, best, finalized, inFlight }) => ({
+        name: node,
+        state: complaint ?? "usable",
+        best,
+        finalized,
+        in_flight: inFlight,
+      })),
+    },
+  };
+}

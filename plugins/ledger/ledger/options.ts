@@ -1,0 +1,131 @@
+/** The members that the service `ledger` adds to the entries of the section `upstreams`. */
+import { durationMs } from "../../../src/config/formats.ts";
+import type { Host, JsonSchema, Upstream } from "sluice-gateway/plugin";
+
+/** An entry of the section after validation, with defaults. Undefined members could not be read. */
+interface Entry extends Omit<PoolConfig, keyof Upstream | "methods" | "maxHeadAgeMs"> {
+  readonly methods: Readonly<Record<string, boolean | MethodRule>>;
+  readonly maxHeadAge?: string;
+}
+
+export interface Options {
+  readonly upstreams: Readonly<Record<string, Entry | null>>;
+}
+
+interface MethodRule {
+  readonly cuMilli?: number;
+  readonly params?: readonly string[];
+}
+
+/** The configuration of one pool of nodes. */
+export interface PoolConfig extends Upstream {
+  /** Maps the prefix that clients use to the node's prefix: `ledger_` to `midnight_`. */
+  readonly aliases: Readonly<Record<string, string>>;
+  /** By method: `false` removes it from the whitelist; an object adds it or changes its price. */
+  readonly methods: Readonly<Record<string, false | MethodRule>>;
+  /** Maximum size of the cache of immutable answers. 0 disables the cache. */
+  readonly cacheBytes: number;
+  readonly singleFlight: boolean;
+  /** Maximum number of calls of one batch that run in parallel. */
+  readonly batchParallel: number;
+  readonly probeMs: number;
+  /** Maximum number of blocks that a node may be behind the best node before it is skipped. */
+  readonly maxLag: number;
+  readonly maxHeadAgeMs: number | undefined;
+  /** Maximum size of an answer from a node. */
+  readonly answerBytes: number;
+}
+
+const mebibyte = 1_048_576;
+const day = 86_400_000;
+
+function integer(
+  fallback: number,
+  bounds: readonly [number, number],
+  description: string,
+): JsonSchema {
+  return {
+    type: "integer",
+    minimum: bounds[0],
+    maximum: bounds[1],
+    default: fallback,
+    description,
+  };
+}
+
+export const nodeMembers: Readonly<Record<string, JsonSchema>> = {
+  aliases: {
+    type: "object",
+    default: {},
+    additionalProperties: { type: "string", minLength: 1 },
+    description:
+      "Maps the prefix that clients use to the node's prefix, such as ledger_ to midnight_.",
+  },
+  methods: {
+    type: "object",
+    default: {},
+    description:
+      "Node methods by name. false removes the method from the whitelist; an object adds it or changes its price.",
+    additionalProperties: {
+      type: ["boolean", "object"],
+      additionalProperties: false,
+      properties: {
+        cuMilli: {
+          type: "integer",
+          minimum: 0,
+          maximum: 1e12,
+          description: "Price in milli-CU.",
+        },
+        params: {
+          type: "array",
+          items: { type: "string", minLength: 1 },
+          description: 'Parameter names in order, such as ["storageKey", "blockHash?"].',
+        },
+      },
+    },
+  },
+  cacheBytes: integer(
+    64 * mebibyte,
+    [0, 1e12],
+    "Maximum size of the cache of immutable answers. 0 disables the cache.",
+  ),
+  singleFlight: {
+    type: "boolean",
+    default: true,
+    description: "Identical concurrent reads share one call to the node.",
+  },
+  batchParallel: integer(8, [1, 50], "Maximum number of calls of one batch that run in parallel."),
+  probeMs: integer(2_000, [100, day], "Interval between two probes of a node."),
+  maxLag: integer(
+    8,
+    [1, 1e9],
+    "Maximum number of blocks behind the best node. Nodes further behind are skipped.",
+  ),
+  maxHeadAge: {
+    type: "string",
+    format: "short-duration",
+    description:
+      "Maximum age of a node's head, such as 60s. Nodes with an older head are skipped. By default, the age is not checked.",
+  },
+  answerBytes: integer(64 * mebibyte, [1_024, 1e9], "Maximum size of an answer from a node."),
+};
+
+/** Returns the configuration of the pool with this name in `upstreams`. Undefined if there is no usable entry. */
+export function poolConfig(
+  { upstreams }: Options,
+  name: string,
+  host: Pick<Host, "use">,
+): PoolConfig | undefined {
+  const upstream = host.use("upstreams").get(name);
+  const entry = Object.hasOwn(upstreams, name) ? upstreams[name] : undefined;
+  if (upstream === undefined || entry === undefined || entry === null) return undefined;
+  const { methods, maxHeadAge, ...rest } = entry;
+  return {
+    ...rest,
+    ...upstream,
+    methods: Object.fromEntries(
+      Object.entries(methods).map(([method, rule]) => [method, rule === true ? {} : rule]),
+    ),
+    maxHeadAgeMs: maxHeadAge === undefined ? undefined : durationMs(maxHeadAge),
+  };
+}

@@ -1,0 +1,34 @@
+/** Node pools without nodes, with which `sluice check` starts the plugins that use them. */
+import type { Host, Ledger, Ledgers } from "sluice-gateway/plugin";
+import { createDecoder } from "./decode/decoder.ts";
+import { poolConfig, type Options, type PoolConfig } from "./options.ts";
+import { createWhitelist } from "./whitelist.ts";
+
+export function unconnectedLedgers(options: Options, host: Host): Ledgers {
+  const pool = (name: string): Ledger | undefined => {
+    const config = poolConfig(options, name, host);
+    return config && unconnectedPool(config);
+  };
+  return {
+    pool,
+    decoder(name) {
+      const ledger = pool(name);
+      return ledger && createDecoder({ ledger, compute: host.compute, clock: host.clock });
+    },
+  };
+}
+
+function unconnectedPool(config: PoolConfig): Ledger {
+  return {
+    methods: createWhitelist(config),
+    internal: (name) => ({ name, params: [], cuMilli: 0 }),
+    call: () => ({ kind: "failed", reason: "unreachable" }),
+    rpc: () => ({
+      costMilli: 0,
+      lines: [],
+      failure: "unreachable",
+      run: () => undefined,
+      report() {},
+    }),
+  };
+}

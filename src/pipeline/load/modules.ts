@@ -1,0 +1,51 @@
+/** Finds the modules that ship with Sluice: the files plugins/<module>/module.ts. */
+import { globSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { upstreams } from "../../http/upstream/service.ts";
+import type { Module } from "../../module.ts";
+import type { Service } from "../../plugin.ts";
+
+export const shippedFolder = fileURLToPath(new URL("../../../plugins/", import.meta.url));
+/** `.ts` if Node runs the sources, `.js` in the published package. */
+export const codeSuffix = import.meta.url.endsWith(".ts") ? ".ts" : ".js";
+
+interface ShippedModules {
+  readonly services: ReadonlyMap<string, Service<never>>;
+  /** The same services. The list is the same one at every call, so that the schema of the file is made once. */
+  readonly list: readonly Service<never>[];
+  /** Names of services that every gateway starts. */
+  readonly alwaysOn: readonly string[];
+  /** Pairs of a service and the service with which it is started. */
+  readonly companions: readonly (readonly [string, string])[];
+}
+
+let loading: Promise<ShippedModules> | undefined;
+
+/** Imports the modules once per process. */
+export function shippedModules(): Promise<ShippedModules> {
+  loading ??= importModules();
+  return loading;
+}
+
+export async function shippedServices(): Promise<readonly Service<never>[]> {
+  return (await shippedModules()).list;
+}
+
+async function importModules(): Promise<ShippedModules> {
+  const files = globSync(`*/module${codeSuffix}`, { cwd: shippedFolder }).toSorted();
+  const modules: Module[] = [{ services: [upstreams] }];
+  for (const file of files) {
+    const { default: module } = (await import(pathToFileURL(join(shippedFolder, file)).href)) as {
+      default: Module;
+    };
+    modules.push(module);
+  }
+  const services = modules.flatMap((module) => module.services ?? []);
+  return {
+    services: new Map(services.map((service) => [service.name, service])),
+    list: services,
+    alwaysOn: modules.flatMap((module) => module.alwaysOn ?? []),
+    companions: modules.flatMap((module) => Object.entries(module.companions ?? {})),
+  };
+}

@@ -1,0 +1,177 @@
+/**
+ * The services of one generation, and the `host` objects through which plugins reach them. It records what each plugin
+ * asked for while it started, so that a reload carries over only the plugins for which all of that is unchanged.
+ */
+import { randomUUID } from "node:crypto";
+import type { Config } from "../../config/config.ts";
+import { createNetworks, type OpenNetwork } from "../../../plugins/inference/networks/networks.ts";
+import { readRequest } from "../../http/json/request.ts";
+import { simulatedRefusal } from "../../../plugins/confidential/evidence/open-provider.ts";
+import type {
+  Confidential,
+  DocumentedRoute,
+  EvidenceSource,
+  Host,
+  Networks,
+  Plugin,
+  ServiceHooks,
+  ServiceTypes,
+  Tools,
+} from "../../plugin.ts";
+import { version } from "../../version.ts";
+import { healthRoutes } from "./document.ts";
+import type { HandOver, Needs } from "./hand-over.ts";
+import { instanceId } from "./instance-id.ts";
+import type { Services } from "./services.ts";
+import { stableJson } from "./stable-json.ts";
+
+type User = Pick<Plugin, "name" | "uses">;
+
+/** A service that the gateway provides itself. */
+interface BuiltIn {
+  readonly service: unknown;
+  /** A text that changes if plugins which use the service must be restarted. */
+  readonly id: () => string;
+}
+
+export class ServiceRegistry {
+  /** Services that have started, by name, each after those that it uses. */
+  readonly running = new Map<string, ServiceHooks<unknown>>();
+  /** Networks in use. */
+  networksInUse: readonly OpenNetwork[] = [];
+  /** The documentation of the routes, which is complete when all of them are compiled. */
+  readonly documented: DocumentedRoute[] = [...healthRoutes];
+  readonly #builtIn: ReadonlyMap<string, BuiltIn>;
+  /** Routes are documented again by each load, so plugins that use the documentation are always restarted. */
+  readonly #loading = randomUUID();
+  #networks: Networks | undefined;
+  #confidential: Confidential | undefined;
+  readonly #config: Config;
+  readonly #services: Services;
+  readonly #parts: HandOver;
+  /** The instances that make up the catalogue. No other generation has the same text until they have started. */
+  #catalogue = `incomplete ${randomUUID()}`;
+
+  constructor(config: Config, services: Services, parts: HandOver, tools: Tools) {
+    this.#config = config;
+    this.#services = services;
+    this.#parts = parts;
+    const { variable } = services;
+    this.#builtIn = new Map<string, BuiltIn>([
+      ["gateway", { service: { variable }, id: () => "" }],
+      ["routes", { service: this.documented, id: () => this.#loading }],
+      ["tools", { service: tools, id: () => this.#catalogue }],
+    ]);
+  }
+
+  /** Names the instances that make up the catalogue, once all have started. */
+  catalogueIs(instances: string): void {
+    this.#catalogue = instances;
+  }
+
+  has(name: string): boolean {
+    return this.running.has(name) || this.#builtIn.has(name);
+  }
+
+  /** Returns a host for one plugin instance. `needs` is filled while the plugin asks. */
+  hostFor(plugin: User, mode: Host["mode"]): { host: Host; needs: Needs } {
+    const { log, clock, metrics, accounts, workspaces, idempotency, meter } = this.#services;
+    const { seal, claims, tickets, evidence, store, compute } = this.#services;
+    const { environment, file } = this.#config;
+    const needs = new Map<string, string>();
+    const asked = <T>(need: string, give: () => T): T => {
+      needs.set(need, this.#state(need));
+      return give();
+    };
+    const networks = () => asked("networks", () => this.#openNetworks());
+    const confidential = () => asked("networks", () => this.#openConfidential());
+    const host: Host = {
+      environment,
+      mode,
+      log: log.child({ plugin: plugin.name }),
+      clock,
+      metrics,
+      store,
+      compute,
+      accounts,
+      workspaces,
+      idempotency,
+      meter,
+      seal,
+      claims,
+      tickets,
+      get networks() {
+        return networks();
+      },
+      get confidential() {
+        return confidential();
+      },
+      evidence: (source) => {
+        this.#refuseSimulated(source);
+        return evidence.evidence(source);
+      },
+      use: (name) => asked(`service ${name}`, () => this.#service(name, plugin)),
+      version,
+      folder: file.slice(0, file.lastIndexOf("/") + 1) || ".",
+      readJsonRpc: readRequest,
+    };
+    return { host, needs };
+  }
+
+  /** Returns true if everything that a plugin asked for is unchanged, so that this generation can hold the plugin. */
+  renew(needs: Needs): boolean {
+    for (const [need, state] of needs) if (this.#state(need) !== state) return false;
+    if (needs.has("networks")) this.#openNetworks();
+    return true;
+  }
+
+  #state(need: string): string {
+    if (need === "networks") return stableJson(this.#config.networks);
+    const name = need.slice("service ".length);
+    const running = this.running.get(name);
+    if (running !== undefined) return instanceId(running);
+    return this.#builtIn.get(name)?.id() ?? "none";
+  }
+
+  #service<Name extends keyof ServiceTypes & string>(name: Name, plugin: User): ServiceTypes[Name] {
+    const running = this.running.get(name) ?? this.#builtIn.get(name);
+    if (plugin.uses?.includes(name) !== true || running === undefined) {
+      throw new Error(`plugin "${plugin.name}" must list the service "${name}" under \`uses\``);
+    }
+    // The plugin that declares the type of a service under a name is the one that provides it.
+    return running.service as ServiceTypes[Name];
+  }
+
+  /** A network that a reload does not change is kept, so that its workers are not asked again. */
+  #openNetworks(): Networks {
+    if (this.#networks !== undefined) return this.#networks;
+    this.networksInUse = this.#config.networks.map((config) =>
+      this.#parts.acquireNow(`network ${stableJson(config)}`, undefined, () => {
+        const value = this.#services.openNetwork(config);
+        return { value, stop: () => value.close() };
+      }),
+    );
+    this.#networks = createNetworks(this.networksInUse, this.#services.storeOverrides);
+    return this.#networks;
+  }
+
+  #openConfidential(): Confidential {
+    if (this.#confidential !== undefined) return this.#confidential;
+    this.#openNetworks();
+    const { networks } = this.#config;
+    const opened = this.#services.openConfidential(this.networksInUse, networks);
+    this.#confidential = {
+      ...opened,
+      stream: (options) => {
+        this.#refuseSimulated(options.evidence);
+        return opened.stream(options);
+      },
+    };
+    return this.#confidential;
+  }
+
+  #refuseSimulated(source: EvidenceSource | undefined): void {
+    if (source !== "simulated" || this.#config.simulatedAllowed) return;
+    throw new Error(simulatedRefusal);
+  }
+}
