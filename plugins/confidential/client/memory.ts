@@ -1,8 +1,8 @@
 /** What a client remembers between sessions, to detect replays and to keep handshakes small. */
 import { createSeenCounters } from "../protocol/seen-counters.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
-import { createEvidenceVerifier } from "../verify/remembered.ts";
-import type { EvidenceVerifier } from "../verify/remembered.ts";
+import { createEvidenceVerifier } from "../verify/evidence-verifier.ts";
+import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
 
 /**
  * The highest serial number that the client has seen in the policy document of each gateway. If you keep the numbers

@@ -1,6 +1,6 @@
 /**
- * AMD's revocation list for a SEV-SNP report, added to the report's certificate table: a verifier fetches nothing, and
- * hosts rarely include the list. It comes from AMD's key distribution service (KDS) or from a mirror of it; AMD signed
+ * AMD's revocation list for a SEV-SNP report, added to the report's certificate table, because verifiers do not fetch
+ * it and hosts rarely include it. It comes from AMD's key distribution service (KDS) or from a mirror of it. AMD signed
  * it, so the server need not be trusted.
  */
 import type { Clock } from "../../../src/services/clock.ts";
@@ -12,7 +12,7 @@ import type { AttestationEvidence } from "../verify/evidence.ts";
 import type { SnpProduct } from "../verify/policy.ts";
 import { certificateGuids, readCertificateTable, readVcek } from "../verify/snp-certificates.ts";
 
-/** DER of the list of a product; undefined when it cannot be fetched. Never rejects. */
+/** Returns the DER of the revocation list of a product. Undefined if it cannot be fetched. Never rejects. */
 export type RevocationListSource = (
   product: SnpProduct,
   signal: AbortSignal,
@@ -29,11 +29,11 @@ const maxListBytes = 32_768;
 
 interface KnownList {
   list: Bytes | undefined;
-  /** Monotonic milliseconds. */
+  /** Time of the next fetch, in monotonic milliseconds. */
   nextAt: number;
 }
 
-/** Asks the service at `url`, such as `https://kdsintf.amd.com`, at most once an hour per product. */
+/** Fetches lists from the service at `url`, such as `https://kdsintf.amd.com`, at most once per hour and product. */
 export function revocationListService(
   url: string,
   clock: Clock,
@@ -47,7 +47,7 @@ export function revocationListService(
     if (clock.monotonic() < entry.nextAt) return entry.list;
     entry.nextAt = clock.monotonic() + retryMs;
     const found = await readInTime(ask, `${base}/vcek/v1/${product}/crl`, clock, signal);
-    // The previous list holds until its own dates end it.
+    // The previous list stays valid until its own dates end it.
     if (found === undefined) return entry.list;
     entry.nextAt = clock.monotonic() + freshMs;
     entry.list = found;
@@ -87,7 +87,7 @@ async function fetchList(url: string, signal: AbortSignal): Promise<Uint8Array> 
   return joinBytes(...chunks);
 }
 
-/** The evidence with AMD's list in its table, if it is SEV-SNP's and there is a list. */
+/** Returns the evidence with AMD's list in its table, if it is SEV-SNP evidence and a list is available. */
 export async function stapleRevocationList(
   evidence: AttestationEvidence,
   source: RevocationListSource | undefined,
@@ -107,7 +107,7 @@ export async function stapleRevocationList(
   return { ...evidence, aux: toBase64(writeTable(entries)) };
 }
 
-/** Whether the certificate table of SEV-SNP evidence holds a revocation list. */
+/** True if the certificate table of SEV-SNP evidence contains a revocation list. */
 export function hasRevocationList(evidence: AttestationEvidence): boolean {
   const table = tableOf(evidence);
   const certificates = table && readCertificateTable(table);
@@ -124,7 +124,7 @@ type EntryName = keyof typeof certificateGuids;
 
 const headBytes = 24;
 
-/** A certificate table (GHCB specification, SNP extended guest request) of these entries, which are DER. */
+/** Writes a certificate table (GHCB specification, SNP extended guest request). `entries`: DER by name. */
 function writeTable(entries: Readonly<Partial<Record<EntryName, Uint8Array>>>): Bytes {
   const heads: Uint8Array[] = [];
   const blobs: Uint8Array[] = [];
@@ -132,7 +132,7 @@ function writeTable(entries: Readonly<Partial<Record<EntryName, Uint8Array>>>): 
   const count = Object.values(entries).filter((blob) => blob !== undefined).length;
   let offset = headBytes * (count + 1);
   for (const [name, guid] of Object.entries(certificateGuids)) {
-    // Object.entries of the constant above.
+    // The names come from certificateGuids.
     const blob = entries[name as EntryName];
     if (blob === undefined) continue;
     const head = Buffer.alloc(headBytes);

@@ -7,7 +7,7 @@ export interface Checklist<Name extends string> {
   /** The policy does not ask for this one. */
   skip(name: Name, why: string): void;
   /** Every check passed or was skipped by the policy. */
-  isSound(): boolean;
+  hasPassed(): boolean;
   /** In the order of the names. */
   list(): readonly Check[];
 }
@@ -25,7 +25,7 @@ export function createChecklist<Name extends string>(names: readonly Name[]): Ch
     skip(name, why) {
       if (!done.has(name)) done.set(name, { name, result: "skipped", why });
     },
-    isSound: () => names.every((name) => (done.get(name)?.result ?? "fail") !== "fail"),
+    hasPassed: () => names.every((name) => (done.get(name)?.result ?? "fail") !== "fail"),
     list: () =>
       names.map((name) => done.get(name) ?? { name, result: "skipped", why: "not reached" }),
   };

@@ -12,7 +12,7 @@ export type DcapVerdict =
   | { readonly ok: false; readonly why: string };
 
 /** `root`: DER of the root to trust. `now`: milliseconds since 1970. */
-export async function askDcap(
+export async function verifyWithDcap(
   quote: Bytes,
   collateral: TdxCollateral,
   root: Bytes,

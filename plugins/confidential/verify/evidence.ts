@@ -20,7 +20,7 @@ export interface AttestationEvidence {
   readonly simulated?: boolean;
 }
 
-export interface ReadEvidence {
+export interface ParsedEvidence {
   readonly teeType: TeeType;
   readonly quote: Bytes;
   readonly aux: Bytes | undefined;
@@ -29,10 +29,10 @@ export interface ReadEvidence {
 }
 
 /** Characters of base64. TDX quotes are under 10 kB, SEV-SNP certificate tables under 16 kB. */
-const maxText = 131_072;
+const maxBase64Length = 131_072;
 
 /** What is wrong as text, or the evidence with its bytes. `value`: parsed JSON. */
-export function readEvidence(value: unknown): ReadEvidence | string {
+export function readEvidence(value: unknown): ParsedEvidence | string {
   if (typeof value !== "object" || value === null) return "the evidence is missing";
   // An object from JSON; each member is looked at below.
   const { tee_type, quote, aux, collateral, simulated } = value as Record<string, unknown>;
@@ -52,6 +52,6 @@ export function readEvidence(value: unknown): ReadEvidence | string {
 }
 
 function readText(value: unknown): Bytes | undefined {
-  if (typeof value !== "string" || value.length > maxText) return undefined;
+  if (typeof value !== "string" || value.length > maxBase64Length) return undefined;
   return fromBase64(value);
 }

@@ -11,7 +11,7 @@ export type Findings = Omit<VerificationReport, "verified" | "assurance" | "chec
 export type CommonCheck = "image_hash" | "platform" | "report_data";
 
 /** The image and the machine against the policy's lists. */
-export function checkLists(
+export function checkAllowLists(
   checks: Checklist<CommonCheck>,
   imageHash: string,
   platform: string | undefined,

@@ -7,7 +7,7 @@ import type { Certificate } from "./certificate.ts";
 import { createChecklist } from "./checklist.ts";
 import type { Checklist } from "./checklist.ts";
 import { readRevocationList, revocationListFault } from "./crl.ts";
-import { checkLists } from "./inspection.ts";
+import { checkAllowLists } from "./inspection.ts";
 import type { Findings, Inspection } from "./inspection.ts";
 import { snpTcbParts } from "./policy.ts";
 import type { SnpPolicy, SnpProduct, SnpTcb, VerificationPolicy } from "./policy.ts";
@@ -73,7 +73,7 @@ export async function inspectSnp(
   const imageHash = await snpImageHash(report);
   const platform = toHex(report.chipId);
   checkGuest(checks, report, policy.sevSnp ?? {});
-  checkLists(checks, imageHash, platform, policy);
+  checkAllowLists(checks, imageHash, platform, policy);
   const { reportData } = report;
   const seen: Findings = { imageHash, platform, measurements: readMeasurements(report) };
   if (isText) return { checks, findings: seen, reportData };

@@ -7,7 +7,7 @@ import { revocationListFault } from "./crl.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import { isEcdsa } from "./signature.ts";
 import type { TdxChecklist } from "./tdx-checks.ts";
-import type { ReadCollateral } from "./tdx-collateral.ts";
+import type { ParsedCollateral } from "./tdx-collateral.ts";
 import type { TdxQuote } from "./tdx-quote.ts";
 
 const maxCollateralAgeMs = 30 * 24 * 3_600_000;
@@ -17,7 +17,7 @@ const signerChainLength = 2;
 
 export async function checkSigners(
   checks: TdxChecklist,
-  read: ReadCollateral,
+  read: ParsedCollateral,
   anchors: Anchors,
   now: number,
 ): Promise<void> {
@@ -44,7 +44,7 @@ export async function checkSigners(
 export async function checkRevocation(
   checks: TdxChecklist,
   quote: TdxQuote,
-  read: ReadCollateral,
+  read: ParsedCollateral,
   now: number,
 ): Promise<void> {
   const [pck, authority, root] = quote.pckChain;
@@ -61,7 +61,7 @@ export async function checkRevocation(
 
 export function checkCollateral(
   checks: TdxChecklist,
-  { tcbInfo, qeIdentity }: ReadCollateral,
+  { tcbInfo, qeIdentity }: ParsedCollateral,
   policy: VerificationPolicy,
   now: number,
 ): void {
@@ -86,13 +86,13 @@ export function checkCollateral(
   );
 }
 
-export function evaluationNumber({ tcbInfo, qeIdentity }: ReadCollateral): number {
+export function evaluationNumber({ tcbInfo, qeIdentity }: ParsedCollateral): number {
   return Math.min(tcbInfo.tcbEvaluationDataNumber, qeIdentity.tcbEvaluationDataNumber);
 }
 
-export function earliestEnd(
+export function earliestExpiry(
   quote: TdxQuote,
-  read: ReadCollateral,
+  read: ParsedCollateral,
   policy: VerificationPolicy,
 ): number {
   const { tcbInfo, qeIdentity, rootCrl, pckCrl } = read;

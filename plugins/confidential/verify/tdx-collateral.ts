@@ -40,7 +40,7 @@ const collateralFields = [
 const maxCollateralText = 1_048_576;
 
 /** What the signed texts say, once read; whether they are signed is not decided here. */
-export interface ReadCollateral {
+export interface ParsedCollateral {
   /** These fields and no others, for whoever reads them again. */
   readonly text: TdxCollateral;
   readonly tcbInfo: TcbInfo;
@@ -85,7 +85,7 @@ export interface TdxModuleLevel {
 }
 
 /** What is wrong with its shape as text, or the collateral. Broken revocation lists come as undefined. */
-export function readTdxCollateral(value: unknown): ReadCollateral | string {
+export function readTdxCollateral(value: unknown): ParsedCollateral | string {
   const text = collateralText(value);
   if (typeof text === "string") return text;
   const tcbInfo = readTcbInfo(text.tcb_info);

@@ -7,9 +7,9 @@ import type { Bytes } from "./binary-text.ts";
 import { chainFault } from "./chain.ts";
 import type { Anchors } from "./chain.ts";
 import { createChecklist } from "./checklist.ts";
-import { askDcap } from "./dcap.ts";
+import { verifyWithDcap } from "./dcap.ts";
 import type { DcapVerdict } from "./dcap.ts";
-import { checkLists } from "./inspection.ts";
+import { checkAllowLists } from "./inspection.ts";
 import type { Findings, Inspection } from "./inspection.ts";
 import { readPckPlatform } from "./pck.ts";
 import type { VerificationPolicy } from "./policy.ts";
@@ -20,11 +20,11 @@ import {
   checkCollateral,
   checkRevocation,
   checkSigners,
-  earliestEnd,
+  earliestExpiry,
   evaluationNumber,
 } from "./tdx-collateral-checks.ts";
 import { readTdxCollateral } from "./tdx-collateral.ts";
-import type { ReadCollateral } from "./tdx-collateral.ts";
+import type { ParsedCollateral } from "./tdx-collateral.ts";
 import { moduleFault, statusFault } from "./tdx-module.ts";
 import { readTdxQuote, tdReportLayout, tdxImageHash } from "./tdx-quote.ts";
 import type { TdReport, TdxQuote } from "./tdx-quote.ts";
@@ -60,7 +60,7 @@ export async function inspectTdx(
   const platform = readPckPlatform(quote.pckChain[0]);
   const imageHash = await tdxImageHash(quote.body);
   checkTd(checks, quote.body, policy);
-  checkLists(checks, imageHash, platform?.ppid, policy);
+  checkAllowLists(checks, imageHash, platform?.ppid, policy);
   const { reportData } = quote.body;
   const measurements = readMeasurements(quote.body);
   const seen: Findings = { imageHash, measurements, ...(platform && { platform: platform.ppid }) };
@@ -80,7 +80,7 @@ export async function inspectTdx(
   const tcb = verdict.ok
     ? { status: verdict.status, advisories: verdict.advisories, evaluation }
     : { status: "Unknown", advisories: [], evaluation };
-  const validUntil = earliestEnd(quote, read, policy);
+  const validUntil = earliestExpiry(quote, read, policy);
   return { checks, findings: { ...seen, tcb, validUntil }, reportData };
 }
 
@@ -121,13 +121,13 @@ async function secondOpinion(
   checks: TdxChecklist,
   bytes: Bytes,
   quote: TdxQuote,
-  read: ReadCollateral,
+  read: ParsedCollateral,
   now: number,
 ): Promise<DcapVerdict> {
   const root = quote.pckChain.at(-1);
   // The library parses what it then verifies: it is given only what Intel signed.
   const isTrusted = (["pck_chain", "tcb_info_signature", "qe_identity_signature"] as const).every(
-    (name) => hasPassed(checks, name),
+    (name) => checkPassed(checks, name),
   );
   const verdict: DcapVerdict =
     root === undefined || !isTrusted
@@ -135,12 +135,12 @@ async function secondOpinion(
           ok: false,
           why: "not run, because pck_chain, tcb_info_signature or qe_identity_signature did not pass",
         }
-      : await askDcap(bytes, read.text, root.raw, now);
+      : await verifyWithDcap(bytes, read.text, root.raw, now);
   checks.record("dcap_qvl", verdict.ok ? undefined : verdict.why);
   return verdict;
 }
 
-function hasPassed(checks: TdxChecklist, name: TdxCheck): boolean {
+function checkPassed(checks: TdxChecklist, name: TdxCheck): boolean {
   return checks.list().some((check) => check.name === name && check.result === "pass");
 }
 
@@ -148,7 +148,7 @@ function checkTcb(
   checks: TdxChecklist,
   verdict: DcapVerdict,
   quote: TdxQuote,
-  { tcbInfo }: ReadCollateral,
+  { tcbInfo }: ParsedCollateral,
   policy: VerificationPolicy,
 ): void {
   const status = verdict.ok

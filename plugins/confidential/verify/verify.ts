@@ -5,7 +5,7 @@
 import { sameBytes, toHex } from "./binary-text.ts";
 import { createChecklist } from "./checklist.ts";
 import { readEvidence } from "./evidence.ts";
-import type { ReadEvidence } from "./evidence.ts";
+import type { ParsedEvidence } from "./evidence.ts";
 import type { Inspection } from "./inspection.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import type { VerificationReport } from "./report.ts";
@@ -14,7 +14,7 @@ import { amdRoots, inspectSnp } from "./snp.ts";
 import type { SnpRoots } from "./snp.ts";
 import { inspectTdx, intelRoots } from "./tdx.ts";
 
-export interface Expectation {
+export interface ExpectedEvidence {
   /** The 64 bytes that the quote must carry (confidential-stream.md, 1.4). */
   readonly reportData: Uint8Array;
 }
@@ -33,7 +33,7 @@ const vendorRoots: HardwareRoots = { tdx: intelRoots, snp: amdRoots };
  */
 export async function verifyEvidence(
   evidence: unknown,
-  expected: Expectation,
+  expected: ExpectedEvidence,
   policy: VerificationPolicy,
   now: number,
   roots: HardwareRoots = vendorRoots,
@@ -44,7 +44,7 @@ export async function verifyEvidence(
     return { verified: false, assurance: "none", checks: checks.list() };
   }
   // The record above returned for every text.
-  const given = read as ReadEvidence;
+  const given = read as ParsedEvidence;
   const { teeType } = given;
   const inspection = await inspect(given, policy, roots, now);
   if (typeof inspection === "string") {
@@ -54,18 +54,18 @@ export async function verifyEvidence(
   const fault = reportDataFault(inspection, expected);
   inspection.checks.record("report_data", fault);
   const isHardware = teeType !== "simulated";
-  const isMock = !isHardware && !(await isMarked(inspection.findings.measurements?.["rtmr3"]));
-  const isSound = inspection.checks.isSound() && !isMock;
+  const lacksMarker = !isHardware && !(await isMarked(inspection.findings.measurements?.["rtmr3"]));
+  const isAccepted = inspection.checks.hasPassed() && !lacksMarker;
   if (isHardware) checks.record("not_simulated", undefined);
-  else if (isMock)
+  else if (lacksMarker)
     checks.record("not_simulated", "the evidence is simulated but lacks the marker of simulations");
   else if (policy.treatSimulatedAsVerified === true)
     checks.skip("not_simulated", "the evidence is simulated, and the caller accepts that");
   else checks.record("not_simulated", "the evidence is simulated: no hardware attests it");
   const { reportData, findings } = inspection;
   return {
-    verified: isSound && checks.isSound(),
-    assurance: isSound ? teeType : "none",
+    verified: isAccepted && checks.hasPassed(),
+    assurance: isAccepted ? teeType : "none",
     checks: [...checks.list(), ...inspection.checks.list()],
     teeType,
     ...findings,
@@ -75,7 +75,7 @@ export async function verifyEvidence(
 
 /** Why nothing can be inspected, as text. */
 async function inspect(
-  { teeType, quote, aux, collateral }: ReadEvidence,
+  { teeType, quote, aux, collateral }: ParsedEvidence,
   policy: VerificationPolicy,
   roots: HardwareRoots,
   now: number,
@@ -90,7 +90,7 @@ async function inspect(
 
 function reportDataFault(
   { reportData }: Inspection<"report_data">,
-  expected: Expectation,
+  expected: ExpectedEvidence,
 ): string | undefined {
   if (reportData === undefined) return "the report data is missing";
   if (expected.reportData.length !== 64)

@@ -5,7 +5,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { showEvidence } from "../../../plugins/confidential/confidential/documents.ts";
 import { operations } from "../../../plugins/confidential/confidential/operation.ts";
 import { showReceipt } from "../../../plugins/confidential/confidential/receipt.ts";
-import { issueTicket, wishSchema } from "../../../plugins/confidential/confidential/ticket.ts";
+import { issueTicket, ticketRequestSchema } from "../../../plugins/confidential/confidential/ticket.ts";
 import type { Confidential, JsonSchema, TicketTerms } from "../../../src/plugin.ts";
 import { bodyOf, fakeExchange, keyPrincipal } from "../fakes.ts";
 
@@ -33,7 +33,7 @@ function issued(body: unknown, origin?: string): TicketTerms | string {
 }
 
 test("the document shows the schema that the body of a ticket is held against", () => {
-  assert.equal(operations.ticket.body?.content["application/json"], wishSchema);
+  assert.equal(operations.ticket.body?.content["application/json"], ticketRequestSchema);
 });
 
 test("a ticket is for what its body says, and for the page that asks where that says nothing", () => {

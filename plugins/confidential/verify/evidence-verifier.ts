@@ -6,26 +6,26 @@ import { toHex } from "./binary-text.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import type { VerificationReport } from "./report.ts";
 import { verifyEvidence } from "./verify.ts";
-import type { Expectation, HardwareRoots } from "./verify.ts";
+import type { ExpectedEvidence, HardwareRoots } from "./verify.ts";
 
 export interface EvidenceVerifier {
   /** As `verifyEvidence`. */
   verify(
     evidence: unknown,
-    expected: Expectation,
+    expected: ExpectedEvidence,
     policy: VerificationPolicy,
     now: number,
   ): Promise<VerificationReport>;
 }
 
-interface Remembered {
+interface CachedReport {
   readonly report: VerificationReport;
   /** Milliseconds since 1970: holds from `from`, and no longer at `until`. */
   readonly from: number;
   readonly until: number;
 }
 
-export interface RememberOptions {
+export interface EvidenceVerifierOptions {
   /** 64 unless given. */
   readonly entries?: number;
   /** A report is given again for an hour unless given, and never past what it rests on (`validUntil`). */
@@ -34,9 +34,9 @@ export interface RememberOptions {
 }
 
 /** A verifier with a memory of its own, least recently used first out. */
-export function createEvidenceVerifier(options: RememberOptions = {}): EvidenceVerifier {
+export function createEvidenceVerifier(options: EvidenceVerifierOptions = {}): EvidenceVerifier {
   const { entries = 64, maxAgeMs = 3_600_000, roots } = options;
-  const remembered = new Map<string, Remembered>();
+  const remembered = new Map<string, CachedReport>();
   return {
     async verify(evidence, expected, policy, now) {
       const key = keyOf(evidence, expected, policy);
@@ -63,6 +63,6 @@ export function createEvidenceVerifier(options: RememberOptions = {}): EvidenceV
 /**
  * Everything that a report depends on but the time. As long as the evidence: a hash of it costs more than keeping it.
  */
-function keyOf(evidence: unknown, expected: Expectation, policy: VerificationPolicy): string {
+function keyOf(evidence: unknown, expected: ExpectedEvidence, policy: VerificationPolicy): string {
   return JSON.stringify([evidence, toHex(expected.reportData), policy]);
 }

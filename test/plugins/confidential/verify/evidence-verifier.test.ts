@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
-import { createEvidenceVerifier } from "../../../../plugins/confidential/verify/remembered.ts";
+import { createEvidenceVerifier } from "../../../../plugins/confidential/verify/evidence-verifier.ts";
 
 const now = Date.UTC(2026, 10, 21);
 const day = 24 * 3_600_000;
