@@ -1,4 +1,4 @@
-/** The checks of Intel's collateral: who signed it, what it revokes, and whether it is recent. */
+/** The checks of Intel's collateral: its signatures, its revocation lists, and its age. */
 import type { Bytes } from "./binary-text.ts";
 import { chainFault } from "./chain.ts";
 import type { Anchors } from "./chain.ts";
@@ -12,7 +12,7 @@ import type { TdxQuote } from "./tdx-quote.ts";
 
 const maxCollateralAgeMs = 30 * 24 * 3_600_000;
 
-/** Signer of TCB info and QE identity, root. */
+/** The chain has two certificates: the signer of TCB info and QE identity, and the root. */
 const signerChainLength = 2;
 
 export async function checkSigners(
@@ -40,7 +40,10 @@ export async function checkSigners(
   checks.record("qe_identity_signature", identityFault);
 }
 
-/** The root revokes authorities and signers, the PCK authority revokes machines; both lists must speak. */
+/**
+ * Checks that no certificate has been revoked. The root's list revokes authorities and signers, and the PCK authority's
+ * list revokes machines. Both lists must be valid.
+ */
 export async function checkRevocation(
   checks: TdxChecklist,
   quote: TdxQuote,
@@ -78,7 +81,9 @@ export function checkCollateral(
   const isOld = issued.some(({ issueDate }) => now - issueDate > maxAge);
   checks.record("collateral_age", isOld ? "the collateral was issued too long ago" : undefined);
   const least = policy.minTcbEvaluation;
-  if (least === undefined) return checks.skip("tcb_evaluation", "the policy has no minimum");
+  if (least === undefined) {
+    return checks.skip("tcb_evaluation", "the policy has no minimum TCB evaluation number");
+  }
   const isBehind = issued.some(({ tcbEvaluationDataNumber: number }) => number < least);
   checks.record(
     "tcb_evaluation",

@@ -1,6 +1,7 @@
 /**
- * Intel TDX evidence: a quote, the chain inside it and Intel's collateral. Signatures, chains and revocation lists are
- * verified here; @phala/dcap-qvl gives a second opinion and the platform's TCB status. confidential-stream.md, 3.5.
+ * Intel TDX evidence: a quote, its certificate chain and Intel's collateral (confidential-stream.md, 3.5). This file
+ * verifies signatures, chains and revocation lists. @phala/dcap-qvl verifies the quote a second time and determines the
+ * platform's TCB status.
  */
 import { isZero, joinBytes, sameBytes, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
@@ -34,14 +35,15 @@ export const intelRoots: Anchors = new Set([
   "44a0196b2b99f889b8e149e95b807a350e7424964399e885a7cbb8ccfab674d3",
 ]);
 
-/** Intel's quoting enclaves (Intel TDX DCAP Quoting Library API, appendix A). */
+/** Vendor id of Intel's quoting enclaves (Intel TDX DCAP Quoting Library API, appendix A). */
 const intelQeVendorId = "939a7233f79c4ca9940a0db3957f0607";
 
-/** The machine's certificate, its authority, the root. */
+/** The chain has three certificates: the machine's, its authority's, and the root. */
 const pckChainLength = 3;
 
 /**
- * `quote` and `collateral` come from whoever is verified. `now`: milliseconds since 1970. `report_data` is left open.
+ * Checks TDX evidence, except for `report_data`, which the caller checks. `quoteBytes`, `collateralValue`: input from
+ * the party that is verified, which is not trusted. `now`: milliseconds since 1970.
  */
 export async function inspectTdx(
   quoteBytes: Bytes,
@@ -102,7 +104,7 @@ async function checkQuote(
   );
 }
 
-/** The PCK key signed the quoting enclave's report, and that report binds the attestation key. */
+/** Checks that the PCK key signed the quoting enclave's report, and that the report binds the attestation key. */
 async function qeReportFault(quote: TdxQuote): Promise<string | undefined> {
   const { pckChain, qeReport, qeReportSignature, qeAuthData, attestationKey } = quote;
   const pck = pckChain[0];
@@ -125,7 +127,7 @@ async function secondOpinion(
   now: number,
 ): Promise<DcapVerdict> {
   const root = quote.pckChain.at(-1);
-  // The library parses what it then verifies: it is given only what Intel signed.
+  // The library parses its input before it verifies it, so it gets only data that Intel signed.
   const isTrusted = (["pck_chain", "tcb_info_signature", "qe_identity_signature"] as const).every(
     (name) => checkPassed(checks, name),
   );
@@ -159,11 +161,11 @@ function checkTcb(
 }
 
 function checkTd(checks: TdxChecklist, report: TdReport, policy: VerificationPolicy): void {
-  // Byte 0 of TD_ATTRIBUTES: DEBUG and its reserved neighbours, all of which make a TD untrusted.
+  // Byte 0 of TD_ATTRIBUTES contains DEBUG and reserved bits. A TD with any of them is not trusted.
   const isDebug = report.tdAttributes[0] !== 0;
   checks.record("td_attributes", isDebug ? "the TD can be debugged" : undefined);
   const isServed = report.mrservicetd !== undefined && !isZero(report.mrservicetd);
-  checks.record("service_td", isServed ? "a service TD is bound to it" : undefined);
+  checks.record("service_td", isServed ? "a service TD is bound to the TD" : undefined);
   const modules = policy.mrseam ?? [];
   if (modules.length === 0) return checks.skip("mrseam", "the policy lists no TDX module");
   const mrseam = toHex(report.mrseam);

@@ -1,6 +1,6 @@
 /**
- * Verifies attestation evidence: who vouches for it, what it runs, in what state, and that it binds the report data
- * expected. Nothing here is Node's alone, and nothing fetches.
+ * Verifies attestation evidence: the hardware that attests it, the image that runs, the state of the platform, and the
+ * expected report data. This folder runs in Node and browsers, and fetches nothing.
  */
 import { sameBytes, toHex } from "./binary-text.ts";
 import { createChecklist } from "./checklist.ts";
@@ -15,11 +15,11 @@ import type { SnpRoots } from "./snp.ts";
 import { inspectTdx, intelRoots } from "./tdx.ts";
 
 export interface ExpectedEvidence {
-  /** The 64 bytes that the quote must carry (confidential-stream.md, 1.4). */
+  /** The 64 bytes that the quote must contain (confidential-stream.md, 1.4). */
   readonly reportData: Uint8Array;
 }
 
-/** The vendors' roots; only tests have others. */
+/** The trusted roots of the hardware vendors. Only tests use other roots. */
 export interface HardwareRoots {
   readonly tdx: typeof intelRoots;
   readonly snp: SnpRoots;
@@ -28,8 +28,9 @@ export interface HardwareRoots {
 const vendorRoots: HardwareRoots = { tdx: intelRoots, snp: amdRoots };
 
 /**
- * `evidence`: parsed JSON from whoever is verified. `now`: milliseconds since 1970. Never throws for what `evidence`
- * holds: whatever is wrong is a failed check, and then `assurance` is `none`.
+ * Verifies evidence. `evidence`: parsed JSON from the party that is verified, which is not trusted. `now`: milliseconds
+ * since 1970. Never throws because of the content of `evidence`: anything invalid is a failed check, and `assurance` is
+ * then `none`.
  */
 export async function verifyEvidence(
   evidence: unknown,
@@ -43,7 +44,7 @@ export async function verifyEvidence(
   if (!checks.record("evidence", typeof read === "string" ? read : undefined)) {
     return { verified: false, assurance: "none", checks: checks.list() };
   }
-  // The record above returned for every text.
+  // A text has caused the return above.
   const given = read as ParsedEvidence;
   const { teeType } = given;
   const inspection = await inspect(given, policy, roots, now);
@@ -73,7 +74,7 @@ export async function verifyEvidence(
   };
 }
 
-/** Why nothing can be inspected, as text. */
+/** Inspects the evidence by its type. Returns a text with the reason if the evidence cannot be inspected. */
 async function inspect(
   { teeType, quote, aux, collateral }: ParsedEvidence,
   policy: VerificationPolicy,
