@@ -1,4 +1,4 @@
-/** The client in a real browser, where neither Node nor a proxy helps: the same verdicts as Node's, and no key. */
+/** The client in a real browser: it must reach the same verdicts as in Node, without an API key. */
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -32,7 +32,7 @@ import type { FakeGateway, Script } from "./fake-gateway.ts";
 const messages = [{ role: "user", content: "a secret" }];
 const bundle = await bundleClient();
 
-/** A page of an origin of its own that has the client. */
+/** Opens a page with the client, on an origin of its own server. */
 async function openPage(t: TestContext, browser: Browser): Promise<Page> {
   const server = createServer((request, response) => {
     const isScript = request.url === "/client.js";
@@ -53,7 +53,7 @@ async function openPage(t: TestContext, browser: Browser): Promise<Page> {
   return page;
 }
 
-/** What can be told of a session and its answer across processes. */
+/** The facts about a session and its answer that can be passed between processes. */
 interface Told {
   readonly text?: string;
   readonly session?: Pick<Session, "checks" | "evidence" | "assurance" | "role" | "keyset">;
@@ -61,7 +61,7 @@ interface Told {
   readonly refused?: { readonly name: string; readonly code?: string; readonly checks?: unknown };
 }
 
-/** The options of the fake, with a ticket in place of the key, as JSON. */
+/** The options for the fake gateway as JSON, with a ticket instead of the key. */
 function portable({ options }: FakeGateway, changes: object): ConnectOptions {
   const { apiKey: _, memory: __, clock: ___, ...rest } = options;
   return { ...rest, ticket: "a ticket", ...changes };
@@ -73,10 +73,10 @@ interface Conversation {
   readonly asked: readonly object[];
 }
 
-/** Runs in the page: knows nothing of this file. */
+/** Runs in the page, so it cannot use anything of this file. */
 async function converse({ options, now, asked }: Conversation): Promise<Told> {
   const path = "/client.js";
-  // The bundle.
+  // The URL of the bundle.
   const client = (await import(path)) as { connect: typeof connect };
   const clock = {
     now: () => now,
@@ -112,7 +112,7 @@ test("the client in Chromium", async (outer) => {
   const browser = await launchChromium(outer);
   if (browser === undefined) return;
 
-  await outer.test("comes to the verdict that Node comes to", async (t) => {
+  await outer.test("reaches the same verdict as in Node", async (t) => {
     const page = await openPage(t, browser);
     const gateway = await startFakeGateway(t);
     const told = await inPage(page, gateway);
@@ -136,7 +136,7 @@ test("the client in Chromium", async (outer) => {
     assert.equal(told.session?.keyset, session.keyset);
   });
 
-  await outer.test("refuses what Node refuses, for the same reasons", async (t) => {
+  await outer.test("refuses the same handshakes as in Node, for the same reasons", async (t) => {
     const page = await openPage(t, browser);
     const lowOrder = Buffer.from(
       "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
@@ -166,21 +166,24 @@ test("the client in Chromium", async (outer) => {
     }
   });
 
-  await outer.test("breaks off an answer that was touched, and believes no gateway", async (t) => {
-    const page = await openPage(t, browser);
-    const first = await startFakeGateway(t, {
-      outgoing: ([one, ...rest]) => [touched(one as Uint8Array, 40), ...rest],
-    });
-    assert.equal((await inPage(page, first)).refused?.code, "BAD_FRAME");
-    const second = await startFakeGateway(t, {
-      done: (frame) => ({ ...frame, sig: "A".repeat(86) }),
-    });
-    const { final } = await inPage(page, second);
-    assert.deepEqual([final?.verified, final?.unverifiedReason], [false, "bad_signature"]);
-  });
+  await outer.test(
+    "ends an answer that was modified, and ignores the gateway's own verdict",
+    async (t) => {
+      const page = await openPage(t, browser);
+      const first = await startFakeGateway(t, {
+        outgoing: ([one, ...rest]) => [touched(one as Uint8Array, 40), ...rest],
+      });
+      assert.equal((await inPage(page, first)).refused?.code, "BAD_FRAME");
+      const second = await startFakeGateway(t, {
+        done: (frame) => ({ ...frame, sig: "A".repeat(86) }),
+      });
+      const { final } = await inPage(page, second);
+      assert.deepEqual([final?.verified, final?.unverifiedReason], [false, "bad_signature"]);
+    },
+  );
 
   await outer.test(
-    "takes no API key of its own accord, and hides the one that it is made to take",
+    "refuses an API key by default, and sends an allowed one as a subprotocol",
     async (t) => {
       const page = await openPage(t, browser);
       const gateway = await startFakeGateway(t);
@@ -194,7 +197,7 @@ test("the client in Chromium", async (outer) => {
     },
   );
 
-  await outer.test("holds to a policy document of the pinned key", async (t) => {
+  await outer.test("enforces a policy document that the pinned key signed", async (t) => {
     const page = await openPage(t, browser);
     const gateway = await startFakeGateway(t);
     const signer = createSigner();
@@ -248,7 +251,7 @@ test("the client in Chromium", async (outer) => {
   );
 
   await outer.test(
-    "comes to a whole gateway with a ticket for its page, and only once",
+    "connects to a whole gateway with a ticket for its page, once per ticket",
     async (t) => {
       const page = await openPage(t, browser);
       const { origin } = new URL(page.url());
