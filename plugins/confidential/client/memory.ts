@@ -1,4 +1,4 @@
-/** What a client remembers between sessions, to detect replays and to keep handshakes small. */
+/** The data that a client keeps between sessions, to detect replays and to keep handshakes small. */
 import { createSeenCounters } from "../protocol/seen-counters.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import { createEvidenceVerifier } from "../verify/evidence-verifier.ts";

@@ -14,8 +14,9 @@ import { createClientMemory } from "./memory.ts";
 import type { ClientMemory } from "./memory.ts";
 
 /**
- * Options of `connect`. The members of `VerificationPolicy` take precedence over those of the policy document. Without
- * `imageHashes` and `policyKey`, no hardware evidence is accepted, because nothing specifies which images may run.
+ * Options of `connect`. The members of `VerificationPolicy` take precedence over those of the policy document. If
+ * neither `imageHashes` nor `policyKey` is given, no hardware evidence is accepted, because nothing specifies which
+ * images may run.
  */
 export interface ConnectOptions extends Partial<VerificationPolicy> {
   /** URL of the gateway (`https://host`) or of its stream. The schemes `ws` and `wss` are accepted as well. */
@@ -50,7 +51,7 @@ export interface ConnectOptions extends Partial<VerificationPolicy> {
   readonly dangerouslyAllowBrowser?: boolean;
   /** TDX: Intel's collateral, for evidence that does not include it. It is signed by Intel, so any source will do. */
   readonly collateral?: TdxCollateral;
-  /** What the client remembers between sessions. Default: one memory that all sessions of the process share. */
+  /** Data that the client keeps between sessions. Default: one memory that all sessions of the process share. */
   readonly memory?: ClientMemory;
   /** Clock and timers. Default: the system's. */
   readonly clock?: ClientClock;

@@ -54,7 +54,7 @@ export type FetchCollateral = (url: string, quote: Uint8Array) => Promise<unknow
 export function collateralService(
   url: string,
   clock: Clock,
-  ask: FetchCollateral = fetchWithLibrary,
+  fetchCollateral: FetchCollateral = fetchWithLibrary,
 ): CollateralSource {
   let known: TdxCollateral | undefined;
   let nextAt = -Infinity;
@@ -62,7 +62,7 @@ export function collateralService(
     const bytes = fromBase64(quote);
     if (clock.monotonic() < nextAt || bytes === undefined) return known;
     nextAt = clock.monotonic() + retryMs;
-    const found = parseCollateral(await withTimeout(ask(url, bytes), clock));
+    const found = parseCollateral(await withTimeout(fetchCollateral(url, bytes), clock));
     // The previous collateral stays valid until its own dates end it.
     if (found === undefined) return known;
     nextAt = clock.monotonic() + freshMs;
@@ -72,10 +72,10 @@ export function collateralService(
 }
 
 /** Resolves to undefined if the promise rejects or takes too long. */
-async function withTimeout(asked: Promise<unknown>, clock: Clock): Promise<unknown> {
+async function withTimeout(promise: Promise<unknown>, clock: Clock): Promise<unknown> {
   const { promise: late, resolve } = Promise.withResolvers<undefined>();
   using _limit = clock.after(timeoutMs, () => resolve(undefined));
-  return await Promise.race([asked.catch(() => undefined), late]);
+  return await Promise.race([promise.catch(() => undefined), late]);
 }
 
 async function fetchWithLibrary(url: string, quote: Uint8Array): Promise<unknown> {

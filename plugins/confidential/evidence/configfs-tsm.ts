@@ -5,13 +5,13 @@
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { fault, isFault } from "../protocol/fault.ts";
+import { isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
 import { toBase64 } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import { stapleCollateral } from "./collateral.ts";
 import type { CollateralSource } from "./collateral.ts";
-import { bindsReportData } from "./provider.ts";
+import { bindsReportData, unavailable } from "./provider.ts";
 import type { EvidenceProvider } from "./provider.ts";
 import { stapleRevocationList } from "./revocation-list.ts";
 import type { RevocationListSource } from "./revocation-list.ts";
@@ -148,8 +148,4 @@ async function choosePrivilege({ files }: Tsm, item: string): Promise<void> {
 
 async function readNumber({ files }: Tsm, path: string): Promise<number> {
   return Number((await files.read(path)).toString("latin1").trim());
-}
-
-function unavailable(why: string): Fault {
-  return fault("ATTESTATION_UNAVAILABLE", why);
 }

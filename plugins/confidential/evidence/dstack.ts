@@ -5,7 +5,7 @@
  */
 import { existsSync } from "node:fs";
 import { randomBytes } from "node:crypto";
-import { fault, isFault } from "../protocol/fault.ts";
+import { isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
 import { isJsonObject } from "../protocol/strict-json.ts";
 import { fromHex, toBase64, toHex } from "../verify/binary-text.ts";
@@ -15,7 +15,7 @@ import { readSnpReport } from "../verify/snp-report.ts";
 import { postJson } from "./unix-socket.ts";
 import { stapleCollateral } from "./collateral.ts";
 import type { CollateralSource } from "./collateral.ts";
-import { bindsReportData } from "./provider.ts";
+import { bindsReportData, unavailable } from "./provider.ts";
 import type { EvidenceProvider } from "./provider.ts";
 
 /** The paths of the socket in different releases of dstack. The first one that exists is used. */
@@ -112,8 +112,4 @@ function findReport(envelope: Bytes, reportData: Uint8Array): Bytes | undefined 
     if (report !== undefined && readSnpReport(report) !== undefined) return report;
   }
   return undefined;
-}
-
-function unavailable(why: string): Fault {
-  return fault("ATTESTATION_UNAVAILABLE", why);
 }

@@ -2,13 +2,13 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { EvidenceSource } from "../../../src/services/evidence.ts";
-import { fault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
 import type { CollateralSource } from "./collateral.ts";
 import { openConfigfsTsm } from "./configfs-tsm.ts";
 import type { TsmOptions } from "./configfs-tsm.ts";
 import { hasDstack, openDstack } from "./dstack.ts";
 import type { DstackOptions } from "./dstack.ts";
+import { unavailable } from "./provider.ts";
 import type { EvidenceProvider } from "./provider.ts";
 import type { RevocationListSource } from "./revocation-list.ts";
 import { createSimulatedProvider } from "./simulated-provider.ts";
@@ -43,7 +43,7 @@ export async function openProvider(
   const { seed = randomBytes(32) } = parts;
   const stapled = collateral === undefined ? {} : { collateral };
   if (source === "simulated") {
-    if (!simulatedAllowed) return fault("ATTESTATION_UNAVAILABLE", simulatedRefusal);
+    if (!simulatedAllowed) return unavailable(simulatedRefusal);
     return createSimulatedProvider(seed, clock);
   }
   const isDstack = source === "dstack" || (source === "auto" && hasDstack(dstack?.sockets));

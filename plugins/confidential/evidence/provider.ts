@@ -2,7 +2,7 @@
  * The interface of the sources of attestation evidence, for the quotes of keysets and for callers' quotes. The platform
  * is Intel TDX, AMD SEV-SNP, dstack's agent, or a simulation.
  */
-import { isFault } from "../protocol/fault.ts";
+import { fault, isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
 import { reportDataBytes } from "../protocol/statement.ts";
 import { sameBytes } from "../verify/binary-text.ts";
@@ -28,6 +28,11 @@ export interface EvidenceProvider {
    * ATTESTATION_UNAVAILABLE, and its message contains neither a path nor a text of the platform.
    */
   quote(reportData: Uint8Array, signal: AbortSignal): Promise<AttestationEvidence | Fault>;
+}
+
+/** Returns the fault of a provider that cannot create evidence. */
+export function unavailable(why: string): Fault {
+  return fault("ATTESTATION_UNAVAILABLE", why);
 }
 
 /** Resolves when the signal aborts. Needed because not every platform can abort the creation of a quote. */

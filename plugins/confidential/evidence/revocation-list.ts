@@ -11,6 +11,7 @@ import { readEvidence } from "../verify/evidence.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import type { SnpProduct } from "../verify/policy.ts";
 import { certificateGuids, readCertificateTable, readVcek } from "../verify/snp-certificates.ts";
+import { whenAborted } from "./provider.ts";
 
 /** Returns the DER of the revocation list of a product. Undefined if it cannot be fetched. Never rejects. */
 export type RevocationListSource = (
@@ -37,7 +38,7 @@ interface KnownList {
 export function revocationListService(
   url: string,
   clock: Clock,
-  ask: FetchList = fetchList,
+  fetchBytes: FetchList = fetchList,
 ): RevocationListSource {
   const base = url.replace(/\/+$/, "");
   const known = new Map<SnpProduct, KnownList>();
@@ -46,7 +47,12 @@ export function revocationListService(
     known.set(product, entry);
     if (clock.monotonic() < entry.nextAt) return entry.list;
     entry.nextAt = clock.monotonic() + retryMs;
-    const found = await readInTime(ask, `${base}/vcek/v1/${product}/crl`, clock, signal);
+    const found = await fetchWithTimeout(
+      fetchBytes,
+      `${base}/vcek/v1/${product}/crl`,
+      clock,
+      signal,
+    );
     // The previous list stays valid until its own dates end it.
     if (found === undefined) return entry.list;
     entry.nextAt = clock.monotonic() + freshMs;
@@ -55,8 +61,8 @@ export function revocationListService(
   };
 }
 
-async function readInTime(
-  ask: FetchList,
+async function fetchWithTimeout(
+  fetchBytes: FetchList,
   url: string,
   clock: Clock,
   signal: AbortSignal,
@@ -64,10 +70,8 @@ async function readInTime(
   const late = new AbortController();
   using _limit = clock.after(timeoutMs, () => late.abort());
   const until = AbortSignal.any([signal, late.signal]);
-  const { promise: aborted, resolve } = Promise.withResolvers<undefined>();
-  until.addEventListener("abort", () => resolve(undefined), { once: true });
-  const asked = ask(url, until).catch(() => undefined);
-  const bytes = await Promise.race([asked, aborted]);
+  const fetched = fetchBytes(url, until).catch(() => undefined);
+  const bytes = await Promise.race([fetched, whenAborted(until)]);
   if (bytes === undefined || bytes.length > maxListBytes) return undefined;
   const list = Uint8Array.from(bytes);
   return readRevocationList(list) === undefined ? undefined : list;

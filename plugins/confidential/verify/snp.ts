@@ -115,9 +115,12 @@ async function checkChain(
     return undefined;
   }
   const list = readRevocationList(crl);
-  const broken = await revocationListFault(list, chain.at(-1), now);
+  const listFault = await revocationListFault(list, chain.at(-1), now);
   const isRevoked = chain.slice(1).some(({ serial }) => list?.revoked.has(serial));
-  checks.record("revocation", broken ?? (isRevoked ? "a certificate has been revoked" : undefined));
+  checks.record(
+    "revocation",
+    listFault ?? (isRevoked ? "a certificate has been revoked" : undefined),
+  );
   return list?.nextUpdate;
 }
 

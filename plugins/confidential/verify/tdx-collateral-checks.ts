@@ -27,9 +27,9 @@ export async function checkSigners(
     signature: Bytes,
     signedText: string,
   ): Promise<string | undefined> => {
-    const broken = await chainFault(chain, signerChainLength, anchors, now);
+    const chainProblem = await chainFault(chain, signerChainLength, anchors, now);
     const signer = chain[0];
-    if (broken !== undefined || signer === undefined) return broken;
+    if (chainProblem !== undefined || signer === undefined) return chainProblem;
     const message = new TextEncoder().encode(signedText);
     const isSigned = await isEcdsa("p256", signer.publicKey, signature, message);
     return isSigned ? undefined : `the signature of "${signer.commonName}" is invalid`;
@@ -80,14 +80,14 @@ export function checkCollateral(
   const maxAge = policy.maxCollateralAgeMs ?? maxCollateralAgeMs;
   const isOld = issued.some(({ issueDate }) => now - issueDate > maxAge);
   checks.record("collateral_age", isOld ? "the collateral was issued too long ago" : undefined);
-  const least = policy.minTcbEvaluation;
-  if (least === undefined) {
+  const minimum = policy.minTcbEvaluation;
+  if (minimum === undefined) {
     return checks.skip("tcb_evaluation", "the policy has no minimum TCB evaluation number");
   }
-  const isBehind = issued.some(({ tcbEvaluationDataNumber: number }) => number < least);
+  const isBehind = issued.some(({ tcbEvaluationDataNumber: number }) => number < minimum);
   checks.record(
     "tcb_evaluation",
-    isBehind ? `the TCB evaluation number is below the minimum ${least}` : undefined,
+    isBehind ? `the TCB evaluation number is below the minimum ${minimum}` : undefined,
   );
 }
 

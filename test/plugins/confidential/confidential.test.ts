@@ -22,7 +22,7 @@ function issued(body: unknown, origin?: string): TicketTerms | string {
       terms = wanted;
       return { ticket: "t", expiresAt: 0 };
     },
-    redeem: () => assert.fail("nobody comes with a ticket"),
+    redeem: () => assert.fail("unexpected redeem"),
   };
   const headers = origin === undefined ? {} : { origin };
   const x = fakeExchange({ slots: { principal }, body: JSON.stringify(body), headers });

@@ -387,8 +387,10 @@ describe("a report is not verified, whatever the gateway says, if", () => {
     assert.deepEqual([third.verified, third.unverifiedReason], [false, "replay"]);
     await second.close();
   });
+});
 
-  test("the client recomputes the cost, so an excessive charge is visible", async (t) => {
+describe("the end of an answer", () => {
+  test("has the recomputed cost, so an excessive charge is visible", async (t) => {
     const done = (frame: Json): Json => ({ ...frame, usedCUMilli: usedCUMilli + 1 });
     const gateway = await startFakeGateway(t, { done });
     const session = await connect(gateway.options);
@@ -398,7 +400,7 @@ describe("a report is not verified, whatever the gateway says, if", () => {
     await session.close();
   });
 
-  test("the recomputed cost excludes the part that earlier attempts have paid", async (t) => {
+  test("has a recomputed cost without the part that earlier attempts have paid", async (t) => {
     const bill = { usedCUMilli: usedCUMilli - 6, paidBeforeCUMilli: 6 };
     const gateway = await startFakeGateway(t, {
       done: (frame: Json): Json => ({ ...frame, ...bill }),

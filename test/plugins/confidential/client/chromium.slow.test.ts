@@ -115,9 +115,9 @@ test("the client in Chromium", async (outer) => {
   await outer.test("reaches the same verdict as in Node", async (t) => {
     const page = await openPage(t, browser);
     const gateway = await startFakeGateway(t);
-    const told = await inPage(page, gateway);
-    assert.equal(told.text, "Hello", JSON.stringify(told.refused));
-    assert.equal(told.final?.verified, true);
+    const outcome = await inPage(page, gateway);
+    assert.equal(outcome.text, "Hello", JSON.stringify(outcome.refused));
+    assert.equal(outcome.final?.verified, true);
     const hidden = `confidential.auth.${Buffer.from("a ticket").toString("base64url")}`;
     assert.deepEqual(gateway.upgrades, [
       { protocols: `confidential.v1, ${hidden}`, authorization: undefined },
@@ -126,14 +126,14 @@ test("the client in Chromium", async (outer) => {
     const session = await connect(gateway.options);
     const { signedReport: _, ...final } = await session.chat({ messages }).final;
     await session.close();
-    assert.deepEqual(told.session?.checks, session.checks);
-    assert.deepEqual(told.final?.checks, final.checks);
+    assert.deepEqual(outcome.session?.checks, session.checks);
+    assert.deepEqual(outcome.final?.checks, final.checks);
     assert.deepEqual(
-      { ...told.final, report: 0 },
+      { ...outcome.final, report: 0 },
       JSON.parse(JSON.stringify({ ...final, report: 0 })),
     );
-    assert.equal(told.session?.evidence.imageHash, platform.imageHash);
-    assert.equal(told.session?.keyset, session.keyset);
+    assert.equal(outcome.session?.evidence.imageHash, platform.imageHash);
+    assert.equal(outcome.session?.keyset, session.keyset);
   });
 
   await outer.test("refuses the same handshakes as in Node, for the same reasons", async (t) => {
@@ -190,8 +190,8 @@ test("the client in Chromium", async (outer) => {
       const key = { ticket: undefined, apiKey: "gateway_dev_key" };
       assert.equal((await inPage(page, gateway, key)).refused?.name, "TypeError");
       assert.equal(gateway.upgrades.length, 0);
-      const told = await inPage(page, gateway, { ...key, dangerouslyAllowBrowser: true });
-      assert.equal(told.text, "Hello", JSON.stringify(told.refused));
+      const outcome = await inPage(page, gateway, { ...key, dangerouslyAllowBrowser: true });
+      assert.equal(outcome.text, "Hello", JSON.stringify(outcome.refused));
       const hidden = `confidential.auth.${Buffer.from("gateway_dev_key").toString("base64url")}`;
       assert.equal(gateway.upgrades[0]?.protocols, `confidential.v1, ${hidden}`);
     },
@@ -217,8 +217,8 @@ test("the client in Chromium", async (outer) => {
     gateway.policy = await signPolicy(sound(writePolicy(policy)), signer);
     gateway.allowsOrigins = true;
     const pinned = { policyKey: toBase64Url(signer.publicKey), imageHashes: undefined };
-    const told = await inPage(page, gateway, pinned);
-    assert.equal(told.text, "Hello", JSON.stringify(told.refused));
+    const outcome = await inPage(page, gateway, pinned);
+    assert.equal(outcome.text, "Hello", JSON.stringify(outcome.refused));
     const other = { ...pinned, policyKey: toBase64Url(createSigner().publicKey) };
     assert.equal((await inPage(page, gateway, other)).refused?.code, "POLICY_REFUSED");
   });
@@ -271,10 +271,13 @@ test("the client in Chromium", async (outer) => {
         allowSimulated: true,
         simulatedRoots: [worker.root],
       };
-      const told = await page.evaluate(converse, { options, now: Date.now(), asked: messages });
-      assert.equal(told.text, "Hello world", JSON.stringify(told.refused));
-      assert.deepEqual([told.final?.verified, told.final?.unverifiedReason], [false, "simulated"]);
-      assert.equal(told.final?.usedCUMilli, told.final?.recomputedCUMilli);
+      const outcome = await page.evaluate(converse, { options, now: Date.now(), asked: messages });
+      assert.equal(outcome.text, "Hello world", JSON.stringify(outcome.refused));
+      assert.deepEqual(
+        [outcome.final?.verified, outcome.final?.unverifiedReason],
+        [false, "simulated"],
+      );
+      assert.equal(outcome.final?.usedCUMilli, outcome.final?.recomputedCUMilli);
       const again = await page.evaluate(converse, { options, now: Date.now(), asked: messages });
       assert.equal(again.refused?.code, "CONNECTION_FAILED");
     },
