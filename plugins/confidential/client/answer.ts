@@ -1,4 +1,4 @@
-/** One answer: its deltas as they come, and at the end what it cost and whether that can be believed. */
+/** One answer: its deltas as they arrive, and at the end its cost and whether the signed report is valid. */
 import type { JsonObject } from "../protocol/strict-json.ts";
 import type { SignedReport, UnverifiedReason } from "../protocol/report-verdict.ts";
 import type { UsageReport } from "../protocol/report.ts";
@@ -6,15 +6,15 @@ import type { OpenAiUsage } from "../protocol/text-frames.ts";
 import type { Check } from "../verify/report.ts";
 import type { StreamPricing } from "./cost.ts";
 
-/** OpenAI's chat completion parameters; `model` and `stream` are the session's. */
+/** The parameters of OpenAI's chat completions. The session sets `model` and `stream`. */
 export interface ChatRequest {
   readonly messages: readonly unknown[];
-  /** At most the session's `maxOutputTokens`, which also stands where this does not. */
+  /** Maximum number of completion tokens: at most the session's `maxOutputTokens`, which is also the default. */
   readonly max_tokens?: number;
   readonly [parameter: string]: unknown;
 }
 
-/** OpenAI's `delta`, as the enclave sealed it; what has no type here has not been looked at. */
+/** OpenAI's `delta`, as the enclave encrypted it. Only the members with a type here have been validated. */
 export interface Delta {
   readonly content?: string | null;
   readonly reasoning_content?: string | null;
@@ -30,41 +30,46 @@ function isOptionalText(value: unknown): boolean {
   return value === undefined || value === null || typeof value === "string";
 }
 
-/** With this client's own verdict in place of the gateway's. */
+/** Token counts in OpenAI's form, with this client's own verdict instead of the gateway's. */
 export interface VerifiedUsage extends OpenAiUsage {
   readonly verified: boolean;
   readonly unverified_reason?: UnverifiedReason;
 }
 
+/** The end of an answer: usage, cost, and the verdict about the enclave's signed report. */
 export interface FinalAnswer {
   readonly usage: VerifiedUsage;
-  /** What the gateway says that it charged. */
+  /** The amount that the gateway charged, according to the gateway. */
   readonly usedCUMilli: number;
-  /** What attempts before this one, with the same idempotency key, have paid of its cost. */
+  /** The part of the cost that earlier attempts with the same idempotency key have paid. */
   readonly paidBeforeCUMilli?: number;
   /**
-   * `usedCUMilli` reckoned here from report and pricing, less what was paid before; undefined where one is missing.
-   * They should be equal.
+   * The amount that this client computes from the report and the pricing, less what was paid before. It should equal
+   * `usedCUMilli`. Undefined if the report or the pricing is missing.
    */
   readonly recomputedCUMilli: number | undefined;
-  /** This client's own verdict over the signed report; what the gateway says of it is not read. */
+  /** True if this client has verified the signed report. The gateway's own verdict is ignored. */
   readonly verified: boolean;
+  /** The reason why the report is not verified. Undefined if it is. */
   readonly unverifiedReason?: UnverifiedReason;
+  /** The checks of the signed report, in order. */
   readonly checks: readonly Check[];
-  /** OpenAI's, of the last frame, which the enclave sealed. */
+  /** OpenAI's `finish_reason`, from the last frame, which the enclave encrypted. */
   readonly finishReason: string;
-  /** The enclave's own words for a request that failed. */
+  /** The enclave's error message, if the request failed. */
   readonly error?: string;
-  /** As the enclave signed it, believed or not; undefined when there is none to be read. */
+  /** The report that the enclave signed, whether or not it is verified. Undefined if it is missing or unreadable. */
   readonly report: UsageReport | undefined;
-  /** The exact bytes, for whoever wants to check them again. */
+  /** The exact bytes of the report and its signature, for a later verification. */
   readonly signedReport: SignedReport | undefined;
+  /** The pricing that the gateway used for the charge. Undefined if it is missing or unreadable. */
   readonly pricing: StreamPricing | undefined;
 }
 
 /**
- * To be read once. Leaving the loop early sends `cancel`; what was produced until then is charged. `final` settles
- * whether or not somebody reads the deltas, and rejects with ConfidentialError when the session broke.
+ * The answer to a request: an async iterable of deltas, which can be read once. Leaving the loop early cancels the
+ * request; the part that was produced until then is charged. `final` settles whether or not the deltas are read, and
+ * rejects with a ConfidentialError if the session fails.
  */
 export interface Answer extends AsyncIterable<Delta> {
   readonly final: Promise<FinalAnswer>;

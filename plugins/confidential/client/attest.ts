@@ -1,5 +1,6 @@
 /**
- * The enclave's answer to `hello`, checked in strict order: what it is, who signed it, what vouches for that, the keys.
+ * Verifies the enclave's answer to `hello` in a strict order: the frame, its signature, the price offer, the evidence,
+ * and the session keys.
  */
 import { isFault } from "../protocol/fault.ts";
 import { clientKeys, readAnswer } from "../protocol/handshake.ts";
@@ -10,16 +11,16 @@ import type { Ephemeral } from "../protocol/suite.ts";
 import { readTextFrame } from "../protocol/text-frames.ts";
 import type { AttestationFrame } from "../protocol/text-frames.ts";
 import type { VerificationReport } from "../verify/report.ts";
-import { merge, refuse, refuseFault } from "./attempt.ts";
-import type { OpenSession, Progress } from "./attempt.ts";
-import { resolveEvidence } from "./evidence.ts";
-import { closeCodeOf, closedFailure, ConfidentialError, toldFailure } from "./failure.ts";
+import { mergeChecks, refuse, refuseFault } from "./handshake-attempt.ts";
+import type { OpenSession, HandshakeProgress } from "./handshake-attempt.ts";
+import { resolveEvidence } from "./resolve-evidence.ts";
+import { closeCodeOf, failureOfClose, ConfidentialError, failureOfErrorFrame } from "./failure.ts";
 import { createWebChannel } from "./web-channel.ts";
 import { webSuite } from "./web-crypto.ts";
 
-/** `unknownKeyset` and what it rejects with: as `openSession`. */
+/** Sends `hello` and verifies the answer. Returns and rejects like `openSession`. */
 export async function attest(
-  progress: Progress,
+  progress: HandshakeProgress,
   ephemeral: Ephemeral,
 ): Promise<OpenSession | "unknownKeyset"> {
   const { checks, hello, helloBytes, socket, settings, freshness, signal } = progress;
@@ -45,33 +46,41 @@ export async function attest(
   if (freshness === "quote") memory.keysets.add(keysetDigest, endpoint, keyset.notAfter);
   else memory.evidence.add(endpoint, given.digest, given.evidence);
   const channel = await createWebChannel({ end: "client", keys, th, pad: hello.pad });
-  const all = merge(checks.list(), evidence.checks);
+  const all = mergeChecks(checks.list(), evidence.checks);
   return { socket, channel, hello, attested, evidence, checks: all, offer: frame.offer };
 }
 
-async function receiveAttestation(progress: Progress): Promise<AttestationFrame> {
+async function receiveAttestation(progress: HandshakeProgress): Promise<AttestationFrame> {
   const message = await progress.socket.next();
   if (message.kind === "closed") {
-    const { code, message: why } = closedFailure(message.code);
+    const { code, message: why } = failureOfClose(message.code);
     throw refuse(progress, "answer", code, why);
   }
   if (message.kind === "binary") {
-    throw refuse(progress, "answer", "BAD_FRAME", "ciphertext before the attestation");
+    throw refuse(
+      progress,
+      "answer",
+      "BAD_FRAME",
+      "expected the attestation, got an encrypted frame",
+    );
   }
   const frame = readTextFrame(message.bytes);
   if (isFault(frame)) throw refuseFault(progress, "answer", frame);
   if (frame.kind === "error") {
-    const { code, message: why } = toldFailure(frame.code);
+    const { code, message: why } = failureOfErrorFrame(frame.code);
     throw refuse(progress, "answer", code, why);
   }
   if (frame.kind !== "attestation") {
-    throw refuse(progress, "answer", "BAD_FRAME", `${frame.kind} before the attestation`);
+    throw refuse(progress, "answer", "BAD_FRAME", `expected the attestation, got ${frame.kind}`);
   }
   progress.checks.record("answer", undefined);
   return frame;
 }
 
-async function checkHandshake(progress: Progress, frame: AttestationFrame): Promise<Attested> {
+async function checkHandshake(
+  progress: HandshakeProgress,
+  frame: AttestationFrame,
+): Promise<Attested> {
   const { settings, hello, helloBytes } = progress;
   const attested = await readAnswer(webSuite, helloBytes, frame.core, frame.sig, {
     net: hello.network,
@@ -83,22 +92,25 @@ async function checkHandshake(progress: Progress, frame: AttestationFrame): Prom
   return attested;
 }
 
-/** It binds nobody; but one that is too high already is none to begin a session on. */
-function checkOffer(progress: Progress, { offer }: AttestationFrame): void {
+/**
+ * Compares the offered coefficient with the maximum. The offer is not binding (the signed report is), but a session is
+ * not opened if the offer is already too high.
+ */
+function checkOffer(progress: HandshakeProgress, { offer }: AttestationFrame): void {
   const { maxCoefficient } = progress.settings;
   const coefficient = isJsonObject(offer) ? offer["coefficient"] : undefined;
   if (maxCoefficient === undefined) {
-    progress.checks.skip("offer", "no highest coefficient was given");
+    progress.checks.skip("offer", "maxCoefficient is not set");
   } else if (!isCount(coefficient)) {
-    progress.checks.skip("offer", "the gateway names no coefficient; the report will");
+    progress.checks.skip("offer", "the offer has no coefficient; the report of each answer has it");
   } else if (coefficient > maxCoefficient) {
-    const why = `the coefficient ${coefficient} is above ${maxCoefficient}`;
+    const why = `the coefficient ${coefficient} is above the maximum ${maxCoefficient}`;
     throw refuse(progress, "offer", "PRICE_ABOVE_MAX", why);
   } else progress.checks.record("offer", undefined);
 }
 
 async function checkEvidence(
-  progress: Progress,
+  progress: HandshakeProgress,
   { keysetDigest, keyset }: Attested,
   evidence: unknown,
 ): Promise<VerificationReport> {
@@ -115,7 +127,7 @@ async function checkEvidence(
   const failed = report.checks.filter(({ result }) => result === "fail");
   const why = failed.map(({ name, why: reason }) => `${name}: ${reason ?? "failed"}`).join("; ");
   throw new ConfidentialError("EVIDENCE_REFUSED", `the evidence is refused: ${why}`, {
-    checks: merge(progress.checks.list(), report.checks),
+    checks: mergeChecks(progress.checks.list(), report.checks),
     evidence: report,
   });
 }

@@ -1,6 +1,7 @@
 /**
- * The client of the encrypted stream, for Node and browsers, exported as sluice-gateway/client. `connect` verifies
- * before anything confidential leaves; whatever does not pass is refused, and nothing is ever sent another way.
+ * The client of the encrypted stream, for Node and browsers, exported as `sluice-gateway/client`. `connect` verifies
+ * the enclave's attestation before anything confidential is sent. If a check fails, no session is opened, and the
+ * client never falls back to another way of sending.
  */
 import { handshakeMs } from "../protocol/limits.ts";
 import { ConfidentialError } from "./failure.ts";
@@ -26,23 +27,30 @@ export type { SignedReport, UnverifiedReason } from "../protocol/report-verdict.
 export type { Assurance, Check, VerificationReport } from "../verify/report.ts";
 
 /**
- * Opens a session and resolves once every check has passed. Rejects with ConfidentialError, which carries the checks;
- * with TypeError for options that no session can come of; with the signal's reason, or what `ticket` threw. There is
- * one attempt, except that a keyset not met before is asked once more, for a quote made for this session.
+ * Opens a session and resolves when every check has passed. Rejects with
+ *
+ * - a ConfidentialError, which lists the checks, if the gateway cannot be reached or a check fails;
+ * - a TypeError if an option is invalid;
+ * - the reason of `signal` if it aborts;
+ * - the error of the function `ticket` if it fails.
+ *
+ * Makes one attempt. Only if the enclave presents a keyset that this client has not verified before, a second attempt
+ * requests a quote that is made for this session.
  */
 export async function connect(options: ConnectOptions): Promise<Session> {
   const settings = readOptions(options);
   const { clock, memory, endpoint } = settings;
   const limit = new AbortController();
   const late = new ConfidentialError("TIMEOUT", "the handshake took too long");
-  // The server's own limit, and as much again for the way and the policy document.
+  // The server's own limit, and the same time again for the network and the policy document.
   const stop = clock.after(2 * handshakeMs, () => limit.abort(late));
   const signals = settings.signal === undefined ? [] : [settings.signal];
   const signal = AbortSignal.any([limit.signal, ...signals]);
   const now = Math.floor(clock.now() / 1000);
   memory.counters.forget(now);
   try {
-    // Without a second connection to ask again on, a keyset must not turn out to be a stranger.
+    // An unknown keyset needs a second connection. A one-time credential does not allow one, so request a quote at
+    // once.
     const mayBeCached = settings.isReusable && memory.keysets.hasAny(endpoint, now);
     return await attempt(settings, signal, mayBeCached ? "cached" : "quote");
   } finally {
@@ -62,7 +70,7 @@ async function attempt(
     });
   }
   const open = await openSession({ settings, policy, freshness, signal });
-  // Without a quote of its own no keyset is believed to be alive: 1.4.
+  // A keyset is accepted only after it has presented a quote made for this client (confidential-stream.md, 1.4).
   if (open === "unknownKeyset") return attempt(settings, signal, "quote");
   return createSession(open, settings);
 }

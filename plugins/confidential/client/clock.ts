@@ -1,9 +1,8 @@
-/** The clock of a client: the wall's, and timers that every platform has. */
-
+/** The clock and the timers of the client. */
 export interface ClientClock {
-  /** Milliseconds since 1970. */
+  /** Returns the time in milliseconds since 1970. */
   now(): number;
-  /** Runs the task once, unless what it returns was called before. */
+  /** Runs the task once after `ms` milliseconds. Returns a function that cancels it. */
   after(ms: number, task: () => void): () => void;
 }
 

@@ -1,25 +1,27 @@
-/** What a report costs, reckoned again by whoever has it: gateway, client and auditor come to the same integer. */
+/** The cost of a signed report. Gateways, clients and auditors compute the same integer from it. */
 import type { UsageReport } from "../protocol/report.ts";
 import { isCount, isJsonObject } from "../protocol/strict-json.ts";
 import { parseDecimal } from "../../../src/decimal.ts";
 import { createPrice } from "../../../src/price.ts";
 
-/** Of a `done` frame: what the charge was reckoned with. The decimals are exact. */
+/** The prices that a charge was computed with, from the `done` frame. The decimals are exact. */
 export interface StreamPricing {
   readonly network: string;
-  /** 1000 is a factor of 1. */
+  /** The offered coefficient; 1000 is a factor of 1. */
   readonly coefficient: number;
+  /** Price per token in billionths of the native token. */
   readonly pricePerTokenNano: string;
-  /** USD of one native token; undefined: not known, and the charge is 0. */
+  /** Price of one native token in USD. Undefined if it is not known; then the charge is 0. */
   readonly tokenUsdRate: string | undefined;
-  /** RFC 3339: when the price was read. */
+  /** Time at which the price was read, as in RFC 3339. */
   readonly asOf: string;
 }
 
 /**
- * Milli-CU: total tokens × pricePerTokenNano × coefficient / 1000 × tokenUsdRate, exact, rounded half up once. The
- * coefficient is the report's, which the enclave signed, or the gateway's where that is lower: an enclave that reports
- * more than was offered is not paid more. Throws RangeError for a price or rate that is no decimal.
+ * Returns the cost in milli-CU: total tokens × pricePerTokenNano × coefficient / 1000 × tokenUsdRate, computed exactly
+ * and rounded half up once. The coefficient is the lower one of the report's, which the enclave signed, and the
+ * gateway's: an enclave that reports more than was offered is not paid more. Throws a RangeError if a price or rate is
+ * not a decimal.
  */
 export function recomputeCost(
   report: Pick<UsageReport, "coefficient" | "tokens">,
@@ -30,7 +32,9 @@ export function recomputeCost(
   const { tokens } = report;
   const coefficient = Math.min(report.coefficient, pricing.coefficient ?? Infinity);
   for (const decimal of [pricePerTokenNano, tokenUsdRate ?? "0"]) {
-    if (parseDecimal(decimal) === undefined) throw new RangeError(`"${decimal}" is no decimal`);
+    if (parseDecimal(decimal) === undefined) {
+      throw new RangeError(`expected a decimal, got "${decimal}"`);
+    }
   }
   const price = createPrice({
     network: "",
@@ -42,7 +46,7 @@ export function recomputeCost(
   return price.costMilli(tokens.prompt + tokens.completion);
 }
 
-/** Undefined for anything that cannot be reckoned with. `value`: parsed JSON. */
+/** Parses the pricing of a `done` frame. `value`: parsed JSON. Undefined if it is missing or invalid. */
 export function readPricing(value: unknown): StreamPricing | undefined {
   if (!isJsonObject(value)) return undefined;
   const { network, coefficient, pricePerTokenNano, tokenUsdRate, asOf } = value;

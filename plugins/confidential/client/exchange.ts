@@ -1,4 +1,4 @@
-/** One request and its answer over an open session: sealing, opening, and the verdict over the report. */
+/** Runs one request over an open session: encrypts it, decrypts the answer, and verifies the report. */
 import { requestPieces } from "../protocol/channel.ts";
 import { fault, isFault } from "../protocol/fault.ts";
 import { idleMs, maxTextBytes } from "../protocol/limits.ts";
@@ -7,60 +7,65 @@ import { readTextFrame } from "../protocol/text-frames.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { isDelta } from "./answer.ts";
 import type { FinalAnswer } from "./answer.ts";
-import { conclude } from "./conclude.ts";
-import type { Final } from "./conclude.ts";
-import type { Deltas } from "./deltas.ts";
+import { createFinalAnswer } from "./final-answer.ts";
+import type { FinalFrame } from "./final-answer.ts";
+import type { DeltaQueue } from "./delta-queue.ts";
 import {
   closeCodeOf,
-  closedFailure,
+  failureOfClose,
   ConfidentialError,
-  failureOf,
-  toldFailure,
+  failureOfFault,
+  failureOfErrorFrame,
 } from "./failure.ts";
-import type { OpenSession } from "./attempt.ts";
+import type { OpenSession } from "./handshake-attempt.ts";
 import type { Settings } from "./options.ts";
 
-/** What the caller has in hand of a request under way. */
-export interface Turn {
-  readonly deltas: Deltas;
-  /** Set by a reader who left or a signal; the enclave is told once something has been sent. */
+/** The state of a request that its reader and its exchange share. */
+export interface ActiveRequest {
+  readonly deltas: DeltaQueue;
+  /** Set when the reader leaves or the signal aborts. The enclave is notified if a frame has been sent. */
   isCancelled: boolean;
-  /** Sends `cancel`, as soon as the request has gone; undefined before. */
-  tellCancelled: (() => Promise<void>) | undefined;
+  /** Sends `cancel`. Undefined until the request has been sent completely. */
+  sendCancel: (() => Promise<void>) | undefined;
 }
 
-/** Of deltas that nobody reads: beyond it the session ends, since it cannot make the server wait. */
+/**
+ * Maximum size of unread deltas. Above it the session ends, because a client cannot apply backpressure to the server.
+ */
 const maxUnreadBytes = 16 * 1024 * 1024;
 const nothing = new Uint8Array(0);
 
-/** Runs one request to its `done`. Throws ConfidentialError for whatever ends the session. */
+/** Runs one request until its `done` frame. Throws a ConfidentialError for every failure that ends the session. */
 export async function runExchange(
   open: OpenSession,
   settings: Settings,
   request: Bytes,
-  turn: Turn,
+  active: ActiveRequest,
 ): Promise<FinalAnswer> {
   const rid = open.channel.watch.rid() + 1;
-  const sending = sendRequest(open, rid, request, turn);
-  // A failure of it closes the socket, which ends the reading too; it is told below.
+  const sending = sendRequest(open, rid, request, active);
+  // A failure to send closes the socket, which also ends the loop below. The error is thrown there.
   sending.catch(() => open.socket.close(closeCodeOf("CONNECTION_CLOSED")));
-  let final: Final | undefined;
+  let final: FinalFrame | undefined;
   for (;;) {
     const message = await nextMessage(open, settings, sending);
     if (message.kind === "binary") {
-      final = (await openFrame(open, message.bytes, turn)) ?? final;
+      final = (await openFrame(open, message.bytes, active)) ?? final;
       continue;
     }
     const frame = readTextFrame(message.bytes);
-    if (isFault(frame)) throw failureOf(frame);
-    if (frame.kind === "error") throw toldFailure(frame.code);
-    if (frame.kind !== "done") throw broken(`${frame.kind} within a request`);
+    if (isFault(frame)) throw failureOfFault(frame);
+    if (frame.kind === "error") throw failureOfErrorFrame(frame.code);
+    if (frame.kind !== "done") throw badFrame(`unexpected frame ${frame.kind} within a request`);
     if (final === undefined) {
-      throw new ConfidentialError("TRUNCATED", "done before the answer's end");
+      throw new ConfidentialError(
+        "TRUNCATED",
+        "the frame done arrived before the end of the answer",
+      );
     }
-    if (frame.rid !== rid) throw broken("done is of another request");
+    if (frame.rid !== rid) throw badFrame("the frame done belongs to another request");
     await sending;
-    return conclude(open, settings, frame, final);
+    return createFinalAnswer(open, settings, frame, final);
   }
 }
 
@@ -68,7 +73,7 @@ async function sendRequest(
   { channel, socket }: OpenSession,
   rid: number,
   request: Bytes,
-  turn: Turn,
+  active: ActiveRequest,
 ): Promise<void> {
   const send = async (
     type: "request" | "cancel",
@@ -76,7 +81,7 @@ async function sendRequest(
     isEnd: boolean,
   ): Promise<void> => {
     const frame = await channel.seal(type, rid, data, isEnd);
-    if (isFault(frame)) throw failureOf(frame);
+    if (isFault(frame)) throw failureOfFault(frame);
     socket.send(frame);
   };
   const cancel = async (): Promise<void> => {
@@ -85,11 +90,11 @@ async function sendRequest(
   const pieces = requestPieces(request);
   for (const [at, piece] of pieces.entries()) {
     await socket.flushed();
-    if (at > 0 && turn.isCancelled) return cancel();
+    if (at > 0 && active.isCancelled) return cancel();
     await send("request", piece, at === pieces.length - 1);
   }
-  if (turn.isCancelled) return cancel();
-  turn.tellCancelled = cancel;
+  if (active.isCancelled) return cancel();
+  active.sendCancel = cancel;
 }
 
 async function nextMessage(
@@ -97,49 +102,51 @@ async function nextMessage(
   { clock }: Settings,
   sending: Promise<void>,
 ): Promise<{ readonly kind: "text" | "binary"; readonly bytes: Bytes }> {
-  let isLate = false;
+  let isTimedOut = false;
   const stop = clock.after(idleMs, () => {
-    isLate = true;
+    isTimedOut = true;
     socket.close(closeCodeOf("TIMEOUT"));
   });
   const message = await socket.next();
   stop();
   if (message.kind !== "closed") return message;
-  if (isLate) throw new ConfidentialError("TIMEOUT", "nothing came for too long");
-  // What the sender complained of says more than the close that it caused.
+  if (isTimedOut) {
+    throw new ConfidentialError("TIMEOUT", `no frame arrived within ${idleMs / 1000} s`);
+  }
+  // If sending failed, throw that error: it is more specific than the close that it caused.
   await Promise.race([sending, Promise.resolve()]);
-  throw closedFailure(message.code);
+  throw failureOfClose(message.code);
 }
 
-/** Hands a chunk on; the last frame's contents come back. */
+/** Decrypts a frame. Queues the delta of a chunk, and returns the content of the last frame. */
 async function openFrame(
   { channel }: OpenSession,
   bytes: Bytes,
-  { deltas }: Turn,
-): Promise<Final | undefined> {
+  { deltas }: ActiveRequest,
+): Promise<FinalFrame | undefined> {
   const opened = await channel.open(bytes);
-  if (isFault(opened)) throw failureOf(opened);
+  if (isFault(opened)) throw failureOfFault(opened);
   const { header, data } = opened;
   const object = readJsonObject(data, maxTextBytes);
-  if (object === undefined) throw broken("a frame's contents cannot be read");
+  if (object === undefined) throw badFrame("the content of a frame is not valid JSON");
   if (header.type === "chunk") {
-    if (!isDelta(object)) throw broken("a chunk is no delta");
+    if (!isDelta(object)) throw badFrame("a chunk does not contain a valid delta");
     deltas.push(object, bytes.length);
-    if (deltas.waitingBytes() <= maxUnreadBytes) return undefined;
-    throw failureOf(fault("LIMIT_EXCEEDED", "the answer is not being read"));
+    if (deltas.unreadBytes() <= maxUnreadBytes) return undefined;
+    throw failureOfFault(fault("LIMIT_EXCEEDED", "too many deltas have not been read"));
   }
   const { finish_reason: finishReason, error } = object;
-  if (typeof finishReason !== "string") throw broken("the last frame names no finish_reason");
+  if (typeof finishReason !== "string") throw badFrame("the last frame has no finish_reason");
   return { finishReason, error: errorText(error) };
 }
 
-/** Text, or an object with a `message`, as OpenAI's errors are. */
+/** Returns the message of an error that is a text, or an object with a `message` like OpenAI's errors. */
 function errorText(error: unknown): string | undefined {
   if (error === undefined || error === null) return undefined;
   const text = isJsonObject(error) ? error["message"] : error;
   return typeof text === "string" ? text : "the request failed";
 }
 
-function broken(message: string): ConfidentialError {
+function badFrame(message: string): ConfidentialError {
   return new ConfidentialError("BAD_FRAME", message);
 }

@@ -1,22 +1,25 @@
-/** How the client says that it refused or lost something. */
+/** The errors of the client. */
 import type { Fault, StreamCode } from "../protocol/fault.ts";
 import { closeCodes, plainCloseCodes } from "../protocol/fault.ts";
 import type { Check, VerificationReport } from "../verify/report.ts";
 
-/** The protocol's codes, and what only a client can say. */
+/** The codes of the protocol, and those that only a client reports. */
 export type ConfidentialCode =
   | StreamCode
-  /** No connection, or the gateway refused the upgrade (a wrong key or ticket among the reasons). */
+  /** The connection could not be opened, or the gateway refused the upgrade, for example because of a wrong key. */
   | "CONNECTION_FAILED"
-  /** The connection ended without a reason that the protocol knows. */
+  /** The connection closed without a reason that the protocol defines. */
   | "CONNECTION_CLOSED"
-  /** The policy document is missing, not the pinned key's, expired, rolled back or against the session asked for. */
+  /**
+   * The policy document is missing, is not signed by the pinned key, has expired, is older than one seen before, or
+   * does not allow the requested session.
+   */
   | "POLICY_REFUSED"
-  /** The evidence does not pass the policy; `checks` says where. */
+  /** The evidence does not satisfy the policy. `checks` lists the checks that failed. */
   | "EVIDENCE_REFUSED"
   /** The answer was cut off before its end. */
   | "TRUNCATED"
-  /** The enclave ended the request with an error; the message is its own. */
+  /** The enclave ended the request with an error. The message is the enclave's. */
   | "REQUEST_FAILED";
 
 interface FailureDetails {
@@ -25,14 +28,14 @@ interface FailureDetails {
 }
 
 /**
- * Why there is no session, or none any more. `checks`: of the handshake, one line each, when it failed there. Nothing
- * has been sent in the clear, and nothing is tried again.
+ * The reason why a session could not be opened or has ended. Nothing was sent unencrypted, and nothing is retried.
  */
 export class ConfidentialError extends Error {
   override readonly name = "ConfidentialError";
   readonly code: ConfidentialCode;
+  /** The checks of the handshake, if it failed there. */
   readonly checks: readonly Check[] | undefined;
-  /** As far as it came, when evidence was looked at. */
+  /** The result of the verification of the evidence, as far as it got. Undefined if no evidence was verified. */
   readonly evidence: VerificationReport | undefined;
 
   constructor(code: ConfidentialCode, message: string, details: FailureDetails = {}) {
@@ -43,19 +46,22 @@ export class ConfidentialError extends Error {
   }
 }
 
-export function failureOf({ code, message }: Fault): ConfidentialError {
+export function failureOfFault({ code, message }: Fault): ConfidentialError {
   return new ConfidentialError(code, message);
 }
 
-/** Of an `error` frame: whoever holds the line may have written it, so only its code is told. */
-export function toldFailure(code: StreamCode | undefined): ConfidentialError {
+/**
+ * Returns the error for an `error` frame. The frame is not authenticated: anyone on the path may have written it.
+ * Therefore only its code is used, not its text.
+ */
+export function failureOfErrorFrame(code: StreamCode | undefined): ConfidentialError {
   return code === undefined
     ? new ConfidentialError("CONNECTION_CLOSED", "the gateway ended the session with an error")
     : new ConfidentialError(code, `the gateway ended the session: ${code}`);
 }
 
-/** Of a connection that ended without an `error` frame. */
-export function closedFailure(closeCode: number): ConfidentialError {
+/** Returns the error for a connection that closed without an `error` frame. */
+export function failureOfClose(closeCode: number): ConfidentialError {
   const codes = (Object.keys(closeCodes) as StreamCode[]).filter(
     (code) => closeCodes[code] === closeCode && closeCode >= 4000,
   );
@@ -65,7 +71,7 @@ export function closedFailure(closeCode: number): ConfidentialError {
   return new ConfidentialError(isPlain ? "CONNECTION_CLOSED" : only, message);
 }
 
-/** What the connection is closed with. */
+/** Returns the WebSocket close code with which the client closes the connection after an error with this code. */
 export function closeCodeOf(code: ConfidentialCode): number {
   return Object.hasOwn(closeCodes, code) ? closeCodes[code as StreamCode] : plainCloseCodes.ok;
 }

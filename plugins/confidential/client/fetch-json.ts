@@ -1,4 +1,4 @@
-/** Fetches a JSON document that is verified afterwards, whoever served it. */
+/** Fetches a JSON document. The caller verifies it, so the server need not be trusted. */
 import { readJsonObject } from "../protocol/strict-json.ts";
 import type { JsonObject } from "../protocol/strict-json.ts";
 import { joinBytes } from "../verify/binary-text.ts";
@@ -8,7 +8,7 @@ export interface FetchJsonOptions {
   readonly headers?: Record<string, string>;
 }
 
-/** Undefined for whatever is not there, too long or not strict JSON. Rejects with the signal's reason only. */
+/** Undefined if the document is missing, too long or not strict JSON. Rejects only with the signal's reason. */
 export async function fetchJson(
   url: string,
   maxBytes: number,

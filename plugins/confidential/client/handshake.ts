@@ -1,14 +1,14 @@
 /**
- * Opens a session: one connection, every check in its order, and nothing but `hello` sent before the last has passed
- * (confidential-stream.md, 1.2 to 1.4).
+ * Opens a session over one connection. Runs all checks in order, and sends nothing but `hello` until the last one has
+ * passed (confidential-stream.md, 1.2 to 1.4).
  */
 import { clientSubprotocol, writeHello } from "../protocol/hello.ts";
 import type { Hello } from "../protocol/hello.ts";
 import type { Ephemeral } from "../protocol/suite.ts";
 import type { Checklist } from "../verify/checklist.ts";
 import { attest } from "./attest.ts";
-import { createHandshakeChecks } from "./attempt.ts";
-import type { Attempt, CheckName, OpenSession } from "./attempt.ts";
+import { createHandshakeChecks } from "./handshake-attempt.ts";
+import type { HandshakeAttempt, HandshakeCheck, OpenSession } from "./handshake-attempt.ts";
 import { closeCodeOf, ConfidentialError } from "./failure.ts";
 import type { Settings } from "./options.ts";
 import { openSocket } from "./socket.ts";
@@ -16,15 +16,17 @@ import type { StreamSocket } from "./socket.ts";
 import { webSuite } from "./web-crypto.ts";
 
 /**
- * `unknownKeyset`: asked for a cached quote, the gateway showed a keyset that has never shown one made for us. Rejects
- * with ConfidentialError, or with the signal's reason.
+ * Returns the session. `unknownKeyset`: a cached quote was requested, but the keyset has never presented a quote made
+ * for this client. Rejects with a ConfidentialError, or with the signal's reason.
  */
-export async function openSession(attempt: Attempt): Promise<OpenSession | "unknownKeyset"> {
+export async function openSession(
+  attempt: HandshakeAttempt,
+): Promise<OpenSession | "unknownKeyset"> {
   const { settings, signal } = attempt;
   const checks = createHandshakeChecks();
-  passPolicy(checks, settings);
+  recordPolicyCheck(checks, settings);
   const ephemeral = await webSuite.createEphemeral();
-  const hello = helloOf(attempt, ephemeral);
+  const hello = createHello(attempt, ephemeral);
   const helloBytes = writeHello(hello);
   const socket = await connectSocket(settings, signal, checks);
   const abort = (): void => socket.close(closeCodeOf("TIMEOUT"));
@@ -43,12 +45,15 @@ export async function openSession(attempt: Attempt): Promise<OpenSession | "unkn
   }
 }
 
-function passPolicy(checks: Checklist<CheckName>, { policyKey }: Settings): void {
+function recordPolicyCheck(checks: Checklist<HandshakeCheck>, { policyKey }: Settings): void {
   if (policyKey === undefined) checks.skip("policy", "no policy key is pinned");
   else checks.record("policy", undefined);
 }
 
-function helloOf({ settings, policy, freshness }: Attempt, ephemeral: Ephemeral): Hello {
+function createHello(
+  { settings, policy, freshness }: HandshakeAttempt,
+  ephemeral: Ephemeral,
+): Hello {
   const { network, model, maxOutputTokens, maxCoefficient, pad, idempotencyKey } = settings;
   const known = freshness === "cached" ? settings.memory.evidence.digests(settings.endpoint) : [];
   return {
@@ -70,14 +75,14 @@ function helloOf({ settings, policy, freshness }: Attempt, ephemeral: Ephemeral)
 async function connectSocket(
   settings: Settings,
   signal: AbortSignal,
-  checks: Checklist<CheckName>,
+  checks: Checklist<HandshakeCheck>,
 ): Promise<StreamSocket> {
   try {
     const { protocols, headers } = await settings.credential();
     const socket = await openSocket({ url: settings.streamUrl, protocols, headers, signal });
     if (socket.protocol !== clientSubprotocol) {
       socket.close(closeCodeOf("SUITE_UNSUPPORTED"));
-      const message = "the server selected another subprotocol";
+      const message = `the server did not select the subprotocol ${clientSubprotocol}`;
       throw new ConfidentialError("SUITE_UNSUPPORTED", message);
     }
     checks.record("connection", undefined);
@@ -90,8 +95,11 @@ async function connectSocket(
   }
 }
 
-/** The caller's own as it is; ours, of a handshake that took too long, with what had been checked by then. */
-function abortReason({ reason }: AbortSignal, checks: Checklist<CheckName>): unknown {
+/**
+ * Returns the caller's reason unchanged. For the handshake's own timeout, returns an error that lists the checks so
+ * far.
+ */
+function abortReason({ reason }: AbortSignal, checks: Checklist<HandshakeCheck>): unknown {
   if (!(reason instanceof ConfidentialError)) return reason;
   return new ConfidentialError(reason.code, reason.message, { checks: checks.list() });
 }

@@ -1,54 +1,62 @@
-/** What a client remembers from session to session: it makes replays visible and handshakes small. */
+/** The data that a client keeps between sessions, to detect replays and to keep handshakes small. */
 import { createSeenCounters } from "../protocol/seen-counters.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
-import { createEvidenceVerifier } from "../verify/remembered.ts";
-import type { EvidenceVerifier } from "../verify/remembered.ts";
+import { createEvidenceVerifier } from "../verify/evidence-verifier.ts";
+import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
 
 /**
- * The highest serial that a client has seen of each gateway's policy document. Kept beyond the process (a file, local
- * storage) it also stops a rollback across restarts.
+ * The highest serial number that the client has seen in the policy document of each gateway. If you keep the numbers
+ * outside the process (in a file or in local storage), a rollback is also detected after a restart.
  */
 export interface PolicySerials {
-  /** `gateway`: its origin and the pinned key. Undefined: none seen. */
+  /**
+   * Returns the highest serial number seen. Undefined if none has been seen. `gateway`: the gateway's base URL and the
+   * pinned key.
+   */
   highest(gateway: string): number | undefined | Promise<number | undefined>;
-  /** Never called with less than `highest`. */
+  /** Stores a serial number. It is never below `highest`. */
   record(gateway: string, serial: number): void | Promise<void>;
 }
 
-/** Of one process, for any number of sessions; made by `createClientMemory`. */
+/** Memory of one process for any number of sessions, created by `createClientMemory`. */
 export interface ClientMemory {
   readonly serials: PolicySerials;
+  /** Verifies evidence, and remembers the results. */
   readonly verifier: EvidenceVerifier;
+  /** The counters of signed reports, to detect a report that is used twice. */
   readonly counters: SeenCounters;
-  /** Keysets that have shown a quote made for us. */
-  readonly keysets: MetKeysets;
-  readonly evidence: KnownEvidence;
+  /** Keysets that have presented a quote made for this client. */
+  readonly keysets: VerifiedKeysets;
+  /** Evidence that need not be sent again. */
+  readonly evidence: EvidenceCache;
 }
 
-export interface MetKeysets {
+export interface VerifiedKeysets {
+  /** `notAfter`: seconds since 1970. */
   add(digest: string, endpoint: string, notAfter: number): void;
   has(digest: string): boolean;
-  /** Whether one of that endpoint still holds. `now`: seconds since 1970. */
+  /** True if a keyset of the endpoint has not expired. `now`: seconds since 1970. */
   hasAny(endpoint: string, now: number): boolean;
 }
 
-/** Evidence that passed, by endpoint and digest. */
-export interface KnownEvidence {
+/** Accepted evidence, by endpoint and digest. */
+export interface EvidenceCache {
   add(endpoint: string, digest: string, evidence: unknown): void;
   get(digest: string): unknown;
   digests(endpoint: string): readonly string[];
 }
 
-/** Evidence is 5 to 40 KB; a `hello` names at most 64. */
+/** Maximum number of entries. Evidence has 5 to 40 KB, and a `hello` lists at most 64 digests. */
 const maxEvidence = 32;
 
+/** Creates an empty memory. `serials`: storage for policy serial numbers; kept in memory by default. */
 export function createClientMemory(serials: PolicySerials = serialsInMemory()): ClientMemory {
   return {
     serials,
     verifier: createEvidenceVerifier(),
     counters: createSeenCounters(),
-    keysets: createMetKeysets(),
-    evidence: createKnownEvidence(),
+    keysets: createVerifiedKeysets(),
+    evidence: createEvidenceCache(),
   };
 }
 
@@ -60,19 +68,19 @@ function serialsInMemory(): PolicySerials {
   };
 }
 
-function createMetKeysets(): MetKeysets {
-  const met = new Map<string, { readonly endpoint: string; readonly notAfter: number }>();
+function createVerifiedKeysets(): VerifiedKeysets {
+  const known = new Map<string, { readonly endpoint: string; readonly notAfter: number }>();
   return {
-    add: (digest, endpoint, notAfter) => void met.set(digest, { endpoint, notAfter }),
-    has: (digest) => met.has(digest),
+    add: (digest, endpoint, notAfter) => void known.set(digest, { endpoint, notAfter }),
+    has: (digest) => known.has(digest),
     hasAny(endpoint, now) {
-      for (const [digest, { notAfter }] of met) if (notAfter <= now) met.delete(digest);
-      return [...met.values()].some((each) => each.endpoint === endpoint);
+      for (const [digest, { notAfter }] of known) if (notAfter <= now) known.delete(digest);
+      return [...known.values()].some((each) => each.endpoint === endpoint);
     },
   };
 }
 
-function createKnownEvidence(): KnownEvidence {
+function createEvidenceCache(): EvidenceCache {
   const known = new Map<string, { readonly endpoint: string; readonly evidence: unknown }>();
   return {
     add(endpoint, digest, evidence) {

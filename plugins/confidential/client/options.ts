@@ -1,4 +1,4 @@
-/** What a caller of `connect` says, and what becomes of it. */
+/** The options of `connect`, and their validation. */
 import { clientSubprotocol } from "../protocol/hello.ts";
 import type { Role } from "../protocol/hello.ts";
 import { readBytes, toBase64Url, utf8 } from "../protocol/layout.ts";
@@ -14,52 +14,63 @@ import { createClientMemory } from "./memory.ts";
 import type { ClientMemory } from "./memory.ts";
 
 /**
- * The members of `VerificationPolicy` go before those of the policy document. Without `imageHashes` and without
- * `policyKey` no hardware evidence is accepted: nothing would say what may run there.
+ * Options of `connect`. The members of `VerificationPolicy` take precedence over those of the policy document. If
+ * neither `imageHashes` nor `policyKey` is given, no hardware evidence is accepted, because nothing specifies which
+ * images may run.
  */
 export interface ConnectOptions extends Partial<VerificationPolicy> {
-  /** The gateway: `https://host`, or the URL of its stream; ws and wss will do as well. */
+  /** URL of the gateway (`https://host`) or of its stream. The schemes `ws` and `wss` are accepted as well. */
   readonly url: string | URL;
-  /** For servers. In a browser it needs `dangerouslyAllowBrowser`, since whoever opens the page can read it. */
+  /**
+   * API key, for programs on a server. In a browser it is refused unless `dangerouslyAllowBrowser` is set, because
+   * anyone who opens the page can read it. Exactly one of `apiKey` and `ticket` is required.
+   */
   readonly apiKey?: string;
-  /** From `POST /v1/confidential/tickets`, for one connection; or a function that fetches one. */
+  /** Ticket from `POST /v1/confidential/tickets`, valid for one connection; or a function that fetches one. */
   readonly ticket?: string | (() => Promise<string>);
+  /** Name of the network. */
   readonly network: string;
+  /** Id of the model. */
   readonly model: string;
-  /** The policy document's unless given; without either `worker`. The two may not differ. */
+  /**
+   * Where the encryption must end. Default: as in the policy document, else `worker`. If both are given, they must be
+   * equal.
+   */
   readonly termination?: Role;
-  /** base64url of 32 bytes: the key of the operator's policy document, pinned. */
+  /** Pinned public key of the operator's policy document: base64url of 32 bytes. */
   readonly policyKey?: string;
-  /** The highest price coefficient that is accepted; 1000 is a factor of 1. */
+  /** Maximum price coefficient that is accepted; 1000 is a factor of 1. */
   readonly maxCoefficient?: number;
-  /** The cap of completion tokens of each request, which is what is reserved; 4096 unless given. */
+  /** Maximum number of completion tokens per request. Credit is reserved for this number. Default: 4096. */
   readonly maxOutputTokens?: number;
-  /** What frames are padded to, in bytes: 256 unless given. */
+  /** Data in frames is padded to a multiple of this number of bytes: 0 (no padding), 256 or 1024. Default: 256. */
   readonly pad?: Pad;
-  /** One and the same for attempts of which only one shall be billed. */
+  /** Idempotency key. Attempts with the same key are billed only once. */
   readonly idempotencyKey?: string;
+  /** Allows `apiKey` in a browser. */
   readonly dangerouslyAllowBrowser?: boolean;
-  /** TDX: for evidence that comes without. Signed by Intel, so it may come from anywhere. */
+  /** TDX: Intel's collateral, for evidence that does not include it. It is signed by Intel, so any source will do. */
   readonly collateral?: TdxCollateral;
-  /** All sessions of the process share one unless given. */
+  /** Data that the client keeps between sessions. Default: one memory that all sessions of the process share. */
   readonly memory?: ClientMemory;
+  /** Clock and timers. Default: the system's. */
   readonly clock?: ClientClock;
-  /** Ends the handshake; not the session afterwards. */
+  /** Aborts the handshake. It has no effect on a session that is open. */
   readonly signal?: AbortSignal;
 }
 
-/** How a connection says whose it is. */
+/** The subprotocols and headers that authenticate a connection. */
 export interface Credential {
   readonly protocols: string[];
   readonly headers: Record<string, string> | undefined;
 }
 
-/** The options, checked and complete. */
+/** The validated options, with defaults filled in. */
 export interface Settings {
-  /** Of HTTP, without a slash at the end. */
+  /** Base URL for HTTP requests, without a trailing slash. */
   readonly base: string;
   readonly streamUrl: string;
-  /** What keysets and evidence are remembered under. */
+  /** Key under which keysets and evidence are stored in the memory. */
   readonly endpoint: string;
   readonly network: string;
   readonly model: string;
@@ -74,11 +85,11 @@ export interface Settings {
   readonly memory: ClientMemory;
   readonly clock: ClientClock;
   readonly signal: AbortSignal | undefined;
-  /** A credential for the next connection. */
+  /** Returns a credential for the next connection. */
   credential(): Promise<Credential>;
-  /** Whether `credential` can be asked for another connection. */
+  /** True if `credential` can be called for more than one connection. */
   readonly isReusable: boolean;
-  /** For HTTP beside the stream, of a server; a ticket is good for the stream alone. */
+  /** Headers for plain HTTP requests. Undefined in browsers and with a ticket, which is valid only for the stream. */
   readonly headers: Record<string, string> | undefined;
 }
 
@@ -86,22 +97,22 @@ const streamPath = "/v1/confidential/stream";
 const defaultMaxOutputTokens = 4096;
 let sharedMemory: ClientMemory | undefined;
 
-/** Throws TypeError for what no session can come of: that is the caller's mistake. */
+/** Validates the options. Throws a TypeError if one is missing or invalid. */
 export function readOptions(options: ConnectOptions): Settings {
   const { network, model, termination, maxCoefficient, pad = defaultPad, memory } = options;
   const { maxOutputTokens = defaultMaxOutputTokens, clock = wallClock } = options;
   const base = readBase(options.url);
-  if (!isName(network)) throw new TypeError("network is missing");
-  if (!isName(model)) throw new TypeError("model is missing");
+  if (!isNonEmptyString(network)) throw new TypeError("the option network is required");
+  if (!isNonEmptyString(model)) throw new TypeError("the option model is required");
   if (!isCount(maxOutputTokens) || maxOutputTokens === 0) {
     throw new TypeError("maxOutputTokens must be a whole number above 0");
   }
   if (maxCoefficient !== undefined && !isCount(maxCoefficient)) {
-    throw new TypeError("maxCoefficient must be a whole number");
+    throw new TypeError("maxCoefficient must be a whole number, 0 or more");
   }
   if (!pads.includes(pad)) throw new TypeError(`pad must be one of ${pads.join(", ")}`);
   if (termination !== undefined && termination !== "worker" && termination !== "gateway") {
-    throw new TypeError("termination must be worker or gateway");
+    throw new TypeError('termination must be "worker" or "gateway"');
   }
   const { idempotencyKey, collateral, signal } = options;
   return {
@@ -128,10 +139,12 @@ export function readOptions(options: ConnectOptions): Settings {
 function readBase(given: string | URL): string {
   const url = new URL(given);
   url.protocol = url.protocol.replace(/^ws/, "http");
-  if (!/^https?:$/.test(url.protocol)) throw new TypeError("url must be of http or ws");
-  // Both would be written into logs on the way.
+  if (!/^https?:$/.test(url.protocol)) {
+    throw new TypeError("url must have the scheme http, https, ws or wss");
+  }
+  // Proxies on the way would write both to their logs.
   if (url.username !== "" || url.password !== "" || url.search !== "") {
-    throw new TypeError("url must hold no credentials and no query");
+    throw new TypeError("url must not contain credentials or a query");
   }
   const path = url.pathname.replace(/\/+$/, "");
   const prefix = path.endsWith(streamPath) ? path.slice(0, -streamPath.length) : path;
@@ -143,15 +156,15 @@ function readCredential(
 ): Pick<Settings, "credential" | "isReusable" | "headers"> {
   const { apiKey, ticket, dangerouslyAllowBrowser } = options;
   if ((apiKey === undefined) === (ticket === undefined)) {
-    throw new TypeError("one of apiKey and ticket is needed");
+    throw new TypeError("exactly one of apiKey and ticket is required");
   }
   if (ticket !== undefined) {
     const isReusable = typeof ticket === "function";
     const credential = async (): Promise<Credential> =>
-      inProtocol(typeof ticket === "function" ? await ticket() : ticket);
+      credentialInSubprotocol(typeof ticket === "function" ? await ticket() : ticket);
     return { credential, isReusable, headers: undefined };
   }
-  // One of them is given.
+  // Exactly one of the two is defined.
   const key = apiKey as string;
   const headers = { Authorization: `Bearer ${key}` };
   if (!isBrowser()) {
@@ -159,18 +172,23 @@ function readCredential(
     return { credential: () => Promise.resolve(credential), isReusable: true, headers };
   }
   if (dangerouslyAllowBrowser !== true) {
-    throw new TypeError("an API key in a browser is open to all who use it: use tickets");
+    throw new TypeError(
+      "an API key in a browser is visible to every user of the page: use tickets instead",
+    );
   }
-  // To another origin they would have to be asked for first, and need not be sent.
+  // No headers: requests to another origin would need a CORS preflight, and these requests work without a key.
   return {
-    credential: () => Promise.resolve(inProtocol(key)),
+    credential: () => Promise.resolve(credentialInSubprotocol(key)),
     isReusable: true,
     headers: undefined,
   };
 }
 
-/** Where a browser can put it, whose WebSocket sends no headers. The server never answers with it. */
-function inProtocol(secret: string): Credential {
+/**
+ * Puts the secret into a subprotocol, because a browser's WebSocket cannot send headers. The server never selects that
+ * subprotocol.
+ */
+function credentialInSubprotocol(secret: string): Credential {
   const hidden = `confidential.auth.${toBase64Url(utf8(secret))}`;
   return { protocols: [clientSubprotocol, hidden], headers: undefined };
 }
@@ -201,10 +219,10 @@ function pickPolicy(options: ConnectOptions): Partial<VerificationPolicy> {
     simulatedRoots,
     treatSimulatedAsVerified,
   };
-  // What was not given must not hide the policy document's.
+  // An undefined member must not override the policy document.
   return Object.fromEntries(Object.entries(policy).filter(([, value]) => value !== undefined));
 }
 
-function isName(value: unknown): boolean {
+function isNonEmptyString(value: unknown): boolean {
   return typeof value === "string" && value !== "";
 }

@@ -1,4 +1,4 @@
-/** The policy of a session: the operator's document under the pinned key, and what the caller says himself. */
+/** The policy of a session: the operator's document, signed by the pinned key, overridden by the caller's options. */
 import type { Role } from "../protocol/hello.ts";
 import { toBase64Url } from "../protocol/layout.ts";
 import { policyPath, readPolicyDocument } from "../protocol/policy-document.ts";
@@ -11,7 +11,7 @@ import { webSuite } from "./web-crypto.ts";
 
 export interface SessionPolicy {
   readonly termination: Role;
-  /** For evidence that says so of itself. */
+  /** Returns the policy for evidence that declares this `tee_type`. */
   policyFor(teeType: unknown): VerificationPolicy;
 }
 
@@ -23,13 +23,13 @@ export async function readSessionPolicy(
   signal: AbortSignal,
 ): Promise<SessionPolicy | string> {
   const { policyKey, termination } = settings;
-  if (policyKey === undefined) return policyOf(settings, termination ?? "worker", undefined);
+  if (policyKey === undefined) return createPolicy(settings, termination ?? "worker", undefined);
   const network = await readNetworkPolicy(settings, policyKey, signal);
   if (typeof network === "string") return network;
   if (termination !== undefined && termination !== network.termination) {
     return `expected termination ${termination}, but the policy document has ${network.termination}`;
   }
-  return policyOf(settings, network.termination, network);
+  return createPolicy(settings, network.termination, network);
 }
 
 async function readNetworkPolicy(
@@ -37,7 +37,7 @@ async function readNetworkPolicy(
   key: NonNullable<Settings["policyKey"]>,
   signal: AbortSignal,
 ): Promise<NetworkPolicy | string> {
-  // Anybody may have it; but a key has a rate of its own, and an address shares one.
+  // The document is public. The key is sent because rate limits are then per key, not per address.
   const request = { signal, ...(headers && { headers }) };
   const document = await fetchJson(base + policyPath, maxDocumentBytes, request);
   if (document === undefined) return "the policy document cannot be fetched";
@@ -54,7 +54,7 @@ async function readNetworkPolicy(
   return network ?? `the policy document does not list the network ${name}`;
 }
 
-function policyOf(
+function createPolicy(
   { policy, policyKey }: Settings,
   termination: Role,
   network: NetworkPolicy | undefined,
@@ -63,10 +63,11 @@ function policyOf(
   return {
     termination,
     policyFor(teeType) {
-      // What nobody vouches for proves nothing, whichever image it names; hardware must run a known one.
-      const isFree = policyKey === undefined && teeType === "simulated";
+      // Simulated evidence proves nothing, whatever image it names, so any is accepted. Hardware must run a known
+      // image.
+      const acceptsAnyImage = policyKey === undefined && teeType === "simulated";
       return {
-        imageHashes: enclave?.image_hashes ?? (isFree ? "any" : []),
+        imageHashes: enclave?.image_hashes ?? (acceptsAnyImage ? "any" : []),
         ...(enclave && {
           mrseam: enclave.mrseam,
           advisories: enclave.advisories,
@@ -75,7 +76,7 @@ function policyOf(
           }),
         }),
         ...policy,
-        // Member by member: a caller that names a privilege level still wants the operator's minimum TCB.
+        // Merged per member: a caller that sets a privilege level still wants the operator's minimum TCB.
         sevSnp: { ...(enclave?.sev_snp && snpPolicyOf(enclave.sev_snp)), ...policy.sevSnp },
       };
     },

@@ -1,4 +1,4 @@
-/** A verified session: requests one after the other, until it is closed, breaks or its time is over. */
+/** A verified session: runs requests one after the other until it is closed, fails or expires. */
 import type { Role } from "../protocol/hello.ts";
 import { toBase64Url, utf8 } from "../protocol/layout.ts";
 import { maxRequestBytes, maxRequests, maxSessionMs } from "../protocol/limits.ts";
@@ -6,48 +6,53 @@ import { isCount } from "../protocol/strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import type { Assurance, Check, VerificationReport } from "../verify/report.ts";
 import type { Answer, ChatRequest, FinalAnswer } from "./answer.ts";
-import { createDeltas } from "./deltas.ts";
+import { createDeltaQueue } from "./delta-queue.ts";
 import { runExchange } from "./exchange.ts";
-import type { Turn } from "./exchange.ts";
+import type { ActiveRequest } from "./exchange.ts";
 import { closeCodeOf, ConfidentialError } from "./failure.ts";
-import type { OpenSession } from "./attempt.ts";
+import type { OpenSession } from "./handshake-attempt.ts";
 import type { Settings } from "./options.ts";
 
+/** A verified, encrypted session. */
 export interface Session {
-  /** base64url of 16 bytes: names it in receipts. */
+  /** Session id as used in receipts: base64url of 16 bytes. */
   readonly id: string;
   readonly network: string;
   readonly model: string;
-  /** Where the encryption ends: at the worker beside the model, or at the gateway's own enclave. */
+  /** Where the encryption ends: `worker` (next to the model) or `gateway` (in the gateway's own enclave). */
   readonly termination: Role;
-  /** The same, as the keyset says that the evidence binds. */
+  /** The role in the keyset, which the evidence binds. Equal to `termination`. */
   readonly role: Role;
-  /** Who vouches for the evidence; `simulated` is nobody. */
+  /** The kind of hardware that attests the enclave. `simulated` means that no hardware does. */
   readonly assurance: Assurance;
+  /** The result of the verification of the evidence. */
   readonly evidence: VerificationReport;
-  /** Of the handshake and the evidence, in their order. */
+  /** The checks of the handshake and the evidence, in order. */
   readonly checks: readonly Check[];
-  /** `sha256:<hex>` */
+  /** Digest of the enclave's keyset: `sha256:<hex>`. */
   readonly keyset: string;
-  /** `sha256:<hex>` of the evidence of what stands behind a gateway's enclave. */
+  /**
+   * Digest of the evidence of the upstream that the gateway's enclave uses: `sha256:<hex>`. Undefined if there is none.
+   */
   readonly upstream: string | undefined;
-  /** The gateway's price as it was offered; not signed. Parsed JSON. */
+  /** The gateway's price offer as parsed JSON. It is not signed. */
   readonly offer: unknown;
-  /** Milliseconds since 1970: no request begins afterwards. */
+  /** Time after which no request can start, in milliseconds since 1970. */
   readonly expiresAt: number;
   /**
-   * Requests wait for the one before. `signal` cancels: the reader gets its reason, `final` still the bill. Throws
-   * TypeError for what cannot be sent.
+   * Sends a request. It starts when the previous one has ended. `signal`: cancels the request; the loop over the deltas
+   * then throws the signal's reason, and `final` still resolves with the cost. Throws a TypeError if the request is
+   * invalid.
    */
   chat(request: ChatRequest, options?: { readonly signal?: AbortSignal }): Answer;
   /**
-   * Ends requests under way with CONNECTION_CLOSED. Resolves when the connection is gone, or after 5 s if the gateway does
-   * not answer the closing handshake.
+   * Closes the session. Running requests fail with CONNECTION_CLOSED. Resolves when the connection is closed, or after
+   * 5 s if the gateway does not answer the closing handshake.
    */
   close(): Promise<void>;
 }
 
-/** How long a gateway may take to answer the closing handshake. */
+/** Time limit for the gateway's answer to the closing handshake. */
 const closeMs = 5_000;
 
 export function createSession(open: OpenSession, settings: Settings): Session {
@@ -60,32 +65,36 @@ export function createSession(open: OpenSession, settings: Settings): Session {
 
   async function run(
     request: Bytes,
-    turn: Turn,
+    active: ActiveRequest,
     signal: AbortSignal | undefined,
   ): Promise<FinalAnswer> {
     signal?.throwIfAborted();
-    if (turn.isCancelled) throw new ConfidentialError("CONNECTION_CLOSED", "left before it began");
-    const unfit = failure ?? unfitness();
-    if (unfit !== undefined) throw unfit;
+    if (active.isCancelled)
+      throw new ConfidentialError(
+        "CONNECTION_CLOSED",
+        "the request was cancelled before it started",
+      );
+    const refusal = failure ?? limitReached();
+    if (refusal !== undefined) throw refusal;
     try {
-      return await runExchange(open, settings, request, turn);
+      return await runExchange(open, settings, request, active);
     } catch (error) {
-      throw breakOff(error);
+      throw failSession(error);
     }
   }
 
-  function unfitness(): ConfidentialError | undefined {
+  function limitReached(): ConfidentialError | undefined {
     if (clock.now() >= expiresAt)
-      return new ConfidentialError("TIMEOUT", "the session's time is over");
+      return new ConfidentialError("TIMEOUT", "the session has expired");
     return open.channel.watch.rid() < maxRequests
       ? undefined
-      : new ConfidentialError("LIMIT_EXCEEDED", "the session has had its requests");
+      : new ConfidentialError("LIMIT_EXCEEDED", `the session has had ${maxRequests} requests`);
   }
 
-  /** Nothing follows under keys that something was wrong with. */
-  function breakOff(error: unknown): unknown {
+  /** Closes the session for good: after a failure its keys are not used again. Returns the error to throw. */
+  function failSession(error: unknown): unknown {
     if (!(error instanceof ConfidentialError)) {
-      failure ??= new ConfidentialError("CONNECTION_CLOSED", "the session broke");
+      failure ??= new ConfidentialError("CONNECTION_CLOSED", "the session failed");
       socket.close(closeCodeOf("CONNECTION_CLOSED"));
       return error;
     }
@@ -109,8 +118,8 @@ export function createSession(open: OpenSession, settings: Settings): Session {
     expiresAt,
     chat(request, { signal } = {}) {
       const bytes = writeRequest(request, hello.model, hello.maxOutputTokens);
-      const { answer, turn, settle } = startAnswer(signal);
-      const final = previous.then(() => run(bytes, turn, signal));
+      const { answer, active, settle } = startAnswer(signal);
+      const final = previous.then(() => run(bytes, active, signal));
       previous = final.catch(() => undefined);
       settle(final);
       return answer;
@@ -128,20 +137,20 @@ export function createSession(open: OpenSession, settings: Settings): Session {
 
 interface StartedAnswer {
   readonly answer: Answer;
-  readonly turn: Turn;
-  /** Ties the deltas' end to the bill's. */
+  readonly active: ActiveRequest;
+  /** Ends the deltas and settles `answer.final` when `final` settles. */
   readonly settle: (final: Promise<FinalAnswer>) => void;
 }
 
 function startAnswer(signal: AbortSignal | undefined): StartedAnswer {
   const cancel = (): void => {
-    if (turn.isCancelled) return;
-    turn.isCancelled = true;
-    // A connection that is gone has told its reader.
-    turn.tellCancelled?.().catch(() => undefined);
+    if (active.isCancelled) return;
+    active.isCancelled = true;
+    // If the connection is closed, the reader has already received that error.
+    active.sendCancel?.().catch(() => undefined);
   };
-  const deltas = createDeltas(cancel);
-  const turn: Turn = { deltas, isCancelled: false, tellCancelled: undefined };
+  const deltas = createDeltaQueue(cancel);
+  const active: ActiveRequest = { deltas, isCancelled: false, sendCancel: undefined };
   const abort = (): void => {
     deltas.fail(signal?.reason);
     cancel();
@@ -149,7 +158,7 @@ function startAnswer(signal: AbortSignal | undefined): StartedAnswer {
   if (signal?.aborted === true) abort();
   else signal?.addEventListener("abort", abort, { once: true });
   const { promise, resolve, reject } = Promise.withResolvers<FinalAnswer>();
-  // Who reads the deltas alone hears of it there.
+  // A caller that reads only the deltas receives the error there.
   promise.catch(() => undefined);
   const answer: Answer = {
     final: promise,
@@ -157,15 +166,15 @@ function startAnswer(signal: AbortSignal | undefined): StartedAnswer {
   };
   return {
     answer,
-    turn,
+    active,
     settle(final) {
       const forget = (): void => signal?.removeEventListener("abort", abort);
       final.then(
-        (told) => {
+        (result) => {
           forget();
-          if (told.error === undefined) deltas.end();
-          else deltas.fail(new ConfidentialError("REQUEST_FAILED", told.error));
-          resolve(told);
+          if (result.error === undefined) deltas.end();
+          else deltas.fail(new ConfidentialError("REQUEST_FAILED", result.error));
+          resolve(result);
         },
         (error: unknown) => {
           forget();
@@ -181,9 +190,11 @@ function writeRequest(request: ChatRequest, model: string, maxOutputTokens: numb
   const { messages, max_tokens: maxTokens } = request;
   if (!Array.isArray(messages)) throw new TypeError("messages must be an array");
   if (maxTokens !== undefined && (!isCount(maxTokens) || maxTokens > maxOutputTokens)) {
-    throw new TypeError(`max_tokens must be a whole number up to ${maxOutputTokens}`);
+    throw new TypeError(`max_tokens must be a whole number, ${maxOutputTokens} or less`);
   }
   const bytes = utf8(JSON.stringify({ ...request, model, stream: true }));
-  if (bytes.length > maxRequestBytes) throw new TypeError("the request is too long");
+  if (bytes.length > maxRequestBytes) {
+    throw new TypeError(`the request has ${bytes.length} bytes, more than ${maxRequestBytes}`);
+  }
   return bytes;
 }

@@ -1,6 +1,6 @@
 /**
- * The WebSocket of a session, by the global one of browsers and Node: messages one after the other, what nobody has
- * read bounded, and the end as a message too.
+ * The WebSocket of a session, which uses the global `WebSocket` of browsers and Node. Messages are read one after the
+ * other, the unread ones are bounded, and the end of the connection is a message too.
  */
 import { plainCloseCodes } from "../protocol/fault.ts";
 import { utf8 } from "../protocol/layout.ts";
@@ -8,37 +8,40 @@ import { maxTextBytes } from "../protocol/limits.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { ConfidentialError } from "./failure.ts";
 
-export type Message =
+export type StreamMessage =
   | { readonly kind: "text" | "binary"; readonly bytes: Bytes }
-  /** The last one, again and again. `code`: the close code. */
+  /** The last message; every further read returns it again. `code`: the close code. */
   | { readonly kind: "closed"; readonly code: number };
 
 export interface StreamSocket {
-  /** What the server selected; empty: nothing. */
+  /** The subprotocol that the server selected. Empty if it selected none. */
   readonly protocol: string;
-  /** One caller at a time. */
-  next(): Promise<Message>;
+  /** Returns the next message. Allows one caller at a time. */
+  next(): Promise<StreamMessage>;
   send(data: string | Bytes): void;
-  /** Resolves when little enough waits to be sent, or the connection is gone. */
+  /** Resolves when at most 1 MiB is waiting to be sent, or the connection is closed. */
   flushed(): Promise<void>;
-  /** What comes afterwards is `closed`, at once. */
+  /** Closes the connection. The next message is `closed`, without a delay. */
   close(code: number): void;
-  /** Resolves when the connection is gone. */
+  /** Resolves when the connection is closed. */
   readonly closed: Promise<void>;
 }
 
 export interface SocketRequest {
   readonly url: string;
   readonly protocols: string[];
-  /** Node's WebSocket sends them; browsers know no such thing, and are given none. */
+  /** Only Node's WebSocket can send headers. Undefined in browsers. */
   readonly headers: Record<string, string> | undefined;
   readonly signal: AbortSignal;
 }
 
-/** Of messages that have come faster than they are opened, or between requests. No browser can make a server wait. */
+/**
+ * Maximum size of messages that arrive faster than they are decrypted, or between requests. A browser's WebSocket has
+ * no backpressure.
+ */
 const maxUnreadBytes = 64 * 1024 * 1024;
 const maxUnsentBytes = 1024 * 1024;
-/** A WebSocket says how much waits, and not when it has gone. */
+/** The interval for polling `bufferedAmount`, because WebSocket has no event for sent data. */
 const flushPollMs = 5;
 
 /** Rejects with CONNECTION_FAILED, or with the signal's reason. */
@@ -50,7 +53,7 @@ export async function openSocket(request: SocketRequest): Promise<StreamSocket> 
   await new Promise<void>((resolve, reject) => {
     const abort = (): void => {
       socket.close();
-      // The caller's own reason, whatever it is.
+      // The reason may have any type.
       reject(signal.reason as Error);
     };
     const fail = (): void => {
@@ -74,7 +77,7 @@ function createSocket(url: string, options: string[] | WebSocketInit): WebSocket
     socket.binaryType = "arraybuffer";
     return socket;
   } catch {
-    // A page of https may not open it in the clear, for one.
+    // For example, a page served over https may not open an unencrypted connection.
     throw failedConnection();
   }
 }
@@ -84,10 +87,10 @@ function failedConnection(): ConfidentialError {
 }
 
 function readMessages(socket: WebSocket): StreamSocket {
-  const unread: Message[] = [];
+  const unread: StreamMessage[] = [];
   let unreadBytes = 0;
-  let waiting: ((message: Message) => void) | undefined;
-  let end: Message | undefined;
+  let waiting: ((message: StreamMessage) => void) | undefined;
+  let end: StreamMessage | undefined;
   const { promise: closed, resolve: setClosed } = Promise.withResolvers<void>();
 
   function finish(code: number): void {
@@ -96,7 +99,7 @@ function readMessages(socket: WebSocket): StreamSocket {
     waiting = undefined;
   }
 
-  function take(message: Exclude<Message, { kind: "closed" }>): void {
+  function receive(message: Exclude<StreamMessage, { kind: "closed" }>): void {
     if (end !== undefined) return;
     if (waiting !== undefined) {
       waiting(message);
@@ -111,22 +114,22 @@ function readMessages(socket: WebSocket): StreamSocket {
   function close(code: number): void {
     unread.length = 0;
     finish(code);
-    // Browsers let a page say 1000, and 3000 to 4999.
+    // Browsers allow a page only the codes 1000 and 3000 to 4999.
     socket.close(code >= 3000 ? code : plainCloseCodes.ok);
   }
 
   socket.addEventListener("message", (event) => {
     const data: unknown = event.data;
-    if (data instanceof ArrayBuffer) take({ kind: "binary", bytes: new Uint8Array(data) });
+    if (data instanceof ArrayBuffer) receive({ kind: "binary", bytes: new Uint8Array(data) });
     else if (typeof data === "string" && data.length <= maxTextBytes) {
-      take({ kind: "text", bytes: utf8(data) });
+      receive({ kind: "text", bytes: utf8(data) });
     } else close(plainCloseCodes.tooBig);
   });
   socket.addEventListener("close", ({ code }) => {
     finish(code);
     setClosed();
   });
-  // An error is followed by its close; Node would complain of one that nobody hears.
+  // The event `close` follows each error. Without a listener, Node would report the error as unhandled.
   socket.addEventListener("error", () => undefined);
 
   return {

@@ -1,6 +1,6 @@
 /**
- * The sealed channel by WebCrypto: as `createNodeChannel`, with promises. Calls may overlap; they take their turn in
- * the order in which they were made, and so do the frames that they give.
+ * The encrypted channel, implemented with WebCrypto: like `createNodeChannel`, but with promises. Calls may overlap;
+ * they run in the order in which they were made, and their frames have the same order.
  */
 import { createDataRules, receivesFrom, sendsTo } from "../protocol/channel.ts";
 import type { ChannelOptions, OpenedFrame } from "../protocol/channel.ts";
@@ -24,7 +24,7 @@ import { joinBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { webSuite } from "./web-crypto.ts";
 
-/** As `Channel`. */
+/** The asynchronous form of `Channel`. */
 export interface WebChannel {
   seal(
     type: FrameHeader["type"],
@@ -47,7 +47,7 @@ export async function createWebChannel(options: ChannelOptions): Promise<WebChan
   const received = createDataRules();
   const sealingKey = await importKey(keys[outgoing], "encrypt");
   const openingKey = await importKey(keys[incoming], "decrypt");
-  const inTurn = createTurns();
+  const runInOrder = createSerialQueue();
 
   async function seal(
     type: FrameHeader["type"],
@@ -56,13 +56,13 @@ export async function createWebChannel(options: ChannelOptions): Promise<WebChan
     isEnd: boolean,
   ): Promise<Bytes | Fault> {
     const header: FrameHeader = { type, rid, isEnd, seq: watch.nextSeq(outgoing) };
-    const tooMuch = sent.check(header, data.length);
-    if (tooMuch !== undefined) return watch.fail(tooMuch);
+    const limitFault = sent.check(header, data.length);
+    if (limitFault !== undefined) return watch.fail(limitFault);
     const plaintext = new Uint8Array(paddedLength(data.length, pad));
     writePadded(plaintext, data);
     const length = headerBytes + plaintext.length + tagBytes;
-    const refused = watch.admit(outgoing, header, length);
-    if (refused !== undefined) return refused;
+    const refusal = watch.admit(outgoing, header, length);
+    if (refusal !== undefined) return refusal;
     const head = new Uint8Array(headerBytes);
     writeHeader(head, header);
     const parameters = gcm(keys[outgoing], header.seq, head, th);
@@ -75,8 +75,8 @@ export async function createWebChannel(options: ChannelOptions): Promise<WebChan
   async function open(frame: Bytes): Promise<OpenedFrame | Fault> {
     const header = readHeader(frame, incoming);
     if (isFault(header)) return watch.fail(header);
-    const refused = watch.admit(incoming, header, frame.length);
-    if (refused !== undefined) return refused;
+    const refusal = watch.admit(incoming, header, frame.length);
+    if (refusal !== undefined) return refusal;
     const parameters = gcm(keys[incoming], header.seq, frame.subarray(0, headerBytes), th);
     let plaintext: ArrayBuffer;
     try {
@@ -87,25 +87,26 @@ export async function createWebChannel(options: ChannelOptions): Promise<WebChan
     }
     const data = unpadData(new Uint8Array(plaintext));
     if (isFault(data)) return watch.fail(data);
-    const tooMuch = received.check(header, data.length);
-    if (tooMuch !== undefined) return watch.fail(tooMuch);
+    const limitFault = received.check(header, data.length);
+    if (limitFault !== undefined) return watch.fail(limitFault);
     watch.record(header, frame);
     return { header, data };
   }
 
   return {
     watch,
-    seal: (type, rid, data, isEnd = type === "final") => inTurn(() => seal(type, rid, data, isEnd)),
-    open: (frame) => inTurn(() => open(frame)),
+    seal: (type, rid, data, isEnd = type === "final") =>
+      runInOrder(() => seal(type, rid, data, isEnd)),
+    open: (frame) => runInOrder(() => open(frame)),
   };
 }
 
-/** Runs each task when those before it are done. */
-function createTurns(): <Value>(task: () => Promise<Value>) => Promise<Value> {
+/** Returns a function that runs each task after the previous ones have ended. */
+function createSerialQueue(): <Value>(task: () => Promise<Value>) => Promise<Value> {
   let last: Promise<unknown> = Promise.resolve();
   return (task) => {
     const done = last.then(task);
-    // Whoever called hears of a failure; the next one only waits.
+    // The caller of the failed task receives the error; the next task only waits.
     last = done.catch(() => undefined);
     return done;
   };
@@ -115,7 +116,7 @@ async function importKey({ key }: DirectionKeys, use: "encrypt" | "decrypt"): Pr
   return crypto.subtle.importKey("raw", key, algorithm, false, [use]);
 }
 
-/** As WebCrypto names them. */
+/** WebCrypto's parameters for AES-GCM. */
 interface GcmParameters {
   readonly name: string;
   readonly iv: Bytes;

@@ -1,4 +1,6 @@
-/** The protocol's cryptography by WebCrypto, for browsers and Node alike. Private keys cannot be exported. */
+/**
+ * The cryptography of the protocol, implemented with WebCrypto for browsers and Node. Private keys cannot be exported.
+ */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { utf8 } from "../protocol/layout.ts";
 import type { Ephemeral, KeyOutput, Suite } from "../protocol/suite.ts";
@@ -9,13 +11,13 @@ export const webSuite: Suite = {
   hkdf,
   createEphemeral,
   verify,
-  // WebCrypto hashes only what is there in one piece.
+  // WebCrypto cannot hash data that arrives in pieces.
   newHash: () => sha256.create(),
 };
 
 async function createEphemeral(): Promise<Ephemeral> {
   const pair = await crypto.subtle.generateKey({ name: "X25519" }, false, ["deriveBits"]);
-  // X25519 always makes a pair; Node's types take it for a secret key.
+  // X25519 always creates a pair, but Node's types declare a single secret key.
   const { privateKey, publicKey } = pair as unknown as Record<
     "privateKey" | "publicKey",
     CryptoKey
@@ -32,7 +34,7 @@ async function createEphemeral(): Promise<Ephemeral> {
         );
         return new Uint8Array(bits);
       } catch {
-        // Of low order, or no key at all.
+        // The bytes are a point of low order, or not a key.
         return undefined;
       }
     },
@@ -59,7 +61,7 @@ async function verify(publicKey: Bytes, message: Bytes, signature: Bytes): Promi
     ]);
     return await crypto.subtle.verify({ name: "Ed25519" }, key, signature, message);
   } catch {
-    // Not a point of the curve.
+    // The key is not a point of the curve.
     return false;
   }
 }

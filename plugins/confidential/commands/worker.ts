@@ -24,7 +24,7 @@ const environments: readonly Environment[] = ["dev", "stage", "prod"];
 const levels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 const drainMs = 30_000;
 /** Maximum price coefficient, as in a status document (plugins/inference/networks/status.ts). */
-const mostCoefficient = 1_000_000;
+const maxCoefficient = 1_000_000;
 
 export const worker: Command = {
   summary: "decrypt requests next to a model server, inside its enclave",
@@ -208,9 +208,9 @@ function readAddress(given: string): { readonly host: string; readonly port: num
 
 function readCoefficient(given: string): number {
   const coefficient = /^\d{1,7}$/.test(given) ? Number(given) : NaN;
-  if (!(coefficient <= mostCoefficient)) {
+  if (!(coefficient <= maxCoefficient)) {
     throw new UsageError(
-      `--coefficient: expected a whole number from 0 to ${mostCoefficient}, got "${given}"`,
+      `--coefficient: expected a whole number from 0 to ${maxCoefficient}, got "${given}"`,
     );
   }
   return coefficient;

@@ -1,4 +1,4 @@
-/** Who a session is served to: what its requests cost goes to the exchange's account, also after the client has left. */
+/** The customer of a session. Charges its requests to the account of the exchange, even after the client has left. */
 import type {
   Accounts,
   CallReporter,
@@ -14,17 +14,17 @@ interface CustomerParts {
   readonly principal: KeyPrincipal;
   readonly accounts: Accounts;
   readonly charge: Charge;
-  /** Receives a report of each request of the session. */
+  /** Receives one report per request of the session. */
   readonly calls: CallReporter;
   readonly address: string;
-  /** Bound by a ticket. */
+  /** The only model of the session, if it was opened with a ticket for one. */
   readonly model: string | undefined;
 }
 
 export function createCustomer(parts: CustomerParts): StreamCustomer {
   const { accounts, charge, calls, address, model } = parts;
   const { id: keyId, workspaceId } = parts.principal.key;
-  /** As of its last request: a session outlives plans, limits and what was bought. */
+  /** The principal at the last request. Its plan, limits and credit can change while the session is open. */
   let { principal } = parts;
   return {
     keyId,
@@ -56,7 +56,10 @@ export function createCustomer(parts: CustomerParts): StreamCustomer {
   };
 }
 
-/** Which of its capabilities the route asked for is the route's to know: a key that has lost one has to ask again. */
+/**
+ * True if the key has lost a capability since the session was opened. Only the route knows which capability it
+ * requires, so a key that has lost any must open a new session.
+ */
 function hasLostRights(now: ApiKey, before: ApiKey): boolean {
   return !before.capabilities.isSubsetOf(now.capabilities);
 }
@@ -66,7 +69,7 @@ const refusalCodes = {
   unavailable: "GATEWAY_SERVICE_UNAVAILABLE",
 } as const;
 
-/** Codes of the encrypted stream by the codes that logs and metrics have for every surface. */
+/** Maps codes of the encrypted stream to the codes that logs and metrics use for all surfaces. */
 const failureCodes: Readonly<Record<string, string>> = {
   INSUFFICIENT_BALANCE: "GATEWAY_CU_LIMIT_EXCEEDED",
   MODEL_NOT_AVAILABLE: "MODEL_NOT_AVAILABLE",

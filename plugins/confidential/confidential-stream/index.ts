@@ -1,6 +1,6 @@
 /**
- * Surface `confidential-stream`: the encrypted inference stream over WebSocket. Frames pass as they come; what they hold
- * is between the client and an enclave. Each request of a session is reserved and charged on its own.
+ * Surface `confidential-stream`: the encrypted inference stream over WebSocket. Frames are forwarded unchanged; only
+ * the client and an enclave can read them. Credit is reserved and charged per request.
  */
 import {
   defineSurface,
@@ -30,7 +30,7 @@ interface Options {
   readonly sessionsPerKey?: number;
   readonly maxUnfinishedBytes?: number;
   readonly maxUnfinishedBytesPerKey?: number;
-  /** Without a kind, which an environment variable may leave out, it is not there. */
+  /** Without `kind`, which can come from an unset environment variable, the option has no effect. */
   readonly evidence?: { readonly kind?: EvidenceSource };
 }
 
@@ -155,7 +155,7 @@ function customerOf(
   });
 }
 
-/** Every browser says where its page is from, and nothing else has to. */
+/** Checks `Origin`. Browsers always send it, and other clients need not. */
 function refuseOrigin(x: Exchange, origins: ReadonlySet<string>): Reply | undefined {
   const { origin } = x.request.headers;
   if (origin === undefined || origins.has(origin)) return undefined;

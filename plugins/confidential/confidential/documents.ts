@@ -1,4 +1,4 @@
-/** What anybody may read: evidence by its digest, and the signed policy. */
+/** The public documents: evidence by its digest, and the signed policy. */
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import {
@@ -12,16 +12,16 @@ import {
 } from "sluice-gateway/plugin";
 import type { ConfidentialOptions } from "./options.ts";
 
-export const digestForm = /^(?:sha256:)?([0-9a-f]{64})$/;
+export const digestPattern = /^(?:sha256:)?([0-9a-f]{64})$/;
 
 /** `GET /v1/confidential/evidence/{digest}`: the digest with or without `sha256:`. */
 export function showEvidence(x: Exchange, confidential: Confidential): Reply {
-  const hex = digestForm.exec(x.request.params["digest"] ?? "")?.[1];
+  const hex = digestPattern.exec(x.request.params["digest"] ?? "")?.[1];
   const evidence = hex === undefined ? undefined : confidential.evidence(`sha256:${hex}`);
   if (evidence === undefined) return refuse("GATEWAY_NOT_FOUND");
   return {
     status: 200,
-    // Its digest names it: it can never be another.
+    // The URL contains the digest, so the content never changes.
     headers: [
       "content-type",
       "application/json",
@@ -32,7 +32,7 @@ export function showEvidence(x: Exchange, confidential: Confidential): Reply {
   };
 }
 
-/** `GET /.well-known/confidential-policy.json`. Throws when the document of the options cannot be served. */
+/** `GET /.well-known/confidential-policy.json`. Throws if the document in the options cannot be served. */
 export async function servePolicy(
   { confidential, folder }: Host,
   { document }: ConfidentialOptions,
@@ -63,7 +63,7 @@ function policyReply(policy: SignedPolicy): Reply {
       "application/json",
       "cache-control",
       "public, max-age=60",
-      // It is signed, and meant for pages of any origin.
+      // The document is signed, and pages of any origin may read it.
       "access-control-allow-origin",
       "*",
     ],

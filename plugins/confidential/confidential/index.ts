@@ -1,4 +1,4 @@
-/** Surface `confidential`: what belongs to the encrypted stream and is no stream: tickets, evidence, receipts, policy. */
+/** Surface `confidential`: the HTTP routes of the encrypted stream, for tickets, evidence, receipts and the policy. */
 import { defineSurface, type Host, type Principal, type SurfaceHooks } from "sluice-gateway/plugin";
 import { servePolicy, showEvidence } from "./documents.ts";
 import { operations } from "./operation.ts";

@@ -1,9 +1,9 @@
-/** What the routes beside the encrypted stream take and answer (confidential-stream.md section 5). */
+/** The OpenAPI description of the HTTP routes of the encrypted stream (confidential-stream.md section 5). */
 import { violationsSchema, type DocumentedRefusal, type Operation } from "sluice-gateway/plugin";
-import { digestForm } from "./documents.ts";
+import { digestPattern } from "./documents.ts";
 import type { ConfidentialOptions } from "./options.ts";
-import { mostRid, sessionForm } from "./receipt.ts";
-import { wishSchema } from "./ticket.ts";
+import { maxRid, sessionPattern } from "./receipt.ts";
+import { ticketRequestSchema } from "./ticket.ts";
 
 const text = { type: "string" };
 const base64url = { type: "string", pattern: "^[A-Za-z0-9_-]*$" };
@@ -63,7 +63,7 @@ const ticket = {
   required: ["ticket", "expires_at"],
 };
 
-/** What is in it depends on the hardware. */
+/** The members depend on the hardware. */
 const evidence = {
   type: "object",
   examples: [{ v: 1, tee_type: "tdx", quote: "BAACAIEAAAAAAAAA" }],
@@ -78,7 +78,7 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
     summary: "Create a ticket for a web page",
     description:
       "A web page sends the ticket instead of an API key when it opens the encrypted stream. A ticket is valid once, for 60 seconds.",
-    body: { content: { "application/json": wishSchema }, required: true },
+    body: { content: { "application/json": ticketRequestSchema }, required: true },
     answers: {
       201: { description: "The ticket was created.", content: { "application/json": ticket } },
     },
@@ -98,7 +98,7 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
         digest: {
           description: "SHA-256 in hexadecimal, with or without `sha256:`.",
           type: "string",
-          pattern: digestForm.source,
+          pattern: digestPattern.source,
         },
       },
     },
@@ -108,7 +108,9 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
         content: { "application/json": evidence },
       },
     },
-    refusals: notFound("No session has shown this evidence, or it was shown too long ago."),
+    refusals: notFound(
+      "No session has presented this evidence, or newer evidence has displaced it.",
+    ),
   },
   receipt: {
     summary: "Show the signed report of a request",
@@ -118,13 +120,13 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
         session: {
           description: "Id of the session: 16 bytes in base64url.",
           type: "string",
-          pattern: sessionForm.source,
+          pattern: sessionPattern.source,
         },
         rid: {
           description: "Number of the request in its session.",
           type: "integer",
           minimum: 1,
-          maximum: mostRid,
+          maximum: maxRid,
         },
       },
     },

@@ -1,4 +1,4 @@
-/** What a route of the surface `confidential` may be told; index.ts has the schema. */
+/** The options of the surface `confidential`. Their schema is in index.ts. */
 
 export interface ConfidentialOptions {
   readonly do: "ticket" | "evidence" | "receipt" | "policy";

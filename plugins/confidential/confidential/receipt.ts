@@ -1,4 +1,4 @@
-/** `GET /v1/confidential/receipts/{session}/{rid}`: for the key that made it, and for administrators. */
+/** `GET /v1/confidential/receipts/{session}/{rid}`: for the key that made the request, and for administrators. */
 import {
   refuse,
   type Confidential,
@@ -8,17 +8,17 @@ import {
 } from "sluice-gateway/plugin";
 
 /** base64url of 16 bytes. */
-export const sessionForm = /^[A-Za-z0-9_-]{22}$/;
-/** As many digits as `ridForm` takes. */
-export const mostRid = 9_999_999_999;
-const ridForm = /^[1-9]\d{0,9}$/;
+export const sessionPattern = /^[A-Za-z0-9_-]{22}$/;
+/** The largest number that matches `ridPattern`. */
+export const maxRid = 9_999_999_999;
+const ridPattern = /^[1-9]\d{0,9}$/;
 
 export function showReceipt(x: Exchange, confidential: Confidential): Reply {
   const { session = "", rid = "" } = x.request.params;
-  const isNamed = sessionForm.test(session) && ridForm.test(rid);
+  const isNamed = sessionPattern.test(session) && ridPattern.test(rid);
   const receipt = isNamed ? confidential.receipt(session, Number(rid)) : undefined;
-  // What is not the caller's might as well not be there.
-  if (receipt === undefined || !maySee(x, receipt)) return refuse("GATEWAY_NOT_FOUND");
+  // A receipt of another key gets the same answer as a missing one.
+  if (receipt === undefined || !canRead(x, receipt)) return refuse("GATEWAY_NOT_FOUND");
   const { report, sig, evidenceDigest, pricing, usedCUMilli, paidBeforeCUMilli } = receipt;
   const { verified, unverifiedReason } = receipt;
   return {
@@ -39,7 +39,7 @@ export function showReceipt(x: Exchange, confidential: Confidential): Reply {
   };
 }
 
-function maySee(x: Exchange, { keyId, workspaceId }: Receipt): boolean {
+function canRead(x: Exchange, { keyId, workspaceId }: Receipt): boolean {
   const principal = x.peek("principal");
   if (principal?.kind !== "key") return false;
   const { id, capabilities, workspaceId: own } = principal.key;

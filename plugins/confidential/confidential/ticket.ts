@@ -1,14 +1,14 @@
-/** `POST /v1/confidential/tickets`: what a page shows instead of an API key. */
+/** `POST /v1/confidential/tickets`: creates a ticket, which a web page sends instead of an API key. */
 import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
 import { refuse, type Exchange, type Reply, type Tickets } from "sluice-gateway/plugin";
 
-interface Wish {
+interface TicketRequest {
   readonly model?: string;
   readonly origin?: string;
 }
 
-/** What a body is held against, and what the OpenAPI document shows. */
-export const wishSchema = {
+/** The JSON Schema of the body, for validation and for the OpenAPI document. */
+export const ticketRequestSchema = {
   type: "object",
   properties: {
     model: {
@@ -28,14 +28,16 @@ export const wishSchema = {
   additionalProperties: false,
 };
 
-const isWish = new Ajv2020({ formats: { origin: isOrigin } }).compile<Wish>(wishSchema);
+const isTicketRequest = new Ajv2020({ formats: { origin: isOrigin } }).compile<TicketRequest>(
+  ticketRequestSchema,
+);
 
 export function issueTicket(x: Exchange, tickets: Tickets): Reply {
   const principal = x.peek("principal");
   if (principal?.kind !== "key") return refuse("GATEWAY_UNAUTHORIZED");
   const json = x.json();
   if (!json.ok) return refuse("GATEWAY_INVALID_PARAMS", { message: "the body is not valid JSON" });
-  if (!isWish(json.value)) return violated(isWish.errors?.[0]);
+  if (!isTicketRequest(json.value)) return schemaViolation(isTicketRequest.errors?.[0]);
   const { model, origin = x.request.headers.origin } = json.value;
   const { ticket, expiresAt } = tickets.issue({ keyId: principal.key.id, model, origin });
   return {
@@ -45,12 +47,12 @@ export function issueTicket(x: Exchange, tickets: Tickets): Reply {
   };
 }
 
-/** RFC 6454 section 6.2: no path, no default port, the host as a browser writes it. */
+/** RFC 6454 section 6.2: an origin has no path and no default port, and its host is in a browser's spelling. */
 function isOrigin(text: string): boolean {
   return URL.parse(text)?.origin === text;
 }
 
-function violated(error: ErrorObject | undefined): Reply {
+function schemaViolation(error: ErrorObject | undefined): Reply {
   const { instancePath = "", message: reason = "is not allowed" } = error ?? {};
   return refuse("GATEWAY_INVALID_PARAMS", {
     message: "the body does not match its schema",

@@ -1,7 +1,7 @@
 /** What the gateway remembers of enclaves, whichever network they belong to: one for the process. */
 import { EvidenceMemory } from "../relay/evidence-memory.ts";
 import { createSeenCounters, type SeenCounters } from "../protocol/seen-counters.ts";
-import { createEvidenceVerifier, type EvidenceVerifier } from "../verify/remembered.ts";
+import { createEvidenceVerifier, type EvidenceVerifier } from "../verify/evidence-verifier.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 

@@ -5,7 +5,7 @@
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 import type { EvidenceProvider } from "../evidence/provider.ts";
-import { aborted, carries } from "../evidence/provider.ts";
+import { bindsReportData, whenAborted } from "../evidence/provider.ts";
 import { hasRevocationList } from "../evidence/revocation-list.ts";
 import { fault, isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
@@ -165,10 +165,10 @@ async function quote(
     log?.error({ err: error }, "the provider of evidence broke");
     return fault("ATTESTATION_UNAVAILABLE", "the platform made no report");
   });
-  const made = await Promise.race([asked, aborted(until)]);
+  const made = await Promise.race([asked, whenAborted(until)]);
   if (made === undefined) return fault("ATTESTATION_UNAVAILABLE", "the platform took too long");
   if (isFault(made)) return made;
-  if (!(await carries(made, reportData))) {
+  if (!(await bindsReportData(made, reportData))) {
     return fault("ATTESTATION_UNAVAILABLE", "the quote binds something else");
   }
   if (provider.staples !== true) return made;

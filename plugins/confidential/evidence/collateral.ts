@@ -1,6 +1,6 @@
 /**
- * Intel's collateral for a TDX quote, stapled to it: a verifier fetches nothing. It comes from a caching service
- * (PCCS), or from a file that the operator keeps up to date; Intel signed it, so whoever hands it over need not be
+ * Intel's collateral for a TDX quote, added to the evidence so that verifiers need not fetch it. It comes from a
+ * caching service (PCCS), or from a file that the operator keeps up to date. Intel signed it, so the source need not be
  * trusted.
  */
 import { readFile } from "node:fs/promises";
@@ -10,14 +10,14 @@ import type { AttestationEvidence } from "../verify/evidence.ts";
 import { readTdxCollateral } from "../verify/tdx-collateral.ts";
 import type { TdxCollateral } from "../verify/tdx-collateral.ts";
 
-/** For a quote in base64; undefined when there is none to be had. Never rejects. */
+/** Returns the collateral for a quote in base64. Undefined if it is not available. Never rejects. */
 export type CollateralSource = (
   quote: string,
   signal: AbortSignal,
 ) => Promise<TdxCollateral | undefined>;
 
-/** The evidence with its collateral, if it is TDX's and there is some. */
-export async function staple(
+/** Returns the evidence with its collateral, if it is TDX evidence and the collateral is available. */
+export async function stapleCollateral(
   evidence: AttestationEvidence,
   source: CollateralSource | undefined,
   signal: AbortSignal,
@@ -27,31 +27,34 @@ export async function staple(
   return collateral === undefined ? evidence : { ...evidence, collateral };
 }
 
-/** Intel publishes about once a day what holds for 30. */
+/** Intel publishes new collateral about once a day. It is valid for 30 days. */
 const freshMs = 3_600_000;
 const retryMs = 60_000;
 const timeoutMs = 5_000;
 
-/** Reads it anew for each quote: `path` is JSON with the members of `TdxCollateral`. */
+/** Reads the file again for each quote. `path`: JSON file with the members of `TdxCollateral`. */
 export function collateralFile(path: string): CollateralSource {
   return async () => {
     try {
-      return wholeCollateral(JSON.parse(await readFile(path, "utf8")));
+      return parseCollateral(JSON.parse(await readFile(path, "utf8")));
     } catch {
-      // Neither there nor JSON: the evidence goes without, and verifiers say so.
+      // The file is missing or not JSON. The evidence is sent without collateral, and verifiers report that.
       return undefined;
     }
   };
 }
 
-/** Asks for the collateral of a quote. May reject. */
-export type AskService = (url: string, quote: Uint8Array) => Promise<unknown>;
+/** Fetches the collateral of a quote. May reject. */
+export type FetchCollateral = (url: string, quote: Uint8Array) => Promise<unknown>;
 
-/** Asks a PCCS (or Intel's own service) at `url`, at most once an hour: it is the same for every quote of a machine. */
+/**
+ * Fetches the collateral from a PCCS (or Intel's own service) at `url`, at most once per hour. All quotes of a machine
+ * have the same collateral.
+ */
 export function collateralService(
   url: string,
   clock: Clock,
-  ask: AskService = askWithLibrary,
+  fetchCollateral: FetchCollateral = fetchWithLibrary,
 ): CollateralSource {
   let known: TdxCollateral | undefined;
   let nextAt = -Infinity;
@@ -59,8 +62,8 @@ export function collateralService(
     const bytes = fromBase64(quote);
     if (clock.monotonic() < nextAt || bytes === undefined) return known;
     nextAt = clock.monotonic() + retryMs;
-    const found = wholeCollateral(await inTime(ask(url, bytes), clock));
-    // What came before holds until Intel's own dates end it.
+    const found = parseCollateral(await withTimeout(fetchCollateral(url, bytes), clock));
+    // The previous collateral stays valid until its own dates end it.
     if (found === undefined) return known;
     nextAt = clock.monotonic() + freshMs;
     known = found;
@@ -68,17 +71,17 @@ export function collateralService(
   };
 }
 
-/** Undefined when it rejects or takes too long. */
-async function inTime(asked: Promise<unknown>, clock: Clock): Promise<unknown> {
+/** Resolves to undefined if the promise rejects or takes too long. */
+async function withTimeout(promise: Promise<unknown>, clock: Clock): Promise<unknown> {
   const { promise: late, resolve } = Promise.withResolvers<undefined>();
   using _limit = clock.after(timeoutMs, () => resolve(undefined));
-  return await Promise.race([asked.catch(() => undefined), late]);
+  return await Promise.race([promise.catch(() => undefined), late]);
 }
 
-async function askWithLibrary(url: string, quote: Uint8Array): Promise<unknown> {
+async function fetchWithLibrary(url: string, quote: Uint8Array): Promise<unknown> {
   const { getCollateral } = await import("@phala/dcap-qvl");
   const given = await getCollateral(url, quote);
-  // The library gives bytes as lists of numbers; they travel as hex.
+  // The library returns bytes as lists of numbers; the wire format is hex.
   const members = Object.entries(given).map(([name, value]) => [name, hexOf(value)]);
   return Object.fromEntries(members);
 }
@@ -87,8 +90,8 @@ function hexOf(value: unknown): unknown {
   return Array.isArray(value) ? toHex(Uint8Array.from(value as readonly number[])) : value;
 }
 
-/** Its own members and no others; undefined when one is missing or cannot be read. */
-function wholeCollateral(value: unknown): TdxCollateral | undefined {
+/** Returns the members of the collateral and no others. Undefined if one is missing or cannot be read. */
+function parseCollateral(value: unknown): TdxCollateral | undefined {
   const read = readTdxCollateral(value);
   return typeof read === "string" ? undefined : read.text;
 }

@@ -1,9 +1,9 @@
-/** Writes the little DER that the certificates and revocation lists of a simulated platform need. */
+/** Writes the subset of DER that the certificates and revocation lists of a simulated platform need. */
 import { derTags } from "../verify/der.ts";
 import { joinBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
-/** Any value: identifier octet, length, the parts as content. */
+/** Writes a value: the identifier octet, the length, and the parts as content. */
 export function writeDer(tag: number, ...parts: readonly Uint8Array[]): Bytes {
   const content = joinBytes(...parts);
   return joinBytes(Uint8Array.of(tag), writeLength(content.length), content);
@@ -21,7 +21,7 @@ export function sequence(...parts: readonly Uint8Array[]): Bytes {
   return writeDer(derTags.sequence, ...parts);
 }
 
-/** `magnitude`: big endian, not negative. */
+/** `magnitude`: a non-negative number, big endian. */
 export function integer(magnitude: Uint8Array): Bytes {
   let start = 0;
   while (start < magnitude.length - 1 && magnitude[start] === 0) start++;
@@ -30,12 +30,12 @@ export function integer(magnitude: Uint8Array): Bytes {
   return writeDer(derTags.integer, sign, digits.length === 0 ? Uint8Array.of(0) : digits);
 }
 
-/** Below 2^16. */
+/** `value`: an integer below 2^16. */
 export function smallInteger(value: number): Bytes {
   return integer(Uint8Array.of(value >> 8, value & 0xff));
 }
 
-/** `text`: dotted decimal. */
+/** `text`: the identifier in dotted decimal. */
 export function objectId(text: string): Bytes {
   const [first = 0, second = 0, ...rest] = text.split(".").map(Number);
   const octets = [40 * first + second, ...rest].flatMap((arc) => {
@@ -52,12 +52,12 @@ export function octetString(bytes: Uint8Array): Bytes {
   return writeDer(derTags.octetString, bytes);
 }
 
-/** Of whole octets. */
+/** Writes a bit string of whole octets. */
 export function bitString(bytes: Uint8Array): Bytes {
   return writeDer(derTags.bitString, Uint8Array.of(0), bytes);
 }
 
-/** UTCTime, of milliseconds since 1970, between 1950 and 2049. */
+/** Writes a UTCTime. `time`: milliseconds since 1970, between the years 1950 and 2049. */
 export function utcTime(time: number): Bytes {
   const digits = new Date(time).toISOString().replaceAll(/[-:T]|\.\d+/g, "");
   return writeDer(derTags.utcTime, new TextEncoder().encode(digits.slice(2)));

@@ -1,24 +1,24 @@
 /**
- * Quotes by dstack's guest agent, over its Unix socket: the agent serialises access to the driver for every container
- * of the machine. We speak HTTP to it ourselves, since its own library follows DSTACK_SIMULATOR_ENDPOINT without a
- * word.
+ * Quotes from dstack's guest agent, over its Unix socket. The agent serialises access to the driver for all containers
+ * of the machine. This module does not use dstack's own library, because the library silently follows
+ * DSTACK_SIMULATOR_ENDPOINT.
  */
 import { existsSync } from "node:fs";
 import { randomBytes } from "node:crypto";
-import { fault, isFault } from "../protocol/fault.ts";
+import { isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
 import { isJsonObject } from "../protocol/strict-json.ts";
 import { fromHex, toBase64, toHex } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import { readSnpReport } from "../verify/snp-report.ts";
-import { askSocket } from "./agent-socket.ts";
-import { staple } from "./collateral.ts";
+import { postJson } from "./unix-socket.ts";
+import { stapleCollateral } from "./collateral.ts";
 import type { CollateralSource } from "./collateral.ts";
-import { carries } from "./provider.ts";
+import { bindsReportData, unavailable } from "./provider.ts";
 import type { EvidenceProvider } from "./provider.ts";
 
-/** Where releases of dstack have put it; the first that exists. */
+/** The paths of the socket in different releases of dstack. The first one that exists is used. */
 const sockets: readonly string[] = [
   "/var/run/dstack.sock",
   "/run/dstack.sock",
@@ -26,7 +26,7 @@ const sockets: readonly string[] = [
   "/run/dstack/dstack.sock",
 ];
 
-/** Of a SEV-SNP report, and where it carries its report data. */
+/** The length of a SEV-SNP report, and the offset of its report data. */
 const snpReportBytes = 1184;
 const snpReportDataAt = 0x50;
 
@@ -35,19 +35,19 @@ export interface DstackOptions {
   readonly collateral?: CollateralSource;
 }
 
-/** Whether an agent can be expected here. */
+/** True if the socket of an agent exists. */
 export function hasDstack(paths: readonly string[] = sockets): boolean {
   return paths.some((path) => existsSync(path));
 }
 
-/** Asks for one quote to learn what the machine is; a fault where there is no agent or it gives none. */
+/** Requests a quote to find out the kind of the machine. A fault if there is no agent or it does not return a quote. */
 export async function openDstack(
   options: DstackOptions,
   signal: AbortSignal,
 ): Promise<EvidenceProvider | Fault> {
   const { sockets: paths = sockets, collateral } = options;
   const socket = paths.find((path) => existsSync(path));
-  if (socket === undefined) return unavailable("there is no dstack agent here");
+  if (socket === undefined) return unavailable("this machine has no dstack agent");
   const first = await askForQuote(socket, randomBytes(64), signal);
   if (isFault(first)) return first;
   return {
@@ -56,7 +56,7 @@ export async function openDstack(
     staples: first.tee_type === "tdx" && collateral !== undefined,
     async quote(reportData, until) {
       const made = await askForQuote(socket, reportData, until);
-      return isFault(made) ? made : staple(made, collateral, until);
+      return isFault(made) ? made : stapleCollateral(made, collateral, until);
     },
   };
 }
@@ -67,16 +67,18 @@ async function askForQuote(
   signal: AbortSignal,
 ): Promise<AttestationEvidence | Fault> {
   const asked = { report_data: toHex(reportData) };
-  const answer = await askSocket(socket, "/GetQuote", asked, signal);
-  if (!isJsonObject(answer)) return unavailable("the dstack agent gave no quote");
+  const answer = await postJson(socket, "/GetQuote", asked, signal);
+  if (!isJsonObject(answer)) return unavailable("the dstack agent did not return a quote");
   const { quote, attestation, event_log: log } = answer;
   // On SEV-SNP the quote is empty.
   const made =
     typeof quote === "string" && quote !== ""
       ? tdxEvidence(quote, log)
       : snpEvidence(attestation, reportData);
-  if (made === undefined || !(await carries(made, reportData))) {
-    return unavailable("the dstack agent's quote cannot be used");
+  if (made === undefined || !(await bindsReportData(made, reportData))) {
+    return unavailable(
+      "the dstack agent's quote is invalid or has other report data than requested",
+    );
   }
   return made;
 }
@@ -89,8 +91,8 @@ function tdxEvidence(quote: string, log: unknown): AttestationEvidence | undefin
 }
 
 /**
- * The agent's own envelope changes from release to release; the report inside is found by the report data that it must
- * carry.
+ * Finds the SEV-SNP report in the agent's envelope. The format of the envelope changes between releases, so the report
+ * is located by the requested report data.
  */
 function snpEvidence(
   attestation: unknown,
@@ -110,8 +112,4 @@ function findReport(envelope: Bytes, reportData: Uint8Array): Bytes | undefined 
     if (report !== undefined && readSnpReport(report) !== undefined) return report;
   }
   return undefined;
-}
-
-function unavailable(why: string): Fault {
-  return fault("ATTESTATION_UNAVAILABLE", why);
 }

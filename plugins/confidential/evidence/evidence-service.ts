@@ -1,6 +1,6 @@
 /**
- * The service `host.evidence`: one provider of each kind for the whole process, opened when it is first asked. What
- * callers may have bound into a quote is decided here, in measured code: nothing that would pass for a session's
+ * The service `host.evidence`: one provider of each kind for the whole process, opened at the first use. This measured
+ * code restricts the report data that callers can bind into a quote, so that a quote cannot pass for a session's
  * keyset.
  */
 import { createHash, randomBytes } from "node:crypto";
@@ -18,13 +18,13 @@ import { isReserved } from "../protocol/statement.ts";
 import { joinBytes, sameBytes, toHex } from "../verify/binary-text.ts";
 import { openProvider } from "./open-provider.ts";
 import type { ProviderParts } from "./open-provider.ts";
-import { aborted, readContent } from "./provider.ts";
+import { readContent, whenAborted } from "./provider.ts";
 import type { EvidenceProvider } from "./provider.ts";
 
 export interface EvidenceService {
-  /** For callers' quotes. Opens nothing before it is asked. */
+  /** Returns the service for callers' quotes. The provider is opened at the first quote. */
   evidence(source: EvidenceSource): Evidence;
-  /** For keysets (`createEnclaveIdentity`). Asked again after a fault it looks again. */
+  /** Returns the provider, for keysets (`createEnclaveIdentity`). After a fault, the next call tries again. */
   provider(source: EvidenceSource): Promise<EvidenceProvider | Fault>;
 }
 
@@ -71,11 +71,11 @@ function quoting(
       const late = new AbortController();
       using _limit = clock.after(timeoutMs, () => late.abort());
       const until = AbortSignal.any([signal, late.signal]);
-      const made = await Promise.race([make(open, reportData, binding, until), aborted(until)]);
+      const made = await Promise.race([make(open, reportData, binding, until), whenAborted(until)]);
       if (made !== undefined && !isFault(made)) return { kind: "quote", quote: made };
       if (signal.aborted) return failed("aborted");
       if (late.signal.aborted) return failed("timeout");
-      log.warn({ reason: made?.message }, "no attestation quote could be made");
+      log.warn({ reason: made?.message }, "an attestation quote could not be created");
       return failed("unavailable");
     },
   };
@@ -94,7 +94,7 @@ async function make(
   const bound = isRaw ? reportData : createHash("sha512").update(preimage).digest();
   const evidence = await provider.quote(bound, signal);
   if (isFault(evidence)) return evidence;
-  // What is told of a quote is read from it again.
+  // All facts about the quote are read from the quote itself.
   const content = await readContent(evidence);
   if (content === undefined || !sameBytes(content.reportData, bound)) return undefined;
   return {

@@ -1,38 +1,38 @@
-/** Opens the provider of evidence that was asked for, or finds out what this machine has. */
+/** Opens the requested provider of evidence, or detects the one of this machine. */
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { EvidenceSource } from "../../../src/services/evidence.ts";
-import { fault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
 import type { CollateralSource } from "./collateral.ts";
 import { openConfigfsTsm } from "./configfs-tsm.ts";
 import type { TsmOptions } from "./configfs-tsm.ts";
 import { hasDstack, openDstack } from "./dstack.ts";
 import type { DstackOptions } from "./dstack.ts";
+import { unavailable } from "./provider.ts";
 import type { EvidenceProvider } from "./provider.ts";
 import type { RevocationListSource } from "./revocation-list.ts";
 import { createSimulatedProvider } from "./simulated-provider.ts";
 
 export interface ProviderParts {
   readonly clock: Clock;
-  /** Evidence that no hardware vouches for may be made here. */
+  /** Allows simulated evidence, which no hardware attests. */
   readonly simulatedAllowed: boolean;
   readonly collateral?: CollateralSource | undefined;
   readonly revocationLists?: RevocationListSource | undefined;
-  /** Of the simulation, 32 bytes; new ones for each process unless given. */
+  /** Seed of the simulation: 32 bytes. Default: random bytes. */
   readonly seed?: Uint8Array;
   /** For tests. */
   readonly tsm?: Pick<TsmOptions, "folder" | "files">;
   readonly dstack?: Pick<DstackOptions, "sockets">;
 }
 
-/** What is said where a simulation is asked for and must not be. */
+/** The message for simulated evidence that is requested but not allowed. */
 export const simulatedRefusal =
   "simulated evidence is refused in prod, unless CONFIDENTIAL_ALLOW_SIMULATED=1 is set";
 
 /**
- * `auto`: dstack's agent where there is one, since it has the driver to itself and adds its log of events; else the
- * kernel. Never a simulation: that one has to be asked for.
+ * Opens the provider for `source`. `auto` is dstack's agent if there is one, because it has exclusive use of the driver
+ * and adds its event log, else the kernel. `auto` never selects the simulation.
  */
 export async function openProvider(
   source: EvidenceSource,
@@ -43,7 +43,7 @@ export async function openProvider(
   const { seed = randomBytes(32) } = parts;
   const stapled = collateral === undefined ? {} : { collateral };
   if (source === "simulated") {
-    if (!simulatedAllowed) return fault("ATTESTATION_UNAVAILABLE", simulatedRefusal);
+    if (!simulatedAllowed) return unavailable(simulatedRefusal);
     return createSimulatedProvider(seed, clock);
   }
   const isDstack = source === "dstack" || (source === "auto" && hasDstack(dstack?.sockets));

@@ -1,8 +1,8 @@
 /**
- * Who makes attestation evidence: one interface for the quotes of keysets and for those that callers ask for. The
- * platform behind it is Intel TDX, AMD SEV-SNP, dstack's agent, or a simulation.
+ * The interface of the sources of attestation evidence, for the quotes of keysets and for callers' quotes. The platform
+ * is Intel TDX, AMD SEV-SNP, dstack's agent, or a simulation.
  */
-import { isFault } from "../protocol/fault.ts";
+import { fault, isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
 import { reportDataBytes } from "../protocol/statement.ts";
 import { sameBytes } from "../verify/binary-text.ts";
@@ -14,38 +14,43 @@ import { readTdxQuote, tdxImageHash } from "../verify/tdx-quote.ts";
 
 export interface EvidenceProvider {
   readonly teeType: TeeType;
-  /** No hardware vouches for what it makes. */
+  /** True if no hardware attests the evidence. */
   readonly simulated: boolean;
-  /** Of a simulation: the test root, DER in base64. */
+  /** For a simulation: the test root, DER in base64. */
   readonly root?: string;
   /**
-   * Its evidence includes what verifiers need beside the quote: Intel's collateral or AMD's revocation list. Evidence
-   * without it means that it could not be fetched.
+   * True if the provider adds what verifiers need in addition to the quote: Intel's collateral or AMD's revocation
+   * list. If evidence lacks it then, it could not be fetched.
    */
   readonly staples?: boolean;
   /**
-   * Evidence that carries these 64 bytes, as it travels in the frame `attestation`. A fault is
-   * ATTESTATION_UNAVAILABLE; it names no path and no text of the platform's.
+   * Returns evidence that binds these 64 bytes, in the form of the frame `attestation`. A fault has the code
+   * ATTESTATION_UNAVAILABLE, and its message contains neither a path nor a text of the platform.
    */
   quote(reportData: Uint8Array, signal: AbortSignal): Promise<AttestationEvidence | Fault>;
 }
 
-/** Resolves when nobody waits any more: not every platform can be told to give up. */
-export function aborted(signal: AbortSignal): Promise<undefined> {
+/** Returns the fault of a provider that cannot create evidence. */
+export function unavailable(why: string): Fault {
+  return fault("ATTESTATION_UNAVAILABLE", why);
+}
+
+/** Resolves when the signal aborts. Needed because not every platform can abort the creation of a quote. */
+export function whenAborted(signal: AbortSignal): Promise<undefined> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(undefined);
     else signal.addEventListener("abort", () => resolve(undefined), { once: true });
   });
 }
 
-/** What evidence says of itself; it has not been verified. */
+/** Facts that are read from evidence without verifying it. */
 export interface EvidenceContent {
   readonly reportData: Bytes;
   /** Lower-case hex of SHA-256. */
   readonly imageHash: string;
 }
 
-/** Reads a quote again, as whoever gets it will. Undefined when it cannot be read. */
+/** Reads a quote as a verifier would. Undefined if it cannot be read. */
 export async function readContent(
   evidence: AttestationEvidence,
 ): Promise<EvidenceContent | undefined> {
@@ -59,8 +64,8 @@ export async function readContent(
   return body && { reportData: body.reportData, imageHash: await tdxImageHash(body) };
 }
 
-/** Whether a provider made what it was asked for: a quote that carries these 64 bytes. */
-export async function carries(
+/** True if the evidence is a quote whose report data is these 64 bytes. */
+export async function bindsReportData(
   evidence: AttestationEvidence | Fault,
   reportData: Uint8Array,
 ): Promise<boolean> {

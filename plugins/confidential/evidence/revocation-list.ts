@@ -1,6 +1,6 @@
 /**
- * AMD's revocation list for a SEV-SNP report, added to the report's certificate table: a verifier fetches nothing, and
- * hosts rarely include the list. It comes from AMD's key distribution service (KDS) or from a mirror of it; AMD signed
+ * AMD's revocation list for a SEV-SNP report, added to the report's certificate table, because verifiers do not fetch
+ * it and hosts rarely include it. It comes from AMD's key distribution service (KDS) or from a mirror of it. AMD signed
  * it, so the server need not be trusted.
  */
 import type { Clock } from "../../../src/services/clock.ts";
@@ -11,8 +11,9 @@ import { readEvidence } from "../verify/evidence.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import type { SnpProduct } from "../verify/policy.ts";
 import { certificateGuids, readCertificateTable, readVcek } from "../verify/snp-certificates.ts";
+import { whenAborted } from "./provider.ts";
 
-/** DER of the list of a product; undefined when it cannot be fetched. Never rejects. */
+/** Returns the DER of the revocation list of a product. Undefined if it cannot be fetched. Never rejects. */
 export type RevocationListSource = (
   product: SnpProduct,
   signal: AbortSignal,
@@ -29,15 +30,15 @@ const maxListBytes = 32_768;
 
 interface KnownList {
   list: Bytes | undefined;
-  /** Monotonic milliseconds. */
+  /** Time of the next fetch, in monotonic milliseconds. */
   nextAt: number;
 }
 
-/** Asks the service at `url`, such as `https://kdsintf.amd.com`, at most once an hour per product. */
+/** Fetches lists from the service at `url`, such as `https://kdsintf.amd.com`, at most once per hour and product. */
 export function revocationListService(
   url: string,
   clock: Clock,
-  ask: FetchList = fetchList,
+  fetchBytes: FetchList = fetchList,
 ): RevocationListSource {
   const base = url.replace(/\/+$/, "");
   const known = new Map<SnpProduct, KnownList>();
@@ -46,8 +47,13 @@ export function revocationListService(
     known.set(product, entry);
     if (clock.monotonic() < entry.nextAt) return entry.list;
     entry.nextAt = clock.monotonic() + retryMs;
-    const found = await readInTime(ask, `${base}/vcek/v1/${product}/crl`, clock, signal);
-    // The previous list holds until its own dates end it.
+    const found = await fetchWithTimeout(
+      fetchBytes,
+      `${base}/vcek/v1/${product}/crl`,
+      clock,
+      signal,
+    );
+    // The previous list stays valid until its own dates end it.
     if (found === undefined) return entry.list;
     entry.nextAt = clock.monotonic() + freshMs;
     entry.list = found;
@@ -55,8 +61,8 @@ export function revocationListService(
   };
 }
 
-async function readInTime(
-  ask: FetchList,
+async function fetchWithTimeout(
+  fetchBytes: FetchList,
   url: string,
   clock: Clock,
   signal: AbortSignal,
@@ -64,10 +70,8 @@ async function readInTime(
   const late = new AbortController();
   using _limit = clock.after(timeoutMs, () => late.abort());
   const until = AbortSignal.any([signal, late.signal]);
-  const { promise: aborted, resolve } = Promise.withResolvers<undefined>();
-  until.addEventListener("abort", () => resolve(undefined), { once: true });
-  const asked = ask(url, until).catch(() => undefined);
-  const bytes = await Promise.race([asked, aborted]);
+  const fetched = fetchBytes(url, until).catch(() => undefined);
+  const bytes = await Promise.race([fetched, whenAborted(until)]);
   if (bytes === undefined || bytes.length > maxListBytes) return undefined;
   const list = Uint8Array.from(bytes);
   return readRevocationList(list) === undefined ? undefined : list;
@@ -87,7 +91,7 @@ async function fetchList(url: string, signal: AbortSignal): Promise<Uint8Array> 
   return joinBytes(...chunks);
 }
 
-/** The evidence with AMD's list in its table, if it is SEV-SNP's and there is a list. */
+/** Returns the evidence with AMD's list in its table, if it is SEV-SNP evidence and a list is available. */
 export async function stapleRevocationList(
   evidence: AttestationEvidence,
   source: RevocationListSource | undefined,
@@ -107,7 +111,7 @@ export async function stapleRevocationList(
   return { ...evidence, aux: toBase64(writeTable(entries)) };
 }
 
-/** Whether the certificate table of SEV-SNP evidence holds a revocation list. */
+/** True if the certificate table of SEV-SNP evidence contains a revocation list. */
 export function hasRevocationList(evidence: AttestationEvidence): boolean {
   const table = tableOf(evidence);
   const certificates = table && readCertificateTable(table);
@@ -124,7 +128,7 @@ type EntryName = keyof typeof certificateGuids;
 
 const headBytes = 24;
 
-/** A certificate table (GHCB specification, SNP extended guest request) of these entries, which are DER. */
+/** Writes a certificate table (GHCB specification, SNP extended guest request). `entries`: DER by name. */
 function writeTable(entries: Readonly<Partial<Record<EntryName, Uint8Array>>>): Bytes {
   const heads: Uint8Array[] = [];
   const blobs: Uint8Array[] = [];
@@ -132,7 +136,7 @@ function writeTable(entries: Readonly<Partial<Record<EntryName, Uint8Array>>>): 
   const count = Object.values(entries).filter((blob) => blob !== undefined).length;
   let offset = headBytes * (count + 1);
   for (const [name, guid] of Object.entries(certificateGuids)) {
-    // Object.entries of the constant above.
+    // The names come from certificateGuids.
     const blob = entries[name as EntryName];
     if (blob === undefined) continue;
     const head = Buffer.alloc(headBytes);

@@ -1,27 +1,27 @@
-/** The collateral of a simulated TDX platform, in the form in which Intel's travels. */
+/** The collateral of a simulated TDX platform, in the same form as Intel's. */
 import { toHex } from "../verify/binary-text.ts";
 import type { TdxCollateral } from "../verify/tdx-collateral.ts";
 import { revocationList, simulatedMachine, writePem } from "./simulated-pki.ts";
 import type { SimulatedPki } from "./simulated-pki.ts";
 import { simulatedEnclave } from "./simulated-quote.ts";
 
-/** How well the platform is kept, for whoever wants to see a client refuse. */
-export interface SimulatedUpkeep {
-  /** Milliseconds since 1970: when the collateral was issued. */
+/** The state of the platform that the collateral describes. Tests vary it to make clients refuse. */
+export interface SimulatedCollateralState {
+  /** Time at which the collateral was issued, in milliseconds since 1970. */
   readonly issuedAt: number;
   readonly lifetimeMs: number;
   readonly tcbStatus: string;
   readonly advisories: readonly string[];
-  /** Of the TDX module. */
+  /** TCB status of the TDX module. */
   readonly moduleStatus: string;
   readonly tcbEvaluation: number;
   readonly revoked: readonly ("authority" | "pck" | "signer")[];
 }
 
-export function writeCollateral(pki: SimulatedPki, upkeep: SimulatedUpkeep): TdxCollateral {
-  const { issuedAt, lifetimeMs, revoked } = upkeep;
-  const tcbInfo = JSON.stringify(writeTcbInfo(upkeep));
-  const identity = JSON.stringify(writeQeIdentity(upkeep));
+export function writeCollateral(pki: SimulatedPki, state: SimulatedCollateralState): TdxCollateral {
+  const { issuedAt, lifetimeMs, revoked } = state;
+  const tcbInfo = JSON.stringify(writeTcbInfo(state));
+  const identity = JSON.stringify(writeQeIdentity(state));
   const sign = (text: string): string => toHex(pki.signer.key.sign(new TextEncoder().encode(text)));
   const byRoot = revoked.filter((role) => role !== "pck").map((role) => pki[role]);
   const byAuthority = revoked.filter((role) => role === "pck").map((role) => pki[role]);
@@ -39,8 +39,8 @@ export function writeCollateral(pki: SimulatedPki, upkeep: SimulatedUpkeep): Tdx
   };
 }
 
-/** Intel PCS API v4, "TCB info": one level that every machine of this kind reaches. */
-function writeTcbInfo(upkeep: SimulatedUpkeep): unknown {
+/** Returns the TCB info (Intel PCS API v4, "TCB info"), with one level that every machine of this kind reaches. */
+function writeTcbInfo(state: SimulatedCollateralState): unknown {
   const { fmspc, pceId } = simulatedMachine;
   const components = Array.from({ length: 16 }, () => ({ svn: 0 }));
   const module = {
@@ -51,7 +51,7 @@ function writeTcbInfo(upkeep: SimulatedUpkeep): unknown {
   return {
     id: "TDX",
     version: 3,
-    ...dates(upkeep),
+    ...dates(state),
     fmspc,
     pceId,
     tcbType: 0,
@@ -60,26 +60,26 @@ function writeTcbInfo(upkeep: SimulatedUpkeep): unknown {
       {
         id: "TDX_01",
         ...module,
-        tcbLevels: [level({ isvsvn: 1 }, upkeep.moduleStatus, upkeep.advisories)],
+        tcbLevels: [level({ isvsvn: 1 }, state.moduleStatus, state.advisories)],
       },
     ],
     tcbLevels: [
       level(
         { sgxtcbcomponents: components, pcesvn: 0, tdxtcbcomponents: components },
-        upkeep.tcbStatus,
-        upkeep.advisories,
+        state.tcbStatus,
+        state.advisories,
       ),
     ],
   };
 }
 
-/** Intel PCS API v4, "enclave identity". */
-function writeQeIdentity(upkeep: SimulatedUpkeep): unknown {
+/** Returns the identity of the quoting enclave (Intel PCS API v4, "enclave identity"). */
+function writeQeIdentity(state: SimulatedCollateralState): unknown {
   const { mrsigner, isvprodid, isvsvn, attributes } = simulatedEnclave;
   return {
     id: "TD_QE",
     version: 2,
-    ...dates(upkeep),
+    ...dates(state),
     miscselect: "00".repeat(4),
     miscselectMask: "FF".repeat(4),
     attributes: toHex(attributes),
@@ -90,7 +90,7 @@ function writeQeIdentity(upkeep: SimulatedUpkeep): unknown {
   };
 }
 
-function dates({ issuedAt, lifetimeMs, tcbEvaluation }: SimulatedUpkeep): object {
+function dates({ issuedAt, lifetimeMs, tcbEvaluation }: SimulatedCollateralState): object {
   return {
     issueDate: isoSeconds(issuedAt),
     nextUpdate: isoSeconds(issuedAt + lifetimeMs),

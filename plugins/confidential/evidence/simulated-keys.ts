@@ -1,6 +1,6 @@
 /**
- * The keys of a simulated TDX platform, all derived from one seed: the same seed is the same platform, to the byte.
- * That needs deterministic signatures (RFC 6979), which node:crypto does not make.
+ * The keys of a simulated TDX platform, all derived from one seed. The same seed gives the same platform, byte for
+ * byte. That requires deterministic signatures (RFC 6979), which node:crypto does not support.
  */
 import { hkdfSync } from "node:crypto";
 import { mapHashToField } from "@noble/curves/abstract/modular.js";
@@ -16,7 +16,7 @@ export interface SigningKey {
   sign(message: Uint8Array): Bytes;
 }
 
-/** `name` keeps the keys of one platform apart. */
+/** Derives a key. `name`: distinguishes the keys of one platform. */
 export function deriveKey(seed: Uint8Array, name: string): SigningKey {
   const material = deriveBytes(seed, `key ${name}`, 48);
   const secret = mapHashToField(material, p256.Point.Fn.ORDER);

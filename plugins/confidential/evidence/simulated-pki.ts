@@ -1,6 +1,6 @@
 /**
- * The certificates and revocation lists of a simulated TDX platform: the shape of Intel's, under a root that says what
- * it is.
+ * The certificates and revocation lists of a simulated TDX platform. They have the same structure as Intel's, under a
+ * root whose name says that it is a simulation.
  */
 import { joinBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
@@ -11,29 +11,29 @@ import { deriveBytes, deriveKey } from "./simulated-keys.ts";
 import type { SigningKey } from "./simulated-keys.ts";
 
 /** A key and the certificate for it. */
-export interface Holder {
+export interface CertifiedKey {
   readonly key: SigningKey;
   /** DER of the certificate. */
   readonly certificate: Bytes;
   /** DER of the name. */
   readonly name: Bytes;
-  /** Big endian. */
+  /** Serial number, big endian. */
   readonly serial: Bytes;
 }
 
 export interface SimulatedPki {
-  readonly root: Holder;
-  /** Issues the machine's certificate, under the root. */
-  readonly authority: Holder;
-  /** The machine: certifies the quoting enclave. */
-  readonly pck: Holder;
-  /** Signs TCB info and QE identity, under the root. */
-  readonly signer: Holder;
-  /** Signs quotes; certified by the quoting enclave's report only. */
+  readonly root: CertifiedKey;
+  /** Issues the machine's certificate. Certified by the root. */
+  readonly authority: CertifiedKey;
+  /** Key of the machine. Certifies the quoting enclave. */
+  readonly pck: CertifiedKey;
+  /** Signs TCB info and QE identity. Certified by the root. */
+  readonly signer: CertifiedKey;
+  /** Signs quotes. Certified only by the quoting enclave's report. */
   readonly attestation: SigningKey;
 }
 
-/** What the machine's certificate and the TCB info agree on. */
+/** The values that the machine's certificate and the TCB info must both have. */
 export const simulatedMachine = {
   fmspc: "53494d000000",
   pceId: "0000",
@@ -47,27 +47,27 @@ const ecdsaSha256 = der.sequence(der.objectId("1.2.840.10045.4.3.2"));
 const p256 = der.sequence(der.objectId("1.2.840.10045.2.1"), der.objectId("1.2.840.10045.3.1.7"));
 const sgx = "1.2.840.113741.1.13.1";
 
-/** `seed`: 32 bytes. */
+/** Creates all keys and certificates. `seed`: 32 bytes. */
 export function createPki(seed: Uint8Array): SimulatedPki {
-  const root = hold(seed, "root", simulatedRootName, authorityExtensions(1));
-  const authority = hold(seed, "authority", "SIMULATED PCK CA", authorityExtensions(0), root);
+  const root = certify(seed, "root", simulatedRootName, authorityExtensions(1));
+  const authority = certify(seed, "authority", "SIMULATED PCK CA", authorityExtensions(0), root);
   const machine = [...leafExtensions(), extension(sgx, false, sgxValue(seed))];
-  const pck = hold(seed, "pck", "SIMULATED PCK", machine, authority);
-  const signer = hold(seed, "signer", "SIMULATED TCB Signing", leafExtensions(), root);
+  const pck = certify(seed, "pck", "SIMULATED PCK", machine, authority);
+  const signer = certify(seed, "signer", "SIMULATED TCB Signing", leafExtensions(), root);
   return { root, authority, pck, signer, attestation: deriveKey(seed, "attestation") };
 }
 
-/** `issuer` undefined: signed by itself. */
-function hold(
+/** Creates a key and its certificate. Without `issuer`, the certificate is self-signed. */
+function certify(
   seed: Uint8Array,
   role: string,
   commonName: string,
   extensions: readonly Bytes[],
-  issuer?: Holder,
-): Holder {
+  issuer?: CertifiedKey,
+): CertifiedKey {
   const key = deriveKey(seed, role);
   const name = writeName(commonName);
-  // Positive, and never starting with a zero.
+  // The serial number is positive and does not start with a zero.
   const serial = deriveBytes(seed, `serial ${role}`, 16);
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40;
   const body = der.sequence(
@@ -83,10 +83,10 @@ function hold(
   return { key, name, serial, certificate: seal(body, issuer?.key ?? key) };
 }
 
-/** A revocation list of `issuer`. Times in milliseconds since 1970. */
+/** Returns a revocation list of `issuer`. Times are in milliseconds since 1970. */
 export function revocationList(
-  issuer: Holder,
-  revoked: readonly Holder[],
+  issuer: CertifiedKey,
+  revoked: readonly CertifiedKey[],
   thisUpdate: number,
   nextUpdate: number,
 ): Bytes {
@@ -125,7 +125,10 @@ function extension(id: string, isCritical: boolean, value: Bytes): Bytes {
   return der.sequence(der.objectId(id), flag, der.octetString(value));
 }
 
-/** Basic constraints with the number of authorities below, and the key usage: signing certificates and lists. */
+/**
+ * Basic constraints with the maximum number of intermediate authorities, and the key usage for signing certificates and
+ * revocation lists.
+ */
 function authorityExtensions(pathLength: number): readonly Bytes[] {
   const isAuthority = der.writeDer(derTags.boolean, Uint8Array.of(0xff));
   const constraints = der.sequence(isAuthority, der.smallInteger(pathLength));
@@ -140,7 +143,7 @@ function leafExtensions(): readonly Bytes[] {
   return [extension("2.5.29.15", true, der.writeDer(derTags.bitString, Uint8Array.of(7, 0x80)))];
 }
 
-/** PPID, TCB, PCE id, FMSPC and type, as in a certificate of Intel's. */
+/** The SGX extension of Intel's certificates: PPID, TCB, PCE id, FMSPC and type. */
 function sgxValue(seed: Uint8Array): Bytes {
   const { fmspc, pceId, pceSvn, cpuSvn } = simulatedMachine;
   const field = (id: string, value: Bytes): Bytes =>
@@ -160,8 +163,8 @@ function sgxValue(seed: Uint8Array): Bytes {
   );
 }
 
-/** Blocks as OpenSSL writes them. */
-export function writePem(...holders: readonly Holder[]): string {
+/** Returns the certificates in PEM, formatted like OpenSSL's output. */
+export function writePem(...holders: readonly CertifiedKey[]): string {
   return holders
     .map(({ certificate }) => {
       const lines =

@@ -1,9 +1,9 @@
-/** The simulation as a provider: for development, and refused in production by whoever opens it. */
+/** The provider of simulated evidence, for development. `openProvider` refuses it in production. */
 import type { Clock } from "../../../src/services/clock.ts";
 import type { EvidenceProvider } from "./provider.ts";
 import { createSimulatedPlatform } from "./simulated.ts";
 
-/** `seed`: 32 bytes; another seed is another root. */
+/** `seed`: 32 bytes. Each seed has its own root. */
 export async function createSimulatedProvider(
   seed: Uint8Array,
   clock: Clock,

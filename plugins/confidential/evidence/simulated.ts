@@ -1,33 +1,33 @@
 /**
- * Evidence without a TEE, for development: a TDX quote and collateral whose every signature holds, under a root of its
- * own that says "SIMULATED - NOT A TEE". It proves nothing, since whoever has the seed can make it; a verifier accepts
- * it only from a caller who allows it and names the root.
+ * Evidence without a TEE, for development: a TDX quote and collateral with valid signatures, under a root named
+ * "SIMULATED - NOT A TEE". The evidence proves nothing, because anyone who has the seed can create it. A verifier
+ * accepts it only if its caller allows simulated evidence and lists the root.
  */
 import { toBase64 } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import { simulatedMarker } from "../verify/simulation.ts";
 import { readTdxQuote, tdxImageHash } from "../verify/tdx-quote.ts";
 import { writeCollateral } from "./simulated-collateral.ts";
-import type { SimulatedUpkeep } from "./simulated-collateral.ts";
+import type { SimulatedCollateralState } from "./simulated-collateral.ts";
 import { createPki } from "./simulated-pki.ts";
 import { writeQuote } from "./simulated-quote.ts";
 
 export interface SimulatedPlatform {
-  /** The test root, DER in base64: what a verifier's `simulatedRoots` must name. */
+  /** The test root, DER in base64. A verifier's `simulatedRoots` must contain it. */
   readonly root: string;
   /** Lower-case hex of SHA-256. */
   readonly imageHash: string;
-  /** Evidence for 64 bytes of report data. `now`: milliseconds since 1970. */
+  /** Returns evidence for 64 bytes of report data. `now`: milliseconds since 1970. */
   evidence(reportData: Uint8Array, now: number, state?: SimulatedState): AttestationEvidence;
 }
 
-/** What differs from a platform in good order. */
-export interface SimulatedState extends Partial<SimulatedUpkeep> {
-  /** The TD can be debugged. */
+/** The differences from a platform that passes all checks. */
+export interface SimulatedState extends Partial<SimulatedCollateralState> {
+  /** True if the TD can be debugged. */
   readonly isDebug?: boolean;
-  /** Without the mark of a simulation. */
+  /** True if the quote lacks the marker of simulations. */
   readonly isUnmarked?: boolean;
-  /** Of the quote; 4 unless given. */
+  /** Version of the quote. Default: 4. */
   readonly version?: 4 | 5;
 }
 
@@ -35,8 +35,8 @@ const seedBytes = 32;
 const lifetimeMs = 30 * 24 * 3_600_000;
 
 /**
- * `seed`: 32 bytes; the same seed gives the same root. `image`: stands for the measured code, another name is another
- * image hash.
+ * Creates a simulated platform. `seed`: 32 bytes; the same seed gives the same root. `image`: name that represents the
+ * measured code; each name has its own image hash.
  */
 export async function createSimulatedPlatform(
   seed: Uint8Array,
@@ -56,9 +56,11 @@ export async function createSimulatedPlatform(
     root: toBase64(pki.root.certificate),
     imageHash: await tdxImageHash(sample.body),
     evidence(reportData, now, state = {}) {
-      if (reportData.length !== 64) throw new RangeError("report data has 64 bytes");
-      const upkeep: SimulatedUpkeep = {
-        // A little in the past, for a verifier whose clock is behind.
+      if (reportData.length !== 64) {
+        throw new RangeError(`expected report data of 64 bytes, got ${reportData.length}`);
+      }
+      const collateralState: SimulatedCollateralState = {
+        // One hour in the past, for verifiers whose clock is slow.
         issuedAt: now - 3_600_000,
         lifetimeMs,
         tcbStatus: "UpToDate",
@@ -69,7 +71,7 @@ export async function createSimulatedPlatform(
         ...state,
       };
       const quote = toBase64(write(reportData, state));
-      const collateral = writeCollateral(pki, upkeep);
+      const collateral = writeCollateral(pki, collateralState);
       return { tee_type: "simulated", quote, collateral, simulated: true };
     },
   };

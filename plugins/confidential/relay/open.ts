@@ -11,7 +11,7 @@ import { nodeSuite } from "../protocol/node-crypto.ts";
 import { sessionReportData } from "../protocol/statement.ts";
 import { readTextFrame, type AttestationFrame } from "../protocol/text-frames.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
-import type { EvidenceVerifier } from "../verify/remembered.ts";
+import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
 import type { VerificationReport } from "../verify/report.ts";
 import type { EvidenceMemory } from "./evidence-memory.ts";
 import type { EnclaveLink } from "./link.ts";

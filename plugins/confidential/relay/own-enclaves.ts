@@ -11,7 +11,7 @@ import type { EvidenceProvider } from "../evidence/provider.ts";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
 import type { HeldBytes } from "../../../src/http/unfinished-bytes.ts";
-import type { EvidenceVerifier } from "../verify/remembered.ts";
+import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
 import type { EvidenceMemory } from "./evidence-memory.ts";
 import { LocalLink } from "./local-link.ts";
 import { openEnclave } from "./open.ts";

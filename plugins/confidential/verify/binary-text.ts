@@ -1,11 +1,12 @@
 /**
- * Hex and base64 without a `Buffer`, so that a browser can read evidence too. Strict: one spelling for the same bytes.
+ * Hex and base64 without `Buffer`, so that browsers can read evidence too. Reading is strict: each sequence of bytes
+ * has only one accepted spelling in base64.
  */
 
-/** Bytes that own plain memory, which is what WebCrypto takes. */
+/** Bytes in an ordinary ArrayBuffer (not a shared one), as WebCrypto requires. */
 export type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Standard base64 with padding; undefined for any other spelling (white space, missing padding, stray bits). */
+/** Reads standard base64 with padding. Undefined for any other spelling (white space, missing padding, stray bits). */
 export function fromBase64(text: string): Bytes | undefined {
   if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) return undefined;
   const binary = atob(text);
@@ -15,14 +16,14 @@ export function fromBase64(text: string): Bytes | undefined {
   return bytes;
 }
 
-/** Standard base64 with padding. */
+/** Writes standard base64 with padding. */
 export function toBase64(bytes: Uint8Array): string {
   let binary = "";
   for (const byte of bytes) binary += String.fromCharCode(byte);
   return btoa(binary);
 }
 
-/** Either case; undefined unless it is whole bytes. */
+/** Reads hex in upper or lower case. Undefined unless the text is hex of whole bytes. */
 export function fromHex(text: string): Bytes | undefined {
   if (text.length % 2 !== 0 || !/^[0-9a-fA-F]*$/.test(text)) return undefined;
   const bytes = new Uint8Array(text.length / 2);
@@ -32,19 +33,19 @@ export function fromHex(text: string): Bytes | undefined {
   return bytes;
 }
 
-/** Lower case. */
+/** Writes hex in lower case. */
 export function toHex(bytes: Uint8Array): string {
   let text = "";
   for (const byte of bytes) text += byte.toString(16).padStart(2, "0");
   return text;
 }
 
-/** Lower-case hex of the SHA-256. */
+/** Returns the SHA-256 in lower-case hex. */
 export async function sha256Hex(bytes: Bytes): Promise<string> {
   return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)));
 }
 
-/** The parts one after the other. */
+/** Concatenates the parts. */
 export function joinBytes(...parts: readonly Uint8Array[]): Bytes {
   let length = 0;
   for (const part of parts) length += part.length;
@@ -57,7 +58,7 @@ export function joinBytes(...parts: readonly Uint8Array[]): Bytes {
   return joined;
 }
 
-/** Not in constant time: everything compared here is public. */
+/** Compares bytes, not in constant time: everything that is compared here is public. */
 export function sameBytes(left: Uint8Array, right: Uint8Array): boolean {
   return left.length === right.length && left.every((byte, at) => byte === right[at]);
 }

@@ -1,10 +1,10 @@
-/** X.509 certificates (RFC 5280) as far as Intel's and AMD's attestation chains need them. */
+/** X.509 certificates (RFC 5280), limited to what Intel's and AMD's attestation chains need. */
 import { fromBase64, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { derBitString, derIntegerHex, derObjectId, derTags, derTime, readDer } from "./der.ts";
 import type { DerNode } from "./der.ts";
 
-/** Bytes with a signature over them, still to be verified. */
+/** Bytes with a signature that has not been verified yet. */
 export interface Signed {
   readonly message: Bytes;
   /** Hex of the AlgorithmIdentifier. */
@@ -17,17 +17,17 @@ export interface Certificate {
   readonly signed: Signed;
   /** Hex of the INTEGER's octets. */
   readonly serial: string;
-  /** Hex of the name's DER: names are compared as bytes. */
+  /** Hex of the name's DER. Names are compared as bytes. */
   readonly issuer: string;
   readonly subject: string;
   readonly commonName: string;
   /** Milliseconds since 1970. */
   readonly notBefore: number;
   readonly notAfter: number;
-  /** SubjectPublicKeyInfo. */
+  /** DER of the SubjectPublicKeyInfo. */
   readonly publicKey: Bytes;
   readonly isAuthority: boolean;
-  /** By object identifier: the octets inside the OCTET STRING. */
+  /** Maps the object identifier to the octets inside the OCTET STRING. */
   readonly extensions: ReadonlyMap<string, Bytes>;
 }
 
@@ -40,7 +40,7 @@ const objectIds = {
 /** RFC 5280, 4.2.1.3: keyCertSign is bit 5, counted from the most significant. */
 const keyCertSign = 0x04;
 
-/** Undefined for what is not a version 3 certificate or has a critical extension that this file does not know. */
+/** Reads a certificate. Undefined unless it has version 3 and no critical extension that this file does not know. */
 export function readCertificate(der: Bytes): Certificate | undefined {
   const outer = readDer(der);
   const signed = outer && readSigned(outer);
@@ -48,7 +48,7 @@ export function readCertificate(der: Bytes): Certificate | undefined {
   if (outer === undefined || signed === undefined || body?.children.length !== 8) return undefined;
   const [version, serial, algorithm, issuer, validity, subject, publicKey, wrapped] = body.children;
   if (version?.tag !== 0xa0 || toHex(version.content) !== "020102") return undefined;
-  // The algorithm stands inside and outside of what is signed; they must agree (RFC 5280, 4.1.1.2).
+  // The algorithm is listed inside and outside the signed part, and both must be equal (RFC 5280, 4.1.1.2).
   if (algorithm === undefined || toHex(algorithm.raw) !== signed.algorithm) return undefined;
   const number = derIntegerHex(serial);
   const [notBefore, notAfter] = (validity?.children ?? []).map(derTime);
@@ -71,7 +71,7 @@ export function readCertificate(der: Bytes): Certificate | undefined {
   };
 }
 
-/** The common shape of certificates and revocation lists: SEQUENCE { body, algorithm, signature }. */
+/** Reads the common structure of certificates and revocation lists: SEQUENCE { body, algorithm, signature }. */
 export function readSigned(outer: DerNode): Signed | undefined {
   const [body, algorithm, bits] = outer.children;
   const signature = derBitString(bits);
@@ -87,7 +87,7 @@ export interface Extension {
   readonly value: Bytes;
 }
 
-/** Undefined when malformed or when one is given twice. */
+/** Reads a list of extensions. Undefined if it is malformed or contains an extension twice. */
 export function readExtensions(
   list: DerNode | undefined,
 ): ReadonlyMap<string, Extension> | undefined {
@@ -118,7 +118,7 @@ function knowsCritical(extensions: ReadonlyMap<string, Extension>): boolean {
   return true;
 }
 
-/** Basic constraints say so, and the key usage, where there is one, allows signing certificates. */
+/** True if the basic constraints say so, and the key usage, if present, allows signing certificates. */
 function isAuthority(extensions: ReadonlyMap<string, Extension>): boolean {
   const constraints = extensions.get(objectIds.basicConstraints);
   const flag = constraints && readDer(constraints.value)?.children[0];
@@ -129,16 +129,16 @@ function isAuthority(extensions: ReadonlyMap<string, Extension>): boolean {
   return bits?.tag === derTags.bitString && ((bits.content[1] ?? 0) & keyCertSign) !== 0;
 }
 
-/** RFC 5280, ub-common-name. */
+/** Maximum length of a common name (RFC 5280, ub-common-name). */
 const maxNameBytes = 64;
 
-/** Printable ASCII; empty when there is none. */
+/** Returns the common name in printable ASCII. Empty if there is none. */
 function commonName(name: DerNode): string {
   for (const set of name.children) {
     const [id, value] = set.children[0]?.children ?? [];
     if (derObjectId(id) === objectIds.commonName && value !== undefined) {
       const text = new TextDecoder().decode(value.content.subarray(0, maxNameBytes));
-      // It ends up in reports and so in terminals, and a stranger chose it.
+      // The name is printed in reports and terminals, and its author is not trusted.
       return text.replaceAll(/[^\x20-\x7e]/g, "?");
     }
   }
@@ -148,8 +148,8 @@ function commonName(name: DerNode): string {
 const pemBlock = /-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=\n]+)\n-----END CERTIFICATE-----\n?/y;
 
 /**
- * The certificates of a PEM text, in its order. Undefined unless the text is nothing but such blocks and a closing NUL,
- * so that no two readers see different chains.
+ * Returns the certificates of a PEM text in order. Undefined if the text contains anything but such blocks and an
+ * optional NUL at the end. Two different readers can therefore not see different chains.
  */
 export function readPem(text: string): readonly Certificate[] | undefined {
   const end = text.endsWith("\0") ? text.length - 1 : text.length;

@@ -3,12 +3,13 @@ import { sha256Hex } from "./binary-text.ts";
 import type { Certificate } from "./certificate.ts";
 import { isSignedBy } from "./signature.ts";
 
-/** Lower-case hex of the SHA-256 of the DER of each root that is trusted. */
+/** The trusted roots: lower-case hex of the SHA-256 of each root's DER. */
 export type Anchors = ReadonlySet<string>;
 
 /**
- * Why `chain` (leaf first, root last and present) is not to be trusted at `now` (milliseconds since 1970), undefined if
- * it is. `length` is exact: it is what keeps a key of one role from standing in for another.
+ * Returns the reason why `chain` is not trusted at `now` (milliseconds since 1970). Undefined if it is trusted.
+ * `chain`: the leaf first, the root last; the root must be present. `length`: the exact length of the chain, which
+ * prevents a key of one role from being used in another role.
  */
 export async function chainFault(
   chain: readonly Certificate[],

@@ -1,18 +1,21 @@
-/** The checks of one verification. What was never reached counts against the evidence. */
+/** The checks of one verification. A check that was never reached counts as failed. */
 import type { Check } from "./report.ts";
 
 export interface Checklist<Name extends string> {
-  /** `fault`: why it failed; undefined is a pass. Returns whether it passed. A failure stays a failure. */
+  /**
+   * Records a result and returns true if the check passed. `fault`: the reason for a failure; undefined if the check
+   * passed. A check that has failed stays failed.
+   */
   record(name: Name, fault: string | undefined): boolean;
-  /** The policy does not ask for this one. */
+  /** Records that the policy does not require the check. */
   skip(name: Name, why: string): void;
-  /** Every check passed or was skipped by the policy. */
-  isSound(): boolean;
-  /** In the order of the names. */
+  /** True if every check passed or was skipped by the policy. */
+  hasPassed(): boolean;
+  /** Returns all checks in the order of the names. */
   list(): readonly Check[];
 }
 
-/** `names`: every check that there is, in the order in which a reader should see them. */
+/** `names`: names of all checks, in the order in which reports list them. */
 export function createChecklist<Name extends string>(names: readonly Name[]): Checklist<Name> {
   const done = new Map<Name, Check>();
   return {
@@ -25,7 +28,7 @@ export function createChecklist<Name extends string>(names: readonly Name[]): Ch
     skip(name, why) {
       if (!done.has(name)) done.set(name, { name, result: "skipped", why });
     },
-    isSound: () => names.every((name) => (done.get(name)?.result ?? "fail") !== "fail"),
+    hasPassed: () => names.every((name) => (done.get(name)?.result ?? "fail") !== "fail"),
     list: () =>
       names.map((name) => done.get(name) ?? { name, result: "skipped", why: "not reached" }),
   };

@@ -1,4 +1,7 @@
-/** Certificate revocation lists (RFC 5280, 5). A list that is absent, broken, foreign or out of date is a failure. */
+/**
+ * Certificate revocation lists (RFC 5280, 5). A list that is missing, malformed, from another issuer or out of date is
+ * a failure.
+ */
 import { toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { readExtensions, readSigned } from "./certificate.ts";
@@ -19,7 +22,8 @@ export interface RevocationList {
 }
 
 /**
- * Undefined for what is not a version 2 list with a next update, or has a critical extension: a list of a part only.
+ * Reads a revocation list. Undefined unless it has version 2, a next update and no critical extension. Critical
+ * extensions mark lists that cover only a part of the certificates.
  */
 export function readRevocationList(der: Bytes): RevocationList | undefined {
   const outer = readDer(der);
@@ -53,7 +57,7 @@ function readRevoked(entries: readonly DerNode[]): ReadonlySet<string> | undefin
   return revoked;
 }
 
-/** A critical extension changes what the list means (RFC 5280, 5.2): none is known here. */
+/** False if an extension is critical. Such an extension changes the meaning of the list (RFC 5280, 5.2). */
 function areOptional(list: DerNode | undefined): boolean {
   if (list === undefined) return true;
   const extensions = readExtensions(list);

@@ -1,17 +1,18 @@
 /**
- * A strict reader of DER (X.690): definite lengths in their shortest form, nothing left over. Whatever is not DER is
- * `undefined` and never a throw, since certificates and revocation lists come from whoever is being verified.
+ * A strict reader of DER (X.690): lengths are definite and in their shortest form, and no bytes may remain. Input that
+ * is not DER returns undefined and never throws, because certificates and revocation lists come from the party that is
+ * being verified.
  */
 import { toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 
 export interface DerNode {
-  /** The identifier octet: class, constructed bit and number in one. */
+  /** The identifier octet: class, constructed bit and number. */
   readonly tag: number;
   /** Identifier, length and content. */
   readonly raw: Bytes;
   readonly content: Bytes;
-  /** Of a constructed value; empty for a primitive one. */
+  /** The members of a constructed value. Empty for a primitive value. */
   readonly children: readonly DerNode[];
 }
 
@@ -29,19 +30,19 @@ export const derTags = {
   set: 0x31,
 } as const;
 
-/** Certificates nest about ten deep; more is an attack on the stack. */
+/** Maximum nesting depth. Certificates nest about ten levels deep; deeper input could overflow the stack. */
 const maxDepth = 24;
 
-/** The one value that `bytes` are; undefined if they are anything else. */
+/** Reads bytes that are exactly one value. Undefined if they are not. */
 export function readDer(bytes: Bytes): DerNode | undefined {
   const node = readAt(bytes, 0, 0);
   return node?.raw.length === bytes.length ? node : undefined;
 }
 
-/** The value that starts `bytes`, whatever follows it. */
+/** Reads the value at `start`. Other bytes may follow it. */
 function readAt(bytes: Bytes, start: number, depth: number): DerNode | undefined {
   const tag = bytes[start];
-  // Numbers above 30 take more octets; nothing here uses them.
+  // Tag numbers above 30 take more octets. Certificates do not use them.
   if (tag === undefined || (tag & 0x1f) === 0x1f || depth > maxDepth) return undefined;
   const size = readLength(bytes, start + 1);
   if (size === undefined) return undefined;
@@ -65,13 +66,13 @@ function readAll(content: Bytes, depth: number): readonly DerNode[] | undefined 
   return nodes;
 }
 
-/** The length at `at` and where the content starts. */
+/** Reads the length at `at`. Returns it with the offset of the content. */
 function readLength(bytes: Bytes, at: number): { length: number; at: number } | undefined {
   const first = bytes[at];
   if (first === undefined) return undefined;
   if (first < 0x80) return { length: first, at: at + 1 };
   const octets = first - 0x80;
-  // 0x80 is the indefinite form, which DER forbids; three octets are 16 MiB.
+  // 0x80 is the indefinite form, which DER forbids. Three octets allow 16 MiB.
   if (octets === 0 || octets > 3 || at + octets >= bytes.length) return undefined;
   let length = 0;
   for (const octet of bytes.subarray(at + 1, at + 1 + octets)) length = length * 256 + octet;
@@ -79,7 +80,7 @@ function readLength(bytes: Bytes, at: number): { length: number; at: number } | 
   return shortest ? { length, at: at + 1 + octets } : undefined;
 }
 
-/** Dotted decimal; undefined unless the node is an OBJECT IDENTIFIER. */
+/** Returns the identifier in dotted decimal. Undefined unless the node is an OBJECT IDENTIFIER. */
 export function derObjectId(node: DerNode | undefined): string | undefined {
   if (node?.tag !== derTags.objectId || node.content.length === 0) return undefined;
   const arcs: number[] = [];
@@ -99,7 +100,7 @@ export function derObjectId(node: DerNode | undefined): string | undefined {
   return (node.content.at(-1) ?? 0) < 0x80 ? arcs.join(".") : undefined;
 }
 
-/** The two's complement octets of an INTEGER in hex, which serve to compare serial numbers. */
+/** Returns the two's complement octets of an INTEGER in hex, for comparing serial numbers. */
 export function derIntegerHex(node: DerNode | undefined): string | undefined {
   if (node?.tag !== derTags.integer || node.content.length === 0) return undefined;
   const [first = 0, second = 0] = node.content;
@@ -107,7 +108,7 @@ export function derIntegerHex(node: DerNode | undefined): string | undefined {
   return padded ? undefined : toHex(node.content);
 }
 
-/** A non-negative INTEGER below 2^24. */
+/** Returns a non-negative INTEGER below 2^24. Undefined for any other value. */
 export function derSmallInteger(node: DerNode | undefined): number | undefined {
   const hex = derIntegerHex(node);
   if (hex === undefined || hex.length > 8) return undefined;
@@ -115,13 +116,16 @@ export function derSmallInteger(node: DerNode | undefined): number | undefined {
   return value < 2 ** 24 ? value : undefined;
 }
 
-/** The octets of a BIT STRING of whole octets. */
+/** Returns the octets of a BIT STRING that consists of whole octets. Undefined for any other value. */
 export function derBitString(node: DerNode | undefined): Bytes | undefined {
   if (node?.tag !== derTags.bitString || node.content[0] !== 0) return undefined;
   return node.content.subarray(1);
 }
 
-/** RFC 5280, 4.1.2.5: UTCTime to 2049 and GeneralizedTime, both in Zulu with seconds. Milliseconds since 1970. */
+/**
+ * Returns a time in milliseconds since 1970. RFC 5280, 4.1.2.5: UTCTime until 2049, or GeneralizedTime; both in Zulu
+ * and with seconds.
+ */
 export function derTime(node: DerNode | undefined): number | undefined {
   if (node === undefined) return undefined;
   const text = String.fromCharCode(...node.content.subarray(0, 16));

@@ -1,4 +1,4 @@
-/** What the examination of one kind of evidence hands back, before report data and conclusion. */
+/** The result of inspecting one kind of evidence, before the report data is compared and the verdict is made. */
 import type { Bytes } from "./binary-text.ts";
 import type { Checklist } from "./checklist.ts";
 import type { VerificationPolicy } from "./policy.ts";
@@ -10,8 +10,8 @@ export type Findings = Omit<VerificationReport, "verified" | "assurance" | "chec
 /** Checks that every kind of evidence has. */
 export type CommonCheck = "image_hash" | "platform" | "report_data";
 
-/** The image and the machine against the policy's lists. */
-export function checkLists(
+/** Checks the image and the machine against the policy's lists. */
+export function checkAllowLists(
   checks: Checklist<CommonCheck>,
   imageHash: string,
   platform: string | undefined,
@@ -33,9 +33,10 @@ function isListed(
   return listed ? undefined : `the policy does not list the ${what} ${value ?? "(unknown)"}`;
 }
 
-/** Report data as far as the evidence could be read. */
+/** The checks and facts of one kind of evidence. */
 export interface Inspection<Name extends string> {
   readonly checks: Checklist<Name>;
   readonly findings: Findings;
+  /** Undefined if the quote cannot be read. */
   readonly reportData: Bytes | undefined;
 }

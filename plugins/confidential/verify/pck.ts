@@ -1,17 +1,17 @@
 /**
- * What a PCK certificate says of its machine: Intel's SGX extension (Intel SGX PCK Certificate and CRL Profile).
+ * The facts about a machine in its PCK certificate: Intel's SGX extension (Intel SGX PCK Certificate and CRL Profile).
  */
 import { toHex } from "./binary-text.ts";
 import type { Certificate } from "./certificate.ts";
 import { derObjectId, derTags, readDer } from "./der.ts";
 
-/** Lower-case hex. */
+/** Facts about a machine, in lower-case hex. */
 export interface PckPlatform {
-  /** 16 bytes: the machine. */
+  /** Identifier of the machine, 16 bytes. */
   readonly ppid: string;
-  /** 6 bytes: its family, which the TCB info must be for. */
+  /** Family of the machine, 6 bytes. The TCB info must be for the same family. */
   readonly fmspc: string;
-  /** 2 bytes. */
+  /** Identifier of the provisioning certification enclave (PCE), 2 bytes. */
   readonly pceId: string;
 }
 

@@ -1,28 +1,35 @@
-/** What a verifier accepts: the measured code, the state of the platform, and whether a simulation will do. */
+/** The policy of a verifier: the accepted images, the required state of the platform, and simulated evidence. */
 
 export interface VerificationPolicy {
-  /** Lower-case hex; an empty list accepts none. `any` says plainly that whatever runs there is trusted. */
+  /** Hashes of the accepted images in lower-case hex. An empty list accepts none; `any` accepts every image. */
   readonly imageHashes: readonly string[] | "any";
-  /** TDX: lower-case hex of the TDX modules accepted. Absent or empty: those that Intel's TCB info calls up to date. */
+  /**
+   * TDX: the accepted TDX modules (MRSEAM) in lower-case hex. If missing or empty, every module is accepted that
+   * Intel's TCB info lists as up to date.
+   */
   readonly mrseam?: readonly string[];
-  /** Advisories (INTEL-SA-…) that a platform with the status SWHardeningNeeded may have. */
+  /** TDX: advisories (INTEL-SA-…) that a platform with the status SWHardeningNeeded may have. */
   readonly advisories?: readonly string[];
-  /** TDX: the lowest `tcbEvaluationDataNumber` of the collateral; stops the replay of old collateral. */
+  /** TDX: minimum `tcbEvaluationDataNumber` of the collateral. Prevents the replay of old collateral. */
   readonly minTcbEvaluation?: number;
-  /** TDX: milliseconds since the collateral was issued; 30 days unless given. */
+  /** TDX: maximum age of the collateral in milliseconds. Default: 30 days. */
   readonly maxCollateralAgeMs?: number;
-  /** Lower-case hex of the PPID (TDX) or CHIP_ID (SEV-SNP) of the machines accepted. Absent: any. */
+  /** Accepted machines: PPID (TDX) or CHIP_ID (SEV-SNP) in lower-case hex. Default: any machine. */
   readonly platforms?: readonly string[];
+  /** The conditions for SEV-SNP evidence. */
   readonly sevSnp?: SnpPolicy;
-  /** Lets simulated evidence be checked at all, with one of `simulatedRoots`. */
+  /** Accepts simulated evidence under one of `simulatedRoots`. Such evidence does not count as verified. */
   readonly allowSimulated?: boolean;
-  /** Test roots, DER in base64. None is built in. */
+  /** Test roots for simulated evidence: DER in base64. None is built in. */
   readonly simulatedRoots?: readonly string[];
-  /** For tests: simulated evidence counts as verified. */
+  /** For tests: counts simulated evidence as verified. */
   readonly treatSimulatedAsVerified?: boolean;
 }
 
-/** The conditions for SEV-SNP evidence. Without `minTcb` and a current revocation list no such evidence passes. */
+/**
+ * The conditions for SEV-SNP evidence. By default no such evidence is accepted without `minTcb` and a current
+ * revocation list.
+ */
 export interface SnpPolicy {
   /**
    * Minimum TCB of the VCEK per product; evidence of a product that is not listed fails. `any` opts out of the check.
@@ -31,20 +38,20 @@ export interface SnpPolicy {
   readonly minTcb?: SnpMinimums | "any";
   /** `false` accepts evidence without AMD's revocation list. A list that is included must be valid in either case. */
   readonly requireCrl?: boolean;
-  /** The highest privilege level (0 is the most privileged) a report may come from; 0 unless given. */
+  /** Highest VM privilege level (VMPL) that a report may come from; 0 is the most privileged. Default: 0. */
   readonly maxVmpl?: number;
 }
 
-/** The products whose firmware this verifier knows. */
+/** The AMD products that this verifier supports. */
 export const snpProducts = ["Milan", "Genoa", "Turin"] as const;
 
 export type SnpProduct = (typeof snpProducts)[number];
 
-/** Parts that a product does not name have no minimum. */
+/** Minimum security patch levels per product. A part that is not listed has no minimum. */
 export type SnpMinimums = Readonly<Partial<Record<SnpProduct, Partial<SnpTcb>>>>;
 
 /** The parts of a TCB. `fmc`: Turin only. */
 export const snpTcbParts = ["fmc", "bootloader", "tee", "snp", "microcode"] as const;
 
-/** Security patch levels, each 0 to 255. `fmc`: 0 for other products than Turin. */
+/** Security patch levels, each from 0 to 255. `fmc` is 0 for products other than Turin. */
 export type SnpTcb = Readonly<Record<(typeof snpTcbParts)[number], number>>;

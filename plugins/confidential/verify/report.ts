@@ -1,39 +1,46 @@
-/** What a verification says: one line for each check, and the conclusion. It can be sent as JSON as it is. */
+/** The report of a verification: one entry per check, and the verdict. It can be sent as JSON without a conversion. */
 
+/** The result of one check. */
 export interface Check {
   readonly name: string;
   readonly result: "pass" | "fail" | "skipped";
-  /** For whoever reads the report; absent when it passed. */
+  /** The reason, for people. Missing if the check passed. */
   readonly why?: string;
 }
 
-/** Who vouches for the evidence when every check holds; `none` when one does not. */
+/**
+ * The kind of hardware that attests the evidence, if every check passed. `simulated`: no hardware attests it. `none`: a
+ * check failed.
+ */
 export type Assurance = "tdx" | "sev-snp" | "simulated" | "none";
 
+/** The result of verifying attestation evidence. */
 export interface VerificationReport {
-  /** Hardware vouches for an accepted image that bound the expected report data. */
+  /** True if hardware attests an accepted image with the expected report data. */
   readonly verified: boolean;
   readonly assurance: Assurance;
   readonly checks: readonly Check[];
-  /** What the evidence says of itself; absent when that cannot be read. */
+  /** The type that the evidence declares. Missing if the evidence cannot be read. */
   readonly teeType?: "tdx" | "sev-snp" | "simulated";
-  /** Lower-case hex of SHA-256, computed from the quote. */
+  /** Hash of the image, computed from the quote: SHA-256 in lower-case hex. */
   readonly imageHash?: string;
-  /** Lower-case hex of the 64 bytes in the quote. */
+  /** The 64 bytes of report data in the quote, in lower-case hex. */
   readonly reportData?: string;
   /** Registers of the quote in lower-case hex, by the vendor's names. */
   readonly measurements?: Readonly<Record<string, string>>;
   readonly tcb?: TcbVerdict;
-  /** Lower-case hex of the PPID or CHIP_ID. */
+  /** The machine: PPID (TDX) or CHIP_ID (SEV-SNP) in lower-case hex. */
   readonly platform?: string;
-  /** Milliseconds since 1970: when the first certificate, list or TCB info lapses. */
+  /** Time at which the first certificate, revocation list or TCB info expires, in milliseconds since 1970. */
   readonly validUntil?: number;
 }
 
-/**
- * `status`: Intel's word for the platform; for SEV-SNP what the policy's minimum makes of it, `Unknown` without one.
- */
+/** The state of the platform's firmware. */
 export interface TcbVerdict {
+  /**
+   * TDX: Intel's status of the platform. SEV-SNP: the result of the comparison with the policy's minimum, or `Unknown`
+   * if the policy has no minimum for the product.
+   */
   readonly status: string;
   readonly advisories: readonly string[];
   /** TDX: the collateral's `tcbEvaluationDataNumber`. */

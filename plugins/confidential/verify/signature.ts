@@ -1,12 +1,12 @@
-/** Signatures of certificates, revocation lists and reports, by WebCrypto, which Node and browsers share. */
+/** Verifies signatures of certificates, revocation lists and reports with WebCrypto, in Node and browsers. */
 import { joinBytes, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import type { Signed } from "./certificate.ts";
 import { derIntegerHex, derTags, readDer } from "./der.ts";
 
-/** AlgorithmIdentifiers as hex of their DER; whatever differs in a parameter is another algorithm. */
+/** AlgorithmIdentifiers in hex of their DER. An identifier with any other parameter is another algorithm. */
 export const signatureAlgorithms = {
-  /** ecdsa-with-SHA256 (RFC 5758): Intel. */
+  /** ecdsa-with-SHA256 (RFC 5758), used by Intel. */
   ecdsaSha256: "300a06082a8648ce3d040302",
   /** RSASSA-PSS, SHA-384, MGF1 with SHA-384, 48 bytes of salt (RFC 4055), as AMD encodes it. */
   pssSha384:
@@ -14,7 +14,7 @@ export const signatureAlgorithms = {
     "a11c301a06092a864886f70d010108300d06096086480165030402020500a203020130a303020101",
 } as const;
 
-/** How a SubjectPublicKeyInfo of each kind starts, as hex: the AlgorithmIdentifier. */
+/** The AlgorithmIdentifier at the start of a SubjectPublicKeyInfo, in hex, per kind of key. */
 const keyAlgorithms = {
   p256: "301306072a8648ce3d020106082a8648ce3d030107",
   p384: "301006072a8648ce3d020106052b81040022",
@@ -23,7 +23,7 @@ const keyAlgorithms = {
 
 export type KeyKind = keyof typeof keyAlgorithms;
 
-/** Of a SubjectPublicKeyInfo. */
+/** Returns the kind of a key. Undefined if it is unknown. `publicKey`: SubjectPublicKeyInfo. */
 export function keyKind(publicKey: Bytes): KeyKind | undefined {
   const algorithm = readDer(publicKey)?.children[0];
   const hex = algorithm && toHex(algorithm.raw);
@@ -32,7 +32,10 @@ export function keyKind(publicKey: Bytes): KeyKind | undefined {
   return hex === keyAlgorithms.rsa ? "rsa" : undefined;
 }
 
-/** `publicKey`: the signer's SubjectPublicKeyInfo. False also for what cannot be read. */
+/**
+ * True if the signature is valid. False if it is not, or if the key or the signature cannot be read. `publicKey`: the
+ * signer's SubjectPublicKeyInfo.
+ */
 export async function isSignedBy(signed: Signed, publicKey: Bytes): Promise<boolean> {
   const kind = keyKind(publicKey);
   if (signed.algorithm === signatureAlgorithms.ecdsaSha256 && kind === "p256") {
@@ -46,8 +49,8 @@ export async function isSignedBy(signed: Signed, publicKey: Bytes): Promise<bool
 }
 
 /**
- * ECDSA over SHA-256 (P-256) or SHA-384 (P-384). `publicKey`: SubjectPublicKeyInfo, or the coordinates X and Y;
- * `signature`: r and s, big endian, each as long as the field.
+ * Verifies an ECDSA signature with SHA-256 (P-256) or SHA-384 (P-384). `publicKey`: SubjectPublicKeyInfo, or the
+ * coordinates X and Y. `signature`: r and s, big endian, each as long as the field.
  */
 export async function isEcdsa(
   kind: "p256" | "p384",
@@ -64,7 +67,7 @@ export async function isEcdsa(
     const key = await crypto.subtle.importKey(format, encoded, algorithm, false, ["verify"]);
     return await crypto.subtle.verify({ name: "ECDSA", hash }, key, signature, message);
   } catch {
-    // WebCrypto throws for a key that is no point of the curve.
+    // WebCrypto throws if the key is not a point of the curve.
     return false;
   }
 }
@@ -75,12 +78,12 @@ async function isPss(publicKey: Bytes, signature: Bytes, message: Bytes): Promis
     const key = await crypto.subtle.importKey("spki", publicKey, algorithm, false, ["verify"]);
     return await crypto.subtle.verify({ name: "RSA-PSS", saltLength: 48 }, key, signature, message);
   } catch {
-    // As above: a modulus that no RSA key has.
+    // WebCrypto throws if the modulus is invalid.
     return false;
   }
 }
 
-/** From the DER of X.509, SEQUENCE { r, s }, to r and s of `width` bytes each. */
+/** Converts a signature from the DER of X.509, SEQUENCE { r, s }, to r and s with `width` bytes each. */
 function rawSignature(der: Bytes, width: number): Bytes | undefined {
   const sequence = readDer(der);
   if (sequence?.tag !== derTags.sequence || sequence.children.length !== 2) return undefined;

@@ -1,14 +1,19 @@
-/** How a simulation is told from hardware: the root's name, and a mark in a register of the quote. */
+/**
+ * Distinguishes simulated evidence from hardware: by the name of the root, and by a marker in a register of the quote.
+ */
 import { fromBase64, joinBytes, sha256Hex, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import type { Anchors } from "./chain.ts";
 import { readCertificate } from "./certificate.ts";
 import type { VerificationPolicy } from "./policy.ts";
 
-/** Common name of every test root; no other root is accepted as one. */
+/** Common name that every test root must have. */
 export const simulatedRootName = "SIMULATED - NOT A TEE";
 
-/** RTMR3 of simulated quotes: 48 zero bytes extended once with SHA-384 of the name, as the TDX module extends. */
+/**
+ * Returns RTMR3 of simulated quotes: 48 zero bytes, extended once with the SHA-384 of the name in the same way as the
+ * TDX module extends registers.
+ */
 export async function simulatedMarker(): Promise<Bytes> {
   const event = await sha384(new TextEncoder().encode(simulatedRootName));
   return sha384(joinBytes(new Uint8Array(48), event));

@@ -1,6 +1,6 @@
 /**
- * The certificates beside a SEV-SNP report: the table that the host hands to the guest, and what a VCEK says of its
- * chip.
+ * The certificates for a SEV-SNP report: the table that the host passes to the guest, and the facts about the chip in a
+ * VCEK certificate.
  */
 import { toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
@@ -24,14 +24,14 @@ export const certificateGuids = {
 export interface SnpCertificates {
   /** VCEK, ASK, ARK. */
   readonly chain: readonly Certificate[];
-  /** DER of AMD's revocation list. Hosts rarely add it: the enclave's own provider of evidence can. */
+  /** DER of AMD's revocation list. Hosts rarely include it, but the enclave's provider of evidence can add it. */
   readonly crl: Bytes | undefined;
 }
 
 const entryBytes = 24;
 const maxEntries = 16;
 
-/** What is wrong as text, or the certificates. */
+/** Parses a certificate table. Returns a text with the reason if it is invalid. */
 export function readCertificateTable(table: Bytes): SnpCertificates | string {
   const blobs = readTable(table);
   if (blobs === undefined) return "the certificate table cannot be read";
@@ -46,7 +46,9 @@ export function readCertificateTable(table: Bytes): SnpCertificates | string {
   return { chain, crl: blobs.get(certificateGuids.crl) };
 }
 
-/** Blobs by GUID. Entries of GUID, offset and length (little endian) end with one of zeros. */
+/**
+ * Returns the blobs by GUID. An entry has GUID, offset and length (little endian); an entry of zeros ends the table.
+ */
 function readTable(table: Bytes): ReadonlyMap<string, Bytes> | undefined {
   const view = new DataView(table.buffer, table.byteOffset, table.length);
   const blobs = new Map<string, Bytes>();
@@ -64,7 +66,8 @@ function readTable(table: Bytes): ReadonlyMap<string, Bytes> | undefined {
 }
 
 /**
- * Hosts write GUIDs as they are spelt or, as Microsoft does, with the first three groups little endian: both are read.
+ * Returns the GUID in its written order. Hosts write GUIDs in that order or, like Microsoft, with the first three
+ * groups in little endian. Both are accepted.
  */
 function canonicalGuid(bytes: Bytes): string {
   const spelt = toHex(bytes);
@@ -74,15 +77,15 @@ function canonicalGuid(bytes: Bytes): string {
   return known.includes(mixed) ? mixed : spelt;
 }
 
-/** What AMD certified about the chip and the firmware that the key was derived for. */
+/** The chip and the firmware for which AMD derived the key, according to the VCEK certificate. */
 export interface VcekFacts {
   readonly product: SnpProduct;
   readonly tcb: SnpTcb;
-  /** HWID: 64 bytes, for Turin 8. */
+  /** HWID: 64 bytes; 8 bytes for Turin. */
   readonly hardwareId: Bytes;
 }
 
-/** AMD's extensions (VCEK Certificate and KDS Interface Specification). */
+/** Object identifier of AMD's extensions (VCEK Certificate and KDS Interface Specification). */
 const amd = "1.3.6.1.4.1.3704.1";
 
 export function readVcek(certificate: Certificate): VcekFacts | undefined {
@@ -104,7 +107,7 @@ export function readVcek(certificate: Certificate): VcekFacts | undefined {
   return { product, tcb: { fmc, bootloader, tee, snp, microcode }, hardwareId };
 }
 
-/** An IA5String such as `Milan-B0` or `Turin`. */
+/** Reads the product from an IA5String such as `Milan-B0` or `Turin`. */
 function readProduct(value: Bytes | undefined): SnpProduct | undefined {
   const node = value && readDer(value);
   if (node?.tag !== derTags.ia5String) return undefined;

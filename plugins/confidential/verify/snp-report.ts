@@ -5,28 +5,29 @@ import type { SnpProduct, SnpTcb } from "./policy.ts";
 
 export interface SnpReport {
   readonly version: number;
-  /** Little-endian 64 bits; see `guestPolicyFault`. */
+  /** 64 bits, little endian in the report; see `guestPolicyFault`. */
   readonly guestPolicy: bigint;
   readonly vmpl: number;
   /** 1: ECDSA P-384 with SHA-384. */
   readonly signatureAlgorithm: number;
   /** 0: VCEK, 1: VLEK, 7: none. */
   readonly signingKey: number;
-  /** The chip's identity was left out. */
+  /** True if the report does not contain the chip's identity. */
   readonly isChipMasked: boolean;
   readonly reportData: Bytes;
   readonly measurement: Bytes;
   readonly hostData: Bytes;
   readonly chipId: Bytes;
-  /** 8 bytes each, whose layout is the product's: `readTcb`. */
+  /** 8 bytes each. The layout depends on the product; see `readTcb`. */
   readonly currentTcb: Bytes;
   readonly reportedTcb: Bytes;
   readonly committedTcb: Bytes;
   readonly launchTcb: Bytes;
-  /** Build, minor and major version of the firmware that runs, and of that to which there is no way back. */
+  /** Build, minor and major version of the running firmware. */
   readonly currentFirmware: Bytes;
+  /** Version of the committed firmware, below which the machine cannot be rolled back. */
   readonly committedFirmware: Bytes;
-  /** What the chip's key signed. */
+  /** The part of the report that the chip's key signed. */
   readonly signedBytes: Bytes;
   /** r and s, big endian, 48 bytes each. */
   readonly signature: Bytes;
@@ -34,11 +35,14 @@ export interface SnpReport {
 
 const reportBytes = 1184;
 const signatureAt = 0x2a0;
-/** r and s stand in 72 bytes each, little endian, of which P-384 uses 48. */
+/** r and s take 72 bytes each, little endian, of which P-384 uses 48. */
 const scalarSlot = 72;
 const scalarBytes = 48;
 
-/** Undefined unless it is exactly one report of a known version, with nothing where nobody signs. */
+/**
+ * Reads a report. Undefined unless the bytes are exactly one report of a known version, and the bytes that are not
+ * signed are zero.
+ */
 export function readSnpReport(bytes: Bytes): SnpReport | undefined {
   if (bytes.length !== reportBytes) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -75,7 +79,7 @@ function bigEndian(slot: Bytes): Bytes {
   return slot.subarray(0, scalarBytes).toReversed();
 }
 
-/** The parts of a TCB version of 8 bytes. Turin begins with the FMC and moves the others up. */
+/** Returns the parts of a TCB version of 8 bytes. For Turin the first byte is the FMC, and the others follow it. */
 export function readTcb(product: SnpProduct, bytes: Bytes): SnpTcb {
   const [b0 = 0, b1 = 0, b2 = 0, b3 = 0, , , b6 = 0, microcode = 0] = bytes;
   return product === "Turin"
@@ -83,18 +87,19 @@ export function readTcb(product: SnpProduct, bytes: Bytes): SnpTcb {
     : { fmc: 0, bootloader: b0, tee: b1, snp: b6, microcode };
 }
 
-/** Bits of the guest policy (SEV-SNP Firmware ABI, guest policy) that decide whether the host can look inside. */
+/** Bits of the guest policy (SEV-SNP Firmware ABI, guest policy) that determine whether the host can read the guest. */
 const mustBeOne = 1n << 17n;
 const migrationAgent = 1n << 18n;
 const debug = 1n << 19n;
 
+/** Returns the reason why the guest policy is not accepted. Undefined if it is accepted. */
 export function guestPolicyFault(policy: bigint): string | undefined {
   if ((policy & debug) !== 0n) return "the guest can be debugged";
   if ((policy & migrationAgent) !== 0n) return "the guest may be bound to a migration agent";
   return (policy & mustBeOne) === 0n ? "reserved bit 17 of the guest policy is not set" : undefined;
 }
 
-/** confidential-stream.md, 3.3: SHA-256("snp-image/1\0" ‖ measurement ‖ host data). */
+/** Returns the image hash: SHA-256("snp-image/1\0" ‖ measurement ‖ host data) (confidential-stream.md, 3.3). */
 export function snpImageHash({ measurement, hostData }: SnpReport): Promise<string> {
   const label = new TextEncoder().encode("snp-image/1\0");
   return sha256Hex(joinBytes(label, measurement, hostData));

@@ -1,4 +1,4 @@
-/** AMD SEV-SNP evidence: a report and the certificate table with VCEK, ASK and ARK. confidential-stream.md, 3.3. */
+/** AMD SEV-SNP evidence: a report, and the certificate table with VCEK, ASK and ARK (confidential-stream.md, 3.3). */
 import { isZero, sameBytes, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { chainFault } from "./chain.ts";
@@ -7,7 +7,7 @@ import type { Certificate } from "./certificate.ts";
 import { createChecklist } from "./checklist.ts";
 import type { Checklist } from "./checklist.ts";
 import { readRevocationList, revocationListFault } from "./crl.ts";
-import { checkLists } from "./inspection.ts";
+import { checkAllowLists } from "./inspection.ts";
 import type { Findings, Inspection } from "./inspection.ts";
 import { snpTcbParts } from "./policy.ts";
 import type { SnpPolicy, SnpProduct, SnpTcb, VerificationPolicy } from "./policy.ts";
@@ -38,10 +38,10 @@ export const snpChecks = [
 export type SnpCheck = (typeof snpChecks)[number];
 type Checks = Checklist<SnpCheck>;
 
-/** The root of each product. */
+/** The trusted root of each product. */
 export type SnpRoots = Readonly<Record<SnpProduct, Anchors>>;
 
-/** SHA-256 of the DER of ARK-Milan, ARK-Genoa and ARK-Turin, as AMD's key distribution service hands them out. */
+/** SHA-256 of the DER of ARK-Milan, ARK-Genoa and ARK-Turin, as served by AMD's key distribution service. */
 export const amdRoots: SnpRoots = {
   Milan: new Set(["69d063b45344d26a2e94e1f4210de49ef555308287d4c174445c95639a540bcd"]),
   Genoa: new Set(["4c6598d19c18719c5dfd4a7d335f674e5bfe1d8f800cea2cf270c10d103db2f1"]),
@@ -51,7 +51,8 @@ export const amdRoots: SnpRoots = {
 const chainLength = 3;
 
 /**
- * `reportBytes` and `table` come from whoever is verified. `now`: milliseconds since 1970. `report_data` is left open.
+ * Checks SEV-SNP evidence, except for `report_data`, which the caller checks. `reportBytes`, `table`: bytes from the
+ * party that is verified, which is not trusted. `now`: milliseconds since 1970.
  */
 export async function inspectSnp(
   reportBytes: Bytes,
@@ -62,7 +63,8 @@ export async function inspectSnp(
 ): Promise<Inspection<SnpCheck>> {
   const checks = createChecklist(snpChecks);
   const report = readSnpReport(reportBytes);
-  const certificates = table === undefined ? "there is none" : readCertificateTable(table);
+  const certificates =
+    table === undefined ? "the certificate table is missing" : readCertificateTable(table);
   checks.record(
     "quote_format",
     report === undefined ? "the quote is not a SEV-SNP report" : undefined,
@@ -73,7 +75,7 @@ export async function inspectSnp(
   const imageHash = await snpImageHash(report);
   const platform = toHex(report.chipId);
   checkGuest(checks, report, policy.sevSnp ?? {});
-  checkLists(checks, imageHash, platform, policy);
+  checkAllowLists(checks, imageHash, platform, policy);
   const { reportData } = report;
   const seen: Findings = { imageHash, platform, measurements: readMeasurements(report) };
   if (isText) return { checks, findings: seen, reportData };
@@ -93,7 +95,7 @@ export async function inspectSnp(
   return { checks, findings: { ...seen, tcb, validUntil }, reportData };
 }
 
-/** Returns when the revocation list lapses, milliseconds since 1970; undefined without one. */
+/** Returns the time at which the revocation list expires, in milliseconds since 1970. Undefined if there is no list. */
 async function checkChain(
   checks: Checks,
   { chain, crl }: SnpCertificates,
@@ -105,7 +107,7 @@ async function checkChain(
   const anchors = product === undefined ? new Set<string>() : roots[product];
   checks.record("vcek_chain", await chainFault(chain, chainLength, anchors, now));
   if (crl === undefined) {
-    // The prover composes the evidence: what it leaves out must not count as a check passed.
+    // The party that is verified composes the evidence. A list that it omits must not count as a passed check.
     const without = "the evidence does not contain AMD's revocation list";
     if (sevSnp?.requireCrl === false) {
       checks.skip("revocation", `${without}, and the policy does not require one`);
@@ -113,14 +115,17 @@ async function checkChain(
     return undefined;
   }
   const list = readRevocationList(crl);
-  const broken = await revocationListFault(list, chain.at(-1), now);
+  const listFault = await revocationListFault(list, chain.at(-1), now);
   const isRevoked = chain.slice(1).some(({ serial }) => list?.revoked.has(serial));
-  checks.record("revocation", broken ?? (isRevoked ? "a certificate has been revoked" : undefined));
+  checks.record(
+    "revocation",
+    listFault ?? (isRevoked ? "a certificate has been revoked" : undefined),
+  );
   return list?.nextUpdate;
 }
 
 async function signatureFault(report: SnpReport, vcek: Certificate): Promise<string | undefined> {
-  // VLEKs belong to a cloud provider, not to a chip: a report of theirs names no machine.
+  // A VLEK belongs to a cloud provider, not to a chip, so a report with its signature does not identify a machine.
   if (report.signingKey !== 0) return "the report is not signed with the chip's own key (VCEK)";
   if (report.signatureAlgorithm !== 1 || keyKind(vcek.publicKey) !== "p384") {
     return "the report is not signed with ECDSA P-384";
@@ -130,7 +135,10 @@ async function signatureFault(report: SnpReport, vcek: Certificate): Promise<str
   return isSigned ? undefined : "the report is not signed by the VCEK";
 }
 
-/** The certificate's word counts: AMD derived the key for this chip and this TCB; the report's copies must agree. */
+/**
+ * Checks chip and firmware. The certificate is authoritative, because AMD derived the key for this chip and this TCB.
+ * The report must have the same values.
+ */
 function checkFirmware(
   checks: Checks,
   report: SnpReport,
@@ -158,7 +166,9 @@ function sameTcb(left: SnpTcb, right: SnpTcb): boolean {
   return snpTcbParts.every((part) => left[part] === right[part]);
 }
 
-/** AMD publishes no verdict on a TCB: it is what the policy's minimum makes of it. */
+/**
+ * Returns the TCB status. AMD does not publish one, so it is the result of the comparison with the policy's minimum.
+ */
 function minimumStatus(facts: VcekFacts, { minTcb }: SnpPolicy): string {
   const minimum = minTcb === "any" ? undefined : minTcb?.[facts.product];
   if (minimum === undefined) return "Unknown";

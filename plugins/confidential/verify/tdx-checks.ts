@@ -1,4 +1,4 @@
-/** What is checked of TDX evidence, in the order in which a reader should see it. */
+/** The names of the checks of TDX evidence, in the order in which reports list them. */
 import type { Checklist } from "./checklist.ts";
 
 export const tdxChecks = [

@@ -1,4 +1,4 @@
-/** The checks of Intel's collateral: who signed it, what it revokes, and whether it is recent. */
+/** The checks of Intel's collateral: its signatures, its revocation lists, and its age. */
 import type { Bytes } from "./binary-text.ts";
 import { chainFault } from "./chain.ts";
 import type { Anchors } from "./chain.ts";
@@ -7,17 +7,17 @@ import { revocationListFault } from "./crl.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import { isEcdsa } from "./signature.ts";
 import type { TdxChecklist } from "./tdx-checks.ts";
-import type { ReadCollateral } from "./tdx-collateral.ts";
+import type { ParsedCollateral } from "./tdx-collateral.ts";
 import type { TdxQuote } from "./tdx-quote.ts";
 
 const maxCollateralAgeMs = 30 * 24 * 3_600_000;
 
-/** Signer of TCB info and QE identity, root. */
+/** The chain has two certificates: the signer of TCB info and QE identity, and the root. */
 const signerChainLength = 2;
 
 export async function checkSigners(
   checks: TdxChecklist,
-  read: ReadCollateral,
+  read: ParsedCollateral,
   anchors: Anchors,
   now: number,
 ): Promise<void> {
@@ -27,9 +27,9 @@ export async function checkSigners(
     signature: Bytes,
     signedText: string,
   ): Promise<string | undefined> => {
-    const broken = await chainFault(chain, signerChainLength, anchors, now);
+    const chainProblem = await chainFault(chain, signerChainLength, anchors, now);
     const signer = chain[0];
-    if (broken !== undefined || signer === undefined) return broken;
+    if (chainProblem !== undefined || signer === undefined) return chainProblem;
     const message = new TextEncoder().encode(signedText);
     const isSigned = await isEcdsa("p256", signer.publicKey, signature, message);
     return isSigned ? undefined : `the signature of "${signer.commonName}" is invalid`;
@@ -40,11 +40,14 @@ export async function checkSigners(
   checks.record("qe_identity_signature", identityFault);
 }
 
-/** The root revokes authorities and signers, the PCK authority revokes machines; both lists must speak. */
+/**
+ * Checks that no certificate has been revoked. The root's list revokes authorities and signers, and the PCK authority's
+ * list revokes machines. Both lists must be valid.
+ */
 export async function checkRevocation(
   checks: TdxChecklist,
   quote: TdxQuote,
-  read: ReadCollateral,
+  read: ParsedCollateral,
   now: number,
 ): Promise<void> {
   const [pck, authority, root] = quote.pckChain;
@@ -61,7 +64,7 @@ export async function checkRevocation(
 
 export function checkCollateral(
   checks: TdxChecklist,
-  { tcbInfo, qeIdentity }: ReadCollateral,
+  { tcbInfo, qeIdentity }: ParsedCollateral,
   policy: VerificationPolicy,
   now: number,
 ): void {
@@ -77,22 +80,24 @@ export function checkCollateral(
   const maxAge = policy.maxCollateralAgeMs ?? maxCollateralAgeMs;
   const isOld = issued.some(({ issueDate }) => now - issueDate > maxAge);
   checks.record("collateral_age", isOld ? "the collateral was issued too long ago" : undefined);
-  const least = policy.minTcbEvaluation;
-  if (least === undefined) return checks.skip("tcb_evaluation", "the policy has no minimum");
-  const isBehind = issued.some(({ tcbEvaluationDataNumber: number }) => number < least);
+  const minimum = policy.minTcbEvaluation;
+  if (minimum === undefined) {
+    return checks.skip("tcb_evaluation", "the policy has no minimum TCB evaluation number");
+  }
+  const isBehind = issued.some(({ tcbEvaluationDataNumber: number }) => number < minimum);
   checks.record(
     "tcb_evaluation",
-    isBehind ? `the TCB evaluation number is below the minimum ${least}` : undefined,
+    isBehind ? `the TCB evaluation number is below the minimum ${minimum}` : undefined,
   );
 }
 
-export function evaluationNumber({ tcbInfo, qeIdentity }: ReadCollateral): number {
+export function evaluationNumber({ tcbInfo, qeIdentity }: ParsedCollateral): number {
   return Math.min(tcbInfo.tcbEvaluationDataNumber, qeIdentity.tcbEvaluationDataNumber);
 }
 
-export function earliestEnd(
+export function earliestExpiry(
   quote: TdxQuote,
-  read: ReadCollateral,
+  read: ParsedCollateral,
   policy: VerificationPolicy,
 ): number {
   const { tcbInfo, qeIdentity, rootCrl, pckCrl } = read;

@@ -1,4 +1,7 @@
-/** Intel's collateral for a TDX quote: TCB info, the quoting enclave's identity, who signed them, revocation lists. */
+/**
+ * Intel's collateral for a TDX quote: the TCB info, the identity of the quoting enclave, their signatures with
+ * certificate chains, and the revocation lists.
+ */
 import { fromHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { utf8 } from "../protocol/layout.ts";
@@ -11,8 +14,9 @@ import { readRevocationList } from "./crl.ts";
 import type { RevocationList } from "./crl.ts";
 
 /**
- * As it travels: PEM chains, signed JSON texts, and hex of signatures (r and s) and of revocation lists (DER). What
- * others add (`pck_crl_issuer_chain`) is passed over: the issuer of that list is in the quote.
+ * The collateral in its wire format: chains in PEM, signed JSON texts, and signatures (r and s) and revocation lists
+ * (DER) in hex. Members that other tools add (`pck_crl_issuer_chain`) are ignored: the quote contains the issuer of
+ * that list.
  */
 export interface TdxCollateral {
   readonly root_ca_crl: string;
@@ -36,12 +40,12 @@ const collateralFields = [
   "qe_identity_signature",
 ] as const satisfies readonly (keyof TdxCollateral)[];
 
-/** Characters; Intel's are under 20 kB with every revoked certificate. */
+/** Maximum length in characters. Intel's collateral has less than 20 kB, including all revoked certificates. */
 const maxCollateralText = 1_048_576;
 
-/** What the signed texts say, once read; whether they are signed is not decided here. */
-export interface ReadCollateral {
-  /** These fields and no others, for whoever reads them again. */
+/** The parsed collateral. Its signatures have not been verified. */
+export interface ParsedCollateral {
+  /** The members in their wire format, without unknown ones. */
   readonly text: TdxCollateral;
   readonly tcbInfo: TcbInfo;
   readonly qeIdentity: Issued;
@@ -49,12 +53,12 @@ export interface ReadCollateral {
   readonly qeIdentityChain: readonly Certificate[];
   readonly tcbInfoSignature: Bytes;
   readonly qeIdentitySignature: Bytes;
-  /** Undefined when absent or broken. */
+  /** Undefined if the list is missing or malformed. */
   readonly rootCrl: RevocationList | undefined;
   readonly pckCrl: RevocationList | undefined;
 }
 
-/** Times in milliseconds since 1970. */
+/** The dates of a signed text, in milliseconds since 1970. */
 export interface Issued {
   readonly issueDate: number;
   readonly nextUpdate: number;
@@ -68,13 +72,14 @@ export interface TcbInfo extends Issued {
   readonly modules: readonly TdxModuleIdentity[];
 }
 
-/** A TDX module of Intel. `id`: `TDX_01` for major version 1; undefined: the first, unversioned one. */
+/** The identity of one of Intel's TDX modules. */
 export interface TdxModuleIdentity {
+  /** `TDX_01` for major version 1. Undefined for the first module, which has no version. */
   readonly id: string | undefined;
   readonly mrsigner: Bytes;
   readonly attributes: Bytes;
   readonly attributesMask: Bytes;
-  /** Best first. Empty for the unversioned module, whose state is the platform's. */
+  /** Levels, the best one first. Empty for the module without a version, whose state is part of the platform's. */
   readonly levels: readonly TdxModuleLevel[];
 }
 
@@ -84,8 +89,11 @@ export interface TdxModuleLevel {
   readonly advisories: readonly string[];
 }
 
-/** What is wrong with its shape as text, or the collateral. Broken revocation lists come as undefined. */
-export function readTdxCollateral(value: unknown): ReadCollateral | string {
+/**
+ * Parses collateral. Returns a text with the reason if it is malformed. A revocation list that is malformed becomes
+ * undefined.
+ */
+export function readTdxCollateral(value: unknown): ParsedCollateral | string {
   const text = collateralText(value);
   if (typeof text === "string") return text;
   const tcbInfo = readTcbInfo(text.tcb_info);
@@ -116,17 +124,17 @@ export function readTdxCollateral(value: unknown): ReadCollateral | string {
 }
 
 function collateralText(value: unknown): TdxCollateral | string {
-  if (!isJsonObject(value)) return "there is no collateral";
+  if (!isJsonObject(value)) return "the collateral is missing";
   const text: Record<string, string> = {};
   let length = 0;
   for (const field of collateralFields) {
     const given = Object.hasOwn(value, field) ? value[field] : "";
-    if (typeof given !== "string") return `${field} is not text`;
+    if (typeof given !== "string") return `${field} is not a string`;
     length += given.length;
     text[field] = given;
   }
-  if (length > maxCollateralText) return "it is too long";
-  // The loop filled in every field, and only those.
+  if (length > maxCollateralText) return "the collateral is too long";
+  // The loop has set every field, and no others.
   return text as unknown as TdxCollateral;
 }
 
@@ -189,11 +197,11 @@ function readIssued(value: JsonObject | undefined): Issued | undefined {
   const nextUpdate = Date.parse(next);
   if (Number.isNaN(issueDate) || Number.isNaN(nextUpdate)) return undefined;
   if (!Number.isSafeInteger(tcbEvaluationDataNumber)) return undefined;
-  // isSafeInteger is true for numbers alone.
+  // isSafeInteger is true only for numbers.
   return { issueDate, nextUpdate, tcbEvaluationDataNumber: tcbEvaluationDataNumber as number };
 }
 
-/** Reads strictly: the sender of the collateral may have written anything. */
+/** Parses strictly, because the sender of the collateral is not trusted. */
 function readObject(text: string): JsonObject | undefined {
   return readJsonObject(utf8(text), maxTextBytes);
 }

@@ -1,4 +1,4 @@
-/** Which TDX module runs, and whether Intel calls it up to date: its identity in the TCB info. */
+/** Checks the running TDX module against its identity in Intel's TCB info. */
 import { sameBytes, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import type { TcbInfo, TdxModuleIdentity } from "./tdx-collateral.ts";
@@ -6,9 +6,9 @@ import type { TdReport } from "./tdx-quote.ts";
 import type { VerificationPolicy } from "./policy.ts";
 
 /**
- * Why the module is not accepted. Intel PCS API v4, "TDX module identity": TEE_TCB_SVN byte 1 is the module's major
- * version, for which there is an identity `TDX_<two hex digits>` (version 0: the unversioned one); byte 0 is what its
- * levels are compared with.
+ * Returns the reason why the module is not accepted. Undefined if it is accepted. Intel PCS API v4, "TDX module
+ * identity": byte 1 of TEE_TCB_SVN is the module's major version, whose identity is `TDX_<two hex digits>` (version 0:
+ * the identity without a version). Byte 0 is compared with the levels of the identity.
  */
 export function moduleFault(
   report: TdReport,
@@ -21,9 +21,9 @@ export function moduleFault(
   if (identity === undefined)
     return `the TCB info does not list the module ${id ?? "without a version"}`;
   if (!sameBytes(report.mrsignerseam, identity.mrsigner))
-    return "the module has another signer than in the TCB info";
+    return "the signer of the module differs from the TCB info";
   if (!sameBytes(masked(report.seamAttributes, identity), identity.attributes)) {
-    return "the module has other attributes than in the TCB info";
+    return "the attributes of the module differ from the TCB info";
   }
   if (id === undefined) return undefined;
   const level = identity.levels.find((candidate) => candidate.isvsvn <= isvsvn);
@@ -35,7 +35,10 @@ function masked(attributes: Bytes, { attributesMask }: TdxModuleIdentity): Bytes
   return attributes.map((octet, at) => octet & (attributesMask[at] ?? 0));
 }
 
-/** UpToDate, or SWHardeningNeeded for advisories that the policy names, all of them; nothing else will do. */
+/**
+ * Returns the reason why a TCB status is not accepted. Only `UpToDate` is accepted, and `SWHardeningNeeded` if the
+ * policy lists all of its advisories.
+ */
 export function statusFault(
   status: string,
   advisories: readonly string[],

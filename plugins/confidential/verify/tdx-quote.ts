@@ -1,4 +1,4 @@
-/** Intel TDX quotes, versions 4 and 5 (Intel TDX DCAP Quoting Library API, appendix A): every length checked. */
+/** Intel TDX quotes, versions 4 and 5 (Intel TDX DCAP Quoting Library API, appendix A). All lengths are checked. */
 import { isZero, sha256Hex, joinBytes } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { readPem } from "./certificate.ts";
@@ -9,22 +9,22 @@ export interface TdxQuote {
   /** 16 bytes. */
   readonly qeVendorId: Bytes;
   readonly body: TdReport;
-  /** Header and body: what the attestation key signed. */
+  /** Header and body, which the attestation key signed. */
   readonly signedBytes: Bytes;
-  /** r and s. */
+  /** Signature by the attestation key: r and s. */
   readonly signature: Bytes;
-  /** The attestation key's X and Y. */
+  /** The coordinates X and Y of the attestation key. */
   readonly attestationKey: Bytes;
-  /** The quoting enclave's report, 384 bytes, whose report data binds the attestation key. */
+  /** The quoting enclave's report, 384 bytes. Its report data binds the attestation key. */
   readonly qeReport: Bytes;
-  /** By the PCK key, r and s. */
+  /** Signature by the PCK key: r and s. */
   readonly qeReportSignature: Bytes;
   readonly qeAuthData: Bytes;
-  /** PCK certificate, its authority, the root. */
+  /** The PCK certificate, its authority, and the root. */
   readonly pckChain: readonly Certificate[];
 }
 
-/** Registers as they stand in the report; `tdAttributes`, `xfam` and `seamAttributes` are little endian. */
+/** The registers, unchanged from the report. `tdAttributes`, `xfam` and `seamAttributes` are little endian. */
 export interface TdReport {
   readonly teeTcbSvn: Bytes;
   readonly mrseam: Bytes;
@@ -41,11 +41,11 @@ export interface TdReport {
   readonly rtmr2: Bytes;
   readonly rtmr3: Bytes;
   readonly reportData: Bytes;
-  /** Of the service TD; absent from the reports of TDX 1.0. */
+  /** Measurement of the service TD. Missing in reports of TDX 1.0. */
   readonly mrservicetd?: Bytes;
 }
 
-/** Field and length, in the order of the report of TDX 1.0, 584 bytes in all. */
+/** Name and length of each field, in the order of the report of TDX 1.0. The report has 584 bytes. */
 export const tdReportLayout = [
   ["teeTcbSvn", 16],
   ["mrseam", 48],
@@ -71,11 +71,11 @@ const tdReport15Bytes = 648;
 const teeTypeTdx = 0x81;
 const ecdsaP256 = 2;
 const qeReportBytes = 384;
-/** Kinds of certification data: the quoting enclave's report with what certifies it, and a PCK chain in PEM. */
+/** Kinds of certification data: the quoting enclave's report with its certification, and a PCK chain in PEM. */
 const qeReportCertification = 6;
 const pckChainPem = 5;
 
-/** Takes what it is asked for from the front; `undefined` once the bytes have run out, and from then on. */
+/** Reads values one after the other. After the first read beyond the end, all reads return undefined. */
 interface Cursor {
   take(length: number): Bytes | undefined;
   /** Little endian. */
@@ -103,7 +103,7 @@ function cursor(bytes: Bytes): Cursor {
   };
 }
 
-/** Undefined for anything but a TDX quote of version 4 or 5 with an ECDSA-P256 signature and a PCK chain inside. */
+/** Reads a quote. Undefined unless it is a TDX quote of version 4 or 5 with an ECDSA-P256 signature and a PCK chain. */
 export function readTdxQuote(bytes: Bytes): TdxQuote | undefined {
   const from = cursor(bytes);
   const version = from.number(2);
@@ -117,7 +117,7 @@ export function readTdxQuote(bytes: Bytes): TdxQuote | undefined {
   if (report === undefined || qeVendorId === undefined) return undefined;
   const signedLength = headerBytes + (version === 5 ? 6 : 0) + report.length;
   const authentication = from.take(from.number(4) ?? Infinity);
-  // Quoting services round the buffer up; nobody signs what follows, so nothing may be hidden there.
+  // Quoting services round the buffer up. The bytes after the quote are not signed, so they must be zero.
   if (authentication === undefined || !isZero(from.rest())) return undefined;
   const rest = readAuthentication(authentication);
   if (rest === undefined) return undefined;
@@ -125,7 +125,7 @@ export function readTdxQuote(bytes: Bytes): TdxQuote | undefined {
   return { version, qeVendorId, body: readTdReport(report), signedBytes, ...rest };
 }
 
-/** Version 5 says which report follows and how long it is; both must agree. */
+/** Reads the body of version 5, which has the kind and the length of the report. Both must match. */
 function body5(from: Cursor): Bytes | undefined {
   const kind = from.number(2);
   const length = from.number(4);
@@ -133,7 +133,7 @@ function body5(from: Cursor): Bytes | undefined {
   return kind === 3 && length === tdReport15Bytes ? from.take(length) : undefined;
 }
 
-/** `bytes`: 584 of them, or the 648 of TDX 1.5. */
+/** Reads a report. `bytes`: 584 bytes, or 648 bytes for TDX 1.5. */
 function readTdReport(bytes: Bytes): TdReport {
   const fields: Record<string, Bytes> = {};
   let at = 0;
@@ -173,7 +173,7 @@ function readAuthentication(bytes: Bytes): Authentication | undefined {
   return { signature, attestationKey, qeReport, qeReportSignature, qeAuthData, pckChain };
 }
 
-/** One character an octet: PEM is ASCII, and anything else is refused when it is read. */
+/** Decodes one character per octet. PEM is ASCII, and other characters are refused by the PEM parser. */
 function latin1(bytes: Bytes): string {
   let text = "";
   for (const octet of bytes) text += String.fromCharCode(octet);
@@ -181,8 +181,8 @@ function latin1(bytes: Bytes): string {
 }
 
 /**
- * SHA-256 over MRTD, MRCONFIGID, MROWNER, MROWNERCONFIG, RTMR0 to RTMR3 and 64 zero bytes in place of the report data:
- * 448 bytes in all.
+ * Returns the image hash: the SHA-256 of MRTD, MRCONFIGID, MROWNER, MROWNERCONFIG, RTMR0 to RTMR3 and 64 zero bytes in
+ * place of the report data, 448 bytes in total.
  */
 export function tdxImageHash(report: TdReport): Promise<string> {
   const { mrtd, mrconfigid, mrowner, mrownerconfig, rtmr0, rtmr1, rtmr2, rtmr3 } = report;

@@ -1,15 +1,16 @@
 /**
- * Intel TDX evidence: a quote, the chain inside it and Intel's collateral. Signatures, chains and revocation lists are
- * verified here; @phala/dcap-qvl gives a second opinion and the platform's TCB status. confidential-stream.md, 3.5.
+ * Intel TDX evidence: a quote, its certificate chain and Intel's collateral (confidential-stream.md, 3.5). This file
+ * verifies signatures, chains and revocation lists. @phala/dcap-qvl verifies the quote a second time and determines the
+ * platform's TCB status.
  */
 import { isZero, joinBytes, sameBytes, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { chainFault } from "./chain.ts";
 import type { Anchors } from "./chain.ts";
 import { createChecklist } from "./checklist.ts";
-import { askDcap } from "./dcap.ts";
+import { verifyWithDcap } from "./dcap.ts";
 import type { DcapVerdict } from "./dcap.ts";
-import { checkLists } from "./inspection.ts";
+import { checkAllowLists } from "./inspection.ts";
 import type { Findings, Inspection } from "./inspection.ts";
 import { readPckPlatform } from "./pck.ts";
 import type { VerificationPolicy } from "./policy.ts";
@@ -20,11 +21,11 @@ import {
   checkCollateral,
   checkRevocation,
   checkSigners,
-  earliestEnd,
+  earliestExpiry,
   evaluationNumber,
 } from "./tdx-collateral-checks.ts";
 import { readTdxCollateral } from "./tdx-collateral.ts";
-import type { ReadCollateral } from "./tdx-collateral.ts";
+import type { ParsedCollateral } from "./tdx-collateral.ts";
 import { moduleFault, statusFault } from "./tdx-module.ts";
 import { readTdxQuote, tdReportLayout, tdxImageHash } from "./tdx-quote.ts";
 import type { TdReport, TdxQuote } from "./tdx-quote.ts";
@@ -34,14 +35,15 @@ export const intelRoots: Anchors = new Set([
   "44a0196b2b99f889b8e149e95b807a350e7424964399e885a7cbb8ccfab674d3",
 ]);
 
-/** Intel's quoting enclaves (Intel TDX DCAP Quoting Library API, appendix A). */
+/** Vendor id of Intel's quoting enclaves (Intel TDX DCAP Quoting Library API, appendix A). */
 const intelQeVendorId = "939a7233f79c4ca9940a0db3957f0607";
 
-/** The machine's certificate, its authority, the root. */
+/** The chain has three certificates: the machine's, its authority's, and the root. */
 const pckChainLength = 3;
 
 /**
- * `quote` and `collateral` come from whoever is verified. `now`: milliseconds since 1970. `report_data` is left open.
+ * Checks TDX evidence, except for `report_data`, which the caller checks. `quoteBytes`, `collateralValue`: input from
+ * the party that is verified, which is not trusted. `now`: milliseconds since 1970.
  */
 export async function inspectTdx(
   quoteBytes: Bytes,
@@ -60,7 +62,7 @@ export async function inspectTdx(
   const platform = readPckPlatform(quote.pckChain[0]);
   const imageHash = await tdxImageHash(quote.body);
   checkTd(checks, quote.body, policy);
-  checkLists(checks, imageHash, platform?.ppid, policy);
+  checkAllowLists(checks, imageHash, platform?.ppid, policy);
   const { reportData } = quote.body;
   const measurements = readMeasurements(quote.body);
   const seen: Findings = { imageHash, measurements, ...(platform && { platform: platform.ppid }) };
@@ -80,7 +82,7 @@ export async function inspectTdx(
   const tcb = verdict.ok
     ? { status: verdict.status, advisories: verdict.advisories, evaluation }
     : { status: "Unknown", advisories: [], evaluation };
-  const validUntil = earliestEnd(quote, read, policy);
+  const validUntil = earliestExpiry(quote, read, policy);
   return { checks, findings: { ...seen, tcb, validUntil }, reportData };
 }
 
@@ -102,7 +104,7 @@ async function checkQuote(
   );
 }
 
-/** The PCK key signed the quoting enclave's report, and that report binds the attestation key. */
+/** Checks that the PCK key signed the quoting enclave's report, and that the report binds the attestation key. */
 async function qeReportFault(quote: TdxQuote): Promise<string | undefined> {
   const { pckChain, qeReport, qeReportSignature, qeAuthData, attestationKey } = quote;
   const pck = pckChain[0];
@@ -121,13 +123,13 @@ async function secondOpinion(
   checks: TdxChecklist,
   bytes: Bytes,
   quote: TdxQuote,
-  read: ReadCollateral,
+  read: ParsedCollateral,
   now: number,
 ): Promise<DcapVerdict> {
   const root = quote.pckChain.at(-1);
-  // The library parses what it then verifies: it is given only what Intel signed.
+  // The library parses its input before it verifies it, so it gets only data that Intel signed.
   const isTrusted = (["pck_chain", "tcb_info_signature", "qe_identity_signature"] as const).every(
-    (name) => hasPassed(checks, name),
+    (name) => checkPassed(checks, name),
   );
   const verdict: DcapVerdict =
     root === undefined || !isTrusted
@@ -135,12 +137,12 @@ async function secondOpinion(
           ok: false,
           why: "not run, because pck_chain, tcb_info_signature or qe_identity_signature did not pass",
         }
-      : await askDcap(bytes, read.text, root.raw, now);
+      : await verifyWithDcap(bytes, read.text, root.raw, now);
   checks.record("dcap_qvl", verdict.ok ? undefined : verdict.why);
   return verdict;
 }
 
-function hasPassed(checks: TdxChecklist, name: TdxCheck): boolean {
+function checkPassed(checks: TdxChecklist, name: TdxCheck): boolean {
   return checks.list().some((check) => check.name === name && check.result === "pass");
 }
 
@@ -148,7 +150,7 @@ function checkTcb(
   checks: TdxChecklist,
   verdict: DcapVerdict,
   quote: TdxQuote,
-  { tcbInfo }: ReadCollateral,
+  { tcbInfo }: ParsedCollateral,
   policy: VerificationPolicy,
 ): void {
   const status = verdict.ok
@@ -159,11 +161,11 @@ function checkTcb(
 }
 
 function checkTd(checks: TdxChecklist, report: TdReport, policy: VerificationPolicy): void {
-  // Byte 0 of TD_ATTRIBUTES: DEBUG and its reserved neighbours, all of which make a TD untrusted.
+  // Byte 0 of TD_ATTRIBUTES contains DEBUG and reserved bits. A TD with any of them is not trusted.
   const isDebug = report.tdAttributes[0] !== 0;
   checks.record("td_attributes", isDebug ? "the TD can be debugged" : undefined);
   const isServed = report.mrservicetd !== undefined && !isZero(report.mrservicetd);
-  checks.record("service_td", isServed ? "a service TD is bound to it" : undefined);
+  checks.record("service_td", isServed ? "a service TD is bound to the TD" : undefined);
   const modules = policy.mrseam ?? [];
   if (modules.length === 0) return checks.skip("mrseam", "the policy lists no TDX module");
   const mrseam = toHex(report.mrseam);

@@ -1,11 +1,11 @@
 /**
- * Verifies attestation evidence: who vouches for it, what it runs, in what state, and that it binds the report data
- * expected. Nothing here is Node's alone, and nothing fetches.
+ * Verifies attestation evidence: the hardware that attests it, the image that runs, the state of the platform, and the
+ * expected report data. This folder runs in Node and browsers, and fetches nothing.
  */
 import { sameBytes, toHex } from "./binary-text.ts";
 import { createChecklist } from "./checklist.ts";
 import { readEvidence } from "./evidence.ts";
-import type { ReadEvidence } from "./evidence.ts";
+import type { ParsedEvidence } from "./evidence.ts";
 import type { Inspection } from "./inspection.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import type { VerificationReport } from "./report.ts";
@@ -14,12 +14,12 @@ import { amdRoots, inspectSnp } from "./snp.ts";
 import type { SnpRoots } from "./snp.ts";
 import { inspectTdx, intelRoots } from "./tdx.ts";
 
-export interface Expectation {
-  /** The 64 bytes that the quote must carry (confidential-stream.md, 1.4). */
+export interface ExpectedEvidence {
+  /** The 64 bytes that the quote must contain (confidential-stream.md, 1.4). */
   readonly reportData: Uint8Array;
 }
 
-/** The vendors' roots; only tests have others. */
+/** The trusted roots of the hardware vendors. Only tests use other roots. */
 export interface HardwareRoots {
   readonly tdx: typeof intelRoots;
   readonly snp: SnpRoots;
@@ -28,12 +28,13 @@ export interface HardwareRoots {
 const vendorRoots: HardwareRoots = { tdx: intelRoots, snp: amdRoots };
 
 /**
- * `evidence`: parsed JSON from whoever is verified. `now`: milliseconds since 1970. Never throws for what `evidence`
- * holds: whatever is wrong is a failed check, and then `assurance` is `none`.
+ * Verifies evidence. `evidence`: parsed JSON from the party that is verified, which is not trusted. `now`: milliseconds
+ * since 1970. Never throws because of the content of `evidence`: anything invalid is a failed check, and `assurance` is
+ * then `none`.
  */
 export async function verifyEvidence(
   evidence: unknown,
-  expected: Expectation,
+  expected: ExpectedEvidence,
   policy: VerificationPolicy,
   now: number,
   roots: HardwareRoots = vendorRoots,
@@ -43,8 +44,8 @@ export async function verifyEvidence(
   if (!checks.record("evidence", typeof read === "string" ? read : undefined)) {
     return { verified: false, assurance: "none", checks: checks.list() };
   }
-  // The record above returned for every text.
-  const given = read as ReadEvidence;
+  // A text has caused the return above.
+  const given = read as ParsedEvidence;
   const { teeType } = given;
   const inspection = await inspect(given, policy, roots, now);
   if (typeof inspection === "string") {
@@ -54,18 +55,18 @@ export async function verifyEvidence(
   const fault = reportDataFault(inspection, expected);
   inspection.checks.record("report_data", fault);
   const isHardware = teeType !== "simulated";
-  const isMock = !isHardware && !(await isMarked(inspection.findings.measurements?.["rtmr3"]));
-  const isSound = inspection.checks.isSound() && !isMock;
+  const lacksMarker = !isHardware && !(await isMarked(inspection.findings.measurements?.["rtmr3"]));
+  const isAccepted = inspection.checks.hasPassed() && !lacksMarker;
   if (isHardware) checks.record("not_simulated", undefined);
-  else if (isMock)
+  else if (lacksMarker)
     checks.record("not_simulated", "the evidence is simulated but lacks the marker of simulations");
   else if (policy.treatSimulatedAsVerified === true)
     checks.skip("not_simulated", "the evidence is simulated, and the caller accepts that");
   else checks.record("not_simulated", "the evidence is simulated: no hardware attests it");
   const { reportData, findings } = inspection;
   return {
-    verified: isSound && checks.isSound(),
-    assurance: isSound ? teeType : "none",
+    verified: isAccepted && checks.hasPassed(),
+    assurance: isAccepted ? teeType : "none",
     checks: [...checks.list(), ...inspection.checks.list()],
     teeType,
     ...findings,
@@ -73,9 +74,9 @@ export async function verifyEvidence(
   };
 }
 
-/** Why nothing can be inspected, as text. */
+/** Inspects the evidence by its type. Returns a text with the reason if the evidence cannot be inspected. */
 async function inspect(
-  { teeType, quote, aux, collateral }: ReadEvidence,
+  { teeType, quote, aux, collateral }: ParsedEvidence,
   policy: VerificationPolicy,
   roots: HardwareRoots,
   now: number,
@@ -90,7 +91,7 @@ async function inspect(
 
 function reportDataFault(
   { reportData }: Inspection<"report_data">,
-  expected: Expectation,
+  expected: ExpectedEvidence,
 ): string | undefined {
   if (reportData === undefined) return "the report data is missing";
   if (expected.reportData.length !== 64)

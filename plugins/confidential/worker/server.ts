@@ -1,5 +1,6 @@
 /**
- * A worker's listener: sessions at `/cstream/1` for whoever has its token, and what it says of itself for everybody.
+ * The listener of a worker: sessions at `/cstream/1` for gateways with the worker's token, and the public documents
+ * `/status` and `/healthz`.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
@@ -12,20 +13,20 @@ import { workerSubprotocol } from "../protocol/hello.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
 import { offeredSubprotocols } from "../../../src/http/subprotocols.ts";
 import { UnfinishedBytes, type UnfinishedLimits } from "../../../src/http/unfinished-bytes.ts";
-import { carrySession, type StreamSocket } from "./stream-socket.ts";
+import { serveSession, type SessionSocket } from "./session-socket.ts";
 
 export interface WorkerServerOptions extends EnclaveSessionParts {
   readonly host: string;
-  /** 0 takes a free one. */
+  /** 0 selects a free port. */
   readonly port: number;
-  /** Asked of sessions; undefined: anybody may open one. */
+  /** Bearer token that a session requires. If undefined, anyone can open a session. */
   readonly token: string | undefined;
-  /** The document of `GET /status`. */
+  /** Returns the document of `GET /status`. */
   readonly status: (state: ServerState) => object;
 }
 
 export interface ServerState {
-  /** Models that are answering. */
+  /** Models that are answering a request. */
   readonly answering: ReadonlySet<string>;
   readonly isDraining: boolean;
 }
@@ -33,23 +34,26 @@ export interface ServerState {
 export interface WorkerServer {
   /** `host:port`, IPv6 in brackets. */
   readonly authority: string;
-  /** No new sessions; resolves when those that run have ended, at the latest after `ms`, and the port is free. */
+  /**
+   * Refuses new sessions and lets the open ones end. Those that are still open after `ms` are terminated. Resolves when
+   * all have ended and the port is free.
+   */
   stop(ms: number): Promise<void>;
 }
 
 export const streamPath = "/cstream/1";
 const pingMs = 20_000;
 const maxSessions = 4_096;
-/** Memory for requests that have not arrived completely. Gateways bound what each of their keys may hold. */
+/** Memory for requests that have not arrived completely. Gateways limit the share of each of their keys. */
 const unfinishedLimits: UnfinishedLimits = {
   maxBytes: 268_435_456,
   maxBytesPerOwner: 268_435_456,
 };
 
-/** Rejects with the system's error when it cannot listen. */
+/** Starts the listener. Rejects with the system's error if it cannot listen. */
 export async function listenForSessions(options: WorkerServerOptions): Promise<WorkerServer> {
   const { clock, host, port, token } = options;
-  const open = new Set<StreamSocket>();
+  const open = new Set<SessionSocket>();
   const unfinished = new UnfinishedBytes();
   const parts = { ...options, hold: () => unfinished.hold("gateways", unfinishedLimits) };
   const expected = token === undefined ? undefined : digestOf(`Bearer ${token}`);
@@ -58,7 +62,7 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
   const webSockets = new WebSocketServer({
     noServer: true,
     clientTracking: false,
-    // Compressed ciphertext is no shorter.
+    // Compression does not make ciphertext shorter.
     perMessageDeflate: false,
     maxPayload: maxTextBytes,
     handleProtocols: () => workerSubprotocol,
@@ -67,32 +71,32 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
     const busy = Array.from(open, ({ answering }) => answering);
     return { answering: new Set(busy.filter((model) => model !== undefined)), isDraining };
   };
-  /** An exception ends one connection and not the process. */
-  const contained = (socket: Socket, run: () => void): void =>
+  /** Runs a callback; an exception closes the connection, not the process. */
+  const closeOnError = (socket: Socket, run: () => void): void =>
     guarded(run, (error) => {
       options.log.error({ err: error }, "a connection to the worker failed");
       socket.destroy();
     })();
   const server = createServer((request, response) => {
-    contained(request.socket, () => answer(request, response, () => options.status(state())));
+    closeOnError(request.socket, () => answer(request, response, () => options.status(state())));
   });
-  // node:http does not count them among its connections.
+  // After an upgrade, node:http no longer counts the socket among its connections.
   const upgraded = new Set<Socket>();
   server.on("upgrade", (request, socket: Socket, head) => {
     upgraded.add(socket);
     socket.once("close", () => upgraded.delete(socket));
-    contained(socket, () => upgrade(request, socket, head));
+    closeOnError(socket, () => upgrade(request, socket, head));
   });
   const upgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
     const isFull = isDraining || open.size >= maxSessions;
     const refusal = upgradeRefusal(request, expected) ?? (isFull ? "503 Service Unavailable" : "");
     if (refusal !== "") return refuse(socket, refusal);
     webSockets.handleUpgrade(request, socket, head, (webSocket) => {
-      const carried = carrySession(webSocket, socket, parts, () => {
-        open.delete(carried);
+      const session = serveSession(webSocket, socket, parts, () => {
+        open.delete(session);
         if (open.size === 0) ended?.();
       });
-      open.add(carried);
+      open.add(session);
     });
   };
   server.listen(port, host);
@@ -143,13 +147,13 @@ function send(response: ServerResponse, code: number, document: object): void {
     .end(JSON.stringify(document));
 }
 
-/** The status line's end; undefined: it may be upgraded. */
+/** Returns the status for a refused upgrade. Undefined if the request may be upgraded. */
 function upgradeRefusal(
   { method, url, headers }: IncomingMessage,
   expected: Buffer | undefined,
 ): string | undefined {
   if (method !== "GET" || url?.split("?", 1)[0] !== streamPath) return "404 Not Found";
-  // Gateways are no browsers: whoever has an origin is a page that somebody opened next to the worker.
+  // Gateways are not browsers: a request with an origin comes from a page in a browser that can reach the worker.
   if (headers.origin !== undefined) return "403 Forbidden";
   if (expected !== undefined && !timingSafeEqual(digestOf(headers.authorization), expected)) {
     return "401 Unauthorized";
@@ -158,7 +162,7 @@ function upgradeRefusal(
   return offered?.includes(workerSubprotocol) === true ? undefined : "400 Bad Request";
 }
 
-/** Of one length whatever it is of: tokens are compared by it in constant time. */
+/** Returns a digest of fixed length, with which tokens of any length can be compared in constant time. */
 function digestOf(text: string | undefined): Buffer {
   return createHash("sha256")
     .update(text ?? "")
@@ -166,9 +170,9 @@ function digestOf(text: string | undefined): Buffer {
 }
 
 function refuse(socket: Socket, status: string): void {
-  // It may be gone already, which changes nothing.
+  // The client may have closed the socket already; the error does not matter.
   socket.on("error", () => {});
-  // A client that keeps its own side open must not keep the socket.
+  // Closes the socket even if the client keeps its own side open.
   socket.once("finish", () => socket.destroySoon());
   socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
 }

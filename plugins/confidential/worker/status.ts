@@ -1,14 +1,11 @@
-/**
- * What a worker says of itself at `GET /status`: the status document of a network that consists of it (decisions.md,
- * 8).
- */
+/** The worker's `GET /status`: the status document of a network that consists of this worker (decisions.md, 8). */
 import type { TeeType } from "../verify/evidence.ts";
 
 export interface WorkerFacts {
-  /** Of this process; models are told apart behind it. */
+  /** Id of this process. The id of each entry adds the model to it. */
   readonly id: string;
   readonly coefficient: number;
-  /** Of the stream; undefined: whoever reads the document knows it. */
+  /** URL of the stream. Undefined if readers of the document must know it from elsewhere. */
   readonly url: string | undefined;
   readonly evidence: TeeType;
   /** Lower-case hex. */
@@ -16,14 +13,14 @@ export interface WorkerFacts {
 }
 
 export interface WorkerState {
-  /** Models that can be asked now. */
+  /** Models that can be used now. */
   readonly models: readonly string[];
-  /** Those that are answering. */
+  /** Models that are answering a request. */
   readonly answering: ReadonlySet<string>;
   readonly isDraining: boolean;
 }
 
-/** One entry a model, since an entry names one. */
+/** Returns the status document, with one entry per model. */
 export function statusDocument(facts: WorkerFacts, state: WorkerState): object {
   const { id, coefficient, url, evidence, imageHash } = facts;
   const { models, answering, isDraining } = state;

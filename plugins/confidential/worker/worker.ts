@@ -1,4 +1,4 @@
-/** A whole worker: evidence for its keys, the model server behind it, and the listener in front. */
+/** A whole worker: the evidence for its keys, its model server, and its listener. */
 import { randomBytes } from "node:crypto";
 import { createEnclaveIdentity } from "../enclave/identity.ts";
 import { openProvider, type ProviderParts } from "../evidence/open-provider.ts";
@@ -9,20 +9,20 @@ import type { EvidenceSource } from "../../../src/services/evidence.ts";
 import type { Log } from "../../../src/services/log.ts";
 import { listenForSessions, streamPath } from "./server.ts";
 import { statusDocument } from "./status.ts";
-import { openModelServer } from "./upstream.ts";
+import { openModelServer } from "./model-server.ts";
 
 export interface WorkerOptions extends ProviderParts {
   readonly network: string;
-  /** Ids, at least one. */
+  /** Ids of the models, at least one. */
   readonly models: readonly string[];
-  /** Of the model server. */
+  /** URL of the model server. */
   readonly upstream: string;
   readonly apiKey: string | undefined;
   readonly host: string;
   readonly port: number;
-  /** Where gateways reach it, for its status document; undefined: where it listens. */
+  /** URL at which gateways reach the worker, for its status document. Default: the URL on which it listens. */
   readonly advertise: string | undefined;
-  /** Thousandths. */
+  /** Price coefficient in thousandths. */
   readonly coefficient: number;
   readonly evidence: EvidenceSource;
   readonly token: string | undefined;
@@ -34,17 +34,17 @@ export interface RunningWorker {
   readonly url: string;
   readonly statusUrl: string;
   readonly evidence: TeeType;
-  /** Lower-case hex: what a gateway's `image_hashes` must name. */
+  /** Lower-case hex. A gateway's `image_hashes` must list it. */
   readonly imageHash: string;
-  /** Of simulated evidence: DER in base64. */
+  /** Test root of simulated evidence: DER in base64. */
   readonly simulatedRoot: string | undefined;
-  /** Drains: what runs may take `ms` to end. */
+  /** Drains the worker. Running requests have `ms` milliseconds to end. */
   stop(ms: number): Promise<void>;
 }
 
 const openMs = 30_000;
 
-/** A fault where nobody vouches for it. Rejects with the system's error when it cannot listen. */
+/** Starts a worker. Returns a fault if there is no evidence. Rejects with the system's error if it cannot listen. */
 export async function startWorker(options: WorkerOptions): Promise<RunningWorker | Fault> {
   const { network, models, clock, log, coefficient, upstream: url } = options;
   await using stack = new AsyncDisposableStack();
@@ -55,7 +55,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
   await identity.ready;
   const keyset = identity.current();
   if (isFault(keyset)) return keyset;
-  // The identity has read this quote before.
+  // The identity has already read this quote, so it can be read.
   const imageHash = (await readContent(keyset.evidence))?.imageHash ?? "";
   const { apiKey } = options;
   const upstream = openModelServer({ url, apiKey, network, models, clock, log });
@@ -83,7 +83,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
   });
   const { authority } = server;
   const address = `ws://${authority}${streamPath}`;
-  // Nobody reaches a wildcard by its name.
+  // A wildcard address cannot be used to connect.
   if (!isWildcard(host)) advertised ??= address;
   const rest = stack.move();
   return {

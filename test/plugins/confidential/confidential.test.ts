@@ -1,17 +1,20 @@
-/** What belongs to the encrypted stream and is none: the body and the paths that are taken are the documented ones. */
+/** The HTTP routes of the encrypted stream: accepted bodies and paths are the documented ones. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { showEvidence } from "../../../plugins/confidential/confidential/documents.ts";
 import { operations } from "../../../plugins/confidential/confidential/operation.ts";
 import { showReceipt } from "../../../plugins/confidential/confidential/receipt.ts";
-import { issueTicket, wishSchema } from "../../../plugins/confidential/confidential/ticket.ts";
+import {
+  issueTicket,
+  ticketRequestSchema,
+} from "../../../plugins/confidential/confidential/ticket.ts";
 import type { Confidential, JsonSchema, TicketTerms } from "../../../src/plugin.ts";
 import { bodyOf, fakeExchange, keyPrincipal } from "../fakes.ts";
 
 const principal = keyPrincipal({ capabilities: ["platform:admin"] });
 
-/** What a ticket for this body is good for, or where the body is wrong. */
+/** Returns the terms of the ticket for this body, or the path of the first violation. */
 function issued(body: unknown, origin?: string): TicketTerms | string {
   let terms: TicketTerms | undefined;
   const tickets = {
@@ -19,24 +22,24 @@ function issued(body: unknown, origin?: string): TicketTerms | string {
       terms = wanted;
       return { ticket: "t", expiresAt: 0 };
     },
-    redeem: () => assert.fail("nobody comes with a ticket"),
+    redeem: () => assert.fail("unexpected redeem"),
   };
   const headers = origin === undefined ? {} : { origin };
   const x = fakeExchange({ slots: { principal }, body: JSON.stringify(body), headers });
   const reply = issueTicket(x, tickets);
   assert.equal(reply.status, terms === undefined ? 400 : 201);
   if (terms !== undefined) return terms;
-  // Our own refusal.
+  // The refusal was created by this surface.
   const { violations } = bodyOf(reply)["details"] as { violations: { path: string }[] };
   assert.equal(violations.length, 1);
   return violations[0]?.path ?? "";
 }
 
-test("the document shows the schema that the body of a ticket is held against", () => {
-  assert.equal(operations.ticket.body?.content["application/json"], wishSchema);
+test("the OpenAPI document contains the schema that validates the body of a ticket request", () => {
+  assert.equal(operations.ticket.body?.content["application/json"], ticketRequestSchema);
 });
 
-test("a ticket is for what its body says, and for the page that asks where that says nothing", () => {
+test("a ticket is valid for the model and origin in the body, or else for the origin of the request", () => {
   const keyId = principal.key.id;
   const here = "https://app.example";
   assert.deepEqual(issued({}), { keyId, model: undefined, origin: undefined });
@@ -48,7 +51,7 @@ test("a ticket is for what its body says, and for the page that asks where that 
   });
 });
 
-test("a body of another form is refused, and told where", () => {
+test("an invalid body is refused with the path of the violation", () => {
   for (const body of [null, [], "text", 1, { when: 1 }]) assert.equal(issued(body), "/body");
   for (const model of ["", "x".repeat(257), 7, null]) {
     assert.equal(issued({ model }), "/body/model", String(model));
@@ -56,7 +59,7 @@ test("a body of another form is refused, and told where", () => {
   assert.ok(typeof issued({ model: "x".repeat(256) }) === "object");
 });
 
-test("an origin is written as browsers write it, or no page could ever use its ticket", () => {
+test("an origin must have a browser's spelling, because no page could use the ticket otherwise", () => {
   for (const origin of [
     "https://app.example",
     "http://localhost:5173",
@@ -108,8 +111,8 @@ const found: Pick<Confidential, "evidence" | "receipt"> = {
   }),
 };
 
-test("a path is looked up exactly where the document lets it be", () => {
-  // Of everything that is asked for there is one: what is not found was not looked up.
+test("a path is looked up if and only if the OpenAPI document allows it", () => {
+  // Every lookup succeeds, so a path that is not found was not looked up.
   const confidential = found as Confidential;
   const session = "A".repeat(22);
   const rid = "1";
@@ -142,7 +145,7 @@ test("a path is looked up exactly where the document lets it be", () => {
   }
 });
 
-/** Segments of a path are text, which a schema may take for numbers. */
+/** True if the parameters match the schema. Segments of a path are strings, which a schema may treat as numbers. */
 function isDocumented(schema: JsonSchema | undefined, params: Record<string, string>): boolean {
   assert.ok(schema !== undefined);
   return new Ajv2020({ coerceTypes: true }).validate(schema, { ...params });

@@ -1,4 +1,7 @@
-/** The answer's half of confidential-stream.md, 4: over the wire, with a man in the middle, each fails closed. */
+/**
+ * Attacks on answers (confidential-stream.md, 4), over the wire and with a man in the middle. Every attack must fail
+ * closed.
+ */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { connect, ConfidentialError } from "../../../../plugins/confidential/client/client.ts";
@@ -18,17 +21,17 @@ import type { Json, Outgoing, Script } from "./fake-gateway.ts";
 
 const messages = [{ role: "user", content: "a secret" }];
 
-/** The frames of an answer: two chunks, the last, `done`. */
+/** The frames of an answer: two chunks, the last frame, and `done`. */
 type Frames = readonly [Bytes, Bytes, Bytes, string];
 
 function sending(
   change: (frames: Frames, request: readonly Bytes[]) => readonly Outgoing[],
 ): Script {
-  // The fake's own answer has these four.
+  // The answer of the fake gateway has these four frames.
   return { outgoing: (frames, request) => change(frames as unknown as Frames, request) };
 }
 
-/** A byte of a frame's header set to another value. */
+/** Sets a byte of a frame's header to another value. */
 function headerWith(frame: Bytes, at: number, value: number): Bytes {
   const copy = Uint8Array.from(frame);
   copy[at] = value;
@@ -62,12 +65,12 @@ const breaks: readonly Break[] = [
     code: "BAD_FRAME" as const,
   })),
   {
-    name: "the sequence jumps",
+    name: "a sequence number is skipped",
     script: sending(([first, ...rest]) => [headerWith(first, 15, 1), ...rest]),
     code: "REPLAY",
   },
   {
-    name: "the sequence is beyond 32 bits",
+    name: "a sequence number has more than 32 bits",
     script: sending(([first, ...rest]) => [headerWith(first, 11, 1), ...rest]),
     code: "REPLAY",
   },
@@ -82,7 +85,7 @@ const breaks: readonly Break[] = [
     code: "REPLAY",
   },
   {
-    name: "a frame comes twice",
+    name: "a frame is sent twice",
     script: sending(([one, ...rest]) => [one, one, ...rest]),
     code: "REPLAY",
   },
@@ -97,28 +100,32 @@ const breaks: readonly Break[] = [
     code: "BAD_FRAME",
   },
   {
-    name: "the last frame's END is taken off",
+    name: "the END flag of the last frame is removed",
     script: sending(([one, two, last, done]) => [one, two, headerWith(last, 2, 0), done]),
     code: "BAD_FRAME",
   },
   {
-    name: "a chunk is made the last frame",
+    name: "a chunk is changed to the last frame",
     script: sending(([one, , , done]) => [headerWith(headerWith(one, 1, 3), 2, 1), done]),
     code: "BAD_FRAME",
   },
   {
-    name: "done comes before the end",
+    name: "done arrives before the end",
     script: sending(([one, two, , done]) => [one, two, done]),
     code: "TRUNCATED",
   },
-  { name: "done comes alone", script: sending(([, , , done]) => [done]), code: "TRUNCATED" },
   {
-    name: "done is of another request",
+    name: "done arrives without other frames",
+    script: sending(([, , , done]) => [done]),
+    code: "TRUNCATED",
+  },
+  {
+    name: "done belongs to another request",
     script: { done: (frame) => ({ ...frame, rid: 2 }) },
     code: "BAD_FRAME",
   },
   {
-    name: "done names a member twice",
+    name: "done has a duplicate member",
     script: sending(([one, two, last, done]) => [
       one,
       two,
@@ -147,7 +154,7 @@ const breaks: readonly Break[] = [
     code: "BAD_FRAME",
   },
   {
-    name: "an attestation comes again",
+    name: "a second attestation arrives",
     script: sending((frames) => [
       JSON.stringify({ type: "attestation", core: "", sig: "A".repeat(86), evidence: {} }),
       ...frames,
@@ -155,7 +162,7 @@ const breaks: readonly Break[] = [
     code: "BAD_FRAME",
   },
   {
-    name: "an error frame comes",
+    name: "an error frame arrives",
     script: sending(([one]) => [
       one,
       JSON.stringify({ type: "error", error: "x", code: "TIMEOUT" }),
@@ -168,12 +175,12 @@ const breaks: readonly Break[] = [
     code: "CONNECTION_CLOSED",
   },
   {
-    name: "the enclave seals what is no JSON object",
+    name: "the enclave encrypts something that is not a JSON object",
     script: { deltas: ["Hel"] },
     code: "BAD_FRAME",
   },
   {
-    name: "the enclave seals what is no delta",
+    name: "the enclave encrypts something that is not a delta",
     script: { deltas: [{ content: 1 }] },
     code: "BAD_FRAME",
   },
@@ -184,7 +191,7 @@ const breaks: readonly Break[] = [
   },
 ];
 
-describe("the session breaks, and nothing follows:", () => {
+describe("the session fails and no request follows if", () => {
   for (const { name, script, code } of breaks) {
     test(name, async (t) => {
       const gateway = await startFakeGateway(t, script);
@@ -216,7 +223,7 @@ interface Bill {
   readonly reason: UnverifiedReason;
 }
 
-/** The report's text with one part in place of another, signed anew. */
+/** Replaces a part of the report's text before the report is signed. */
 function rewritten(from: string | RegExp, to: string): Script {
   return {
     reportBytes: (bytes) => {
@@ -238,26 +245,26 @@ function reportAltered(from: string | RegExp, to: string): Script["done"] {
 const stranger = createSigner();
 const bills: readonly Bill[] = [
   {
-    name: "there is no report",
+    name: "the report is missing",
     script: { done: ({ report: _, sig: __, ...frame }) => frame },
     reason: "no_report",
   },
   {
-    name: "there is no signature",
+    name: "the signature is missing",
     script: { done: ({ sig: _, ...frame }) => frame },
     reason: "no_report",
   },
   {
-    name: "the signature is another",
+    name: "the signature is of another report",
     script: { done: (frame) => ({ ...frame, sig: "A".repeat(86) }) },
     reason: "bad_signature",
   },
   {
-    name: "another key signed it",
+    name: "another key signed the report",
     script: {
       done: (frame) => {
         const message = reportMessage(sound(fromBase64Url(frame["report"] as string)));
-        // Node signs at once.
+        // Node's signer is synchronous.
         const sig = stranger.sign(message) as Bytes;
         return { ...frame, sig: toBase64Url(sig) };
       },
@@ -265,73 +272,85 @@ const bills: readonly Bill[] = [
     reason: "bad_signature",
   },
   {
-    name: "tokens of the report are altered",
+    name: "the tokens in the report are altered",
     script: { done: reportAltered('"completion":5', '"completion":6') },
     reason: "bad_signature",
   },
   {
-    name: "the usage told differs",
+    name: "the usage in done differs",
     script: { done: (frame) => ({ ...frame, usage: usageWith(frame, "completion_tokens", 6) }) },
     reason: "usage_mismatch",
   },
   {
-    name: "the total told differs",
+    name: "the total in done differs",
     script: { done: (frame) => ({ ...frame, usage: usageWith(frame, "total_tokens", 15) }) },
     reason: "usage_mismatch",
   },
   {
-    name: "it is of another session",
+    name: "the report is for another session",
     script: rewritten(/"session":"../, '"session":"zz'),
     reason: "replay",
   },
-  { name: "it is of another request", script: { report: { rid: 2 } }, reason: "replay" },
+  { name: "the report is for another request", script: { report: { rid: 2 } }, reason: "replay" },
   {
-    name: "it is of another handshake",
+    name: "the report is for another handshake",
     script: { report: { th: "0".repeat(64) } },
     reason: "replay",
   },
   {
-    name: "it is of another keyset",
+    name: "the report is for another keyset",
     script: { report: { keyset: `sha256:${"0".repeat(64)}` } },
     reason: "unknown_key",
   },
   {
-    name: "it covers another request",
+    name: "the report covers other request frames",
     script: { report: { reqDigest: "0".repeat(64) } },
     reason: "digest_mismatch",
   },
   {
-    name: "it covers another response",
+    name: "the report covers other response frames",
     script: { report: { resDigest: "0".repeat(64) } },
     reason: "digest_mismatch",
   },
-  { name: "it is old", script: { report: { iat: seconds - 301 } }, reason: "stale" },
-  { name: "it is of the future", script: { report: { iat: seconds + 301 } }, reason: "stale" },
+  { name: "the report is too old", script: { report: { iat: seconds - 301 } }, reason: "stale" },
   {
-    name: "it is of another model",
+    name: "the report is from the future",
+    script: { report: { iat: seconds + 301 } },
+    reason: "stale",
+  },
+  {
+    name: "the report is for another model",
     script: { report: { model: "big" } },
     reason: "usage_mismatch",
   },
-  { name: "it is of another network", script: { report: { net: "x" } }, reason: "usage_mismatch" },
   {
-    name: "it counts more than was allowed",
+    name: "the report is for another network",
+    script: { report: { net: "x" } },
+    reason: "usage_mismatch",
+  },
+  {
+    name: "the report counts more tokens than allowed",
     script: { report: { tokens: { prompt: 9, completion: 65, cached: 0, reasoning: 0 } } },
     reason: "usage_mismatch",
   },
   {
-    name: "it names a member twice",
+    name: "the report has a duplicate member",
     script: rewritten('"ctr":', '"ctr":7,"ctr":'),
     reason: "no_report",
   },
-  { name: "it is of another type", script: rewritten("usage/1", "usage/2"), reason: "no_report" },
   {
-    name: "its coefficient is above the highest",
+    name: "the report has another type",
+    script: rewritten("usage/1", "usage/2"),
+    reason: "no_report",
+  },
+  {
+    name: "the coefficient is above the maximum",
     script: { report: { coefficient: 1501 } },
     options: { maxCoefficient: 1500 },
     reason: "policy",
   },
   {
-    name: "no hardware vouches",
+    name: "no hardware attests the enclave",
     script: {},
     options: { treatSimulatedAsVerified: false },
     reason: "simulated",
@@ -342,7 +361,7 @@ function usageWith(frame: Json, member: string, value: number): Json {
   return { ...(frame["usage"] as Json), [member]: value };
 }
 
-describe("a bill is not verified, whatever the gateway says of it:", () => {
+describe("a report is not verified, whatever the gateway says, if", () => {
   for (const { name, script, options, reason } of bills) {
     test(name, async (t) => {
       const gateway = await startFakeGateway(t, script);
@@ -356,7 +375,7 @@ describe("a bill is not verified, whatever the gateway says of it:", () => {
     });
   }
 
-  test("a counter of the keyset comes twice, in one session or in two", async (t) => {
+  test("a counter of the keyset is used twice, in one session or in two", async (t) => {
     const gateway = await startFakeGateway(t, { report: { ctr: 7 } });
     const session = await connect(gateway.options);
     assert.equal((await session.chat({ messages }).final).verified, true);
@@ -368,8 +387,10 @@ describe("a bill is not verified, whatever the gateway says of it:", () => {
     assert.deepEqual([third.verified, third.unverifiedReason], [false, "replay"]);
     await second.close();
   });
+});
 
-  test("what is charged can be reckoned again, and shows when it is too much", async (t) => {
+describe("the end of an answer", () => {
+  test("has the recomputed cost, so an excessive charge is visible", async (t) => {
     const done = (frame: Json): Json => ({ ...frame, usedCUMilli: usedCUMilli + 1 });
     const gateway = await startFakeGateway(t, { done });
     const session = await connect(gateway.options);
@@ -379,7 +400,7 @@ describe("a bill is not verified, whatever the gateway says of it:", () => {
     await session.close();
   });
 
-  test("what attempts before it have paid is left out of what is reckoned again", async (t) => {
+  test("has a recomputed cost without the part that earlier attempts have paid", async (t) => {
     const bill = { usedCUMilli: usedCUMilli - 6, paidBeforeCUMilli: 6 };
     const gateway = await startFakeGateway(t, {
       done: (frame: Json): Json => ({ ...frame, ...bill }),

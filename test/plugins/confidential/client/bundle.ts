@@ -1,5 +1,5 @@
 /**
- * The client as a browser gets it: one file, made by the bundler that its users have, without a polyfill or a plugin.
+ * Bundles the client for a browser: one file, built with a common bundler, without polyfills or plugins.
  */
 import { build } from "esbuild";
 import { fileURLToPath } from "node:url";
@@ -9,11 +9,11 @@ const root = fileURLToPath(new URL("../../../../", import.meta.url));
 export interface Bundle {
   /** An ES module that exports all of the client, and `verifyEvidence`. */
   readonly script: string;
-  /** Every file that went into it, from the project's root. */
+  /** Paths of all bundled files, relative to the project's root. */
   readonly files: readonly string[];
 }
 
-/** Fails for an import of Node's own modules: a browser has none. */
+/** Builds the bundle. Rejects if a file imports one of Node's modules, which browsers do not have. */
 export async function bundleClient(): Promise<Bundle> {
   const contents = `export * from "./plugins/confidential/client/client.ts";
 export { verifyEvidence } from "./plugins/confidential/verify/verify.ts";`;

@@ -1,4 +1,4 @@
-/** The client in a real browser, where neither Node nor a proxy helps: the same verdicts as Node's, and no key. */
+/** The client in a real browser: it must reach the same verdicts as in Node, without an API key. */
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -32,7 +32,7 @@ import type { FakeGateway, Script } from "./fake-gateway.ts";
 const messages = [{ role: "user", content: "a secret" }];
 const bundle = await bundleClient();
 
-/** A page of an origin of its own that has the client. */
+/** Opens a page with the client, on an origin of its own server. */
 async function openPage(t: TestContext, browser: Browser): Promise<Page> {
   const server = createServer((request, response) => {
     const isScript = request.url === "/client.js";
@@ -53,7 +53,7 @@ async function openPage(t: TestContext, browser: Browser): Promise<Page> {
   return page;
 }
 
-/** What can be told of a session and its answer across processes. */
+/** The facts about a session and its answer that can be passed between processes. */
 interface Told {
   readonly text?: string;
   readonly session?: Pick<Session, "checks" | "evidence" | "assurance" | "role" | "keyset">;
@@ -61,7 +61,7 @@ interface Told {
   readonly refused?: { readonly name: string; readonly code?: string; readonly checks?: unknown };
 }
 
-/** The options of the fake, with a ticket in place of the key, as JSON. */
+/** The options for the fake gateway as JSON, with a ticket instead of the key. */
 function portable({ options }: FakeGateway, changes: object): ConnectOptions {
   const { apiKey: _, memory: __, clock: ___, ...rest } = options;
   return { ...rest, ticket: "a ticket", ...changes };
@@ -73,10 +73,10 @@ interface Conversation {
   readonly asked: readonly object[];
 }
 
-/** Runs in the page: knows nothing of this file. */
+/** Runs in the page, so it cannot use anything of this file. */
 async function converse({ options, now, asked }: Conversation): Promise<Told> {
   const path = "/client.js";
-  // The bundle.
+  // The URL of the bundle.
   const client = (await import(path)) as { connect: typeof connect };
   const clock = {
     now: () => now,
@@ -112,12 +112,12 @@ test("the client in Chromium", async (outer) => {
   const browser = await launchChromium(outer);
   if (browser === undefined) return;
 
-  await outer.test("comes to the verdict that Node comes to", async (t) => {
+  await outer.test("reaches the same verdict as in Node", async (t) => {
     const page = await openPage(t, browser);
     const gateway = await startFakeGateway(t);
-    const told = await inPage(page, gateway);
-    assert.equal(told.text, "Hello", JSON.stringify(told.refused));
-    assert.equal(told.final?.verified, true);
+    const outcome = await inPage(page, gateway);
+    assert.equal(outcome.text, "Hello", JSON.stringify(outcome.refused));
+    assert.equal(outcome.final?.verified, true);
     const hidden = `confidential.auth.${Buffer.from("a ticket").toString("base64url")}`;
     assert.deepEqual(gateway.upgrades, [
       { protocols: `confidential.v1, ${hidden}`, authorization: undefined },
@@ -126,17 +126,17 @@ test("the client in Chromium", async (outer) => {
     const session = await connect(gateway.options);
     const { signedReport: _, ...final } = await session.chat({ messages }).final;
     await session.close();
-    assert.deepEqual(told.session?.checks, session.checks);
-    assert.deepEqual(told.final?.checks, final.checks);
+    assert.deepEqual(outcome.session?.checks, session.checks);
+    assert.deepEqual(outcome.final?.checks, final.checks);
     assert.deepEqual(
-      { ...told.final, report: 0 },
+      { ...outcome.final, report: 0 },
       JSON.parse(JSON.stringify({ ...final, report: 0 })),
     );
-    assert.equal(told.session?.evidence.imageHash, platform.imageHash);
-    assert.equal(told.session?.keyset, session.keyset);
+    assert.equal(outcome.session?.evidence.imageHash, platform.imageHash);
+    assert.equal(outcome.session?.keyset, session.keyset);
   });
 
-  await outer.test("refuses what Node refuses, for the same reasons", async (t) => {
+  await outer.test("refuses the same handshakes as in Node, for the same reasons", async (t) => {
     const page = await openPage(t, browser);
     const lowOrder = Buffer.from(
       "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
@@ -166,35 +166,38 @@ test("the client in Chromium", async (outer) => {
     }
   });
 
-  await outer.test("breaks off an answer that was touched, and believes no gateway", async (t) => {
-    const page = await openPage(t, browser);
-    const first = await startFakeGateway(t, {
-      outgoing: ([one, ...rest]) => [touched(one as Uint8Array, 40), ...rest],
-    });
-    assert.equal((await inPage(page, first)).refused?.code, "BAD_FRAME");
-    const second = await startFakeGateway(t, {
-      done: (frame) => ({ ...frame, sig: "A".repeat(86) }),
-    });
-    const { final } = await inPage(page, second);
-    assert.deepEqual([final?.verified, final?.unverifiedReason], [false, "bad_signature"]);
-  });
+  await outer.test(
+    "ends an answer that was modified, and ignores the gateway's own verdict",
+    async (t) => {
+      const page = await openPage(t, browser);
+      const first = await startFakeGateway(t, {
+        outgoing: ([one, ...rest]) => [touched(one as Uint8Array, 40), ...rest],
+      });
+      assert.equal((await inPage(page, first)).refused?.code, "BAD_FRAME");
+      const second = await startFakeGateway(t, {
+        done: (frame) => ({ ...frame, sig: "A".repeat(86) }),
+      });
+      const { final } = await inPage(page, second);
+      assert.deepEqual([final?.verified, final?.unverifiedReason], [false, "bad_signature"]);
+    },
+  );
 
   await outer.test(
-    "takes no API key of its own accord, and hides the one that it is made to take",
+    "refuses an API key by default, and sends an allowed one as a subprotocol",
     async (t) => {
       const page = await openPage(t, browser);
       const gateway = await startFakeGateway(t);
       const key = { ticket: undefined, apiKey: "gateway_dev_key" };
       assert.equal((await inPage(page, gateway, key)).refused?.name, "TypeError");
       assert.equal(gateway.upgrades.length, 0);
-      const told = await inPage(page, gateway, { ...key, dangerouslyAllowBrowser: true });
-      assert.equal(told.text, "Hello", JSON.stringify(told.refused));
+      const outcome = await inPage(page, gateway, { ...key, dangerouslyAllowBrowser: true });
+      assert.equal(outcome.text, "Hello", JSON.stringify(outcome.refused));
       const hidden = `confidential.auth.${Buffer.from("gateway_dev_key").toString("base64url")}`;
       assert.equal(gateway.upgrades[0]?.protocols, `confidential.v1, ${hidden}`);
     },
   );
 
-  await outer.test("holds to a policy document of the pinned key", async (t) => {
+  await outer.test("enforces a policy document that the pinned key signed", async (t) => {
     const page = await openPage(t, browser);
     const gateway = await startFakeGateway(t);
     const signer = createSigner();
@@ -214,8 +217,8 @@ test("the client in Chromium", async (outer) => {
     gateway.policy = await signPolicy(sound(writePolicy(policy)), signer);
     gateway.allowsOrigins = true;
     const pinned = { policyKey: toBase64Url(signer.publicKey), imageHashes: undefined };
-    const told = await inPage(page, gateway, pinned);
-    assert.equal(told.text, "Hello", JSON.stringify(told.refused));
+    const outcome = await inPage(page, gateway, pinned);
+    assert.equal(outcome.text, "Hello", JSON.stringify(outcome.refused));
     const other = { ...pinned, policyKey: toBase64Url(createSigner().publicKey) };
     assert.equal((await inPage(page, gateway, other)).refused?.code, "POLICY_REFUSED");
   });
@@ -248,7 +251,7 @@ test("the client in Chromium", async (outer) => {
   );
 
   await outer.test(
-    "comes to a whole gateway with a ticket for its page, and only once",
+    "connects to a whole gateway with a ticket for its page, once per ticket",
     async (t) => {
       const page = await openPage(t, browser);
       const { origin } = new URL(page.url());
@@ -268,10 +271,13 @@ test("the client in Chromium", async (outer) => {
         allowSimulated: true,
         simulatedRoots: [worker.root],
       };
-      const told = await page.evaluate(converse, { options, now: Date.now(), asked: messages });
-      assert.equal(told.text, "Hello world", JSON.stringify(told.refused));
-      assert.deepEqual([told.final?.verified, told.final?.unverifiedReason], [false, "simulated"]);
-      assert.equal(told.final?.usedCUMilli, told.final?.recomputedCUMilli);
+      const outcome = await page.evaluate(converse, { options, now: Date.now(), asked: messages });
+      assert.equal(outcome.text, "Hello world", JSON.stringify(outcome.refused));
+      assert.deepEqual(
+        [outcome.final?.verified, outcome.final?.unverifiedReason],
+        [false, "simulated"],
+      );
+      assert.equal(outcome.final?.usedCUMilli, outcome.final?.recomputedCUMilli);
       const again = await page.evaluate(converse, { options, now: Date.now(), asked: messages });
       assert.equal(again.refused?.code, "CONNECTION_FAILED");
     },

@@ -23,14 +23,14 @@ test("a cost is exact and rounded half up once", () => {
   assert.equal(recomputeCost(report, { ...pricing, tokenUsdRate: undefined }), 0);
 });
 
-test("the coefficient is the report's, which is signed; a gateway can only ask for less", () => {
+test("the coefficient is the signed report's, or the gateway's if that is lower", () => {
   assert.equal(recomputeCost({ ...report, coefficient: 1000 }, pricing), 44);
   assert.equal(recomputeCost({ ...report, coefficient: 9000 }, pricing), 66);
   const { coefficient: _, ...without } = pricing;
   assert.equal(recomputeCost({ ...report, coefficient: 3000 }, without), 131);
 });
 
-test("a price that is no decimal is not reckoned with", () => {
+test("a price that is not a decimal throws a RangeError", () => {
   for (const decimal of ["", "1e3", "-1", "NaN", "1,5"]) {
     assert.throws(
       () => recomputeCost(report, { ...pricing, pricePerTokenNano: decimal }),
@@ -42,7 +42,7 @@ test("a price that is no decimal is not reckoned with", () => {
   }
 });
 
-test("client and gateway come to the same integer", () => {
+test("client and gateway compute the same integer", () => {
   const decimal = fc.tuple(fc.nat(10_000), fc.nat(999_999)).map((pair) => pair.join("."));
   fc.assert(
     fc.property(
@@ -61,7 +61,7 @@ test("client and gateway come to the same integer", () => {
   );
 });
 
-test("a pricing is read whole or not at all", () => {
+test("a pricing with a missing or invalid member is ignored", () => {
   assert.deepEqual(readPricing(pricing), pricing);
   assert.deepEqual(readPricing({ ...pricing, tokenUsdRate: null }), {
     ...pricing,

@@ -1,6 +1,6 @@
 /**
- * A gateway with an enclave behind it, both in the test's hands: it keeps to the protocol unless its script says
- * otherwise, and counts what reaches it.
+ * A fake gateway with an enclave. It follows the protocol except where its script says otherwise, and records what it
+ * receives.
  */
 import { createServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -63,40 +63,41 @@ export const usedCUMilli = 66;
 export type Json = Record<string, unknown>;
 export type Outgoing = Bytes | string;
 
-/** Where the enclave or whoever stands before it leaves the protocol. */
+/** The points at which the gateway or the enclave deviates from the protocol. */
 export interface Script {
-  /** What the server selects; `clientSubprotocol` unless given. */
+  /** The subprotocol that the server selects. Default: `clientSubprotocol`. */
   readonly protocol?: string;
-  /** Refuses the upgrade with that status. */
+  /** Status with which the upgrade is refused. */
   readonly status?: number;
-  /** Takes `hello`, and says nothing. */
+  /** Accepts `hello`, and does not answer. */
   readonly isSilent?: boolean;
-  /** Sends the evidence's digest alone, whether or not the client knows it. */
+  /** Sends only the digest of the evidence, whether or not the client knows it. */
   readonly sendsDigest?: boolean;
-  /** Gives a cached quote to whoever asks for one of its own. */
+  /** Sends a cached quote even if the client requests its own. */
   readonly ignoresNonce?: boolean;
-  /** `hello` as the enclave gets it. */
+  /** Changes `hello` on its way to the enclave. */
   readonly hello?: (bytes: Bytes) => Bytes;
   readonly keyset?: Partial<Keyset>;
-  /** Signed as it stands then. */
+  /** Changes the core before it is signed. */
   readonly core?: (core: Core) => Bytes;
   readonly handshakeSigner?: Signer;
   readonly state?: SimulatedState;
-  /** What the quote binds. */
+  /** Changes the report data that the quote binds. */
   readonly reportData?: (reportData: Bytes) => Bytes;
   readonly evidence?: (evidence: AttestationEvidence, reportData: Bytes) => unknown;
-  /** The text frame on its way to the client, and what comes instead of it. */
+  /** Replaces the text frame `attestation` on its way to the client. */
   readonly attestation?: (frame: Json) => Outgoing | Json;
   readonly report?: Partial<UsageReport>;
-  /** Signed as they stand then. */
+  /** Changes the report before it is signed. */
   readonly reportBytes?: (bytes: Bytes) => Bytes;
-  /** Keeps the answer back until the client cancels. */
+  /** Holds the answer back until the client cancels. */
   readonly holdsAnswer?: boolean;
   readonly deltas?: readonly unknown[];
   readonly final?: Json;
   readonly done?: (frame: Json) => Json;
   /**
-   * All that goes to the client for one request: chunks, the last frame, `done`. `request`: the frames that it sent.
+   * Changes the frames that are sent to the client for one request: chunks, the last frame, `done`. `request`: the
+   * frames that the client sent.
    */
   readonly outgoing?: (
     frames: readonly Outgoing[],
@@ -107,32 +108,32 @@ export interface Script {
 export interface FakeGateway {
   readonly url: string;
   script: Script;
-  /** Milliseconds since 1970, of client and enclave. */
+  /** The clock of client and enclave. */
   readonly clock: ManualClock;
   /** Served at the policy's well-known path. */
   policy: unknown;
-  /** Answers to pages of other origins, too. */
+  /** Allows pages of other origins (CORS). */
   allowsOrigins: boolean;
   /** Served at /v1/models. */
   models: unknown;
-  /** Of each upgrade: what the client offered. */
+  /** The subprotocols and the authorization of each upgrade request. */
   readonly upgrades: { readonly protocols: string; readonly authorization: string | undefined }[];
-  /** Method, path and authorization of each HTTP request that is no upgrade. */
+  /** Method, path and authorization of each HTTP request that is not an upgrade. */
   readonly requests: string[];
   readonly hellos: Hello[];
-  /** What the enclave opened, of every session. */
+  /** The requests that the enclave decrypted, in all sessions. */
   readonly prompts: Json[];
-  /** Binary frames that came from clients. */
+  /** Number of binary frames from clients. */
   frames: number;
   cancels: number;
-  /** Close codes that clients gave. */
+  /** Close codes from clients. */
   readonly closes: number[];
-  /** For `connect`: everything needed, nothing shared with other tests. */
+  /** Options for `connect`: complete, and without anything that other tests share. */
   readonly options: ConnectOptions;
 }
 
 export interface FakeOptions {
-  /** Milliseconds since 1970; `start` unless given. */
+  /** Initial time in milliseconds since 1970. Default: `start`. */
   readonly at?: number;
 }
 
@@ -158,7 +159,7 @@ export async function startFakeGateway(
     sockets.handleUpgrade(request, socket, head, (accepted) => serve(gateway, served, accepted));
   });
   await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
-  // A server that listens on TCP has an address of this kind.
+  // A server that listens on TCP has an address of this type.
   const { port } = http.address() as AddressInfo;
   const served: Served = { started: at / 1000, evidence: new Map(), ctr: 0 };
   const url = `http://127.0.0.1:${port}`;
@@ -208,7 +209,7 @@ export function clientClock(clock: ManualClock): ClientClock {
   };
 }
 
-/** What an enclave keeps from session to session. */
+/** The state that the enclave keeps between sessions. */
 interface Served {
   /** Seconds since 1970. */
   readonly started: number;
@@ -248,11 +249,11 @@ function serve(gateway: FakeGateway, served: Served, socket: ServerSocket): void
   let session: Promise<EnclaveSession | undefined> | undefined;
   let request: Bytes[] = [];
   let body: Uint8Array[] = [];
-  // Messages one after the other, as they came.
+  // Messages are processed one after the other, in order.
   let turn: Promise<unknown> = Promise.resolve();
   socket.on("close", (code) => void gateway.closes.push(code));
   socket.on("message", (data: RawData, isBinary: boolean) => {
-    // ws gives a Buffer unless it is told otherwise.
+    // ws returns a Buffer by default.
     const bytes = Uint8Array.from(data as Buffer);
     if (isBinary) gateway.frames++;
     turn = turn.then(async () => {
@@ -272,7 +273,7 @@ function serve(gateway: FakeGateway, served: Served, socket: ServerSocket): void
       if (!isDue || (header.type === "request" && gateway.script.holdsAnswer === true)) return;
       if (header.type === "cancel" && !open.channel.watch.isOpen()) return;
       if (header.isEnd) {
-        // The client wrote it.
+        // The client created this JSON.
         gateway.prompts.push(JSON.parse(textOf(joinBytes(...body))) as Json);
       }
       const frames = answer(gateway.script, served, open, header.rid, gateway.clock.now());
@@ -348,7 +349,7 @@ async function evidenceFor(
   const bound = await sessionReportData(nodeSuite, keysetName, nonce, hello.termination);
   const reportData = script.reportData?.(bound) ?? bound;
   const hour = 3_600_000;
-  // Issued by the hour: a cached quote is the same one for a while.
+  // The keyset is issued once per hour, so that a cached quote stays the same for a while.
   const issuedAt = Math.floor(now / hour) * hour - hour;
   const evidence = platform.evidence(reportData, now, { issuedAt, ...script.state });
   const whole = script.evidence?.(evidence, reportData) ?? evidence;
@@ -393,7 +394,7 @@ async function answer(
   const done: Json = {
     type: "done",
     rid,
-    // What a gateway says of itself.
+    // The gateway's own verdict.
     usage: { ...usageOf(tokens), verified: true },
     usedCUMilli,
     report: toBase64Url(report),

@@ -1,4 +1,4 @@
-/** The client through a whole gateway, to a worker behind it and to an enclave of the gateway's own. */
+/** The client with a whole gateway: sessions with a worker, and with the gateway's own enclave. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import {
@@ -43,14 +43,14 @@ async function refusal(options: ConnectOptions): Promise<ConfidentialError> {
   return error;
 }
 
-describe("the client behind a gateway", () => {
+describe("the client with a gateway and a worker", () => {
   let stream: StreamGateway;
   before(async () => {
     stream = await startStreamGateway();
   });
   after(() => stream[Symbol.asyncDispose]());
 
-  test("verifies the worker, reads its answer, and comes to the gateway's price", async () => {
+  test("verifies the worker, reads its answer, and computes the same cost as the gateway", async () => {
     const session = await connect(optionsFor(stream));
     assert.equal(session.termination, "worker");
     const answer = session.chat({ messages });
@@ -73,7 +73,7 @@ describe("the client behind a gateway", () => {
     });
   });
 
-  test("opens further sessions with the cached quote, and answers follow one another", async () => {
+  test("opens further sessions with the cached quote, and runs requests one after the other", async () => {
     const options = optionsFor(stream);
     for (let n = 0; n < 3; n++) {
       const session = await connect(options);
@@ -92,7 +92,7 @@ describe("the client behind a gateway", () => {
     assert.deepEqual(asked, ["quote", "cached", "cached"]);
   });
 
-  test("believes neither worker nor gateway where a report does not hold", async () => {
+  test("reports an invalid report as unverified, whatever the gateway says", async () => {
     stream.worker.script = { report: (report) => ({ ...report, resDigest: "0".repeat(64) }) };
     const session = await connect(optionsFor(stream));
     const final = await session.chat({ messages }).final;
@@ -101,7 +101,7 @@ describe("the client behind a gateway", () => {
     stream.worker.script = {};
   });
 
-  test("comes with a ticket, and not without", async () => {
+  test("connects with a ticket, and is refused without one", async () => {
     const { gateway } = stream;
     const response = await fetch(`${gateway.url}/v1/confidential/tickets`, {
       method: "POST",
@@ -110,14 +110,14 @@ describe("the client behind a gateway", () => {
     });
     const { ticket } = (await response.json()) as { ticket: string };
     const { apiKey: _, ...options } = optionsFor(stream);
-    // Bound to a page's origin, which no server has.
+    // The ticket is bound to the origin of a page, which a server does not send.
     assert.equal((await refusal({ ...options, ticket })).code, "CONNECTION_FAILED");
     assert.equal((await refusal({ ...options, ticket: "x" })).code, "CONNECTION_FAILED");
     const wrong = { ...options, apiKey: "gateway_dev_00000000000000000000000000000000" };
     assert.equal((await refusal(wrong)).code, "CONNECTION_FAILED");
   });
 
-  test("is told what the gateway does not have, by code", async () => {
+  test("gets an error code for a network or model that the gateway does not have", async () => {
     const options = optionsFor(stream);
     assert.equal((await refusal({ ...options, model: "none" })).code, "MODEL_NOT_AVAILABLE");
     assert.equal((await refusal({ ...options, network: "none" })).code, "NETWORK_NOT_AVAILABLE");
@@ -125,12 +125,12 @@ describe("the client behind a gateway", () => {
     assert.equal(elsewhere.code, "TERMINATION_NOT_AVAILABLE");
   });
 
-  test("holds to the gateway's policy document", async () => {
+  test("enforces the gateway's policy document", async () => {
     const path = "/.well-known/confidential-policy.json";
     const response = await stream.get(path, stream.gateway.key);
     const { key } = (await response.json()) as { key: string };
     const options = { ...optionsFor(stream), policyKey: key };
-    // pipeline.yaml names no image for the network: nothing is vouched for, unless the caller does it.
+    // pipeline.yaml lists no image for the network, so only images that the caller lists are accepted.
     const unnamed = await refusal(options);
     assert.deepEqual(
       unnamed.checks?.filter(({ result }) => result === "fail").map(({ name }) => name),
@@ -143,7 +143,7 @@ describe("the client behind a gateway", () => {
     assert.equal(elsewhere.code, "POLICY_REFUSED");
   });
 
-  test("is there as a command", async (t) => {
+  test("is available as a command", async (t) => {
     const { gateway, worker } = stream;
     const { run } = commandLine(t);
     const argv = [gateway.url, "--key", gateway.key, "--allow-simulated", "--json"];
@@ -153,14 +153,14 @@ describe("the client behind a gateway", () => {
   });
 });
 
-describe("the client of a gateway that ends the encryption itself", () => {
+describe("the client of a gateway that terminates the encryption itself", () => {
   let stream: StreamGateway;
   before(async () => {
     stream = await startStreamGateway({ own: true });
   });
   after(() => stream[Symbol.asyncDispose]());
 
-  test("is told so by the keyset, and refuses an enclave whose root it was not given", async () => {
+  test("sees the termination in the keyset, and refuses an enclave whose root is not listed", async () => {
     const own = { ...optionsFor(stream), network: "classic", termination: "gateway" } as const;
     const error = await refusal(own);
     assert.equal(error.code, "EVIDENCE_REFUSED");

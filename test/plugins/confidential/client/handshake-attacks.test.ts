@@ -1,4 +1,7 @@
-/** The handshake's half of confidential-stream.md, 4: over the wire, with a man in the middle, each fails closed. */
+/**
+ * Attacks on the handshake (confidential-stream.md, 4), over the wire and with a man in the middle. Every attack must
+ * fail closed.
+ */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { connect, ConfidentialError } from "../../../../plugins/confidential/client/client.ts";
@@ -20,14 +23,14 @@ interface Case {
   readonly script: Script;
   readonly options?: Partial<ConnectOptions>;
   readonly code: ConfidentialCode;
-  /** The checks that fail, in their order. */
+  /** The checks that fail, in order. */
   readonly failing: readonly string[];
 }
 
-/** Bytes of a member of the frame, changed. */
+/** Changes the bytes of a member of the frame. */
 function changed(member: "core" | "sig", change: (bytes: Bytes) => Bytes): Script["attestation"] {
   return (frame: Json) => {
-    // Our own fake wrote base64url there.
+    // The fake gateway wrote base64url there.
     const bytes = sound(fromBase64Url(frame[member] as string));
     return { ...frame, [member]: toBase64Url(change(bytes)) };
   };
@@ -46,7 +49,7 @@ function collateralWith(
   };
 }
 
-/** Of evidence that is in order, or of another platform's, at another time. */
+/** Collateral that is valid, or of another platform, or of another time. */
 function collateralOf(from: typeof platform, at: number): TdxCollateral {
   return sound(from.evidence(new Uint8Array(64), at).collateral);
 }
@@ -57,7 +60,7 @@ const refused = (...failing: string[]): Pick<Case, "code" | "failing"> => ({
   failing,
 });
 
-/** RFC 7748, 6.1 and Bernstein's list: points of low order, and what reduces to them. */
+/** Points of low order and values that reduce to them (RFC 7748, 6.1, and Bernstein's list). */
 const lowOrder = [
   "0000000000000000000000000000000000000000000000000000000000000000",
   "0100000000000000000000000000000000000000000000000000000000000000",
@@ -75,12 +78,12 @@ const transcript: readonly Case[] = [
     ...refusedAnswer,
   })),
   {
-    name: "a relay writes hello again, with its members in another order",
+    name: "a relay rewrites hello with its members in another order",
     script: { hello: helloWith((hello) => Object.fromEntries(Object.entries(hello).toReversed())) },
     ...refusedAnswer,
   },
   {
-    name: "a relay writes hello again, with a space",
+    name: "a relay rewrites hello with a space",
     script: { hello: (bytes) => bytesOf(textOf(bytes).replace(":", ": ")) },
     ...refusedAnswer,
   },
@@ -95,7 +98,7 @@ const transcript: readonly Case[] = [
     ...refusedAnswer,
   })),
   {
-    name: "a bit of core is turned where it is JSON still",
+    name: "a bit of core is flipped, and core is still JSON",
     script: {
       attestation: changed("core", (core) => {
         const text = textOf(core);
@@ -107,7 +110,7 @@ const transcript: readonly Case[] = [
     ...refusedAnswer,
   },
   {
-    name: "a bit of core is turned where it is JSON no more",
+    name: "a bit of core is flipped, and core is no longer JSON",
     script: { attestation: changed("core", (core) => touched(core, 0)) },
     code: "BAD_FRAME",
     failing: ["handshake"],
@@ -123,13 +126,13 @@ const transcript: readonly Case[] = [
     ...refusedAnswer,
   },
   {
-    name: "core is of another version",
+    name: "core has another version",
     script: { core: (core) => bytesOf(textOf(writeCore(core)).replace('"v":1', '"v":2')) },
     code: "SUITE_UNSUPPORTED",
     failing: ["handshake"],
   },
   {
-    name: "core names a member twice",
+    name: "core has a duplicate member",
     script: { core: (core) => bytesOf(textOf(writeCore(core)).replace('"v":1', '"v":1,"v":1')) },
     code: "BAD_FRAME",
     failing: ["handshake"],
@@ -148,18 +151,18 @@ const transcript: readonly Case[] = [
 const keysets: readonly Case[] = [
   { name: "the keyset has expired", script: { keyset: { notAfter: seconds } }, ...refusedAnswer },
   {
-    name: "the keyset lasts more than an hour",
+    name: "the keyset is valid for more than an hour",
     script: { keyset: { notAfter: seconds + 3601 } },
     ...refusedAnswer,
   },
   { name: "the role is the gateway's", script: { keyset: { role: "gateway" } }, ...refusedAnswer },
   {
-    name: "the role is the worker's where the gateway's enclave was asked",
+    name: "the role is the worker's, although the gateway's enclave was requested",
     script: { keyset: { role: "worker" } },
     options: { termination: "gateway" },
     ...refusedAnswer,
   },
-  { name: "the keyset is of another network", script: { keyset: { net: "x" } }, ...refusedAnswer },
+  { name: "the keyset is for another network", script: { keyset: { net: "x" } }, ...refusedAnswer },
   {
     name: "the quote is for another keyset",
     script: { reportData: (bytes) => touched(bytes, 8) },
@@ -175,19 +178,19 @@ const keysets: readonly Case[] = [
 const hour = 3_600_000;
 const evidence: readonly Case[] = [
   {
-    name: "simulated evidence was not asked for",
+    name: "simulated evidence is not allowed",
     script: {},
     options: { allowSimulated: false },
     ...refused("not_simulated"),
   },
   {
-    name: "no test root was handed in",
+    name: "no test root is listed",
     script: {},
     options: { simulatedRoots: [] },
     ...refused("not_simulated"),
   },
   {
-    name: "another test root was handed in",
+    name: "another test root is listed",
     script: {},
     options: { simulatedRoots: [otherPlatform.root] },
     ...refused(
@@ -199,7 +202,7 @@ const evidence: readonly Case[] = [
     ),
   },
   {
-    name: "a simulation calls itself hardware",
+    name: "simulated evidence claims to be hardware",
     script: {
       evidence: ({ simulated: _, ...rest }) => ({ ...rest, tee_type: "tdx" }),
     },
@@ -212,12 +215,12 @@ const evidence: readonly Case[] = [
     ),
   },
   {
-    name: "the simulation is not marked as one",
+    name: "simulated evidence lacks its marker",
     script: { state: { isUnmarked: true } },
-    // Its registers are other ones, too.
+    // Its registers differ as well.
     ...refused("not_simulated", "image_hash"),
   },
-  { name: "there is no evidence", script: { evidence: () => ({}) }, ...refused("evidence") },
+  { name: "the evidence is missing", script: { evidence: () => ({}) }, ...refused("evidence") },
   {
     name: "the TD can be debugged",
     script: { state: { isDebug: true } },
@@ -267,18 +270,18 @@ const evidence: readonly Case[] = [
     ),
   },
   {
-    name: "the collateral is old, though it holds",
+    name: "the collateral is valid, but too old",
     script: { state: { issuedAt: start - 40 * day, lifetimeMs: 90 * day } },
     ...refused("collateral_age"),
   },
   {
-    name: "the collateral's evaluation is behind",
+    name: "the collateral's TCB evaluation number is too low",
     script: { state: { tcbEvaluation: 19 } },
     options: { minTcbEvaluation: 20 },
     ...refused("tcb_evaluation"),
   },
   {
-    name: "there is no collateral",
+    name: "the collateral is missing",
     script: { evidence: ({ collateral: _, ...rest }) => rest },
     ...refused("collateral_format"),
   },
@@ -295,7 +298,7 @@ const evidence: readonly Case[] = [
     ...refused("platform"),
   },
   {
-    name: "a bit of the quote is turned",
+    name: "a bit of the quote is flipped",
     script: {
       evidence: (given) => ({
         ...given,
@@ -305,13 +308,13 @@ const evidence: readonly Case[] = [
     ...refused("quote_signature", "dcap_qvl", "tcb_status", "image_hash"),
   },
   {
-    name: "the evidence is not what its digest names",
+    name: "the evidence does not match its digest",
     script: { attestation: (frame) => ({ ...frame, evidence_digest: `sha256:${"0".repeat(64)}` }) },
     code: "ATTESTATION_UNAVAILABLE",
     failing: ["evidence_given"],
   },
   {
-    name: "the digest names evidence that nobody has",
+    name: "the evidence cannot be found by its digest",
     script: {
       attestation: ({ evidence: _, ...frame }) => ({
         ...frame,
@@ -322,7 +325,7 @@ const evidence: readonly Case[] = [
     failing: ["evidence_given"],
   },
   {
-    name: "the collateral that the caller hands in is another platform's",
+    name: "the caller's collateral is for another platform",
     script: { evidence: ({ collateral: _, ...rest }) => rest },
     options: { collateral: collateralOf(otherPlatform, start - hour) },
     ...refused(
@@ -338,31 +341,31 @@ const evidence: readonly Case[] = [
 
 const frames: readonly Case[] = [
   {
-    name: "an error frame comes",
+    name: "an error frame arrives",
     script: { attestation: () => ({ type: "error", error: "no", code: "MODEL_NOT_AVAILABLE" }) },
     code: "MODEL_NOT_AVAILABLE",
     failing: ["answer"],
   },
   {
-    name: "an error frame with a code of its own comes",
+    name: "an error frame with an unknown code arrives",
     script: { attestation: () => ({ type: "error", error: "use http", code: "USE_PLAINTEXT" }) },
     code: "CONNECTION_CLOSED",
     failing: ["answer"],
   },
   {
-    name: "ciphertext comes first",
+    name: "an encrypted frame arrives first",
     script: { attestation: () => new Uint8Array(64) },
     code: "BAD_FRAME",
     failing: ["answer"],
   },
   {
-    name: "a report comes first",
+    name: "a report arrives first",
     script: { attestation: () => ({ type: "report", rid: 1, report: "", sig: "A".repeat(86) }) },
     code: "BAD_FRAME",
     failing: ["answer"],
   },
   {
-    name: "the frame names a member twice",
+    name: "the frame has a duplicate member",
     script: {
       attestation: (frame) => JSON.stringify(frame).replace('"type":', '"core":"","type":'),
     },
@@ -376,13 +379,13 @@ const frames: readonly Case[] = [
     failing: ["answer"],
   },
   {
-    name: "the offer is above the highest coefficient",
+    name: "the offer is above the maximum coefficient",
     script: {},
     options: { maxCoefficient: 1499 },
     code: "PRICE_ABOVE_MAX",
     failing: ["offer"],
   },
-  // Not 401: Node's WebSocket asks twice by itself then, with the same header.
+  // The status is not 401, because Node's WebSocket then repeats the request with the same header.
   ...[403, 429, 503].map((status) => ({
     name: `the upgrade is refused with ${status}`,
     script: { status },
@@ -399,7 +402,7 @@ const frames: readonly Case[] = [
 
 const groups = { transcript, keysets, evidence, frames };
 for (const [group, cases] of Object.entries(groups)) {
-  describe(`no session, and no prompt sent (${group}):`, () => {
+  describe(`no session is opened and no prompt is sent (${group}) if`, () => {
     for (const { name, script, options, code, failing } of cases) {
       test(name, async (t) => {
         const gateway = await startFakeGateway(t, script);

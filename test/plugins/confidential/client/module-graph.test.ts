@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bundleClient } from "./bundle.ts";
 
-test("nothing that the client is made of is Node's alone, or a server's", async () => {
+test("the client's modules use neither Node's modules nor server code", async () => {
   const { files } = await bundleClient();
   const own = files.filter((file) => file.startsWith("src/") || file.startsWith("plugins/"));
   const allowed =
@@ -15,14 +15,14 @@ test("nothing that the client is made of is Node's alone, or a server's", async 
   );
 });
 
-test("the packages that the client brings along are few", async () => {
+test("the client depends only on the expected packages", async () => {
   const { files } = await bundleClient();
   const name = /.*node_modules\/((?:@[^/]+\/)?[^/]+)/;
   const packages = new Set(files.flatMap((file) => name.exec(file)?.[1] ?? []));
   assert.deepEqual([...packages].toSorted(), [
     "@noble/hashes",
     "@phala/dcap-qvl",
-    // Of dcap-qvl: they work in a browser as they are.
+    // Dependencies of dcap-qvl, which run in a browser unchanged.
     "asn1.js",
     "base64-js",
     "bn.js",

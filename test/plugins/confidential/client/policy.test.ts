@@ -54,7 +54,7 @@ async function documentOf(edition: Edition = {}): Promise<PolicyDocument> {
   return signPolicy(sound(writePolicy(policy)), by);
 }
 
-/** Without a list of the caller's own. */
+/** Options without the caller's own list of images. */
 function pinned(gateway: FakeGateway, changes: Partial<ConnectOptions> = {}): ConnectOptions {
   const { imageHashes: _, ...options } = gateway.options;
   return { ...options, policyKey, ...changes };
@@ -70,7 +70,7 @@ async function refusal(options: ConnectOptions): Promise<ConfidentialError> {
 }
 
 describe("a client that pins the policy key", () => {
-  test("lets the document say what may run, and where the encryption ends", async (t) => {
+  test("takes the accepted images and the termination from the document", async (t) => {
     const gateway = await startFakeGateway(t);
     gateway.policy = await documentOf();
     const session = await connect(pinned(gateway));
@@ -82,7 +82,7 @@ describe("a client that pins the policy key", () => {
     await session.close();
   });
 
-  test("takes the document's conditions for SEV-SNP, unless the caller names its own", async (t) => {
+  test("takes the conditions for SEV-SNP from the document, unless the caller sets its own", async (t) => {
     const gateway = await startFakeGateway(t);
     const sev_snp = { min_tcb: { Genoa: { snp: 27 } }, require_crl: false };
     gateway.policy = await documentOf({ worker: { sev_snp } });
@@ -107,12 +107,16 @@ describe("a client that pins the policy key", () => {
     Edition | "none" | "garbage",
     Partial<ConnectOptions>,
   ])[] = [
-    ["there is none", "none", {}],
-    ["it is something else", "garbage", {}],
-    ["another key signed it", { by: createSigner() }, {}],
-    ["it has expired", { expiresAt: start }, {}],
-    ["it does not name the network", { network: "constructor" }, {}],
-    ["the network's termination differs", { termination: "gateway" }, { termination: "worker" }],
+    ["the policy document is missing", "none", {}],
+    ["the policy document is another document", "garbage", {}],
+    ["another key signed the policy document", { by: createSigner() }, {}],
+    ["the policy document has expired", { expiresAt: start }, {}],
+    ["the policy document does not list the network", { network: "constructor" }, {}],
+    [
+      "the termination of the network differs",
+      { termination: "gateway" },
+      { termination: "worker" },
+    ],
   ];
   for (const [name, edition, options] of refused) {
     test(`opens no connection when ${name}`, async (t) => {
@@ -129,7 +133,7 @@ describe("a client that pins the policy key", () => {
     });
   }
 
-  test("goes where the document says, even to the gateway's enclave, of which it must speak", async (t) => {
+  test("accepts termination at the gateway's enclave only if the document has a policy for it", async (t) => {
     const gateway = await startFakeGateway(t);
     gateway.policy = await documentOf({ termination: "gateway" });
     const error = await refusal(pinned(gateway));
@@ -139,13 +143,13 @@ describe("a client that pins the policy key", () => {
   });
 
   const limits: readonly (readonly [string, Partial<EnclavePolicy>, string])[] = [
-    ["images", { image_hashes: ["f".repeat(64)] }, "image_hash"],
-    ["images, none", { image_hashes: [] }, "image_hash"],
-    ["TDX modules", { mrseam: ["f".repeat(96)] }, "mrseam"],
-    ["evaluations", { min_tcb_evaluation: 21 }, "tcb_evaluation"],
+    ["list of images", { image_hashes: ["f".repeat(64)] }, "image_hash"],
+    ["empty list of images", { image_hashes: [] }, "image_hash"],
+    ["list of TDX modules", { mrseam: ["f".repeat(96)] }, "mrseam"],
+    ["minimum TCB evaluation number", { min_tcb_evaluation: 21 }, "tcb_evaluation"],
   ];
   for (const [what, worker, failing] of limits) {
-    test(`holds to the document's ${what}`, async (t) => {
+    test(`enforces the document's ${what}`, async (t) => {
       const gateway = await startFakeGateway(t);
       gateway.policy = await documentOf({ worker });
       const error = await refusal(pinned(gateway));
@@ -158,7 +162,7 @@ describe("a client that pins the policy key", () => {
     });
   }
 
-  test("lets the document's advisories pass, and no other", async (t) => {
+  test("accepts only the advisories that the document lists", async (t) => {
     const state = { tcbStatus: "SWHardeningNeeded", advisories: ["INTEL-SA-1"] };
     const gateway = await startFakeGateway(t, { state });
     gateway.policy = await documentOf();
@@ -167,7 +171,7 @@ describe("a client that pins the policy key", () => {
     await (await connect(pinned(gateway))).close();
   });
 
-  test("refuses a serial below one that it has seen, and remembers where it is told to", async (t) => {
+  test("refuses a serial number below the highest one seen, and stores serial numbers in the given storage", async (t) => {
     const gateway = await startFakeGateway(t);
     const serials = new Map<string, number>();
     const memory = () =>
@@ -189,7 +193,7 @@ describe("a client that pins the policy key", () => {
     assert.deepEqual([...serials.values()], [10]);
   });
 
-  test("remembers in memory unless told otherwise", async (t) => {
+  test("keeps serial numbers in memory by default", async (t) => {
     const gateway = await startFakeGateway(t);
     gateway.policy = await documentOf({ serial: 9 });
     await (await connect(pinned(gateway))).close();

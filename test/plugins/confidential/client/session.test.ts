@@ -22,7 +22,7 @@ function rejectsWith(promise: Promise<unknown>, code: string): Promise<void> {
   });
 }
 
-/** Resolves when the fake has counted so many. */
+/** Resolves when the fake gateway has counted that many. */
 async function counted(
   gateway: FakeGateway,
   count: "frames" | "cancels",
@@ -40,7 +40,7 @@ async function greeted(gateway: FakeGateway): Promise<void> {
 }
 
 describe("a session", () => {
-  test("is verified before the prompt, and the answer's bill by the client itself", async (t) => {
+  test("is verified before the prompt is sent, and the client itself verifies the report of the answer", async (t) => {
     const gateway = await startFakeGateway(t);
     const session = await connect(gateway.options);
     assert.equal(gateway.frames, 0);
@@ -75,7 +75,7 @@ describe("a session", () => {
     assert.deepEqual(gateway.requests, []);
   });
 
-  test("ends at the gateway's enclave when that is asked for, and says so", async (t) => {
+  test("terminates at the gateway's enclave if that is requested, and reports it", async (t) => {
     const gateway = await startFakeGateway(t);
     const session = await connect({ ...gateway.options, termination: "gateway" });
     assert.equal(session.termination, "gateway");
@@ -84,7 +84,7 @@ describe("a session", () => {
     await session.close();
   });
 
-  test("answers one request after the other, in the order in which they were made", async (t) => {
+  test("answers requests one after the other, in the order in which they were made", async (t) => {
     const gateway = await startFakeGateway(t);
     const session = await connect(gateway.options);
     const answers = ["one", "two", "three"].map((content) =>
@@ -108,7 +108,7 @@ describe("a session", () => {
     await session.close();
   });
 
-  test("sends a long request whole, over many frames", async (t) => {
+  test("sends a long request completely, in many frames", async (t) => {
     const gateway = await startFakeGateway(t);
     const session = await connect({ ...gateway.options, pad: 1024 });
     const content = "x".repeat(3_000_000);
@@ -119,10 +119,10 @@ describe("a session", () => {
     await session.close();
   });
 
-  test("refuses what cannot be sent, and goes on", async (t) => {
+  test("refuses an invalid request, and stays usable", async (t) => {
     const gateway = await startFakeGateway(t);
     const session = await connect(gateway.options);
-    // As from JavaScript, which knows no types.
+    // Like a caller in JavaScript, which does not check types.
     const wrong = [{}, { messages: "hello" }] as unknown as { messages: [] }[];
     for (const request of wrong) assert.throws(() => session.chat(request), TypeError);
     assert.throws(() => session.chat({ messages, max_tokens: 65 }), TypeError);
@@ -134,7 +134,7 @@ describe("a session", () => {
     await session.close();
   });
 
-  test("begins no request when its time is over", async (t) => {
+  test("starts no request after it has expired", async (t) => {
     const gateway = await startFakeGateway(t);
     const session = await connect(gateway.options);
     gateway.clock.jump(3_000_000);
@@ -143,7 +143,7 @@ describe("a session", () => {
     await session.close();
   });
 
-  test("that is closed ends what is under way", async (t) => {
+  test("ends running requests when it is closed", async (t) => {
     const gateway = await startFakeGateway(t, { holdsAnswer: true });
     const session = await connect(gateway.options);
     const answer = session.chat({ messages });
@@ -156,7 +156,7 @@ describe("a session", () => {
     assert.deepEqual(gateway.closes, [1000]);
   });
 
-  test("ends when nothing comes for too long", async (t) => {
+  test("ends with TIMEOUT if no frame arrives for too long", async (t) => {
     const gateway = await startFakeGateway(t, { holdsAnswer: true });
     const session = await connect(gateway.options);
     const answer = session.chat({ messages });
@@ -168,10 +168,10 @@ describe("a session", () => {
     assert.deepEqual(gateway.closes, [4408]);
   });
 
-  test("of which nobody hears a request's failure harms nobody", async (t) => {
+  test("causes no unhandled rejection if nobody awaits a failed request", async (t) => {
     const gateway = await startFakeGateway(t, { deltas: [], final: { error: { message: "no" } } });
     const session = await connect(gateway.options);
-    // Neither the deltas nor `final` are looked at; an unhandled rejection would fail this file.
+    // Neither the deltas nor `final` are read. An unhandled rejection would fail this file.
     session.chat({ messages });
     await counted(gateway, "frames", 1);
     await session.close();
@@ -179,7 +179,7 @@ describe("a session", () => {
 });
 
 describe("an answer", () => {
-  test("that its reader leaves is cancelled, and its bill still comes", async (t) => {
+  test("is cancelled when its reader leaves the loop, and its final report still arrives", async (t) => {
     const gateway = await startFakeGateway(t, {
       final: { finish_reason: "cancel" },
       report: { finish: "cancel" },
@@ -199,7 +199,7 @@ describe("an answer", () => {
     await session.close();
   });
 
-  test("whose reader breaks out after the end is not cancelled any more", async (t) => {
+  test("is not cancelled if its reader leaves the loop after the end", async (t) => {
     const gateway = await startFakeGateway(t);
     const session = await connect(gateway.options);
     const answer = session.chat({ messages });
@@ -213,7 +213,7 @@ describe("an answer", () => {
     await session.close();
   });
 
-  test("that a signal cancels gives its reader the reason, and the bill still comes", async (t) => {
+  test("throws the reason of its signal to its reader, and its final report still arrives", async (t) => {
     const gateway = await startFakeGateway(t, { holdsAnswer: true });
     const session = await connect(gateway.options);
     const stopping = new AbortController();
@@ -226,7 +226,7 @@ describe("an answer", () => {
     await session.close();
   });
 
-  test("that was cancelled before it began is not sent", async (t) => {
+  test("is not sent if it was cancelled before it started", async (t) => {
     const gateway = await startFakeGateway(t);
     const session = await connect(gateway.options);
     const signal = AbortSignal.abort(new Error("enough"));
@@ -238,7 +238,7 @@ describe("an answer", () => {
     await session.close();
   });
 
-  test("with an error in its last frame fails for the reader, and is billed", async (t) => {
+  test("with an error in its last frame fails for its reader, and is charged", async (t) => {
     const final = { finish_reason: "error", error: { message: "the prompt is too long" } };
     const gateway = await startFakeGateway(t, { final, report: { finish: "error" } });
     const session = await connect(gateway.options);
@@ -250,7 +250,7 @@ describe("an answer", () => {
     await session.close();
   });
 
-  test("that nobody reads ends the session before it fills the memory", async (t) => {
+  test("that nobody reads ends the session before it uses too much memory", async (t) => {
     const content = "x".repeat(60_000);
     const gateway = await startFakeGateway(t, {
       deltas: Array.from({ length: 300 }, () => ({ content })),
@@ -260,7 +260,7 @@ describe("an answer", () => {
     await session.close();
   });
 
-  test("that is as long is read whole by whoever reads", async (t) => {
+  test("of the same length is received completely by a reader", async (t) => {
     const content = "x".repeat(60_000);
     const gateway = await startFakeGateway(t, {
       deltas: Array.from({ length: 300 }, () => ({ content })),
@@ -274,7 +274,7 @@ describe("an answer", () => {
 });
 
 describe("a handshake", () => {
-  test("asks for a quote of its own first, then for the cached one, and names what it knows", async (t) => {
+  test("requests its own quote first and a cached one later, and lists the evidence that it knows", async (t) => {
     const gateway = await startFakeGateway(t);
     for (let n = 0; n < 3; n++) {
       const session = await connect(gateway.options);
@@ -294,7 +294,7 @@ describe("a handshake", () => {
     assert.equal(gateway.upgrades.length, 3);
   });
 
-  test("asks again when the cached quote is of a keyset that it has not met", async (t) => {
+  test("requests its own quote if the cached quote is for an unknown keyset", async (t) => {
     const gateway = await startFakeGateway(t);
     await (await connect(gateway.options)).close();
     gateway.script = { keyset: { notAfter: start / 1000 + 3300 } };
@@ -307,10 +307,10 @@ describe("a handshake", () => {
     await session.close();
   });
 
-  test("refuses a cached quote where one of its own was asked for", async (t) => {
+  test("refuses a cached quote if it has requested its own", async (t) => {
     const gateway = await startFakeGateway(t, { ignoresNonce: true });
     await rejectsWith(connect(gateway.options), "EVIDENCE_REFUSED");
-    // What was refused has been met by nobody.
+    // The refused keyset is still unknown.
     gateway.script = {};
     await (await connect(gateway.options)).close();
     assert.deepEqual(
@@ -319,21 +319,21 @@ describe("a handshake", () => {
     );
   });
 
-  test("fetches evidence of which only the digest came", async (t) => {
+  test("fetches evidence of which only the digest was sent", async (t) => {
     const gateway = await startFakeGateway(t, { sendsDigest: true });
     const session = await connect(gateway.options);
     assert.equal(session.assurance, "simulated");
     const form = /^GET \/v1\/confidential\/evidence\/[0-9a-f]{64} Bearer gateway_dev_key$/;
     assert.match(gateway.requests[0] ?? "", form);
     await session.close();
-    // A ticket is good for the stream alone, and evidence is no secret.
+    // A ticket is valid only for the stream, and evidence is public.
     const { apiKey: _, ...options } = gateway.options;
     await (await connect({ ...options, ticket: "one" })).close();
     assert.match(gateway.requests[1] ?? "", /evidence\/[0-9a-f]{64} -$/);
     assert.equal(gateway.requests.length, 2);
   });
 
-  test("takes the caller's collateral where the evidence comes without", async (t) => {
+  test("uses the caller's collateral if the evidence has none", async (t) => {
     const { collateral } = platform.evidence(new Uint8Array(64), start);
     const gateway = await startFakeGateway(t, { evidence: ({ collateral: _, ...rest }) => rest });
     assert.ok(collateral !== undefined);
@@ -342,7 +342,7 @@ describe("a handshake", () => {
     await session.close();
   });
 
-  test("of a simulation needs no image list; one that is given counts", async (t) => {
+  test("with simulated evidence needs no list of images, but a given list is enforced", async (t) => {
     const gateway = await startFakeGateway(t);
     const { imageHashes: _, ...options } = gateway.options;
     const session = await connect({ ...options, treatSimulatedAsVerified: false });
@@ -352,7 +352,7 @@ describe("a handshake", () => {
     await rejectsWith(connect({ ...options, imageHashes: [] }), "EVIDENCE_REFUSED");
   });
 
-  test("hides a ticket in the subprotocol, where the server does not repeat it", async (t) => {
+  test("sends a ticket as a subprotocol, which the server does not echo", async (t) => {
     const gateway = await startFakeGateway(t);
     const { apiKey: _, ...options } = gateway.options;
     let tickets = 0;
@@ -367,7 +367,7 @@ describe("a handshake", () => {
     ]);
   });
 
-  test("goes no further with a server that repeats the ticket", async (t) => {
+  test("ends if the server echoes the ticket", async (t) => {
     const hidden = `confidential.auth.${Buffer.from("one").toString("base64url")}`;
     const gateway = await startFakeGateway(t, { protocol: hidden });
     const { apiKey: _, ...options } = gateway.options;
@@ -375,7 +375,7 @@ describe("a handshake", () => {
     assert.equal(gateway.hellos.length, 0);
   });
 
-  test("with one ticket alone asks for a quote of its own, since it cannot ask again", async (t) => {
+  test("with a single ticket requests its own quote, because it cannot connect again", async (t) => {
     const gateway = await startFakeGateway(t);
     const { apiKey: _, ...options } = gateway.options;
     await (await connect({ ...options, ticket: "one" })).close();
@@ -387,7 +387,7 @@ describe("a handshake", () => {
     );
   });
 
-  test("ends with its signal's reason", async (t) => {
+  test("rejects with the reason of its signal", async (t) => {
     const gateway = await startFakeGateway(t, { isSilent: true });
     const early = AbortSignal.abort(new Error("enough"));
     await assert.rejects(connect({ ...gateway.options, signal: early }), { message: "enough" });
@@ -399,7 +399,7 @@ describe("a handshake", () => {
     await assert.rejects(connecting, { message: "too slow" });
   });
 
-  test("ends with TIMEOUT when nothing comes", async (t) => {
+  test("rejects with TIMEOUT if the server does not answer", async (t) => {
     const gateway = await startFakeGateway(t, { isSilent: true });
     const connecting = connect(gateway.options);
     await greeted(gateway);
@@ -415,21 +415,21 @@ describe("a handshake", () => {
 
   const mistakes: readonly (readonly [string, object])[] = [
     ["no url", { url: "not a url" }],
-    ["a url of another kind", { url: "ftp://localhost" }],
+    ["a url with another scheme", { url: "ftp://localhost" }],
     ["a url with a query", { url: "http://localhost/?key=1" }],
     ["a url with a password", { url: "http://a:b@localhost" }],
     ["no network", { network: "" }],
     ["no model", { model: undefined }],
     ["both key and ticket", { ticket: "x" }],
     ["neither key nor ticket", { apiKey: undefined }],
-    ["a pad that there is none of", { pad: 64 }],
-    ["no cap", { maxOutputTokens: 0 }],
-    ["a coefficient that is none", { maxCoefficient: -1 }],
-    ["a termination that is none", { termination: "relay" }],
-    ["a policy key that is none", { policyKey: "AAAA" }],
+    ["an unknown pad", { pad: 64 }],
+    ["maxOutputTokens of 0", { maxOutputTokens: 0 }],
+    ["an invalid coefficient", { maxCoefficient: -1 }],
+    ["an invalid termination", { termination: "relay" }],
+    ["an invalid policy key", { policyKey: "AAAA" }],
   ];
   for (const [name, options] of mistakes) {
-    test(`is not tried with ${name}`, async (t) => {
+    test(`throws a TypeError and does not connect with ${name}`, async (t) => {
       const gateway = await startFakeGateway(t);
       await assert.rejects(connect({ ...gateway.options, ...options }), TypeError);
       assert.equal(gateway.upgrades.length, 0);

@@ -27,7 +27,7 @@ function files(
 ): { file: string; key: string } {
   const file = join(line.folder, "policy.yaml");
   const key = join(line.folder, "key.pem");
-  // The overloads of node:crypto know each kind by itself.
+  // The overloads of node:crypto accept only one kind each.
   const { privateKey } =
     kind === "ed25519" ? generateKeyPairSync("ed25519") : generateKeyPairSync("x25519");
   writeFileSync(file, written);
@@ -37,7 +37,7 @@ function files(
 
 const now = Date.parse("2026-12-01T00:00:00Z");
 
-test("what it prints is what a client with that key accepts", async (t) => {
+test("a client with that key accepts the printed document", async (t) => {
   const line = commandLine(t);
   const { file, key } = files(line);
   const { code, out, err } = await line.run(policy, "sign", file, "--key", key);
@@ -71,7 +71,7 @@ test("an invalid policy or key is reported, and nothing is printed", async (t) =
   }
 });
 
-test("a gateway serves a document that was signed elsewhere, and refuses one that does not hold", async (t) => {
+test("a gateway serves a document that was signed elsewhere, and refuses an invalid one", async (t) => {
   const line = commandLine(t);
   const { file, key } = files(line);
   writeFileSync(file, written.replaceAll("2026", "2999").replace("2999-11", "2000-11"));

@@ -7,7 +7,7 @@ import { verify } from "../../../../plugins/confidential/commands/verify.ts";
 import { platform, startFakeGateway } from "../client/fake-gateway.ts";
 import { commandLine } from "../../../commands/command-line.ts";
 
-/** The command has the wall's clock. */
+/** The command uses the system clock. */
 const atWall = { at: Date.now() };
 const target = ["--network", "confidential-alpha", "--model", "demo", "--key", "gateway_dev_key"];
 const simulated = ["--allow-simulated", "--simulated-root", platform.root];
@@ -33,7 +33,7 @@ describe("sluice verify", () => {
   });
 
   // Finding D20: the output had `FAIL not_simulated` above `accepted`.
-  test("gives one verdict: what an option tolerates is a warning and not a failure", async (t) => {
+  test("prints a failed check that an option accepts as a warning", async (t) => {
     const gateway = await startFakeGateway(t, {}, atWall);
     const { run, json } = commandLine(t);
     const { out } = await run(verify, gateway.url, ...target, ...simulated);
@@ -49,7 +49,7 @@ describe("sluice verify", () => {
     assert.ok(checks.every(({ result }) => result !== "fail"));
   });
 
-  test("still fails the check where the simulation is not accepted", async (t) => {
+  test("prints a failed check if simulated evidence is not accepted", async (t) => {
     const gateway = await startFakeGateway(t, {}, atWall);
     const { run } = commandLine(t);
     const roots = ["--simulated-root", platform.root];
@@ -59,7 +59,7 @@ describe("sluice verify", () => {
     assert.doesNotMatch(out.join("\n"), /WARN|^accepted/m);
   });
 
-  test("says as JSON what it accepts", async (t) => {
+  test("prints the accepted session as JSON", async (t) => {
     const gateway = await startFakeGateway(t, {}, atWall);
     const { json } = commandLine(t);
     const told = await json(verify, gateway.url, ...target, ...simulated);
@@ -76,7 +76,7 @@ describe("sluice verify", () => {
     );
   });
 
-  test("reads minimum TCBs per product, and refuses what it cannot read", async (t) => {
+  test("reads minimum TCBs per product, and refuses invalid ones", async (t) => {
     const gateway = await startFakeGateway(t, {}, atWall);
     const { run } = commandLine(t);
     const floors = ["--min-tcb", "Genoa=snp:27,microcode:84", "--min-tcb", "Milan=snp:29"];
@@ -93,7 +93,7 @@ describe("sluice verify", () => {
     }
   });
 
-  test("refuses what a client refuses, with the check that failed", async (t) => {
+  test("refuses the evidence that a client refuses, and prints the failed check", async (t) => {
     const gateway = await startFakeGateway(t, { state: { isDebug: true } }, atWall);
     const { run } = commandLine(t);
     const { code, out } = await run(verify, gateway.url, ...target, ...simulated, "--json");
@@ -114,7 +114,7 @@ describe("sluice verify", () => {
     assert.match(printed.out.join("\n"), /^refused: confidential-alpha demo: /m);
   });
 
-  test("does not accept a simulation that was not asked for, or another image", async (t) => {
+  test("refuses simulated evidence that is not allowed, and other images", async (t) => {
     const gateway = await startFakeGateway(t, {}, atWall);
     const { run } = commandLine(t);
     assert.equal((await run(verify, gateway.url, ...target)).code, 1);
@@ -124,7 +124,7 @@ describe("sluice verify", () => {
     assert.equal((await run(verify, gateway.url, ...target, ...simulated, ...any)).code, 0);
   });
 
-  test("says that nobody answers", async (t) => {
+  test("reports that the gateway cannot be reached", async (t) => {
     const { run } = commandLine(t);
     const { code, out } = await run(verify, "http://127.0.0.1:1", ...target, "--json");
     assert.equal(code, 1);
@@ -154,7 +154,7 @@ describe("sluice verify", () => {
     assert.equal(other.code, 1);
   });
 
-  test("prints nothing of a stranger's that a terminal would obey", async (t) => {
+  test("prints no control characters from untrusted texts", async (t) => {
     const server = createServer((_, response) => response.writeHead(500).end("\x1b[2J"));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     t.after(() => server.close());
@@ -188,7 +188,7 @@ describe("sluice verify", () => {
     assert.equal(gateway.upgrades[0]?.authorization, "Bearer gateway_dev_key");
   });
 
-  test("is told when the command line is wrong", async (t) => {
+  test("reports errors in the command line", async (t) => {
     const { run } = commandLine(t);
     const wrong: readonly (readonly string[])[] = [
       [],

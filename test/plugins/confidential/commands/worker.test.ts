@@ -28,10 +28,10 @@ const prompt = params.messages[0]?.content ?? "";
 interface WorkerProcess {
   readonly child: ChildProcess;
   readonly ready: Readonly<Record<string, string>>;
-  /** What it wrote, both ways. */
+  /** The text that the process has written to both outputs. */
   readonly written: () => string;
   readonly exited: Promise<unknown[]>;
-  /** Where it runs, and its home and all that programs write to by themselves: empty at first. */
+  /** The working directory, home and temporary folder of the process. It is empty at the start. */
   readonly folder: string;
 }
 
@@ -105,7 +105,7 @@ describe("sluice worker, as a process", () => {
     assert.equal(report.finish, "stop");
     assert.equal((await ending(wire)).code, 1000);
     assert.deepEqual(await exited, [0, null]);
-    // Neither keys nor prompts leave the process's memory.
+    // Keys and prompts stay in the memory of the process.
     assert.deepEqual(readdirSync(folder), []);
     const known = [client.attested.keysetDigest, ready["simulated_root"] ?? ""];
     const unknown = known.reduce((rest, one) => rest.replaceAll(one, ""), written());
@@ -115,7 +115,7 @@ describe("sluice worker, as a process", () => {
     assert.equal(written().includes(prompt), false);
   });
 
-  test("cancels, and refuses what the session does not allow, without ending it", async (t) => {
+  test("cancels requests, and refuses requests that the session does not allow, without ending the session", async (t) => {
     const { ready } = await spawnWorker(t, await startModel(t), ["--coefficient", "700"]);
     const { wire, client } = await connectTo(t, ready["url"] ?? "", {
       hello: { maxOutputTokens: 5 },
@@ -132,7 +132,7 @@ describe("sluice worker, as a process", () => {
     assert.equal((await client.answer(3)).final.finish_reason, "cancel");
   });
 
-  test("serves where it may write no file at all", async (t) => {
+  test("runs without permission to write files", async (t) => {
     // Node before 25 lets every process connect.
     const net = process.allowedNodeEnvironmentFlags.has("--allow-net") ? ["--allow-net"] : [];
     const confined = ["--permission", "--allow-fs-read=*", ...net];
@@ -186,7 +186,7 @@ describe("sluice worker", () => {
     });
   }
 
-  test("refuses a simulation in prod, and says how it may be had", async (t) => {
+  test("refuses simulated evidence in prod, and explains how to allow it", async (t) => {
     const { run } = commandLine(t, "prod");
     const { code, err, out } = await run(worker, ...needed, "--evidence", "simulated");
     assert.equal(code, 1);
@@ -194,7 +194,7 @@ describe("sluice worker", () => {
     assert.match(err.join("\n"), /CONFIDENTIAL_ALLOW_SIMULATED=1/);
   });
 
-  test("finds no TEE on a machine without one, and never makes up one by itself", async (t) => {
+  test("fails on a machine without a TEE, and never uses simulated evidence by itself", async (t) => {
     const { run } = commandLine(t);
     const { code, err, out } = await run(worker, ...needed);
     assert.equal(code, 1);

@@ -16,7 +16,7 @@ const { quote, collateral } = platform.evidence(new Uint8Array(64), now);
 const { signal } = new AbortController();
 
 describe("collateral from a file", () => {
-  test("is read anew for each quote", async (t) => {
+  test("is read again for each quote", async (t) => {
     const path = join(temporaryFolder(t), "collateral.json");
     const source = collateralFile(path);
     assert.equal(await source(quote, signal), undefined);
@@ -30,7 +30,7 @@ describe("collateral from a file", () => {
 });
 
 describe("collateral from a service", () => {
-  test("is asked for once an hour, for the quote's own machine", async () => {
+  test("is fetched once per hour, for the machine of the quote", async () => {
     const clock = manualClock();
     const asked: unknown[] = [];
     const source = collateralService("https://pccs.test", clock, (url, bytes) => {
@@ -47,7 +47,7 @@ describe("collateral from a service", () => {
     assert.equal(asked.length, 2);
   });
 
-  test("that fails leaves what is known, and is asked again after a minute", async () => {
+  test("that fails leaves the known collateral unchanged, and is called again after a minute", async () => {
     const clock = manualClock();
     const answers: (() => Promise<unknown>)[] = [
       () => Promise.reject(new Error("no network")),
@@ -70,7 +70,7 @@ describe("collateral from a service", () => {
     assert.equal(asked, 3);
   });
 
-  test("that does not answer holds no quote up", async () => {
+  test("that does not answer does not delay quotes", async () => {
     const clock = manualClock();
     const source = collateralService("https://pccs.test", clock, () => new Promise(() => {}));
     const waiting = source(quote, signal);

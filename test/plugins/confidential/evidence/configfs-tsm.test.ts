@@ -22,7 +22,7 @@ function tdxQuote(inblob: Uint8Array): Buffer {
 
 const tdx: FakeDriver = { provider: "tdx_guest", report: tdxQuote };
 
-/** A report for what was asked, of a chip whose certificates stand in the table beside it. */
+/** A report for the requested data, of a chip whose certificates are in the certificate table. */
 const sev: FakeDriver = {
   provider: "sev_guest",
   report: (inblob) => Buffer.from(snp.evidence({ report: { 0x50: inblob } }).quote, "base64"),
@@ -37,8 +37,8 @@ async function opened(driver: FakeDriver): Promise<{
   return { provider: sound(await openConfigfsTsm("any", { files: kernel })), kernel };
 }
 
-describe("quotes by configfs", () => {
-  test("a TDX guest gets a quote that carries what it asked for", async () => {
+describe("quotes from configfs", () => {
+  test("a TDX guest gets a quote with the requested report data", async () => {
     const { provider, kernel } = await opened(tdx);
     assert.equal(provider.teeType, "tdx");
     assert.equal(provider.simulated, false);
@@ -51,7 +51,7 @@ describe("quotes by configfs", () => {
     assert.equal(kernel.items.size, 0);
   });
 
-  test("collateral is stapled where there is some, and a quote goes without where there is none", async () => {
+  test("collateral is added if it is available, and a quote is returned without it otherwise", async () => {
     const known = platform.evidence(reportData, now).collateral as TdxCollateral;
     const kernel = fakeKernel(tdx);
     let given: TdxCollateral | undefined = known;
@@ -62,7 +62,7 @@ describe("quotes by configfs", () => {
     assert.equal("collateral" in sound(await provider.quote(reportData, signal)), false);
   });
 
-  test("a SEV-SNP guest gets a report with its certificates, which verifies", async () => {
+  test("a SEV-SNP guest gets a valid report with its certificates", async () => {
     const { provider, kernel } = await opened(sev);
     assert.equal(provider.teeType, "sev-snp");
     const evidence = sound(await provider.quote(reportData, signal));
@@ -101,13 +101,13 @@ describe("quotes by configfs", () => {
     );
   });
 
-  test("under a paravisor the report comes from the level that the guest may ask for", async () => {
+  test("under a paravisor the report has the privilege level that the guest may use", async () => {
     const { provider, kernel } = await opened({ ...sev, privilegeFloor: 2 });
     sound(await provider.quote(reportData, signal));
     assert.deepEqual(kernel.writes, ["privlevel 2", "inblob 64"]);
   });
 
-  test("requests wait for one another, and a failure holds nobody up", async () => {
+  test("requests run one after the other, and a failure does not block the others", async () => {
     let fail = false;
     const { provider, kernel } = await opened({
       ...tdx,
@@ -120,11 +120,11 @@ describe("quotes by configfs", () => {
     const asked = Array.from({ length: 6 }, () => provider.quote(reportData, signal));
     const kinds = (await Promise.all(asked)).map((made) => "kind" in made);
     assert.deepEqual(kinds, [true, false, true, false, true, false]);
-    assert.equal(kernel.mostAtOnce, 1);
+    assert.equal(kernel.maxAtOnce, 1);
     assert.equal(kernel.items.size, 0);
   });
 
-  test("nobody asks for who has left meanwhile", async () => {
+  test("a request whose caller has left is not sent to the driver", async () => {
     const { provider, kernel } = await opened(tdx);
     const left = AbortSignal.abort();
     assert.equal(codeOf(await provider.quote(reportData, left)), "ATTESTATION_UNAVAILABLE");
@@ -133,7 +133,7 @@ describe("quotes by configfs", () => {
 });
 
 describe("real quotes", { skip: skipWithoutShared }, () => {
-  test("of a TDX and a SEV-SNP machine pass for what was asked, and for nothing else", async () => {
+  test("of a TDX and a SEV-SNP machine are accepted only for the requested report data", async () => {
     const quote = Buffer.from(realTdx().quote);
     const intel = await opened({ provider: "tdx_guest", report: () => quote });
     const made = sound(await intel.provider.quote(realTdx().reportData, signal));
@@ -151,8 +151,8 @@ describe("real quotes", { skip: skipWithoutShared }, () => {
 
 describe("a quote that must not be used", () => {
   const bad: Record<string, Partial<FakeDriver>> = {
-    "somebody else wrote to the same report": { isDisturbed: true },
-    "the quote carries something else": { report: () => tdxQuote(new Uint8Array(64).fill(1)) },
+    "another process wrote to the same report": { isDisturbed: true },
+    "the quote has other report data": { report: () => tdxQuote(new Uint8Array(64).fill(1)) },
     "the quote is empty": { report: () => new Uint8Array() },
     "the quote is garbage": { report: () => new Uint8Array(5000).fill(4) },
     "the quote is cut short": { report: (inblob) => tdxQuote(inblob).subarray(0, -200) },
@@ -165,7 +165,7 @@ describe("a quote that must not be used", () => {
     };
   }
   for (const [why, change] of Object.entries(bad)) {
-    test(`${why}: a fault without the kernel's words, and no folder is left`, async () => {
+    test(`${why}: the fault does not contain the kernel's text, and no folder remains`, async () => {
       const { provider, kernel } = await opened({ ...tdx, ...change });
       const made = await provider.quote(reportData, signal);
       assert.equal(codeOf(made), "ATTESTATION_UNAVAILABLE");
@@ -174,7 +174,7 @@ describe("a quote that must not be used", () => {
     });
   }
 
-  test("report data of another length is never written as if it were whole", async () => {
+  test("report data of another length is refused", async () => {
     const { provider } = await opened({
       ...tdx,
       report: (inblob) => tdxQuote(Buffer.concat([inblob, Buffer.alloc(64 - inblob.length)])),
@@ -184,7 +184,7 @@ describe("a quote that must not be used", () => {
   });
 });
 
-describe("a machine without what was asked for", () => {
+describe("a machine without the requested TEE", () => {
   test("has no configfs, or an unknown driver, or another TEE", async () => {
     for (const code of ["ENOENT", "EACCES", "ENXIO", "EROFS"]) {
       const kernel = fakeKernel({ ...tdx, refuses: code });
@@ -207,7 +207,7 @@ describe("a machine without what was asked for", () => {
     assert.equal(other.items.size, 0);
   });
 
-  test("is this one, with the kernel's own files", async () => {
+  test("is the test machine, with the real files of the kernel", async () => {
     const found = await openConfigfsTsm("any", { folder: import.meta.dirname + "/none" });
     assert.equal(codeOf(found), "ATTESTATION_UNAVAILABLE");
   });

@@ -18,11 +18,11 @@ const { signal } = new AbortController();
 
 interface Agent {
   readonly path: string;
-  /** Method, path and body of what was asked. */
+  /** Method, path and body of each request. */
   readonly asked: readonly string[];
 }
 
-/** `answer`: the body for 64 bytes asked for; a number is a status without one. */
+/** `answer`: returns the body for the 64 requested bytes, or a status for an answer without a body. */
 async function startAgent(
   t: TestContext,
   answer: (data: Buffer) => object | string | number,
@@ -58,8 +58,8 @@ function tdxAnswer(data: Uint8Array): object {
   return { quote, event_log: '[{"imr":3}]', report_data: Buffer.from(data).toString("hex") };
 }
 
-describe("quotes by dstack's agent", () => {
-  test("a TDX quote comes with the log of events, for the bytes asked for", async (t) => {
+describe("quotes from dstack's agent", () => {
+  test("a TDX quote has the requested report data and the event log", async (t) => {
     const agent = await startAgent(t, tdxAnswer);
     const provider = sound(await openDstack({ sockets: ["/none", agent.path] }, signal));
     assert.equal(provider.teeType, "tdx");
@@ -74,7 +74,7 @@ describe("quotes by dstack's agent", () => {
     assert.equal(agent.asked.at(-1), `POST /GetQuote {"report_data":"${hex}"}`);
   });
 
-  test("collateral is stapled", async (t) => {
+  test("collateral is added", async (t) => {
     const agent = await startAgent(t, tdxAnswer);
     const known = platform.evidence(reportData, now).collateral as TdxCollateral;
     const collateral = (): Promise<TdxCollateral> => Promise.resolve(known);
@@ -82,10 +82,10 @@ describe("quotes by dstack's agent", () => {
     assert.equal(sound(await provider.quote(reportData, signal)).collateral, known);
   });
 
-  test("on SEV-SNP the report is found in the agent's own envelope", async (t) => {
+  test("on SEV-SNP the report is found in the agent's envelope", async (t) => {
     const agent = await startAgent(t, (data) => {
       const report = Buffer.from(snp.evidence({ report: { 0x50: data } }).quote, "base64");
-      // The report data stands in the envelope, too, before the report itself.
+      // The report data also occurs in the envelope before the report.
       const envelope = Buffer.concat([
         Buffer.alloc(7, 1),
         data,
@@ -99,7 +99,7 @@ describe("quotes by dstack's agent", () => {
     assert.equal(provider.teeType, "sev-snp");
     const evidence = sound(await provider.quote(reportData, signal));
     const report = snp.evidence({ report: { 0x50: reportData } }).quote;
-    // Signed anew each time: what is signed is the same.
+    // The signature differs each time, but the signed bytes are the same.
     assert.equal(evidence.quote.slice(0, 800), report.slice(0, 800));
     assert.equal(Buffer.from(evidence.quote, "base64").length, 1184);
   });
@@ -117,7 +117,7 @@ describe("quotes by dstack's agent", () => {
 
 const unavailable = "ATTESTATION_UNAVAILABLE";
 
-describe("an agent whose answer is of no use", () => {
+describe("an agent with an unusable answer", () => {
   const bad: Readonly<Record<string, (data: Buffer) => object | string | number>> = {
     "another status": () => 500,
     "no JSON": () => "<html>",
@@ -136,7 +136,7 @@ describe("an agent whose answer is of no use", () => {
     });
   }
 
-  test("one that answers no more is a fault, and who has left waits for nobody", async (t) => {
+  test("an agent that stops answering is a fault, and a caller that leaves does not wait", async (t) => {
     const agent = await startAgent(t, tdxAnswer);
     const provider = sound(await openDstack({ sockets: [agent.path] }, signal));
     assert.equal(codeOf(await provider.quote(reportData, AbortSignal.abort())), unavailable);

@@ -41,7 +41,7 @@ async function quoteOf(
 }
 
 describe("quotes for callers", () => {
-  test("the bytes asked for stand in the quote as they are, unless they are to be hashed", async () => {
+  test("the quote contains the requested bytes unchanged, or their hash if that is requested", async () => {
     const raw = await quoteOf(serviceWith(), reportData);
     assert.equal(raw.binding, "raw");
     assert.equal(raw.reportData, hex(reportData));
@@ -56,7 +56,7 @@ describe("quotes for callers", () => {
     assert.equal(hashed.reportData, createHash("sha512").update(preimage).digest("hex"));
   });
 
-  test("without bytes the quote binds 32 random ones, which are told", async () => {
+  test("without requested bytes the quote binds 32 random ones, which are returned", async () => {
     const service = serviceWith();
     const [one, other] = [await quoteOf(service, undefined), await quoteOf(service, undefined)];
     assert.notEqual(one.reportData, other.reportData);
@@ -67,7 +67,7 @@ describe("quotes for callers", () => {
     assert.equal(one.binding, "hashed");
   });
 
-  test("nobody gets one that would pass for a session's, whatever follows the prefix", async () => {
+  test("report data with the prefix of sessions is refused, whatever follows the prefix", async () => {
     const { signal } = new AbortController();
     const evidence = serviceWith().evidence("simulated");
     const reserved = Buffer.alloc(64, 7);
@@ -80,7 +80,7 @@ describe("quotes for callers", () => {
     assert.equal((await evidence.quote(reserved, signal)).kind, "quote");
   });
 
-  test("what is told of a hardware's quote is read from it", async () => {
+  test("the facts about a hardware quote are read from the quote", async () => {
     const files = fakeKernel(tdx);
     const service = serviceWith({ tsm: { files } });
     const { signal } = new AbortController();
@@ -101,7 +101,7 @@ describe("a quote that fails", () => {
     },
   };
 
-  test("is unavailable where the platform makes none, or there is none", async () => {
+  test("is unavailable if the platform fails or does not exist", async () => {
     const { signal } = new AbortController();
     const failing = serviceWith({ tsm: { files: fakeKernel(never) } });
     const absent = serviceWith({ tsm: { files: fakeKernel({ ...tdx, refuses: "ENOENT" }) } });
@@ -111,7 +111,7 @@ describe("a quote that fails", () => {
     }
   });
 
-  test("is late after 20 s, and aborted when the caller leaves", async () => {
+  test("times out after 20 s, and is aborted when the caller leaves", async () => {
     const clock = manualClock();
     const { log } = fakeHost();
     const unstuck = Promise.withResolvers<void>();
@@ -129,14 +129,14 @@ describe("a quote that fails", () => {
     const late = own.evidence("tdx").quote(reportData, new AbortController().signal);
     clock.advance(20_000);
     assert.deepEqual(await late, { kind: "failed", reason: "timeout" });
-    // The machine's driver is used in turn: what waits for it must end.
+    // Requests to the driver run one after the other, so the waiting one must end.
     unstuck.reject(kernelError("EIO"));
     assert.equal(codeOf(await own.provider("tdx")), "ATTESTATION_UNAVAILABLE");
   });
 });
 
 describe("providers", () => {
-  test("are one for each kind and process", async () => {
+  test("exist once per kind and process", async () => {
     const service = serviceWith();
     assert.equal(service.evidence("simulated"), service.evidence("simulated"));
     assert.equal(await service.provider("simulated"), await service.provider("simulated"));
@@ -145,7 +145,7 @@ describe("providers", () => {
     assert.equal(provider.simulated, true);
   });
 
-  test("a simulation is refused where it is not allowed, and auto never is one", async () => {
+  test("a simulation is refused if it is not allowed, and auto never selects it", async () => {
     const service = serviceWith({ simulatedAllowed: false });
     assert.equal(codeOf(await service.provider("simulated")), "ATTESTATION_UNAVAILABLE");
     const files = fakeKernel({ ...tdx, refuses: "ENOENT" });
@@ -159,7 +159,7 @@ describe("providers", () => {
     assert.deepEqual(made, { kind: "failed", reason: "unavailable" });
   });
 
-  test("auto takes the kernel's where there is no agent; after a fault it looks again", async () => {
+  test("auto selects the kernel if there is no agent, and tries again after a fault", async () => {
     let driver: FakeDriver = { ...tdx, refuses: "ENOENT" };
     const files = {
       mkdir: (path: string) => kernel.mkdir(path),

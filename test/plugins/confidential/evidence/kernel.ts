@@ -1,25 +1,25 @@
-/** Stands in for the kernel's side of configfs: folders that fill themselves, and a driver that makes reports. */
+/** Simulates the kernel's side of configfs: folders that fill themselves, and a driver that creates reports. */
 import { basename, dirname } from "node:path";
 import type { TsmFiles } from "../../../../plugins/confidential/evidence/tsm-files.ts";
 
 export interface FakeKernel extends TsmFiles {
   /** Folders that have not been removed. */
   readonly items: ReadonlySet<string>;
-  /** The most folders that were there at once. */
-  readonly mostAtOnce: number;
-  /** What was written: `inblob 64` or `privlevel 2`. */
+  /** The maximum number of folders that existed at the same time. */
+  readonly maxAtOnce: number;
+  /** The writes, such as `inblob 64` or `privlevel 2`. */
   readonly writes: readonly string[];
 }
 
 export interface FakeDriver {
   readonly provider: string;
-  /** `outblob` for what was written to `inblob`; may throw as the kernel would. */
+  /** Returns `outblob` for the bytes in `inblob`. May throw like the kernel. */
   report(inblob: Buffer): Uint8Array;
   readonly auxblob?: Uint8Array;
   readonly privilegeFloor?: number;
-  /** Somebody else writes to the same folder as well. */
+  /** True if another process writes to the same folder. */
   readonly isDisturbed?: boolean;
-  /** Code that making a folder fails with. */
+  /** Error code with which creating a folder fails. */
   readonly refuses?: string;
 }
 
@@ -45,7 +45,7 @@ export function fakeKernel(driver: FakeDriver): FakeKernel {
     get items() {
       return new Set(items.keys());
     },
-    get mostAtOnce() {
+    get maxAtOnce() {
       return most;
     },
     writes,

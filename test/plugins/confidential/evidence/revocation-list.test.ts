@@ -14,7 +14,7 @@ const list = snp.revocationList([], now - 1, now + 86_400_000);
 const { signal } = new AbortController();
 
 describe("AMD's revocation list", () => {
-  test("is asked for once an hour per product, and sooner after a failure", async () => {
+  test("is fetched once per hour and product, and sooner after a failure", async () => {
     const clock = manualClock(now);
     const asked: string[] = [];
     let answer: Uint8Array | Error = new Error("no route");
@@ -28,7 +28,7 @@ describe("AMD's revocation list", () => {
     clock.advance(60_000);
     assert.deepEqual(await source("Milan", signal), list);
     assert.deepEqual(await source("Genoa", signal), list);
-    // What is not a list does not replace the one that was.
+    // An invalid list does not replace the previous one.
     for (answer of [new Uint8Array(20), new Uint8Array(40_000), new Error("gone")]) {
       clock.advance(3_600_000);
       assert.deepEqual(await source("Milan", signal), list);
@@ -41,7 +41,7 @@ describe("AMD's revocation list", () => {
     assert.equal(asked.length, 6);
   });
 
-  test("of a server that never answers is not waited for", async () => {
+  test("from a server that never answers does not delay evidence", async () => {
     const clock = manualClock(now);
     const never = Promise.withResolvers<Uint8Array>().promise;
     const source = revocationListService("https://kds.example", clock, () => never);
@@ -55,7 +55,7 @@ describe("AMD's revocation list", () => {
     assert.equal(await again, undefined);
   });
 
-  test("replaces the one that the host included, and leaves other evidence as it is", async () => {
+  test("replaces the list that the host included, and other evidence is unchanged", async () => {
     const old = snp.revocationList([], now - 10, now - 5);
     const evidence = snp.evidence({ table: { crl: old } });
     const stapled = await stapleRevocationList(evidence, () => Promise.resolve(list), signal);

@@ -20,7 +20,7 @@ const policy: VerificationPolicy = {
   simulatedRoots: [platform.root],
 };
 
-/** Verifies evidence for `reportData` as it would arrive: by way of JSON. */
+/** Verifies evidence for `reportData` after a conversion to JSON, as on the wire. */
 function verify(
   state: SimulatedState = {},
   changes: Partial<VerificationPolicy> = {},
@@ -30,14 +30,14 @@ function verify(
   return verifyEvidence(evidence, { reportData }, { ...policy, ...changes }, at);
 }
 
-/** Everything but the hardware is in order. */
+/** Asserts that every check except for the hardware passed. */
 function assertOnlySimulated(report: VerificationReport): void {
   assert.deepEqual(failures(report), ["not_simulated"]);
   assert.equal(report.assurance, "simulated");
   assert.equal(report.verified, false);
 }
 
-/** `names` failed, beside the check that a simulation always fails. */
+/** Asserts that `names` failed, in addition to the check that simulated evidence always fails. */
 function assertFails(report: VerificationReport, ...names: readonly string[]): void {
   assert.deepEqual(failures(report), ["not_simulated", ...names]);
   assert.equal(report.assurance, "none");
@@ -55,7 +55,7 @@ describe("simulated evidence", () => {
     }
   });
 
-  test("is verified only for a caller who says so", async () => {
+  test("is verified only if the caller treats it as verified", async () => {
     const report = await verify({}, { treatSimulatedAsVerified: true });
     assert.equal(report.verified, true);
     assert.equal(report.assurance, "simulated");
@@ -65,7 +65,7 @@ describe("simulated evidence", () => {
     assert.equal(bad.assurance, "none");
   });
 
-  test("is not looked at without the opt-in, without a root, or with another root", async () => {
+  test("is refused without the opt-in, without a root, or with another root", async () => {
     const cases: readonly Partial<VerificationPolicy>[] = [
       { allowSimulated: false },
       { simulatedRoots: [] },
@@ -85,7 +85,7 @@ describe("simulated evidence", () => {
     assert.equal(resultOf(report, "pck_chain"), "fail");
   });
 
-  test("cannot pass for hardware: neither by its label nor by leaving the label out", async () => {
+  test("cannot pass for hardware with another label or without one", async () => {
     const evidence = platform.evidence(reportData, now);
     const asTdx = { ...evidence, tee_type: "tdx", simulated: undefined };
     const everything = { ...policy, treatSimulatedAsVerified: true };
@@ -110,7 +110,7 @@ describe("simulated evidence", () => {
     }
   });
 
-  test("carries a mark in RTMR3, without which it is refused", async () => {
+  test("has a marker in RTMR3, and is refused without it", async () => {
     const report = await verify(
       { isUnmarked: true },
       { imageHashes: "any", treatSimulatedAsVerified: true },
@@ -120,7 +120,7 @@ describe("simulated evidence", () => {
     assert.equal(report.verified, false);
   });
 
-  test("comes from a root that says what it is, the same for the same seed", async () => {
+  test("has a root whose name says that it is simulated, and the same root for the same seed", async () => {
     const again = await createSimulatedPlatform(new Uint8Array(32).fill(1));
     assert.equal(again.root, platform.root);
     assert.deepEqual(again.evidence(reportData, now), platform.evidence(reportData, now));
@@ -144,7 +144,7 @@ describe("simulated evidence", () => {
   });
 });
 
-describe("the checks, on a platform in a bad state", () => {
+describe("the checks of a platform in a bad state", () => {
   test("a TD that can be debugged fails", async () => {
     assertFails(await verify({ isDebug: true }), "dcap_qvl", "tcb_status", "td_attributes");
   });
@@ -162,7 +162,7 @@ describe("the checks, on a platform in a bad state", () => {
     assertFails(await verify({ tcbStatus: "Splendid" }), "dcap_qvl", "tcb_status");
   });
 
-  test("SWHardeningNeeded passes only for advisories that the policy names, all of them", async () => {
+  test("SWHardeningNeeded passes only if the policy lists all advisories", async () => {
     const state = { tcbStatus: "SWHardeningNeeded", advisories: ["INTEL-SA-1", "INTEL-SA-2"] };
     assertFails(await verify(state), "tcb_status");
     assertFails(await verify(state, { advisories: ["INTEL-SA-1"] }), "tcb_status");
@@ -176,7 +176,7 @@ describe("the checks, on a platform in a bad state", () => {
     assertFails(await verify(outdated, { advisories: ["INTEL-SA-1"] }), "tcb_status");
   });
 
-  test("a TDX module that is behind fails", async () => {
+  test("an outdated TDX module fails", async () => {
     assertFails(await verify({ moduleStatus: "OutOfDate" }), "tdx_module");
   });
 
@@ -189,7 +189,7 @@ describe("the checks, on a platform in a bad state", () => {
     }
   });
 
-  test("collateral that is expired, early, too old or of a lower number fails", async () => {
+  test("collateral that is expired, not valid yet, too old or below the minimum evaluation number fails", async () => {
     const expired = await verify({ issuedAt: now - 2 * day, lifetimeMs: day });
     for (const name of ["collateral_dates", "root_crl", "pck_crl", "dcap_qvl"]) {
       assert.equal(resultOf(expired, name), "fail", name);
@@ -231,7 +231,7 @@ describe("revocation lists", () => {
       foreign,
     };
   for (const [kind, lists] of Object.entries(bad)) {
-    test(`an ${kind} list fails, and says nothing of revocation`, async () => {
+    test(`an ${kind} list fails, and the check revocation is not reached`, async () => {
       assert.ok(lists);
       assertNoWord(await withLists({ pck_crl: lists.pck_crl }), "pck_crl");
       assertNoWord(await withLists({ root_ca_crl: lists.root_ca_crl }), "root_crl");
@@ -243,18 +243,18 @@ describe("revocation lists", () => {
     assert.equal(resultOf(report, "revocation"), "skipped");
   }
 
-  test("a list whose signature was touched fails", async () => {
+  test("a list with a modified signature fails", async () => {
     const bytes = Buffer.from(good.pck_crl, "hex");
     const changed = Buffer.from(touched(bytes, bytes.length - 5)).toString("hex");
     assertNoWord(await withLists({ pck_crl: changed }), "pck_crl");
   });
 
-  test("the list of one issuer does not stand in for the other's", async () => {
+  test("the list of one issuer is not accepted for the other", async () => {
     const { pck_crl: pck, root_ca_crl: root } = good;
     assertFails(await withLists({ pck_crl: root, root_ca_crl: pck }), "root_crl", "pck_crl");
   });
 
-  test("a list is needed from both", async () => {
+  test("a list of both issuers is required", async () => {
     const { pck_crl: _pck, ...withoutPck } = good;
     const { root_ca_crl: _root, ...withoutRoot } = good;
     for (const [collateral, name] of [

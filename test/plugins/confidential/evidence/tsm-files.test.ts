@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { errorCode, kernelFiles } from "../../../../plugins/confidential/evidence/tsm-files.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 
-test("the kernel's files are written to as they stand: neither made nor cut", async (t) => {
+test("files are written without being created or truncated", async (t) => {
   const folder = temporaryFolder(t);
   const path = join(folder, "inblob");
   await assert.rejects(kernelFiles.write(path, Buffer.from("ab")), { code: "ENOENT" });
@@ -15,7 +15,7 @@ test("the kernel's files are written to as they stand: neither made nor cut", as
   assert.deepEqual(await kernelFiles.read(path), Buffer.from("ab23456789"));
 });
 
-test("a folder is made and removed, and only an empty one", async (t) => {
+test("a folder is created, and removed only if it is empty", async (t) => {
   const folder = join(temporaryFolder(t), "report");
   await kernelFiles.mkdir(folder);
   await assert.rejects(kernelFiles.mkdir(folder), { code: "EEXIST" });
@@ -23,7 +23,7 @@ test("a folder is made and removed, and only an empty one", async (t) => {
   await assert.rejects(kernelFiles.rmdir(folder), { code: "ENOTEMPTY" });
 });
 
-test("what is no error of the system's is a bug, and is thrown on", () => {
+test("an error without a system code is a bug, and is thrown again", () => {
   assert.equal(errorCode(Object.assign(new Error("x"), { code: "EBUSY" })), "EBUSY");
   assert.throws(() => errorCode(new TypeError("x")), TypeError);
 });

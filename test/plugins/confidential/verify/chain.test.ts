@@ -31,9 +31,9 @@ interface Options {
   readonly key: SigningKey;
   readonly by: SigningKey;
   readonly isAuthority: boolean;
-  /** Bits of the key usage; none unless given. */
+  /** Bits of the key usage. Default: no key usage. */
   readonly usage?: number;
-  /** Identifier of a critical extension that nobody knows. */
+  /** Identifier of an unknown critical extension. */
   readonly critical?: string;
   readonly inner?: Bytes;
 }
@@ -86,7 +86,7 @@ function read(options: Options): Certificate {
   return certificate;
 }
 
-/** The fault of leaf, middle and root with the changes given; the root is the trusted one unless said otherwise. */
+/** Returns the fault of a chain of leaf, middle and root with these changes. The root is trusted by default. */
 async function fault(
   changes: Partial<Record<keyof typeof good, Partial<Options>>> = {},
   at: number = now,
@@ -99,19 +99,19 @@ async function fault(
 }
 
 describe("a chain", () => {
-  test("holds from leaf to a pinned root, within the validity of all", async () => {
+  test("is valid from the leaf to a pinned root, while all certificates are valid", async () => {
     assert.equal(await fault(), "none");
     assert.equal(await fault({ middle: { usage: 0x06 } }), "none");
     assert.match(await fault({}, now - 2 * day), /not valid yet/);
     assert.match(await fault({}, now + 2 * day), /has expired/);
   });
 
-  test("under a root that is not pinned is not trusted", async () => {
+  test("is not trusted under a root that is not pinned", async () => {
     const chain = [read(good.leaf), read(good.middle), read(good.root)];
     assert.match((await chainFault(chain, 3, new Set(), now)) ?? "", /not a trusted root/);
   });
 
-  test("must have its length", async () => {
+  test("must have the exact length", async () => {
     const [leaf, middle, root] = [read(good.leaf), read(good.middle), read(good.root)];
     const anchors = new Set([await sha256Hex(root.raw)]);
     assert.match(
@@ -125,23 +125,23 @@ describe("a chain", () => {
     assert.match((await chainFault([], 0, anchors, now)) ?? "", /0 certificates/);
   });
 
-  test("breaks where a name does not follow, though the key signed", async () => {
+  test("is invalid if an issuer name does not match, although the key signed", async () => {
     assert.match(await fault({ leaf: { issuer: "root" } }), /"leaf" was not issued by "middle"/);
     assert.match(await fault({ middle: { issuer: "other" } }), /"middle" was not issued by/);
   });
 
-  test("breaks where another key signed, though the names follow", async () => {
+  test("is invalid if another key signed, although the names match", async () => {
     assert.match(await fault({ leaf: { by: keys.root } }), /"leaf" is not signed by "middle"/);
     assert.match(await fault({ middle: { by: keys.leaf } }), /"middle" is not signed by "root"/);
     assert.match(await fault({ root: { by: keys.leaf } }), /"root" is not signed by "root"/);
   });
 
-  test("breaks at an issuer that is no authority, by its constraints or its key usage", async () => {
+  test("is invalid if an issuer is not an authority by its constraints or its key usage", async () => {
     assert.match(await fault({ middle: { isAuthority: false } }), /not a certificate authority/);
     assert.match(await fault({ middle: { usage: 0x80 } }), /not a certificate authority/);
   });
 
-  test("does not end in an authority", async () => {
+  test("is invalid if the leaf is an authority", async () => {
     assert.equal(
       await fault({ leaf: { isAuthority: true } }),
       "the leaf certificate is a certificate authority",
@@ -150,7 +150,7 @@ describe("a chain", () => {
 });
 
 describe("a certificate", () => {
-  test("with a critical extension that is not known is refused", () => {
+  test("with an unknown critical extension is refused", () => {
     assert.equal(readCertificate(write({ ...good.leaf, critical: "2.5.29.30" })), undefined);
   });
 
@@ -158,14 +158,14 @@ describe("a certificate", () => {
     assert.equal(readCertificate(write({ ...good.leaf, inner: ecdsaSha384 })), undefined);
   });
 
-  test("cannot bring control characters or a long text into a report", () => {
+  test("cannot put control characters or a long text into a report", () => {
     const subject = `\u001b[2J\n${"é".repeat(500)}`;
     const { commonName } = read({ ...good.leaf, subject });
     assert.match(commonName, /^\?\[2J\?[?]+$/);
     assert.ok(commonName.length <= 64);
   });
 
-  test("in PEM has nothing around it but a closing NUL", () => {
+  test("in PEM is refused with other text around it, except for a NUL at the end", () => {
     const body = toBase64(write(good.leaf));
     const pem = `-----BEGIN CERTIFICATE-----\n${body}\n-----END CERTIFICATE-----\n`;
     assert.equal(readPem(pem)?.length, 1);

@@ -21,11 +21,11 @@ interface Parts {
   readonly version?: Bytes;
   readonly inner?: Bytes;
   readonly times?: readonly Bytes[];
-  /** What follows the times: entries and extensions. */
+  /** The parts after the times: entries and extensions. */
   readonly rest?: readonly Bytes[];
 }
 
-/** A list of the root's, signed by it, of the parts given. */
+/** Returns a list of these parts, signed by the root. */
 function list(parts: Parts = {}): Bytes {
   const body = der.sequence(
     parts.version ?? der.smallInteger(1),
@@ -42,7 +42,7 @@ function list(parts: Parts = {}): Bytes {
 
 function extensions(isCritical: boolean): Bytes {
   const flag = isCritical ? der.writeDer(1, Uint8Array.of(0xff)) : new Uint8Array(0);
-  // 2.5.29.28: issuing distribution point, which makes a list speak for a part of the certificates.
+  // 2.5.29.28: issuing distribution point, which limits a list to a part of the certificates.
   return der.sequence(
     der.sequence(der.objectId("2.5.29.28"), flag, der.octetString(der.sequence())),
   );
@@ -53,7 +53,7 @@ describe("a revocation list", () => {
   const fault = (bytes: Bytes, at: number = now): Promise<string | undefined> =>
     revocationListFault(readRevocationList(bytes), root, at);
 
-  test("names serial numbers as certificates do", async () => {
+  test("has serial numbers in the same form as certificates", async () => {
     const bytes = revocationList(pki.root, [pki.authority, pki.signer], now, now + day);
     const read = readRevocationList(bytes);
     const serials = [pki.authority, pki.signer].map(
@@ -63,7 +63,7 @@ describe("a revocation list", () => {
     assert.equal(await fault(bytes), undefined);
   });
 
-  test("holds from its issue until its next update", async () => {
+  test("is valid from its issue until its next update", async () => {
     assert.equal(await fault(list()), undefined);
     assert.equal(
       await fault(list(), now - 2 * day),
@@ -73,7 +73,7 @@ describe("a revocation list", () => {
     assert.equal(await fault(list(), now + day - 1), undefined);
   });
 
-  test("of one issuer is none of another, by name or by key", async () => {
+  test("is refused if its issuer has another name or key", async () => {
     const authority = readCertificate(pki.authority.certificate);
     const read = readRevocationList(list());
     assert.match((await revocationListFault(read, authority, now)) ?? "", /not issued by/);

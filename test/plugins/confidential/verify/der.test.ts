@@ -24,7 +24,7 @@ function hex(text: string): Uint8Array<ArrayBuffer> {
 }
 
 describe("DER", () => {
-  test("is read back as it was written", () => {
+  test("is read as it was written", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 700 }), fc.nat(0xffff), (bytes, number) => {
         const node = readDer(
@@ -38,7 +38,7 @@ describe("DER", () => {
     );
   });
 
-  test("with more than one value, a loose length or a cut end is refused", () => {
+  test("with more than one value, a length not in its shortest form or a missing end is refused", () => {
     for (const text of [
       "",
       "30",
@@ -56,13 +56,13 @@ describe("DER", () => {
     }
   });
 
-  test("that nests a thousand deep is refused without a deep stack", () => {
+  test("with a thousand nested levels is refused without a deep stack", () => {
     let nested: Uint8Array = Uint8Array.of(5, 0);
     for (let depth = 0; depth < 1000; depth++) nested = der.sequence(nested);
     assert.equal(readDer(Uint8Array.from(nested)), undefined);
   });
 
-  test("any bytes are read or refused, never thrown at", () => {
+  test("any bytes are read or refused, and never cause an exception", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
         const node = readDer(Uint8Array.from(bytes));
@@ -80,14 +80,14 @@ describe("DER", () => {
     }
   });
 
-  test("object identifiers are spelt with dots", () => {
+  test("object identifiers are returned in dotted decimal", () => {
     for (const id of ["2.5.29.19", "1.2.840.113741.1.13.1", "1.3.6.1.4.1.3704.1.3.8"]) {
       assert.equal(derObjectId(readDer(der.objectId(id))), id);
     }
     assert.equal(derObjectId(readDer(hex("060186"))), undefined);
   });
 
-  test("times are UTC to the second, and of this century below 50", () => {
+  test("times are in UTC with seconds, and two-digit years below 50 belong to this century", () => {
     const time = Date.UTC(2026, 10, 21, 3, 4, 5);
     assert.equal(derTime(readDer(der.utcTime(time))), time);
     const write = (tag: number, text: string): ReturnType<typeof readDer> =>
@@ -101,7 +101,7 @@ describe("DER", () => {
   });
 });
 
-describe("text of bytes", () => {
+describe("the text form of bytes", () => {
   test("has one spelling in base64", () => {
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
@@ -113,7 +113,7 @@ describe("text of bytes", () => {
     }
   });
 
-  test("is whole bytes in hex", () => {
+  test("consists of whole bytes in hex", () => {
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
         assert.deepEqual(fromHex(toHex(bytes).toUpperCase()), Uint8Array.from(bytes));

@@ -1,4 +1,4 @@
-/** Real evidence from ../shared, which is not part of the repository, and how to look into a report. */
+/** Real evidence from ../shared, which is not part of the repository, and helpers for reading reports. */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { AttestationEvidence } from "../../../../plugins/confidential/verify/evidence.ts";
@@ -7,7 +7,7 @@ import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-
 
 const folder = fileURLToPath(new URL("../../../../../shared/fixtures/quotes/", import.meta.url));
 
-/** Without ../shared such tests are skipped; with CI=true they fail. */
+/** Without ../shared, these tests are skipped; with CI=true they fail. */
 export const skipWithoutShared: string | false =
   process.env["CI"] !== "true" && !existsSync(folder) ? "needs ../shared" : false;
 
@@ -27,7 +27,7 @@ export interface RealTdx {
   readonly reportData: Uint8Array;
 }
 
-/** A version 4 quote of a platform in good order, with its collateral of June 2025. */
+/** A version 4 quote of an up-to-date platform, with its collateral of June 2025. */
 export function realTdx(): RealTdx {
   const quote = realBytes("tdx_quote");
   const collateral = JSON.parse(realText("tdx_quote_collateral.json")) as TdxCollateral;
@@ -35,7 +35,7 @@ export function realTdx(): RealTdx {
   return { quote, collateral, now: Date.UTC(2025, 5, 20), reportData };
 }
 
-/** A version 5 quote of a platform that is behind, with its collateral of February 2026. */
+/** A version 5 quote of an outdated platform, with its collateral of February 2026. */
 export function outdatedTdx(): RealTdx {
   const quote = realBytes("tdx_quote_outdated");
   const collateral = JSON.parse(realText("tdx_quote_outdated_collateral.json")) as TdxCollateral;
@@ -53,12 +53,12 @@ export function failures(report: VerificationReport): readonly string[] {
   return report.checks.filter(({ result }) => result === "fail").map(({ name }) => name);
 }
 
-/** The result of one check; undefined when there is none of that name. */
+/** Returns the result of a check. Undefined if there is no check with that name. */
 export function resultOf(report: VerificationReport, name: string): string | undefined {
   return report.checks.find((check) => check.name === name)?.result;
 }
 
-/** A copy with one bit of one byte turned over. */
+/** Returns a copy with one flipped bit. */
 export function touched(bytes: Uint8Array, at: number, bit = 0): Uint8Array<ArrayBuffer> {
   const copy = Uint8Array.from(bytes);
   copy[at] = (copy[at] ?? 0) ^ (1 << bit);

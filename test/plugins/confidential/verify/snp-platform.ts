@@ -1,5 +1,5 @@
 /**
- * A SEV-SNP platform with roots of its own: every signature holds, and each field of report and certificates can be
+ * A SEV-SNP platform with test roots. Every signature is valid, and each field of reports and certificates can be
  * changed.
  */
 import { constants, generateKeyPairSync, sign } from "node:crypto";
@@ -31,19 +31,19 @@ export interface VcekOptions {
   readonly tcb: { bootloader: number; tee: number; snp: number; microcode: number; fmc?: number };
 }
 
-/** What differs from a report in good order, and from a table with three certificates. */
+/** The differences from a valid report, and from a table with three certificates. */
 export interface SnpChanges {
-  /** Bytes written over the report, by offset, before it is signed. */
+  /** Bytes that replace bytes of the report before it is signed, by offset. */
   readonly report?: Readonly<Record<number, Uint8Array>>;
   readonly vcek?: Partial<VcekOptions>;
-  /** Entries of the table that are added or replaced; undefined leaves one out. */
+  /** Entries of the table that are added or replaced. An undefined entry is removed. */
   readonly table?: Readonly<Record<string, Uint8Array | undefined>>;
 }
 
 export interface SnpPlatform {
   readonly roots: HardwareRoots;
   evidence(changes?: SnpChanges): AttestationEvidence;
-  /** AMD's list, naming the serial numbers given. Times in milliseconds since 1970. */
+  /** Returns AMD's list with these serial numbers. Times are in milliseconds since 1970. */
   revocationList(serials: readonly number[], thisUpdate: number, nextUpdate: number): Bytes;
 }
 
@@ -147,7 +147,7 @@ function vcekExtensions({ product, hardwareId, tcb }: VcekOptions): readonly Byt
   ];
 }
 
-/** A report of version 2 whose four TCBs are those of the VCEK above. */
+/** Returns a report of version 2, whose four TCBs are equal to the TCB of the VCEK above. */
 function writeReport(
   isTurin: boolean,
   key: KeyObject,

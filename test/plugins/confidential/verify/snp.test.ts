@@ -27,7 +27,7 @@ const imageHash = createHash("sha256")
   .update(new Uint8Array(48).fill(0x3e))
   .update(new Uint8Array(32).fill(0x40))
   .digest("hex");
-/** Opts out of the two checks that a policy must otherwise provide for. */
+/** A policy that opts out of the two checks that would otherwise need settings. */
 const waived = { minTcb: "any", requireCrl: false } as const;
 const policy: VerificationPolicy = { imageHashes: [imageHash], sevSnp: waived };
 
@@ -62,7 +62,7 @@ function assertFails(report: VerificationReport, ...names: readonly string[]): v
 }
 
 describe("a SEV-SNP report", () => {
-  test("verifies with its chip's chain", async () => {
+  test("is verified with the certificate chain of its chip", async () => {
     const report = await verify();
     assert.deepEqual(failures(report), []);
     assert.equal(report.verified, true);
@@ -73,7 +73,7 @@ describe("a SEV-SNP report", () => {
     assert.equal(resultOf(report, "revocation"), "skipped");
   });
 
-  test("of Turin has its TCB elsewhere, and eight bytes of chip id", async () => {
+  test("of Turin has another TCB layout, and a chip id of eight bytes", async () => {
     const turin = await createSnpPlatform("Turin");
     const expected = { reportData: snpReportData };
     const minTcb = { Turin: { fmc: 2, bootloader: 3, tee: 1, snp: 8, microcode: 115 } };
@@ -86,7 +86,7 @@ describe("a SEV-SNP report", () => {
     assertFails(refused, "chip_id");
   });
 
-  test("fails under any other root, the product's own included", async () => {
+  test("fails under any other root, including AMD's root of the product", async () => {
     const expected = { reportData: snpReportData };
     const evidence = platform.evidence();
     assertFails(await verifyEvidence(evidence, expected, policy, now), "vcek_chain");
@@ -94,7 +94,7 @@ describe("a SEV-SNP report", () => {
     assertFails(await verifyGiven(asGenoa), "vcek_chain");
   });
 
-  test("fails when any byte of it is touched", async () => {
+  test("fails if any of its bytes is changed", async () => {
     const evidence = platform.evidence();
     const quote = fromBase64(evidence.quote);
     assert.ok(quote);
@@ -107,7 +107,7 @@ describe("a SEV-SNP report", () => {
     assert.deepEqual(survivors, []);
   });
 
-  test("fails when it is shorter or longer", async () => {
+  test("fails if it is shorter or longer", async () => {
     const evidence = platform.evidence();
     const quote = Buffer.from(evidence.quote, "base64");
     for (const other of [quote.subarray(0, 1183), Buffer.concat([quote, Buffer.alloc(1)])]) {
@@ -138,7 +138,7 @@ describe("a SEV-SNP report", () => {
     }
   });
 
-  test("counts with the VCEK's TCB, not with its own claim", async () => {
+  test("is judged by the TCB in the VCEK, not by its own", async () => {
     const claims = { report: { 0x180: Uint8Array.of(3, 1, 0, 0, 0, 0, 8, 200) } };
     assertFails(await verify(claims), "tcb");
     const tcb = { bootloader: 3, tee: 1, snp: 7, microcode: 115 };
@@ -154,7 +154,7 @@ describe("a SEV-SNP report", () => {
     assert.equal(enough.tcb?.status, "UpToDate");
   });
 
-  test("of another chip, of no chip, or of one without a name fails", async () => {
+  test("of another chip, of no chip, or of a masked chip fails", async () => {
     const other = new Uint8Array(64).fill(0xc2);
     assertFails(await verify({ report: { 0x1a0: other } }), "chip_id");
     assertFails(await verify({ vcek: { hardwareId: other } }), "chip_id");
@@ -179,7 +179,7 @@ describe("a SEV-SNP report", () => {
     assertFails(await verify({ report: { 0x50: Uint8Array.of(1) } }), "report_data");
   });
 
-  test("of a version that is not known fails", async () => {
+  test("of an unknown version fails", async () => {
     for (const version of [0, 1, 6]) {
       const report = await verify({ report: { 0x00: Uint8Array.of(version) } });
       assert.equal(resultOf(report, "quote_format"), "fail");
@@ -204,7 +204,7 @@ describe("SEV-SNP evidence of old firmware, without a revocation list", () => {
     assertFails(await verifyBare(old), "revocation", "tcb_minimum");
   });
 
-  test("is verified only when both checks are opted out of by name", async () => {
+  test("is verified only if the policy opts out of both checks", async () => {
     assertFails(await verify(old, { sevSnp: { minTcb: "any" } }), "revocation");
     assertFails(await verify(old, { sevSnp: { requireCrl: false } }), "tcb_minimum");
     const report = await verify(old, { sevSnp: waived });
@@ -214,7 +214,7 @@ describe("SEV-SNP evidence of old firmware, without a revocation list", () => {
     assert.equal(report.tcb?.status, "Unknown");
   });
 
-  test("is verified with a current list and a minimum that its product meets", async () => {
+  test("is verified with a current list and a minimum that its TCB reaches", async () => {
     const sevSnp = { minTcb: { Milan: { snp: 8, microcode: 115 } } };
     const report = await verify({ table: { crl } }, { sevSnp });
     assert.deepEqual(failures(report), []);
@@ -224,14 +224,14 @@ describe("SEV-SNP evidence of old firmware, without a revocation list", () => {
     assertFails(await verify({}, { sevSnp }), "revocation");
   });
 
-  test("is not verified when the policy names minimums of other products only", async () => {
+  test("is not verified if the policy has minimums only for other products", async () => {
     const sevSnp = { ...waived, minTcb: { Genoa: { snp: 1 }, Turin: { snp: 1 } } };
     const report = await verify({}, { sevSnp });
     assertFails(report, "tcb_minimum");
     assert.equal(report.tcb?.status, "Unknown");
   });
 
-  test("is remembered no longer than its revocation list is current", async () => {
+  test("is cached no longer than its revocation list is valid", async () => {
     const sevSnp = { minTcb: { Milan: { snp: 8 } } };
     const report = await verify({ table: { crl } }, { sevSnp });
     assert.equal(report.validUntil, now + day);
@@ -240,7 +240,7 @@ describe("SEV-SNP evidence of old firmware, without a revocation list", () => {
 });
 
 describe("the certificate table", () => {
-  test("must be there, whole, with all three certificates", async () => {
+  test("must be present and complete, with all three certificates", async () => {
     const { aux: _aux, ...bare } = platform.evidence();
     assertFails(await verifyGiven(bare), "certificate_table");
     for (const entry of ["vcek", "ask", "ark"]) {
@@ -249,7 +249,7 @@ describe("the certificate table", () => {
     }
   });
 
-  test("may spell its GUIDs as Microsoft does", async () => {
+  test("may have GUIDs in Microsoft's byte order", async () => {
     const mixed = "8d75da6364e66445adc5f4b93be8accd";
     const evidence = platform.evidence();
     const table = Buffer.from(evidence.aux ?? "", "base64");
@@ -258,7 +258,7 @@ describe("the certificate table", () => {
     assert.equal(report.verified, true);
   });
 
-  test("that runs out of bounds, repeats an entry or never ends fails", async () => {
+  test("with an entry out of bounds, a duplicate entry or no end fails", async () => {
     const evidence = platform.evidence();
     const table = Buffer.from(evidence.aux ?? "", "base64");
     const outside = Buffer.from(table);
@@ -274,7 +274,7 @@ describe("the certificate table", () => {
     }
   });
 
-  test("may carry AMD's revocation list, which then must hold and name no certificate", async () => {
+  test("may contain AMD's revocation list, which must then be valid and list none of the certificates", async () => {
     const list = (serials: readonly number[], at = now): Uint8Array =>
       platform.revocationList(serials, at - day, at + day);
     const clean = await verify({ table: { crl: list([0x999]) } });
@@ -303,7 +303,7 @@ describe("a real SEV-SNP report", { skip: skipWithoutShared }, () => {
   };
   const reportData = (): Uint8Array => realBytes("snp_attestation.bin").slice(0x50, 0x90);
 
-  test("has a chain and a signature that hold, and fails for its debug policy alone", async () => {
+  test("has a valid chain and signature, and fails only because of its debug policy", async () => {
     const any = { imageHashes: "any", sevSnp: waived } as const;
     const report = await verifyEvidence(real(), { reportData: reportData() }, any, now);
     assertFails(report, "guest_policy");
@@ -318,7 +318,7 @@ describe("a real SEV-SNP report", { skip: skipWithoutShared }, () => {
     assert.deepEqual([...amdRoots.Milan], [await sha256Hex(ark.raw)]);
   });
 
-  test("loses its signature when a byte is touched", async () => {
+  test("fails the signature check if a byte is changed", async () => {
     const evidence = real();
     const quote = realBytes("snp_attestation.bin");
     for (let at = 0; at < 0x330; at += 16) {

@@ -14,15 +14,15 @@ const quotes = ([4, 5] as const).map((version) => {
   return quote;
 });
 
-/** Where a quote says how long something is: the authentication data, the certification data, the PEM. */
+/** Offsets of the length fields of a quote: of the authentication data, the certification data and the PEM. */
 function lengthFields(quote: Bytes): readonly number[] {
   const body = quote[0] === 5 ? 54 + 648 : 48 + 584;
   const certification = body + 4 + 128 + 2;
   return [body, certification, certification + 4 + 448, certification + 4 + 448 + 2 + 32 + 2];
 }
 
-describe("what a stranger sends", () => {
-  test("a quote of version 4 or 5 is read whole, and only whole", () => {
+describe("a quote from an untrusted sender", () => {
+  test("is read if it is complete and has version 4 or 5", () => {
     for (const quote of quotes) {
       const read = readTdxQuote(quote);
       assert.equal(read?.version, quote[0]);
@@ -39,7 +39,7 @@ describe("what a stranger sends", () => {
     }
   });
 
-  test("a quote with any length changed is refused", () => {
+  test("is refused if any of its lengths is changed", () => {
     for (const quote of quotes) {
       for (const at of lengthFields(quote)) {
         for (const value of [0, 1, 0x7fff, 0xffff]) {

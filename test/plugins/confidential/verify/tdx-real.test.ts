@@ -19,7 +19,7 @@ const imageHash = "b260fa9168ca9f28e7f15f128a45ac31c419705b31a60feac30b322ee06bc
 const policy = { imageHashes: [imageHash] };
 
 describe("a real TDX quote", { skip }, () => {
-  test("verifies at its time, with Intel's root and nothing else given", async () => {
+  test("is verified at its time with Intel's root, without other settings", async () => {
     const { quote, collateral, now, reportData } = realTdx();
     const report = await verifyEvidence(
       tdxEvidence(quote, collateral),
@@ -37,7 +37,7 @@ describe("a real TDX quote", { skip }, () => {
     assert.equal(report.validUntil, Date.parse("2025-07-19T10:00:35Z"));
   });
 
-  test("fails when any byte of it is touched, padding included", async () => {
+  test("fails if any of its bytes is changed, including the padding", async () => {
     const { quote, collateral, now, reportData } = realTdx();
     const survivors: number[] = [];
     for (let at = 0; at < quote.length; at += 7) {
@@ -48,7 +48,7 @@ describe("a real TDX quote", { skip }, () => {
     assert.deepEqual(survivors, []);
   });
 
-  test("fails when any part of its collateral is touched", async () => {
+  test("fails if any part of its collateral is changed", async () => {
     const { quote, collateral, now, reportData } = realTdx();
     const fields = [
       "root_ca_crl",
@@ -74,7 +74,7 @@ describe("a real TDX quote", { skip }, () => {
     assert.deepEqual(survivors, []);
   });
 
-  test("fails when cut short anywhere", async () => {
+  test("fails if it is truncated anywhere", async () => {
     const { quote, collateral, now, reportData } = realTdx();
     for (let length = 0; length < 4936; length += 97) {
       const evidence = tdxEvidence(quote.subarray(0, length), collateral);
@@ -83,7 +83,7 @@ describe("a real TDX quote", { skip }, () => {
     }
   });
 
-  test("binds its report data and no other", async () => {
+  test("binds only its own report data", async () => {
     const { quote, collateral, now, reportData } = realTdx();
     const evidence = tdxEvidence(quote, collateral);
     for (const wrong of [touched(reportData, 63), new Uint8Array(64), reportData.slice(0, 32)]) {
@@ -93,7 +93,7 @@ describe("a real TDX quote", { skip }, () => {
     }
   });
 
-  test("is of an image that the policy must name", async () => {
+  test("has an image that the policy must list", async () => {
     const { quote, collateral, now, reportData } = realTdx();
     const evidence = tdxEvidence(quote, collateral);
     for (const imageHashes of [[], ["00".repeat(32)]]) {
@@ -106,7 +106,7 @@ describe("a real TDX quote", { skip }, () => {
     assert.equal(resultOf(any, "image_hash"), "skipped");
   });
 
-  test("is of a TDX module, a machine and a TCB number that a policy may name", async () => {
+  test("has a TDX module, a machine and a TCB evaluation number that a policy can restrict", async () => {
     const { quote, collateral, now, reportData } = realTdx();
     const evidence = tdxEvidence(quote, collateral);
     const mrseam =
@@ -131,7 +131,7 @@ describe("a real TDX quote", { skip }, () => {
     }
   });
 
-  test("fails before its collateral was issued and after it lapsed", async () => {
+  test("fails before its collateral was issued and after it has expired", async () => {
     const { quote, collateral, now, reportData } = realTdx();
     const evidence = tdxEvidence(quote, collateral);
     const early = await verifyEvidence(evidence, { reportData }, policy, now - 2 * day);
@@ -172,7 +172,7 @@ describe("a real TDX quote", { skip }, () => {
 });
 
 describe("other real TDX quotes", { skip }, () => {
-  test("a platform that is behind fails for its TCB, while its signatures hold", async () => {
+  test("an outdated platform fails because of its TCB, although its signatures are valid", async () => {
     const { quote, collateral, now, reportData } = outdatedTdx();
     const evidence = tdxEvidence(quote, collateral);
     const report = await verifyEvidence(evidence, { reportData }, { imageHashes: "any" }, now);
@@ -190,7 +190,7 @@ describe("other real TDX quotes", { skip }, () => {
     );
   });
 
-  test("a real quote is no simulated one, whatever the caller allows", async () => {
+  test("a real quote is not accepted as simulated, whatever the caller allows", async () => {
     const { quote, collateral, now, reportData } = realTdx();
     const root = readTdxQuote(quote)?.pckChain[2]?.raw;
     assert.ok(root);

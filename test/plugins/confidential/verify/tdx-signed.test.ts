@@ -24,10 +24,10 @@ const policy = {
   simulatedRoots: [platform.root],
 } as const;
 
-/** Where the quoting enclave's report starts, from the end of what the attestation key signs. */
+/** Offset of the quoting enclave's report from the end of the bytes that the attestation key signs. */
 const qeReportOffset = 4 + 64 + 64 + 6;
 
-/** A quote changed by `change` and then signed again, so that nothing but the change can be wrong. */
+/** Verifies a quote that `change` modified and that was then signed again, so that only the change can be wrong. */
 async function verifySigned(
   version: 4 | 5,
   change: (quote: Bytes, qeReport: Bytes) => void,
@@ -45,33 +45,33 @@ async function verifySigned(
   return verifyEvidence(changed, { reportData }, policy, now);
 }
 
-describe("a quote that is signed as it should be", () => {
-  test("passes when nothing was changed", async () => {
+describe("a quote with valid signatures", () => {
+  test("is accepted without a change", async () => {
     for (const version of [4, 5] as const) {
       const report = await verifySigned(version, () => {});
       assert.equal(report.assurance, "simulated");
     }
   });
 
-  test("fails when its quoting enclave is another vendor's", async () => {
+  test("fails if its quoting enclave is from another vendor", async () => {
     const report = await verifySigned(4, (quote) => quote.fill(0xab, 12, 28));
     assert.deepEqual(failures(report), ["not_simulated", "qe_vendor"]);
     assert.equal(report.assurance, "none");
   });
 
-  test("fails when a service TD is bound to it", async () => {
+  test("fails if a service TD is bound to the TD", async () => {
     const report = await verifySigned(5, (quote) => quote.fill(1, 54 + 600, 54 + 601));
     assert.ok(failures(report).includes("service_td"));
     assert.equal(report.assurance, "none");
   });
 
-  test("fails when the enclave's report binds another attestation key", async () => {
+  test("fails if the enclave's report binds another attestation key", async () => {
     const report = await verifySigned(4, (_quote, qeReport) => qeReport.fill(0, 320, 352));
     assert.ok(failures(report).includes("qe_report"));
     assert.equal(report.assurance, "none");
   });
 
-  test("fails when the enclave is not the one of the QE identity", async () => {
+  test("fails if the enclave does not match the QE identity", async () => {
     // MRSIGNER, ISVPRODID, ISVSVN, the debug bit of ATTRIBUTES.
     const changes = [
       (qeReport: Bytes) => qeReport.fill(0, 128, 160),
@@ -87,7 +87,7 @@ describe("a quote that is signed as it should be", () => {
   });
 
   test("fails when its TDX module has a version or a signer that the TCB info does not know", async () => {
-    // The quote is one of module version 1: byte 1 of TEE_TCB_SVN.
+    // The quote has module version 1 in byte 1 of TEE_TCB_SVN.
     const version = await verifySigned(4, (quote) => quote.fill(2, 49, 50));
     assert.deepEqual(failures(version), ["not_simulated", "tdx_module"]);
     const signer = await verifySigned(4, (quote) => quote.fill(1, 48 + 64, 48 + 65));
@@ -109,11 +109,11 @@ describe("a TDX module", () => {
     teeTcbSvn: Uint8Array.of(isvsvn, version, ...new Uint8Array(14)),
   });
 
-  test("of the unversioned kind has the platform's state", () => {
+  test("without a version has the state of the platform", () => {
     assert.equal(fault(svn(0, 0)), undefined);
   });
 
-  test("of a version is judged by the best level that it reaches", () => {
+  test("with a version has the status of the best level that it reaches", () => {
     const levels = [
       { isvsvn: 5, status: "UpToDate", advisories: [] },
       { isvsvn: 3, status: "OutOfDate", advisories: ["INTEL-SA-9"] },
@@ -129,7 +129,7 @@ describe("a TDX module", () => {
     assert.match(fault(svn(5, 0x1a), tcbInfo) ?? "", /does not list the module TDX_1A/);
   });
 
-  test("has only the attributes that the mask lets differ", () => {
+  test("may differ only in the attributes that the mask allows", () => {
     const seamAttributes = Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0);
     assert.match(fault({ seamAttributes }) ?? "", /attributes/);
     const modules = known.modules.map((module) => ({
@@ -140,7 +140,7 @@ describe("a TDX module", () => {
   });
 });
 
-test("the platform's root is the one of its seed", async () => {
+test("the platform has the root of its seed", async () => {
   const root = fromBase64(platform.root);
   assert.ok(root);
   assert.equal(await sha256Hex(root), await sha256Hex(pki.root.certificate));

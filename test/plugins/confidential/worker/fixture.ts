@@ -1,4 +1,4 @@
-/** A worker in the test's own process, and model servers that are scripted. */
+/** Starts a worker in the test's process, and scripted model servers. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -24,11 +24,11 @@ export const params = {
 };
 
 export interface TestWorker extends RunningWorker {
-  /** What was logged. */
+  /** The lines of the log. */
   readonly lines: readonly string[];
 }
 
-/** In front of the demo model, unless `upstream` names another. */
+/** Starts a worker for the demo model, or for the model server `upstream`. */
 export async function startTestWorker(
   t: TestContext,
   over: Partial<WorkerOptions> = {},
@@ -66,14 +66,14 @@ export async function startTestWorker(
   };
 }
 
-/** The demo model, a token every millisecond. */
+/** Starts the demo model, which sends one token per millisecond. */
 export async function startModel(t: TestContext): Promise<string> {
   const model = await startDemoModel({ tokenMs: 1 });
   t.after(() => model.close());
   return model.url;
 }
 
-/** A model server whose answers a test writes. */
+/** Starts a model server whose answers the test writes. */
 export async function startScriptedModel(
   t: TestContext,
   answer: (request: IncomingMessage, response: ServerResponse) => void,

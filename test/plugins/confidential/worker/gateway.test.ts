@@ -1,4 +1,4 @@
-/** A worker behind a whole gateway: chat completions by an enclave, and quotes of the gateway's own platform. */
+/** A worker and a whole gateway: chat completions by an enclave, and quotes of the gateway's own platform. */
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../src/testing/gateway.ts";
@@ -30,7 +30,7 @@ routes:
 `;
 }
 
-/** `images`: what the gateway accepts. */
+/** `images`: the image hashes that the gateway accepts. */
 async function startBoth(
   t: TestContext,
   images: (worker: TestWorker) => string,
@@ -48,9 +48,9 @@ function post({ url, key }: TestGateway, path: string, body: object): Promise<Re
   return fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
-describe("a worker behind a gateway", () => {
+describe("a worker of a gateway", () => {
   test(
-    "answers chat completions of both kinds, and is listed with its evidence",
+    "answers streamed and unstreamed chat completions, and is listed with its evidence",
     inTime,
     async (t) => {
       const { gateway } = await startBoth(t, ({ imageHash }) => `["${imageHash}"]`);
@@ -73,13 +73,13 @@ describe("a worker behind a gateway", () => {
     },
   );
 
-  test("whose image the gateway does not accept gets nothing to do", inTime, async (t) => {
+  test("gets no requests if the gateway does not accept its image", inTime, async (t) => {
     const { gateway } = await startBoth(t, () => `["${"ab".repeat(32)}"]`);
     const refused = await post(gateway, "/v1/chat/completions", params);
     assert.equal(refused.status, 503);
   });
 
-  test("stands beside the gateway's own quotes, labelled as what they are", inTime, async (t) => {
+  test("runs beside the gateway's own quotes, which are marked as simulated", inTime, async (t) => {
     const { gateway } = await startBoth(t, () => "any");
     const call = async (input: object): Promise<string> => {
       const asked = { tool: "platform_getAttestationQuote", params: input };

@@ -1,4 +1,4 @@
-/** A WebSocket to a worker, as the frames of a session come and go on it. */
+/** A WebSocket to a worker, for sending and receiving the frames of a session. */
 import { once } from "node:events";
 import type { TestContext } from "node:test";
 import { WebSocket } from "ws";
@@ -13,11 +13,11 @@ export interface SocketOptions {
   readonly token?: string;
   readonly protocols?: readonly string[];
   readonly origin?: string;
-  /** Whether pings are answered. */
+  /** True if pings are answered. Default: as in ws. */
   readonly autoPong?: boolean;
 }
 
-/** Rejects with what the server answered instead of an upgrade. */
+/** Opens the WebSocket. Rejects with the server's answer if it refuses the upgrade. */
 export async function openSocket(
   t: TestContext,
   url: string,

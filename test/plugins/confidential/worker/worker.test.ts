@@ -26,7 +26,7 @@ import {
 import { openSocket } from "./socket.ts";
 import { silent } from "../../ledger/ledger/pool/asking.ts";
 
-/** A client whose request is with a model that says one word and then no more; `begun`: what that says it on. */
+/** A client whose request is at a model that has sent one word and then stops; `begun`: the response of that model. */
 async function askedOfHeldModel(t: TestContext) {
   const { promise: begun, resolve: begin } = Promise.withResolvers<ServerResponse>();
   const upstream = await startScriptedModel(t, (_, response) => {
@@ -41,7 +41,7 @@ async function askedOfHeldModel(t: TestContext) {
 }
 
 describe("a worker", () => {
-  test("answers by the model behind it, with evidence that verifies and a report that is signed", async (t) => {
+  test("answers with its model, valid evidence and a signed report", async (t) => {
     const worker = await startTestWorker(t);
     const { client } = await connectTo(t, worker.url);
     const { keysetDigest } = client.attested;
@@ -68,14 +68,14 @@ describe("a worker", () => {
     assert.equal(limited.report.ctr, 2);
   });
 
-  test("is none without evidence, and none where it cannot listen", async (t) => {
+  test("does not start without evidence, or if it cannot listen", async (t) => {
     const worker = await startTestWorker(t);
     const { port } = new URL(worker.url);
     await assert.rejects(startTestWorker(t, { port: Number(port) }), { code: "EADDRINUSE" });
     await assert.rejects(startTestWorker(t, { simulatedAllowed: false }), /ATTESTATION/);
   });
 
-  test("cancels at its model, which then stops", async (t) => {
+  test("cancels the request at its model when the client cancels", async (t) => {
     const { begun, wire, client } = await askedOfHeldModel(t);
     assert.deepEqual(await client.chunk(), { content: "The" });
     const response = await begun;
@@ -88,7 +88,7 @@ describe("a worker", () => {
     await left;
   });
 
-  test("whose client leaves stops the model, too", async (t) => {
+  test("stops the model when the client leaves", async (t) => {
     const { begun, wire } = await askedOfHeldModel(t);
     const response = await begun;
     const left = once(response, "close");
@@ -96,7 +96,7 @@ describe("a worker", () => {
     await left;
   });
 
-  test("tells a model's failure without its words", async (t) => {
+  test("reports a failure of the model without the model's text", async (t) => {
     const upstream = await startScriptedModel(t, (_, response) => {
       response.writeHead(400, { "content-type": "application/json" });
       response.end(JSON.stringify({ error: { message: "internal path /srv/model" } }));
@@ -110,7 +110,7 @@ describe("a worker", () => {
     assert.doesNotMatch(worker.lines.join("\n"), /srv|seven/);
   });
 
-  test("sends the model server's key to it, and only the models named may be asked", async (t) => {
+  test("sends the API key to the model server, and allows only the listed models", async (t) => {
     const { promise: sent, resolve } = Promise.withResolvers<string | undefined>();
     const upstream = await startScriptedModel(t, (request, response) => {
       resolve(request.headers.authorization);
@@ -131,8 +131,8 @@ describe("a worker", () => {
   });
 });
 
-describe("what a worker's line does not forgive", () => {
-  test("a hello that was written anew on its way: its client sees it", async (t) => {
+describe("a worker ends the connection or refuses it for", () => {
+  test("a hello that was rewritten on its way: the client notices it", async (t) => {
     const worker = await startTestWorker(t);
     const wire = await openSocket(t, worker.url);
     const { bytes } = await prepare();
@@ -146,7 +146,7 @@ describe("what a worker's line does not forgive", () => {
     assert.equal(codeOf(read), "ATTESTATION_UNAVAILABLE");
   });
 
-  test("tampering, replay, reordering", async (t) => {
+  test("tampered, replayed or reordered frames", async (t) => {
     const worker = await startTestWorker(t);
     const long = { ...params, messages: [{ role: "user", content: "x".repeat(80_000) }] };
     const cases: readonly [
@@ -159,7 +159,7 @@ describe("what a worker's line does not forgive", () => {
       ["twice", ([one = new Uint8Array()]) => [one, one], 4409],
       ["out of order", ([one = new Uint8Array(), two = new Uint8Array()]) => [two, one], 4409],
       [
-        "one left out",
+        "a frame is left out",
         ([one = new Uint8Array(), , three = new Uint8Array()]) => [one, three],
         4409,
       ],
@@ -172,13 +172,13 @@ describe("what a worker's line does not forgive", () => {
       assert.equal(end.code, code, what);
       assert.notEqual(end.error, undefined, what);
     }
-    // A session's frames are nothing in another session.
+    // The frames of one session are invalid in another.
     const [one, other] = [await connectTo(t, worker.url), await connectTo(t, worker.url)];
     for (const frame of one.client.request(1, params)) other.wire.binary(frame);
     assert.deepEqual(await ending(other.wire), { code: 4400, error: "BAD_FRAME" });
   });
 
-  test("a message beyond 1 MiB", async (t) => {
+  test("a message of more than 1 MiB", async (t) => {
     const worker = await startTestWorker(t);
     const { wire } = await connectTo(t, worker.url);
     wire.binary(new Uint8Array(1_048_577));
@@ -188,7 +188,7 @@ describe("what a worker's line does not forgive", () => {
     assert.deepEqual(await ending(text), { code: 4413, error: "LIMIT_EXCEEDED" });
   });
 
-  test("a client without the token, the path or the subprotocol", async (t) => {
+  test("a client with a wrong token, path or subprotocol", async (t) => {
     const worker = await startTestWorker(t, { token: "worker-token" });
     const { url } = worker;
     for (const options of [{}, { token: "wrong" }, { token: "worker-tokens" }, { token: "" }]) {
@@ -198,7 +198,7 @@ describe("what a worker's line does not forgive", () => {
     await assert.rejects(openSocket(t, url, { token, protocols: ["confidential.v1"] }), /400/);
     await assert.rejects(openSocket(t, url, { token, protocols: [] }), /400/);
     await assert.rejects(openSocket(t, url.replace("/cstream/1", "/cstream/2"), { token }), /404/);
-    // A page that is open on the same machine.
+    // A page in a browser on the same machine.
     const origin = "http://127.0.0.1:3000";
     await assert.rejects(openSocket(t, url, { token, origin }), /403/);
     const { client, wire } = await connectTo(t, url, { token });
@@ -209,7 +209,7 @@ describe("what a worker's line does not forgive", () => {
 });
 
 describe("a worker's status", () => {
-  test("is a status document of a network, for whoever asks", async (t) => {
+  test("is a public status document of a network", async (t) => {
     const worker = await startTestWorker(t, { token: "worker-token" });
     const status = await statusOf(worker);
     assert.deepEqual(readStatus(status, "enclave")?.workers, [
@@ -235,7 +235,7 @@ describe("a worker's status", () => {
     }
   });
 
-  test("names the address that was given, and none where it listens everywhere", async (t) => {
+  test("contains the advertised address, and no address if the worker listens on a wildcard", async (t) => {
     const advertise = "wss://worker.example.org/cstream/1";
     const named = await startTestWorker(t, { advertise });
     assert.equal((await statusOf(named)).workers[0]?.["url"], advertise);
@@ -245,7 +245,7 @@ describe("a worker's status", () => {
     assert.equal("url" in (status.workers[0] ?? {}), false);
   });
 
-  test("says busy while the model answers, and draining once the worker stops", async (t) => {
+  test("is busy while the model answers, and draining after the worker is stopped", async (t) => {
     const { worker, begun, wire, client } = await askedOfHeldModel(t);
     const stateOf = async (): Promise<unknown> => (await statusOf(worker)).workers[0]?.["state"];
     const idle = await connectTo(t, worker.url);
@@ -262,7 +262,7 @@ describe("a worker's status", () => {
     await assert.rejects(fetch(worker.statusUrl));
   });
 
-  test("what does not end in time is cut", async (t) => {
+  test("a session that does not end in time is terminated", async (t) => {
     const { worker, wire, client } = await askedOfHeldModel(t);
     await client.chunk();
     await worker.stop(1);
@@ -271,7 +271,7 @@ describe("a worker's status", () => {
 });
 
 describe("a gateway whose client does not read", () => {
-  test("is not taken for one that is gone", async (t) => {
+  test("is not disconnected as unresponsive", async (t) => {
     const clock = manualClock(Date.now());
     const worker = await startTestWorker(t, { clock });
     const link = await connectWorker({
@@ -297,7 +297,7 @@ describe("a gateway whose client does not read", () => {
     link.pause();
     for (let waited = 0; waited < 100_000; waited += 5_000) {
       clock.advance(5_000);
-      // Long enough for what was sent to arrive: status takes the same way.
+      // The status request takes the same way, so the sent bytes have arrived after it.
       await statusOf(worker);
     }
     link.resume();
@@ -306,7 +306,7 @@ describe("a gateway whose client does not read", () => {
     assert.equal(hasEnded, false);
   });
 
-  test("is told from one that says nothing any more, which is cut at the third ping", async (t) => {
+  test("differs from an unresponsive one, which is disconnected at the third ping", async (t) => {
     const clock = manualClock(Date.now());
     const worker = await startTestWorker(t, { clock });
     const wire = await openSocket(t, worker.url, { autoPong: false });
@@ -325,7 +325,7 @@ describe("a gateway whose client does not read", () => {
 });
 
 describe("a client that does not read", () => {
-  test("makes the model wait: no more is held for it than its line holds", async (t) => {
+  test("makes the model wait: no more is buffered than the connection holds", async (t) => {
     const whole = 64 * 1024 * 1024;
     const piece = chunk({ content: "y".repeat(16_000) });
     let written = 0;
@@ -343,13 +343,13 @@ describe("a client that does not read", () => {
       write();
     });
     const worker = await startTestWorker(t, { upstream });
-    // So many that the answer is not ended for its length.
+    // Enough tokens that the answer is not ended because of its length.
     const hello = { maxOutputTokens: 10_000_000 };
     const { wire, client } = await connectTo(t, worker.url, { hello });
     for (const frame of client.request(1, params)) wire.binary(frame);
     await client.chunk();
     wire.webSocket.pause();
-    // Until nothing moves any more, however long the machine takes.
+    // Waits until no more bytes are written, however slow the machine is.
     for (let still = 0, seen = 0; still < 3_000; still = seen === written ? still + 1 : 0) {
       seen = written;
       await new Promise(setImmediate);
@@ -360,7 +360,7 @@ describe("a client that does not read", () => {
   });
 });
 
-describe("a worker's stop", () => {
+describe("stopping a worker", () => {
   for (const offered of ["cstream.worker.v1, cstream.worker.v1", "other,,"]) {
     test(`does not wait for a refused client that keeps its side open: "${offered}"`, async (t) => {
       const worker = await startTestWorker(t);

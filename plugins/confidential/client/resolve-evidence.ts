@@ -1,4 +1,6 @@
-/** The evidence of a handshake: sent along, known from an earlier session, or fetched by its digest. */
+/**
+ * Finds the evidence of a handshake: included in the frame, known from an earlier session, or fetched by its digest.
+ */
 import { evidenceDigest } from "../protocol/statement.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
 import type { AttestationFrame } from "../protocol/text-frames.ts";
@@ -6,28 +8,33 @@ import { fetchJson } from "./fetch-json.ts";
 import type { Settings } from "./options.ts";
 import { webSuite } from "./web-crypto.ts";
 
-export interface GivenEvidence {
-  /** Parsed JSON, not looked at yet. */
+export interface ResolvedEvidence {
+  /** Parsed JSON, not verified yet. */
   readonly evidence: unknown;
   /** `sha256:<hex>` */
   readonly digest: string;
 }
 
-/** Why there is none comes as text. Whoever served it, it is what the frame's digest names. */
+/**
+ * Returns the evidence, or a text with the reason why there is none. If the frame has a digest, the evidence matches
+ * it, so the server that it was fetched from need not be trusted.
+ */
 export async function resolveEvidence(
   frame: AttestationFrame,
   settings: Settings,
   signal: AbortSignal,
-): Promise<GivenEvidence | string> {
-  const { evidence, evidenceDigest: named } = frame;
+): Promise<ResolvedEvidence | string> {
+  const { evidence, evidenceDigest: expected } = frame;
   const found =
-    evidence === undefined && named !== undefined
-      ? await findEvidence(named, settings, signal)
+    evidence === undefined && expected !== undefined
+      ? await findEvidence(expected, settings, signal)
       : evidence;
-  if (found === undefined) return "the evidence that the digest names is not to be had";
+  if (found === undefined) return "the evidence could not be fetched by its digest";
   const digest = await evidenceDigest(webSuite, found);
-  if (digest === undefined) return "the evidence has no canonical form";
-  if (named !== undefined && named !== digest) return "the evidence is not what the digest names";
+  if (digest === undefined) return "the evidence cannot be converted to canonical JSON";
+  if (expected !== undefined && expected !== digest) {
+    return "the evidence does not match the digest in the attestation frame";
+  }
   return { evidence: found, digest };
 }
 

@@ -1,11 +1,11 @@
-/** One JSON request to an HTTP server on a Unix socket, as dstack's agent is asked. */
+/** A JSON request to an HTTP server on a Unix socket, such as dstack's agent. */
 import { request } from "node:http";
 
 const timeoutMs = 15_000;
-const mostBytes = 4 * 1024 * 1024;
+const maxBytes = 4 * 1024 * 1024;
 
-/** The answer parsed; undefined when there was none, it was no JSON, or its status was not 200. Never rejects. */
-export function askSocket(
+/** Returns the parsed answer. Undefined if there is none, it is not JSON, or its status is not 200. Never rejects. */
+export function postJson(
   socketPath: string,
   path: string,
   body: object,
@@ -31,13 +31,13 @@ export function askSocket(
       let bytes = 0;
       response.on("data", (piece: Buffer) => {
         bytes += piece.length;
-        if (bytes > mostBytes) response.destroy();
+        if (bytes > maxBytes) response.destroy();
         else pieces.push(piece);
       });
       response.on("end", () => {
         resolve(response.statusCode === 200 ? parse(Buffer.concat(pieces)) : undefined);
       });
-      // After `end` it changes nothing.
+      // Has no effect after `end`.
       response.on("close", fail);
       response.on("error", fail);
     },

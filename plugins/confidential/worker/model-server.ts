@@ -1,4 +1,4 @@
-/** The model server behind a worker, by the same client that the gateway has for any OpenAI-compatible server. */
+/** The model server of a worker. Uses the gateway's client for OpenAI-compatible servers. */
 import { createEnclaveRecords } from "../enclave-workers/records.ts";
 import { Network } from "../../inference/networks/network.ts";
 import { createMetrics } from "../../../src/metrics.ts";
@@ -6,28 +6,28 @@ import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 import type { Offer } from "../../../src/services/networks.ts";
 
-export interface UpstreamOptions {
-  /** Base URL, with or without `/v1` at its end. */
+export interface ModelServerOptions {
+  /** Base URL, with or without a trailing `/v1`. */
   readonly url: string;
   /** Sent as `Authorization: Bearer …`. */
   readonly apiKey: string | undefined;
-  /** For the log. */
+  /** Name of the network, for the log. */
   readonly network: string;
-  /** Ids of the models that may be asked: no other of the server's is. */
+  /** Ids of the models that may be used. Other models of the server are ignored. */
   readonly models: readonly string[];
   readonly clock: Clock;
   readonly log: Log;
 }
 
 export interface ModelServer {
-  /** Undefined while the server does not list the model. */
+  /** Returns the model. Undefined while the server does not list it. */
   find(modelId: string): Offer | undefined;
-  /** Resolves when the server has been asked once for its models. */
+  /** Resolves when the server has been polled once for its models. */
   readonly settled: Promise<void>;
   close(): Promise<void>;
 }
 
-export function openModelServer(options: UpstreamOptions): ModelServer {
+export function openModelServer(options: ModelServerOptions): ModelServer {
   const { url, apiKey, network: name, models, clock, log } = options;
   const network = new Network(
     {
@@ -38,7 +38,7 @@ export function openModelServer(options: UpstreamOptions): ModelServer {
       evidence: undefined,
       statusUrl: undefined,
       statusMs: 10_000,
-      // Whoever pays is reckoned with by the gateway.
+      // The gateway charges the requests, not the worker.
       pricePerTokenNano: "0",
       rate: undefined,
       headers: apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` },

@@ -1,42 +1,42 @@
 /**
- * Remembers evidence that passed, since the same keyset comes with the same evidence for up to an hour. Failures are
- * not kept.
+ * Verifies evidence and caches the reports of accepted evidence, because a keyset presents the same evidence for up to
+ * an hour. Failures are not cached.
  */
 import { toHex } from "./binary-text.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import type { VerificationReport } from "./report.ts";
 import { verifyEvidence } from "./verify.ts";
-import type { Expectation, HardwareRoots } from "./verify.ts";
+import type { ExpectedEvidence, HardwareRoots } from "./verify.ts";
 
 export interface EvidenceVerifier {
-  /** As `verifyEvidence`. */
+  /** Like `verifyEvidence`. */
   verify(
     evidence: unknown,
-    expected: Expectation,
+    expected: ExpectedEvidence,
     policy: VerificationPolicy,
     now: number,
   ): Promise<VerificationReport>;
 }
 
-interface Remembered {
+interface CachedReport {
   readonly report: VerificationReport;
-  /** Milliseconds since 1970: holds from `from`, and no longer at `until`. */
+  /** The report is valid from `from` (inclusive) until `until` (exclusive), in milliseconds since 1970. */
   readonly from: number;
   readonly until: number;
 }
 
-export interface RememberOptions {
-  /** 64 unless given. */
+export interface EvidenceVerifierOptions {
+  /** Maximum number of cached reports. Default: 64. */
   readonly entries?: number;
-  /** A report is given again for an hour unless given, and never past what it rests on (`validUntil`). */
+  /** Maximum age of a cached report. Default: one hour. A report is never used after its `validUntil`. */
   readonly maxAgeMs?: number;
   readonly roots?: HardwareRoots;
 }
 
-/** A verifier with a memory of its own, least recently used first out. */
-export function createEvidenceVerifier(options: RememberOptions = {}): EvidenceVerifier {
+/** Creates a verifier with an LRU cache. */
+export function createEvidenceVerifier(options: EvidenceVerifierOptions = {}): EvidenceVerifier {
   const { entries = 64, maxAgeMs = 3_600_000, roots } = options;
-  const remembered = new Map<string, Remembered>();
+  const remembered = new Map<string, CachedReport>();
   return {
     async verify(evidence, expected, policy, now) {
       const key = keyOf(evidence, expected, policy);
@@ -61,8 +61,9 @@ export function createEvidenceVerifier(options: RememberOptions = {}): EvidenceV
 }
 
 /**
- * Everything that a report depends on but the time. As long as the evidence: a hash of it costs more than keeping it.
+ * Returns the cache key: everything that a report depends on, except the time. The key contains the whole evidence,
+ * because computing a hash costs more than storing it.
  */
-function keyOf(evidence: unknown, expected: Expectation, policy: VerificationPolicy): string {
+function keyOf(evidence: unknown, expected: ExpectedEvidence, policy: VerificationPolicy): string {
   return JSON.stringify([evidence, toHex(expected.reportData), policy]);
 }

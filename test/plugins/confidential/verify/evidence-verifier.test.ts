@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
-import { createEvidenceVerifier } from "../../../../plugins/confidential/verify/remembered.ts";
+import { createEvidenceVerifier } from "../../../../plugins/confidential/verify/evidence-verifier.ts";
 
 const now = Date.UTC(2026, 10, 21);
 const day = 24 * 3_600_000;
@@ -13,8 +13,8 @@ const policy = {
   simulatedRoots: [platform.root],
 };
 
-describe("evidence that passed", () => {
-  test("is not verified again, and comes with the same report", async () => {
+describe("accepted evidence", () => {
+  test("is not verified again, and gets the same report", async () => {
     const verifier = createEvidenceVerifier();
     const evidence = platform.evidence(reportData, now);
     const first = await verifier.verify(evidence, { reportData }, policy, now);
@@ -33,7 +33,7 @@ describe("evidence that passed", () => {
     assert.notEqual(await verifier.verify(evidence, { reportData }, policy, now + 3_599_999), back);
   });
 
-  test("is not believed once what it rests on has lapsed", async () => {
+  test("is verified again after its certificates or collateral have expired", async () => {
     const verifier = createEvidenceVerifier({ maxAgeMs: 90 * day });
     const evidence = platform.evidence(reportData, now);
     const first = await verifier.verify(evidence, { reportData }, policy, now);
@@ -43,7 +43,7 @@ describe("evidence that passed", () => {
     assert.equal(lapsed.assurance, "none");
   });
 
-  test("is not taken for other evidence, report data or policy", async () => {
+  test("is verified again for other evidence, report data or policies", async () => {
     const verifier = createEvidenceVerifier();
     const evidence = platform.evidence(reportData, now);
     assert.equal(
@@ -59,7 +59,7 @@ describe("evidence that passed", () => {
     assert.equal((await verifier.verify(changed, { reportData }, policy, now)).assurance, "none");
   });
 
-  test("gives way to what was used more recently", async () => {
+  test("is evicted when it is the least recently used", async () => {
     const verifier = createEvidenceVerifier({ entries: 2 });
     const [a, b, c] = [1, 2, 3].map((fill) => new Uint8Array(64).fill(fill));
     assert.ok(a && b && c);
@@ -73,7 +73,7 @@ describe("evidence that passed", () => {
   });
 });
 
-test("a failure is never remembered", async () => {
+test("a failure is never cached", async () => {
   const verifier = createEvidenceVerifier();
   const evidence = platform.evidence(reportData, now, { issuedAt: now + 1000 });
   const early = await verifier.verify(evidence, { reportData }, policy, now);

@@ -1,4 +1,4 @@
-/** What the client makes of an answer's end: its own verdict over the report, and the cost reckoned again. */
+/** Builds the end of an answer: verifies the signed report and recomputes the cost. */
 import { accountOf, judgeReport } from "../protocol/report-verdict.ts";
 import type { ReportVerdict, SignedReport } from "../protocol/report-verdict.ts";
 import { usageOf } from "../protocol/text-frames.ts";
@@ -6,31 +6,34 @@ import type { DoneFrame } from "../protocol/text-frames.ts";
 import type { FinalAnswer } from "./answer.ts";
 import { readPricing, recomputeCost } from "./cost.ts";
 import type { StreamPricing } from "./cost.ts";
-import type { OpenSession } from "./attempt.ts";
+import type { OpenSession } from "./handshake-attempt.ts";
 import type { Settings } from "./options.ts";
 import { webSuite } from "./web-crypto.ts";
 
-/** What the last frame says, which the enclave sealed. */
-export interface Final {
+/** The content of the last frame of an answer, which the enclave encrypted. */
+export interface FinalFrame {
   readonly finishReason: string;
   readonly error: string | undefined;
 }
 
-/** After the last frame and `done`. */
-export async function conclude(
+/** Returns the final answer. Called when the last frame and `done` have arrived. */
+export async function createFinalAnswer(
   open: OpenSession,
   settings: Settings,
   done: DoneFrame,
-  { finishReason, error }: Final,
+  { finishReason, error }: FinalFrame,
 ): Promise<FinalAnswer> {
   const { report: bytes, sig, usage, usedCuMilli, paidBeforeCuMilli } = done;
   const signedReport =
     bytes === undefined || sig === undefined ? undefined : { report: bytes, sig };
-  const verdict = limitCoefficient(await judge(open, settings, done, signedReport), settings);
+  const verdict = checkCoefficient(
+    await verifyReport(open, settings, done, signedReport),
+    settings,
+  );
   const { verified, unverifiedReason, checks, report } = verdict;
   const pricing = readPricing(done.pricing);
   return {
-    // The parts as told; total_tokens is what was told, too.
+    // All numbers are the gateway's, including total_tokens.
     usage: {
       ...usageOf(usage),
       total_tokens: usage.total,
@@ -39,7 +42,7 @@ export async function conclude(
     },
     usedCUMilli: usedCuMilli,
     ...(paidBeforeCuMilli > 0 && { paidBeforeCUMilli: paidBeforeCuMilli }),
-    recomputedCUMilli: costOf(report, pricing, paidBeforeCuMilli),
+    recomputedCUMilli: recomputedCost(report, pricing, paidBeforeCuMilli),
     verified,
     ...(unverifiedReason && { unverifiedReason }),
     checks,
@@ -51,7 +54,7 @@ export async function conclude(
   };
 }
 
-async function judge(
+async function verifyReport(
   { channel, attested, evidence, hello }: OpenSession,
   { clock, memory }: Settings,
   { rid, usage }: DoneFrame,
@@ -68,15 +71,15 @@ async function judge(
   });
 }
 
-/** A report above the coefficient that `hello` allowed is against the policy, however well it is signed. */
-function limitCoefficient(verdict: ReportVerdict, { maxCoefficient }: Settings): ReportVerdict {
+/** Rejects a report whose coefficient is above the maximum in `hello`, even if its signature is valid. */
+function checkCoefficient(verdict: ReportVerdict, { maxCoefficient }: Settings): ReportVerdict {
   const { report, checks } = verdict;
   if (maxCoefficient === undefined || report === undefined) return verdict;
   const name = "coefficient";
   if (report.coefficient <= maxCoefficient) {
     return { ...verdict, checks: [...checks, { name, result: "pass" }] };
   }
-  const why = `${report.coefficient} is above ${maxCoefficient}`;
+  const why = `the coefficient ${report.coefficient} is above the maximum ${maxCoefficient}`;
   return {
     ...verdict,
     verified: false,
@@ -85,7 +88,7 @@ function limitCoefficient(verdict: ReportVerdict, { maxCoefficient }: Settings):
   };
 }
 
-function costOf(
+function recomputedCost(
   report: ReportVerdict["report"],
   pricing: StreamPricing | undefined,
   paidBeforeCuMilli: number,

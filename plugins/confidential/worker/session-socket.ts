@@ -1,32 +1,34 @@
-/** A WebSocket that carries one session, and the session behind it (confidential-stream.md, 5: "Gateway to worker"). */
+/** Serves one session over one WebSocket (confidential-stream.md, 5: "Gateway to worker"). */
 import type { Socket } from "node:net";
 import type { WebSocket } from "ws";
 import { openEnclaveSession } from "../enclave/session.ts";
 import type { EnclaveSession, EnclaveSessionParts } from "../enclave/session.ts";
 import { errorFrame } from "../protocol/fault.ts";
 
-/** How long the other end may take to answer the closing handshake. */
+/** Time limit for the peer's answer to the closing handshake. */
 const closeMs = 5_000;
-/** A gateway that waits for a slow client reads no pings; unasked it says as often that it is there. */
-const mostUnanswered = 2;
+/**
+ * A gateway that waits for a slow client does not read pings. It sends unsolicited pongs at the same interval instead.
+ */
+const maxUnansweredPings = 2;
 
-export interface StreamSocket {
-  /** The model that is answering; undefined: none is. */
+export interface SessionSocket {
+  /** The model that is answering. Undefined if no request is running. */
   readonly answering: string | undefined;
-  /** Asks for a sign of life; cuts it when two have not been answered. */
+  /** Sends a ping. Terminates the connection if the last two have not been answered. */
   ping(): void;
-  /** Ends once nothing runs. */
+  /** Ends the session when no request is running. */
   stop(): void;
   terminate(): void;
 }
 
-/** `gone` is told when it has ended. */
-export function carrySession(
+/** Opens a session on the WebSocket. `onClose`: called when the connection has closed. */
+export function serveSession(
   webSocket: WebSocket,
   socket: Socket,
   parts: EnclaveSessionParts,
-  gone: () => void,
-): StreamSocket {
+  onClose: () => void,
+): SessionSocket {
   let unanswered = 0;
   let closing: Disposable | undefined;
   const session: EnclaveSession = openEnclaveSession(parts, {
@@ -50,12 +52,12 @@ export function carrySession(
   webSocket.on("pong", () => {
     unanswered = 0;
   });
-  // What is wrong with a frame, or with the socket: `ws` closes by itself, with the code that RFC 6455 has for it.
+  // After an error of a frame or of the socket, `ws` closes the connection itself, with the close code of RFC 6455.
   webSocket.on("error", () => {});
   webSocket.on("close", () => {
     closing?.[Symbol.dispose]();
     session.left();
-    gone();
+    onClose();
   });
   socket.on("drain", () => session.drained());
   return {
@@ -63,7 +65,7 @@ export function carrySession(
       return session.answering;
     },
     ping() {
-      if (unanswered === mostUnanswered) return webSocket.terminate();
+      if (unanswered === maxUnansweredPings) return webSocket.terminate();
       unanswered++;
       webSocket.ping();
     },

@@ -1,4 +1,4 @@
-/** An attempt to open a session: what it has so far, and how it says where it failed. */
+/** An attempt to open a session: its state, its checks, and the error that reports which check failed. */
 import type { Fault } from "../protocol/fault.ts";
 import type { Attested } from "../protocol/handshake.ts";
 import type { Hello } from "../protocol/hello.ts";
@@ -6,27 +6,27 @@ import type { Bytes } from "../verify/binary-text.ts";
 import { createChecklist } from "../verify/checklist.ts";
 import type { Checklist } from "../verify/checklist.ts";
 import type { Check, VerificationReport } from "../verify/report.ts";
-import { ConfidentialError, failureOf } from "./failure.ts";
+import { ConfidentialError, failureOfFault } from "./failure.ts";
 import type { ConfidentialCode } from "./failure.ts";
 import type { Settings } from "./options.ts";
 import type { SessionPolicy } from "./policy.ts";
 import type { StreamSocket } from "./socket.ts";
 import type { WebChannel } from "./web-channel.ts";
 
-/** A session whose every check has passed. */
+/** A session all of whose checks have passed. */
 export interface OpenSession {
   readonly socket: StreamSocket;
   readonly channel: WebChannel;
   readonly hello: Hello;
   readonly attested: Attested;
   readonly evidence: VerificationReport;
-  /** Of the handshake and the evidence, in their order. */
+  /** The checks of the handshake and the evidence, in order. */
   readonly checks: readonly Check[];
-  /** The gateway's, which nobody signed; parsed JSON. */
+  /** The gateway's price offer as parsed JSON. It is not signed. */
   readonly offer: unknown;
 }
 
-/** Before the evidence's own checks, and after them. */
+/** The checks that precede those of the evidence. The check `session_keys` follows them. */
 const checkNames = [
   "policy",
   "connection",
@@ -35,50 +35,54 @@ const checkNames = [
   "offer",
   "evidence_given",
 ] as const;
-export type CheckName = (typeof checkNames)[number] | "session_keys";
+export type HandshakeCheck = (typeof checkNames)[number] | "session_keys";
 
-export interface Attempt {
+export interface HandshakeAttempt {
   readonly settings: Settings;
   readonly policy: SessionPolicy;
   readonly freshness: Hello["freshness"];
   readonly signal: AbortSignal;
 }
 
-/** What one attempt has so far. */
-export interface Progress extends Attempt {
-  readonly checks: Checklist<CheckName>;
+/** The state of an attempt once its connection is open. */
+export interface HandshakeProgress extends HandshakeAttempt {
+  readonly checks: Checklist<HandshakeCheck>;
   readonly hello: Hello;
   readonly helloBytes: Bytes;
   readonly socket: StreamSocket;
 }
 
-export function createHandshakeChecks(): Checklist<CheckName> {
-  return createChecklist<CheckName>([...checkNames, "session_keys"]);
+export function createHandshakeChecks(): Checklist<HandshakeCheck> {
+  return createChecklist<HandshakeCheck>([...checkNames, "session_keys"]);
 }
 
+/** Records the failed check and returns the error that lists all checks up to it. */
 export function refuse(
-  { checks }: Progress,
-  name: CheckName,
+  { checks }: HandshakeProgress,
+  name: HandshakeCheck,
   code: ConfidentialCode,
   why: string,
   evidence?: VerificationReport,
 ): ConfidentialError {
   checks.record(name, why);
-  const all = merge(checks.list(), evidence?.checks ?? []);
+  const all = mergeChecks(checks.list(), evidence?.checks ?? []);
   return new ConfidentialError(code, why, { checks: all, ...(evidence && { evidence }) });
 }
 
 export function refuseFault(
-  progress: Progress,
-  name: CheckName,
+  progress: HandshakeProgress,
+  name: HandshakeCheck,
   fault: Fault,
   evidence?: VerificationReport,
 ): ConfidentialError {
-  const { code, message } = failureOf(fault);
+  const { code, message } = failureOfFault(fault);
   return refuse(progress, name, code, message, evidence);
 }
 
-/** The checks of the evidence stand before the last of the handshake, as they were made. */
-export function merge(handshake: readonly Check[], evidence: readonly Check[]): readonly Check[] {
+/** Inserts the checks of the evidence before the last check of the handshake, which is the order of execution. */
+export function mergeChecks(
+  handshake: readonly Check[],
+  evidence: readonly Check[],
+): readonly Check[] {
   return [...handshake.slice(0, -1), ...evidence, ...handshake.slice(-1)];
 }
