@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { codeOf } from "../../plugins/tools/tool-rpc/codes.ts";
+import { codeOf } from "../../plugins/tools/tool-rpc/error-codes.ts";
 import type { GatewayCode } from "../../src/errors.ts";
 import { otherWrongInputs, wrongLedgerInputs, type WrongInput } from "../plugins/wrong-inputs.ts";
 import { stateless, type Parsed } from "./mcp-gateway.ts";

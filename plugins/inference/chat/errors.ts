@@ -20,7 +20,7 @@ const errors = {
 export type ChatErrorCode = keyof typeof errors;
 
 /** Why an answer failed, as its caller is told: nothing that a worker said is passed on. */
-export const codeOf: Readonly<Record<InferenceFailure, ChatErrorCode>> = {
+export const codeOfFailure: Readonly<Record<InferenceFailure, ChatErrorCode>> = {
   rejected: "INVALID_REQUEST",
   notServed: "MODEL_NOT_AVAILABLE",
   unavailable: "UPSTREAM_ERROR",

@@ -14,12 +14,12 @@ import {
 } from "sluice-gateway/plugin";
 import { createCompletion } from "./completion.ts";
 import { chatError, type ChatErrorCode } from "./errors.ts";
-import { ignoredCounter, withIgnored } from "./ignored.ts";
+import { ignoredCounter, withIgnoredFields } from "./ignored-fields.ts";
 import { operation } from "./operation.ts";
 import { readChatRequest, type ChatRequest } from "./request.ts";
-import { streamCompletion } from "./streamed.ts";
+import { streamCompletion } from "./streamed-completion.ts";
 import { tracedOffer } from "./traced-offer.ts";
-import { wholeCompletion } from "./whole.ts";
+import { wholeCompletion } from "./whole-completion.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
@@ -29,7 +29,7 @@ declare module "sluice-gateway/plugin" {
 }
 
 /** Characters of a model's id that an error repeats. */
-const mostShownChars = 128;
+const maxShownChars = 128;
 /** decisions.md section 4. */
 const bodyBytes = 10 * 1024 * 1024;
 
@@ -69,8 +69,8 @@ function answer(x: Exchange, parts: ChatParts): Reply | Promise<Reply | undefine
   x.dropBody();
   parts.countIgnored(request.ignored);
   const reply = complete(x, parts, request, body);
-  if (!(reply instanceof Promise)) return withIgnored(reply, request.ignored);
-  return reply.then((late) => late && withIgnored(late, request.ignored));
+  if (!(reply instanceof Promise)) return withIgnoredFields(reply, request.ignored);
+  return reply.then((late) => late && withIgnoredFields(late, request.ignored));
 }
 
 function complete(
@@ -91,7 +91,7 @@ function complete(
     return refused("MODEL_NOT_FOUND", notFoundMessage(request.model, network));
   }
   if (offer === undefined || offer.activeWorkers === 0) return refused("MODEL_NOT_AVAILABLE");
-  const tokens = request.promptTokensMost + (request.maxTokens ?? offer.maxOutputTokens);
+  const tokens = request.maxPromptTokens + (request.maxTokens ?? offer.maxOutputTokens);
   const refusal = charge.reserve(offer.mostMilli(tokens), { streamed: request.stream });
   if (refusal !== undefined) {
     x.called({ ...report, code: refusal.code });
@@ -115,6 +115,6 @@ function notFoundMessage(model: string, network: string | undefined): string {
 
 /** Text from a client, shortened and without characters that a terminal or a log would interpret. */
 function printable(text: string): string {
-  const shown = text.slice(0, mostShownChars).replaceAll(/[^ -~]|["\\]/g, "?");
-  return text.length > mostShownChars ? `${shown}…` : shown;
+  const shown = text.slice(0, maxShownChars).replaceAll(/[^ -~]|["\\]/g, "?");
+  return text.length > maxShownChars ? `${shown}…` : shown;
 }

@@ -3,11 +3,11 @@
  * request.ts, faster and with better messages than a schema's; the tests hold the two against each other.
  */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
-import { mostLevels, mostMaxTokens } from "./request.ts";
+import { maxTemplateLevels, maxTokenLimit } from "./request.ts";
 
 const text = { type: "string" };
 const count = { type: "integer", minimum: 0 };
-const tokens = { type: ["integer", "null"], minimum: 1, maximum: mostMaxTokens };
+const tokens = { type: ["integer", "null"], minimum: 1, maximum: maxTokenLimit };
 
 const part = {
   description: "Only parts of type `text` reach the model; other parts are dropped.",
@@ -49,7 +49,7 @@ const members: Readonly<Record<string, JsonSchema>> = {
     },
   },
   chat_template_kwargs: {
-    description: `Variables for the chat template of the model, at most ${mostLevels} levels deep. \`enable_thinking\` is false unless set here.`,
+    description: `Variables for the chat template of the model, at most ${maxTemplateLevels} levels deep. \`enable_thinking\` is false unless set here.`,
     type: ["object", "null"],
   },
 };

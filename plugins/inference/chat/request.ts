@@ -2,8 +2,6 @@
  * Reads a chat-completions request (gateway.md, "POST /v1/chat/completions") and writes what a worker gets of it.
  * Fields that this service ignores, and those that nobody knows, are dropped.
  */
-import { lastingBytes } from "./lasting.ts";
-
 /** What a request asks for. */
 export interface ChatRequest {
   readonly model: string;
@@ -15,12 +13,12 @@ export interface ChatRequest {
   /** UTF-8 bytes of the text of all messages. */
   readonly promptBytes: number;
   /** More tokens than the prompt can have: one a byte of all that a chat template reads, and some for each message. */
-  readonly promptTokensMost: number;
+  readonly maxPromptTokens: number;
   /** Names of known fields that the caller has set and no worker gets. */
   readonly ignored: readonly string[];
 }
 
-export type Reading =
+export type ChatRequestResult =
   | { readonly ok: true; readonly request: ChatRequest }
   /** `message` tells the caller what is wrong. */
   | { readonly ok: false; readonly message: string };
@@ -76,12 +74,12 @@ export const ignoredFields = [
 /** A chat template puts a role and some marks around each message. */
 const frameTokens = 32;
 /** No model writes more in one answer. */
-export const mostMaxTokens = 10_000_000;
+export const maxTokenLimit = 10_000_000;
 /** Of chat_template_kwargs: what is passed on has to be written again, and a writer has only so much stack. */
-export const mostLevels = 64;
+export const maxTemplateLevels = 64;
 
 /** `value`: the parsed body. */
-export function readChatRequest(value: unknown): Reading {
+export function readChatRequest(value: unknown): ChatRequestResult {
   if (!isObject(value)) return wrong("the body must be a JSON object");
   const { extra_body: extra } = value;
   if (!isAbsent(extra) && !isObject(extra)) return wrong("extra_body must be an object");
@@ -100,8 +98,8 @@ export function readChatRequest(value: unknown): Reading {
   if (!isAbsent(template) && !isObject(template)) {
     return wrong("chat_template_kwargs must be an object");
   }
-  if (!isNestedWithin(template, mostLevels)) {
-    return wrong(`chat_template_kwargs must not be nested deeper than ${mostLevels} levels`);
+  if (!isNestedWithin(template, maxTemplateLevels)) {
+    return wrong(`chat_template_kwargs must not be nested deeper than ${maxTemplateLevels} levels`);
   }
   const kwargs = variablesOf(template);
   const streamed = stream === true;
@@ -122,9 +120,9 @@ export function readChatRequest(value: unknown): Reading {
       stream: streamed,
       includeUsage,
       maxTokens,
-      body: lastingBytes(JSON.stringify(forWorker)),
+      body: unpooledBytes(JSON.stringify(forWorker)),
       promptBytes: textBytes,
-      promptTokensMost:
+      maxPromptTokens:
         textBytes +
         roleBytes +
         Buffer.byteLength(JSON.stringify(kwargs)) +
@@ -190,14 +188,14 @@ function readMaxTokens(body: Json): number | undefined | string {
   for (const name of ["max_tokens", "max_completion_tokens"]) {
     const value = body[name];
     if (isAbsent(value)) continue;
-    if (!isTokenCount(value)) return `${name} must be a whole number from 1 to ${mostMaxTokens}`;
+    if (!isTokenCount(value)) return `${name} must be a whole number from 1 to ${maxTokenLimit}`;
     wanted ??= value;
   }
   return wanted;
 }
 
 function isTokenCount(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) > 0 && Number(value) <= mostMaxTokens;
+  return Number.isInteger(value) && Number(value) > 0 && Number(value) <= maxTokenLimit;
 }
 
 function readIncludeUsage(options: unknown): boolean | string {
@@ -229,7 +227,7 @@ function isNestedWithin(value: unknown, levels: number): boolean {
   return levels > 0 && Object.values(value).every((each) => isNestedWithin(each, levels - 1));
 }
 
-function wrong(message: string): Reading {
+function wrong(message: string): ChatRequestResult {
   return { ok: false, message };
 }
 
@@ -240,4 +238,15 @@ function isAbsent(value: unknown): value is null | undefined {
 
 function isObject(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Returns the text in UTF-8, in memory that is not pooled. `Buffer.from` would return a slice of a 64 KiB pool that it
+ * shares with short-lived chunks. Each stream would keep one such pool from being freed, which is more than the rest of
+ * the stream needs.
+ */
+export function unpooledBytes(text: string): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
+  bytes.write(text);
+  return bytes;
 }

@@ -16,7 +16,7 @@ export interface Echo {
 }
 
 /** At 20 ms a token 41 seconds: an answer that does not stream comes before anyone gives it up for dead. */
-export const longestAnswer = 2_048;
+export const maxAnswerTokens = 2_048;
 
 /** A word with the blanks before it; longer ones in pieces. Joined again they are the text. */
 export function tokensOf(text: string): string[] {
@@ -27,7 +27,7 @@ export function echo({ messages, thinking, maxTokens }: ChatRequest): Echo {
   const said = messages.findLast(({ role }) => role === "user") ?? messages.at(-1);
   const words = tokensOf(said?.text ?? "");
   const thoughts = thinking ? tokensOf(thoughtAbout(words.length)) : [];
-  const limit = Math.min(maxTokens ?? longestAnswer, longestAnswer);
+  const limit = Math.min(maxTokens ?? maxAnswerTokens, maxAnswerTokens);
   const reasoning = thoughts.slice(0, limit);
   const content = words.slice(0, limit - reasoning.length);
   const completion = reasoning.length + content.length;

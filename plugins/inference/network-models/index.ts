@@ -11,7 +11,7 @@ import {
   type Principal,
   type Reply,
 } from "sluice-gateway/plugin";
-import { readOverrides } from "./body.ts";
+import { readOverrides } from "./read-overrides.ts";
 import { operation } from "./operation.ts";
 
 declare module "sluice-gateway/plugin" {

@@ -35,7 +35,7 @@ export class ChunkShape {
   }
 
   /** Whether this chunk is as the remembered one but for its text, which is one, on one line and not empty. */
-  fits(bytes: Buffer, start: number, end: number): boolean {
+  matches(bytes: Buffer, start: number, end: number): boolean {
     const known = this.#bytes;
     const textStart = start + this.textStart;
     const textEnd = end - this.textEnd;

@@ -43,9 +43,9 @@ const backslash = 0x5c;
 const unicodeEscape = 0x75;
 
 /** Of `reasoningAt`: there is a `reasoning_content`, and nothing to be renamed. */
-const saidInFull = -2;
+const hasReasoningContent = -2;
 /** Of `textStart`. */
-const several = -2;
+const multipleTexts = -2;
 
 export function emptyChunk(): Chunk {
   return {
@@ -75,11 +75,11 @@ type Member<T> = (
 
 /** Reads the chunk in `bytes` from `start` to `end` into `found`. False when it is no JSON object. */
 export function readChunk(bytes: Buffer, start: number, end: number, found: Chunk): boolean {
-  forgetChoice(found);
+  resetChoice(found);
   found.usageStart = -1;
   found.isError = false;
   const at = skipSpace(bytes, start, end);
-  const after = readMembers(bytes, at, end, ofChunk, found);
+  const after = readMembers(bytes, at, end, readChunkMember, found);
   return after !== malformed && skipSpace(bytes, after, end) === end;
 }
 
@@ -111,7 +111,7 @@ function readMembers<T>(
   }
 }
 
-const ofChunk: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+const readChunkMember: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"choices"')) readChoices(bytes, start, end, found);
   else if (rangeIs(bytes, nameStart, nameEnd, '"usage"')) {
     found.usageStart = bytes[start] === openBrace ? start : -1;
@@ -121,7 +121,7 @@ const ofChunk: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) =>
   }
 };
 
-function forgetChoice(found: Chunk): void {
+function resetChoice(found: Chunk): void {
   found.choiceStart = found.reasoningAt = found.textStart = -1;
   found.hasContent = false;
   found.textBytes = 0;
@@ -131,19 +131,19 @@ function forgetChoice(found: Chunk): void {
 /** Only the first choice counts: one is asked for. */
 function readChoices(bytes: Buffer, start: number, end: number, found: Chunk): void {
   // Of members with the same name the last counts.
-  forgetChoice(found);
+  resetChoice(found);
   if (bytes[start] !== openBracket) return;
   const at = skipSpace(bytes, start + 1, end);
   if (bytes[at] === closeBracket) return;
-  const after = readMembers(bytes, at, end, ofChoice, found);
+  const after = readMembers(bytes, at, end, readChoiceMember, found);
   if (after === malformed) return;
   found.choiceStart = at;
   found.choiceEnd = after;
 }
 
-const ofChoice: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+const readChoiceMember: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"delta"')) {
-    readMembers(bytes, start, end, ofDelta, found);
+    readMembers(bytes, start, end, readDeltaMember, found);
   } else if (rangeIs(bytes, nameStart, nameEnd, '"finish_reason"')) {
     // Some servers say `""` until it has finished.
     const isSaid = bytes[start] === quote && end - start > 2;
@@ -151,20 +151,20 @@ const ofChoice: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) =
   }
 };
 
-const ofDelta: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
-  if (rangeIs(bytes, nameStart, nameEnd, '"content"')) takeText(bytes, start, end, found);
+const readDeltaMember: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+  if (rangeIs(bytes, nameStart, nameEnd, '"content"')) addText(bytes, start, end, found);
   else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning_content"')) {
-    takeText(bytes, start, end, found);
-    found.reasoningAt = saidInFull;
+    addText(bytes, start, end, found);
+    found.reasoningAt = hasReasoningContent;
   } else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning"')) {
-    takeText(bytes, start, end, found);
-    if (found.reasoningAt !== saidInFull) found.reasoningAt = nameEnd - 1;
+    addText(bytes, start, end, found);
+    if (found.reasoningAt !== hasReasoningContent) found.reasoningAt = nameEnd - 1;
   }
 };
 
-function takeText(bytes: Buffer, start: number, end: number, found: Chunk): void {
+function addText(bytes: Buffer, start: number, end: number, found: Chunk): void {
   if (bytes[start] !== quote || end - start <= 2) return;
-  found.textStart = found.hasContent ? several : start;
+  found.textStart = found.hasContent ? multipleTexts : start;
   found.textEnd = end;
   found.textBytes += textBytes(bytes, start, end);
   found.hasContent = true;

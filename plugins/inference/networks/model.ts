@@ -8,10 +8,10 @@ import type {
   ModelOverride,
   Offer,
 } from "../../../src/services/networks.ts";
-import { chooseWorker } from "./choose.ts";
+import { chooseWorker } from "./choose-worker.ts";
 import type { Network } from "./network.ts";
 import type { Price } from "../../../src/price.ts";
-import { Call } from "./call.ts";
+import { NetworkCall } from "./network-call.ts";
 import type { Worker } from "./worker.ts";
 
 interface ModelParts {
@@ -73,7 +73,7 @@ export class Model implements Offer {
   }
 
   send(request: InferenceRequest, reader: AnswerReader): InferenceCall {
-    return new Call(this.modelId, this.#network, request, reader);
+    return new NetworkCall(this.modelId, this.#network, request, reader);
   }
 
   /** A worker that has not been tried; undefined when all have. */

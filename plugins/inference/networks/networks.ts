@@ -14,9 +14,9 @@ export interface WorkerStatus {
   readonly id: string;
   readonly listed: { readonly model: string; readonly state: string };
   /** May get requests. */
-  readonly offered: boolean;
+  readonly isAvailable: boolean;
   /** It failed and is left out for a while. */
-  readonly resting: boolean;
+  readonly isEjected: boolean;
   readonly inFlight: number;
 }
 
@@ -28,7 +28,7 @@ export interface OpenNetwork extends StreamNetwork, PlainNetwork {
   /** What it would list with these overrides, by id, in the place of those that are stored. */
   entriesWith(overrides: ReadonlyMap<string, ModelOverride>): readonly ModelEntry[];
   /** It has said what it has, once at least. */
-  readonly read: boolean;
+  readonly hasStatus: boolean;
   /** Whether a worker could be asked now. */
   readonly ready: boolean;
   /** As it lists them now; absent: nothing is known of single workers. */
@@ -68,7 +68,7 @@ export function createNetworks(networks: readonly OpenNetwork[], store: StoreOve
       // The caller's transaction may still be open: what is stored is not read again before it ends.
       return network.entriesWith(new Map(models.map((one) => [one.id, one])));
     },
-    unread: (name) => among(name).some((network) => !network.read),
+    unread: (name) => among(name).some((network) => !network.hasStatus),
     find(modelId, name) {
       let listed: Offer | undefined;
       for (const network of among(name)) {

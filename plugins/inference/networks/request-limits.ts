@@ -1,6 +1,6 @@
 /** How much a request allows its worker: what it may report, and how long its stream may become. */
 import type { InferenceRequest } from "../../../src/services/networks.ts";
-import type { Produced, UsageLimit } from "./usage.ts";
+import type { Produced, UsageLimit } from "./token-usage.ts";
 
 /** Tokens that a chat template may put around the messages, such as a system prompt of the model's own. */
 const templateTokens = 16_384;
@@ -33,7 +33,7 @@ export function limitsOf({ body, maxTokens }: InferenceRequest, cap: number): Re
   };
 }
 
-export function isBeyond(
+export function isOverLimit(
   { chunks, bytes }: Produced,
   choices: number,
   limits: RequestLimits,

@@ -20,11 +20,11 @@ interface Input {
 }
 
 const name = "gateway_batch";
-const mostCalls = 20;
+const maxCalls = 20;
 /** A batch ends before its own time-out of 30 s, so that what was done (and charged) is told. */
 const batchMs = 29_000;
 /** A batch whose results have grown to this, characters, begins no further call: they make one result. */
-const mostResultChars = 24 * 1024 * 1024;
+const maxResultChars = 24 * 1024 * 1024;
 
 const inputSchema = {
   type: "object",
@@ -32,7 +32,7 @@ const inputSchema = {
     calls: {
       description: "The calls, run one after the other.",
       type: "array",
-      maxItems: mostCalls,
+      maxItems: maxCalls,
       items: {
         type: "object",
         properties: {
@@ -68,7 +68,7 @@ function batchTool(clock: Clock): Tool<Input> {
   };
 }
 
-const tooLarge = toolFailure("GATEWAY_BATCH_TOO_LARGE", `a batch holds at most ${mostCalls} calls`);
+const tooLarge = toolFailure("GATEWAY_BATCH_TOO_LARGE", `a batch holds at most ${maxCalls} calls`);
 const nested = toolFailure("GATEWAY_INVALID_PARAMS", "a batch cannot contain a batch");
 const outOfTime = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the batch ran out of time");
 const outOfRoom = toolFailure(
@@ -79,7 +79,7 @@ const outOfRoom = toolFailure(
 /** Asked before the schema, so of anything. */
 function isTooLarge(input: unknown): boolean {
   if (typeof input !== "object" || input === null || !("calls" in input)) return false;
-  return Array.isArray(input.calls) && input.calls.length > mostCalls;
+  return Array.isArray(input.calls) && input.calls.length > maxCalls;
 }
 
 async function run(calls: readonly Call[], context: ToolContext, clock: Clock) {
@@ -93,7 +93,7 @@ async function run(calls: readonly Call[], context: ToolContext, clock: Clock) {
   const items: string[] = [];
   let chars = 0;
   for (const call of calls) {
-    const outcome = chars < mostResultChars ? await runOne(call, context, late.signal) : outOfRoom;
+    const outcome = chars < maxResultChars ? await runOne(call, context, late.signal) : outOfRoom;
     const item = itemOf(call.tool, outcome);
     items.push(item);
     chars += item.length;

@@ -10,23 +10,23 @@ const requestKey = "confirm";
 const shownCharacters = 2_000;
 
 /** What a repeated call says. Whoever sends it may have made it up: only the token decides. */
-export type Said =
+export type UserAnswer =
   | { readonly kind: "confirmed"; readonly token: string }
   | { readonly kind: "declined" }
   /** Put away without an answer: some clients never show the question. The token is the other way. */
   | { readonly kind: "cancelled" };
 
 /** Undefined: a first call, or one without an answer to the question. */
-export function askedAgain(params: Params): Said | undefined {
+export function answerInRetry(params: Params): UserAnswer | undefined {
   const { inputResponses, requestState } = params;
   if (typeof requestState !== "string") return undefined;
-  const kind = saidIn(inputResponses);
+  const kind = userAnswerIn(inputResponses);
   if (kind === undefined) return undefined;
   return kind === "confirmed" ? { kind, token: requestState } : { kind };
 }
 
 /** What the answer to the question says; undefined: nothing. */
-export function saidIn(answers: unknown): Said["kind"] | undefined {
+export function userAnswerIn(answers: unknown): UserAnswer["kind"] | undefined {
   const answer = isObject(answers) ? answers[requestKey] : undefined;
   if (!isObject(answer)) return undefined;
   const { action, content } = answer;
@@ -37,7 +37,7 @@ export function saidIn(answers: unknown): Said["kind"] | undefined {
 }
 
 /** Whether a client of these capabilities can show a form. An empty object means forms. */
-export function takesForms({ elicitation }: Params): boolean {
+export function canShowForms({ elicitation }: Params): boolean {
   if (!isObject(elicitation)) return false;
   return Object.keys(elicitation).length === 0 || isObject(elicitation["form"]);
 }

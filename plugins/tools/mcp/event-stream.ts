@@ -3,7 +3,7 @@
  * first event: a call that has none is answered as plain JSON.
  */
 import type { Clock, Exchange, LogLevel, Sink } from "sluice-gateway/plugin";
-import { reaches } from "./log-levels.ts";
+import { isAtLeast } from "./log-levels.ts";
 
 /** `X-Accel-Buffering`: nginx holds events back otherwise. */
 const headers: readonly string[] = [
@@ -18,7 +18,7 @@ const headers: readonly string[] = [
 const keepAliveMs = 15_000;
 const keepAlive = Buffer.from(": \n\n");
 /** Events that wait for the head. A tool that tells more in one go is not heard out. */
-const mostEarly = 1000;
+const maxQueuedEvents = 1000;
 
 /** What a client wants to hear of a call while it runs. */
 export interface Wanted {
@@ -40,7 +40,7 @@ export class EventStream {
   #sink: Sink | undefined;
   #timer: Disposable | undefined;
   /** Written before the head has gone through the steps. */
-  #early: string[] = [];
+  #queued: string[] = [];
   #last = -Infinity;
   #full = false;
   #ended = false;
@@ -69,7 +69,7 @@ export class EventStream {
   /** What a tool logs, when the client wants to hear what is as severe. */
   log(tool: string, level: LogLevel, data: unknown): void {
     const { level: least } = this.#wanted;
-    if (least === undefined || this.#ended || !reaches(level, least)) return;
+    if (least === undefined || this.#ended || !isAtLeast(level, least)) return;
     const params = { level, logger: tool, data: data ?? null };
     this.#tell(JSON.stringify({ jsonrpc: "2.0", method: "notifications/message", params }));
   }
@@ -90,12 +90,12 @@ export class EventStream {
 
   /** A client that does not read misses this, never a question or the answer. */
   #tell(json: string): void {
-    if (!this.#full && this.#early.length < mostEarly) this.#send(json);
+    if (!this.#full && this.#queued.length < maxQueuedEvents) this.#send(json);
   }
 
   #send(json: string): void {
     if (this.#sink === undefined) {
-      this.#early.push(eventText(json));
+      this.#queued.push(eventText(json));
       // `end` waits for the same promise, and its caller learns of a failure there.
       this.#open().catch(() => {});
     } else {
@@ -108,8 +108,8 @@ export class EventStream {
       this.#sink = sink;
       sink.onDrain = () => (this.#full = false);
       this.#timer = this.#clock.every(keepAliveMs, () => sink.write(keepAlive));
-      for (const event of this.#early) sink.write(Buffer.from(event));
-      this.#early = [];
+      for (const event of this.#queued) sink.write(Buffer.from(event));
+      this.#queued = [];
       return sink;
     });
     return this.#opening;

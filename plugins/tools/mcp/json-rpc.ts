@@ -35,7 +35,7 @@ export interface RpcFailure {
 }
 
 /** Of an array, which only revision 2025-03-26 knows. */
-export const mostItems = 20;
+export const maxItems = 20;
 
 const invalid: Message = { kind: "invalid" };
 export const jsonHeaders: readonly string[] = ["content-type", "application/json"];
@@ -66,7 +66,7 @@ function idText(id: unknown, exactId: () => string | undefined): string | undefi
 }
 
 /**
- * The id of one message of a body, or of an array with at most `mostItems`, as the client wrote it: 1e400 and
+ * The id of one message of a body, or of an array with at most `maxItems`, as the client wrote it: 1e400 and
  * 12345678901234567890 come back as sent.
  */
 export function idAsSent(
@@ -75,7 +75,7 @@ export function idAsSent(
   index: number | undefined,
 ): string | undefined {
   if (body === undefined) return undefined;
-  const read = host.readJsonRpc(body, mostItems);
+  const read = host.readJsonRpc(body, maxItems);
   const item =
     read.kind === "single"
       ? read.item
@@ -141,5 +141,5 @@ export const methodNotFound: RpcFailure = {
   message: "Method not found",
 };
 
-/** Lists here have one page, so that no cursor can be one of ours. */
+/** PrecomputedResults here have one page, so that no cursor can be one of ours. */
 export const noCursor: RpcFailure = invalidParams("there is one page and no cursor");

@@ -19,7 +19,7 @@ const logLevels: readonly LogLevel[] = [
   "emergency",
 ];
 
-const mostSessions = 10_000;
+const maxSessions = 10_000;
 
 /**
  * By the session's id. Of the whole process, for a reload makes another surface; on another replica, and after a
@@ -39,7 +39,7 @@ export function logLevelIn(params: Params): LogLevel | undefined {
 }
 
 /** Whether what has this level is told to whoever asked for `least`. */
-export function reaches(level: LogLevel, least: LogLevel): boolean {
+export function isAtLeast(level: LogLevel, least: LogLevel): boolean {
   return logLevels.indexOf(level) >= logLevels.indexOf(least);
 }
 
@@ -48,7 +48,7 @@ export function setLogLevel({ id }: Session, level: LogLevel): void {
   bySession.delete(id);
   bySession.set(id, level);
   const [oldest] = bySession.keys();
-  if (bySession.size > mostSessions && oldest !== undefined) bySession.delete(oldest);
+  if (bySession.size > maxSessions && oldest !== undefined) bySession.delete(oldest);
 }
 
 export function logLevelOf(session: Session | undefined): LogLevel | undefined {

@@ -1,6 +1,6 @@
 /** What the agent protocol looks like as HTTP: its own specification says what the messages are. */
 import type { CatalogueEntry, JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
-import { mostItems } from "./json-rpc.ts";
+import { maxItems } from "./json-rpc.ts";
 import { metaKeys } from "./revisions.ts";
 
 const jsonrpc = { const: "2.0" };
@@ -26,7 +26,7 @@ const batch = {
   description: "Messages of revision 2025-03-26, without `initialize`.",
   type: "array",
   minItems: 1,
-  maxItems: mostItems,
+  maxItems: maxItems,
   items: {
     anyOf: [request, response],
     not: {

@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { JsonSchema } from "sluice-gateway/plugin";
-import { headerText } from "./header-text.ts";
+import { decodeHeader } from "./decode-header.ts";
 import { isObject } from "./json-rpc.ts";
 
 /** One of them: where it stands in the input, and the header's name, lower case. */
@@ -47,7 +47,7 @@ export function paramMismatch(
   input: unknown,
 ): string | undefined {
   return wanted.find(
-    ({ path, header }) => !agrees(headerText(headers[header]), valueAt(input, path)),
+    ({ path, header }) => !agrees(decodeHeader(headers[header]), valueAt(input, path)),
   )?.header;
 }
 

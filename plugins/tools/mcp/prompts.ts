@@ -1,12 +1,12 @@
 /** `prompts/get` and `completion/complete`: the prompts that tools plugins offer. */
 import type { Dialogue, Prompt, PromptResult } from "sluice-gateway/plugin";
-import { logFailure, type Call } from "./call.ts";
-import { inTime } from "./in-time.ts";
+import { logFailure, type McpCall } from "./mcp-call.ts";
+import { withTimeLimit } from "./time-limit.ts";
 import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./json-rpc.ts";
 import { denied } from "./resources.ts";
 
 /** The most values that one completion may have (the protocol's own limit). */
-const mostValues = 100;
+const maxValues = 100;
 
 export type Got = PromptResult | { readonly ok: false; readonly failure: RpcFailure };
 
@@ -14,7 +14,7 @@ const internal: RpcFailure = { code: codes.internal, message: "Internal error" }
 
 /** The prompt asked for, or what is wrong with the question. */
 export async function getPrompt(
-  call: Call,
+  call: McpCall,
   params: Params,
   dialogue: Dialogue | undefined,
 ): Promise<Got> {
@@ -30,7 +30,7 @@ export async function getPrompt(
   if (missing !== undefined) return wrong(`the argument ${missing.name} is missing`);
   try {
     const begun = prompt.get(values, { principal: call.principal, dialogue });
-    return await inTime(call.server.clock, begun);
+    return await withTimeLimit(call.server.clock, begun);
   } catch (error) {
     logFailure(call, error, { prompt: prompt.name }, "a prompt failed");
     return { ok: false, failure: internal };
@@ -50,7 +50,7 @@ export function promptMembers(got: Extract<PromptResult, { readonly ok: true }>)
 }
 
 /** Values for an argument of a prompt: none for what has no completion of its own. Members of the result. */
-export function completion(call: Call, params: Params): string | RpcFailure {
+export function completion(call: McpCall, params: Params): string | RpcFailure {
   const { ref, argument } = params;
   if (!isObject(ref) || !isObject(argument) || typeof argument["value"] !== "string") {
     return invalidParams("ref and argument must be objects, and argument.value a string");
@@ -64,12 +64,12 @@ export function completion(call: Call, params: Params): string | RpcFailure {
     logFailure(call, error, { prompt: prompt?.name }, "a completion failed");
     return internal;
   }
-  const shown = values.slice(0, mostValues);
+  const shown = values.slice(0, maxValues);
   const hasMore = values.length > shown.length;
   return `"completion":${JSON.stringify({ values: shown, total: values.length, hasMore })}`;
 }
 
-function promptOf({ server }: Call, name: unknown): Prompt | undefined {
+function promptOf({ server }: McpCall, name: unknown): Prompt | undefined {
   return server.tools.prompts.find((prompt) => prompt.name === name);
 }
 

@@ -1,7 +1,7 @@
 /** `resources/read`: the documents that tools plugins offer beside their tools. */
 import type { Resource, ResourceTemplate } from "sluice-gateway/plugin";
-import { logFailure, type Call } from "./call.ts";
-import { inTime } from "./in-time.ts";
+import { logFailure, type McpCall } from "./mcp-call.ts";
+import { withTimeLimit } from "./time-limit.ts";
 import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
 
 /** `members`: of the result object, without its braces. */
@@ -12,7 +12,7 @@ export type Read =
 type Source = Resource | ResourceTemplate;
 
 /** `notFound`: the code of the request's revision for a document that is not there. */
-export async function readResource(call: Call, params: Params, notFound: number): Promise<Read> {
+export async function readResource(call: McpCall, params: Params, notFound: number): Promise<Read> {
   const { uri } = params;
   if (typeof uri !== "string") {
     return { ok: false, failure: invalidParams("uri must be a string") };
@@ -32,9 +32,9 @@ export async function readResource(call: Call, params: Params, notFound: number)
   return missing(uri, notFound);
 }
 
-async function readOne(call: Call, source: Source, uri: string): Promise<Read | undefined> {
+async function readOne(call: McpCall, source: Source, uri: string): Promise<Read | undefined> {
   try {
-    const content = await inTime(call.server.clock, source.read(uri));
+    const content = await withTimeLimit(call.server.clock, source.read(uri));
     if (content === undefined) return undefined;
     return { ok: true, members: contents(uri, source.mimeType, content) };
   } catch (error) {

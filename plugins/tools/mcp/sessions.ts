@@ -11,7 +11,7 @@ const lifetimeMs = 7 * 24 * 60 * 60_000;
 const purpose = "mcp session";
 /** A session that was just verified is not verified again (25 µs). It ends on other replicas within this time. */
 const freshMs = 1_000;
-const mostFresh = 10_000;
+const maxFresh = 10_000;
 
 export interface Session {
   readonly id: string;
@@ -67,7 +67,7 @@ export function createSessions(parts: {
       }
       const session = verified(token, keyId, now);
       if (session === undefined) return undefined;
-      if (fresh.size >= mostFresh) fresh.clear();
+      if (fresh.size >= maxFresh) fresh.clear();
       fresh.set(token, { session, at: now });
       return session;
     },

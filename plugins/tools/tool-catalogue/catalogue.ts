@@ -14,9 +14,9 @@ import {
   type Tools,
 } from "../../../src/tool.ts";
 import { createConfirmations, withToken } from "./confirmation.ts";
-import { toolMetrics, type ToolMetrics } from "./metrics.ts";
-import { ToolRun, type RunParts } from "./run.ts";
-import { createSchemaCompiler, type InputCheck } from "./schema.ts";
+import { toolMetrics, type ToolMetrics } from "./tool-metrics.ts";
+import { ToolRun, type RunParts } from "./tool-run.ts";
+import { createSchemaCompiler, type InputCheck } from "./input-schema.ts";
 
 /** What the catalogue works with. */
 export interface CatalogueParts {
@@ -69,7 +69,7 @@ export interface CataloguedTool {
 const notNested: Nesting = { depth: 0, stop: undefined };
 
 /** A tool that calls tools that call tools: deeper than any of ours. One that calls itself ends here. */
-const mostDepth = 4;
+const maxDepth = 4;
 
 const unknownTool = toolFailure("GATEWAY_TOOL_NOT_FOUND", "unknown tool");
 const tooDeep = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "tools call one another too deeply");
@@ -183,7 +183,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
     caller: ToolCaller,
   ): ToolOutcome | Promise<ToolOutcome> {
     const found = this.#tools.get(name);
-    if (found === undefined || nesting.depth > mostDepth) {
+    if (found === undefined || nesting.depth > maxDepth) {
       const failure = found === undefined ? unknownTool : tooDeep;
       return { ...failure, tool: name, latencyMs: 0 };
     }

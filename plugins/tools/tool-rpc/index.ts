@@ -15,7 +15,7 @@ import {
   type ToolCaller,
   type TraceSpan,
 } from "sluice-gateway/plugin";
-import { codes } from "./codes.ts";
+import { codes } from "./error-codes.ts";
 import { operationOf } from "./operation.ts";
 import { createRequests, protocolReport, type Answer, type Requests } from "./requests.ts";
 
@@ -30,13 +30,13 @@ declare module "sluice-gateway/plugin" {
 
 /** decisions.md sections 4 and 6. */
 const bodyBytes = 1024 * 1024;
-const mostItems = 20;
+const maxItems = 20;
 /**
  * Calls of an array that run at the same time, and the characters of answers at which no further one begins. Together
  * with the longest result of a tool (64 million) they keep the response well within what one string can hold.
  */
 const parallelCalls = 4;
-const mostAnswerChars = 32 * 1024 * 1024;
+const maxAnswerChars = 32 * 1024 * 1024;
 
 /** The failures whose JSON-RPC error does not come with HTTP 200. */
 const confirmationStatus: Partial<Record<GatewayCode, number>> = {
@@ -54,7 +54,7 @@ export default defineSurface({
     "Serves the tools as JSON-RPC 2.0: tools.list and tools.call, as single calls and arrays.",
   needs: { principal: "answer", charge: "answer" },
   wants: { requestId: "answer", trace: "answer" },
-  operation: (_, __, { tools }) => operationOf(tools.list, mostItems),
+  operation: (_, __, { tools }) => operationOf(tools.list, maxItems),
   start(_, host) {
     const requests = createRequests(host.tools);
     return {
@@ -76,7 +76,7 @@ function answer(host: Host, requests: Requests, x: Exchange): Reply | Promise<Re
     trace: x.peek("trace"),
     calls: x,
   };
-  const body = host.readJsonRpc(x.body ?? noBody, mostItems);
+  const body = host.readJsonRpc(x.body ?? noBody, maxItems);
   if (body.kind === "single") return single(requests, body.item, caller);
   if (body.kind === "batch") return batch(requests, body.items, caller);
   if (body.kind === "malformed") {
@@ -117,7 +117,7 @@ async function batch(
       const item = items[at];
       if (item === undefined) continue;
       const { text }: Answer =
-        chars < mostAnswerChars
+        chars < maxAnswerChars
           ? await requests.answer(item, caller)
           : requests.crowdedOut(item, caller);
       texts[at] = text;

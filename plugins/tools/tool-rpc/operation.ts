@@ -47,13 +47,13 @@ const failure = {
 };
 const response = { oneOf: [result, failure] };
 
-/** `mostItems`: of an array. */
-export function operationOf(tools: readonly CatalogueEntry[], mostItems: number): Operation {
+/** `maxItems`: of an array. */
+export function operationOf(tools: readonly CatalogueEntry[], maxItems: number): Operation {
   const request = { anyOf: [listing, ...tools.map(callOf)] };
-  const batch = { type: "array", items: request, minItems: 1, maxItems: mostItems };
+  const batch = { type: "array", items: request, minItems: 1, maxItems: maxItems };
   return {
     summary: "List and call tools",
-    description: `JSON-RPC 2.0 with the methods tools.list and tools.call: one request, or up to ${mostItems} at once.`,
+    description: `JSON-RPC 2.0 with the methods tools.list and tools.call: one request, or up to ${maxItems} at once.`,
     body: {
       content: {
         "application/json": {

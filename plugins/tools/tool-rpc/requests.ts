@@ -11,7 +11,7 @@ import {
   type ToolOutcome,
   type Tools,
 } from "sluice-gateway/plugin";
-import { codeOf, codes } from "./codes.ts";
+import { codeOf, codes } from "./error-codes.ts";
 
 /** The response object as JSON text, empty for a notification; the failure of a call, for what HTTP says of it. */
 export interface Answer {

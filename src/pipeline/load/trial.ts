@@ -114,7 +114,7 @@ function inertServices(): Services {
       },
       models: new Map(),
       entriesWith: () => [],
-      read: false,
+      hasStatus: false,
       ready: false,
       settled: Promise.resolve(),
       close: () => Promise.resolve(),

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createCompletion } from "../../../plugins/inference/chat/completion.ts";
 import { readChatRequest } from "../../../plugins/inference/chat/request.ts";
-import { streamCompletion } from "../../../plugins/inference/chat/streamed.ts";
+import { streamCompletion } from "../../../plugins/inference/chat/streamed-completion.ts";
 import type {
   AnswerReader,
   Charge,

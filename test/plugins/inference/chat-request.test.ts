@@ -3,9 +3,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
-import { lastingBytes } from "../../../plugins/inference/chat/lasting.ts";
 import { requestSchema } from "../../../plugins/inference/chat/operation.ts";
-import { readChatRequest, type ChatRequest } from "../../../plugins/inference/chat/request.ts";
+import {
+  readChatRequest,
+  type ChatRequest,
+  unpooledBytes,
+} from "../../../plugins/inference/chat/request.ts";
 import { chatBody } from "./chat-gateway.ts";
 
 function read(members: object = {}): ChatRequest {
@@ -189,7 +192,7 @@ describe("bytes that stay as long as an answer takes", () => {
   it("have memory of their own, not a slice of what others share", () => {
     const { body } = read();
     assert.equal(body.buffer.byteLength, body.length);
-    const bytes = lastingBytes("data: ü€😀");
+    const bytes = unpooledBytes("data: ü€😀");
     assert.equal(bytes.toString(), "data: ü€😀");
     assert.equal(bytes.buffer.byteLength, bytes.length);
   });
@@ -206,15 +209,15 @@ describe("what is counted of a request", () => {
   });
 
   it("more tokens than the prompt can have: bytes, roles and what a template is given", () => {
-    const least = read().promptTokensMost;
+    const least = read().maxPromptTokens;
     assert.ok(least >= "user".length + "Hi".length);
-    const longer = (members: object): number => read(members).promptTokensMost - least;
+    const longer = (members: object): number => read(members).maxPromptTokens - least;
     const said = (content: string, role = "user") => ({ messages: [{ role, content }] });
     assert.equal(longer(said("Hi漢")), 3);
     assert.equal(longer(said("Hi", "user".repeat(2))), 4);
     assert.ok(longer({ chat_template_kwargs: { documents: "x".repeat(1000) } }) >= 1000);
     const short = Array.from({ length: 10 }, () => ({ role: "u", content: "" }));
-    assert.ok(read({ messages: short }).promptTokensMost >= 10 * 16);
+    assert.ok(read({ messages: short }).maxPromptTokens >= 10 * 16);
   });
 });
 
@@ -331,7 +334,7 @@ it("nothing that JSON can say makes it throw, and what passes has the members of
         members.filter((name) => !known.includes(name)),
         [],
       );
-      assert.ok(request.promptTokensMost >= request.promptBytes);
+      assert.ok(request.maxPromptTokens >= request.promptBytes);
     }),
     { numRuns: 500 },
   );

@@ -1,7 +1,10 @@
 /** How a change of a network's catalogue is read: by the very schema that the OpenAPI document shows. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bodySchema, readOverrides } from "../../../plugins/inference/network-models/body.ts";
+import {
+  bodySchema,
+  readOverrides,
+} from "../../../plugins/inference/network-models/read-overrides.ts";
 import { operation } from "../../../plugins/inference/network-models/operation.ts";
 
 interface Violations {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { assert as check, lorem, oneof, property, string } from "fast-check";
 import { readChatRequest } from "../../../../plugins/inference/demo/chat-request.ts";
-import { echo, longestAnswer, tokensOf } from "../../../../plugins/inference/demo/echo.ts";
+import { echo, maxAnswerTokens, tokensOf } from "../../../../plugins/inference/demo/echo.ts";
 
 const asked = (text: string, maxTokens?: number, thinking = false) => ({
   messages: [{ role: "user", text }],
@@ -60,8 +60,8 @@ test("max_tokens cuts reasoning and content alike, and says so", () => {
 });
 
 test("an answer ends at the model's own limit, whatever max_tokens allows", () => {
-  const { content, finishReason } = echo(asked("word ".repeat(longestAnswer + 10), 1e9));
-  assert.deepEqual([content.length, finishReason], [longestAnswer, "length"]);
+  const { content, finishReason } = echo(asked("word ".repeat(maxAnswerTokens + 10), 1e9));
+  assert.deepEqual([content.length, finishReason], [maxAnswerTokens, "length"]);
 });
 
 const messages = [{ role: "user", content: "hi" }];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { StreamedAnswer } from "../../../../plugins/inference/networks/answer.ts";
+import { StreamedAnswer } from "../../../../plugins/inference/networks/worker-answer.ts";
 
 interface Told {
   readonly choices: readonly string[];

@@ -32,7 +32,7 @@ function watch(probe?: () => Promise<boolean>): Watched {
     rests: timers,
     worker: new Worker({ ...listed, state: "active" }, route, {
       clock,
-      noticed: (worker) => void noticed.push(worker.resting ? "rests" : "is back"),
+      onEjectionChange: (worker) => void noticed.push(worker.isEjected ? "rests" : "is back"),
     }),
     async pass(ms) {
       clock.advance(ms);
@@ -45,16 +45,16 @@ function watch(probe?: () => Promise<boolean>): Watched {
 test("one that cannot be reached rests at once, one that answers badly after three in a row", () => {
   const unreachable = watch();
   unreachable.worker.failed(true);
-  assert.ok(unreachable.worker.resting);
+  assert.ok(unreachable.worker.isEjected);
   const bad = watch();
   bad.worker.failed(false);
   bad.worker.failed(false);
   bad.worker.succeeded();
   bad.worker.failed(false);
   bad.worker.failed(false);
-  assert.ok(!bad.worker.resting);
+  assert.ok(!bad.worker.isEjected);
   bad.worker.failed(false);
-  assert.ok(bad.worker.resting);
+  assert.ok(bad.worker.isEjected);
   assert.deepEqual(bad.noticed, ["rests"]);
 });
 
@@ -65,12 +65,12 @@ test("it is asked after its rest, comes back when it answers, and else rests twi
   assert.equal(watched.probes, 0);
   await watched.pass(1);
   assert.equal(watched.probes, 1);
-  assert.ok(watched.worker.resting);
+  assert.ok(watched.worker.isEjected);
   for (const rest of [4_000, 8_000, 16_000, 32_000, 60_000]) await watched.pass(rest);
   assert.deepEqual(watched.rests, [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
   watched.answers = true;
   await watched.pass(60_000);
-  assert.ok(!watched.worker.resting);
+  assert.ok(!watched.worker.isEjected);
   assert.equal(watched.probes, 7);
   assert.deepEqual(watched.noticed, ["rests", "is back"]);
 });
@@ -80,7 +80,7 @@ test("back, it rests again after one failure, and twice as long", async () => {
   watched.answers = true;
   watched.worker.failed(true);
   await watched.pass(2_000);
-  assert.ok(!watched.worker.resting);
+  assert.ok(!watched.worker.isEjected);
   watched.worker.failed(false);
   assert.deepEqual(watched.rests, [2_000, 4_000]);
 });
@@ -90,7 +90,7 @@ test("an answer ends a rest, and all that was held against it", async () => {
   watched.worker.failed(true);
   await watched.pass(2_000);
   watched.worker.succeeded();
-  assert.ok(!watched.worker.resting);
+  assert.ok(!watched.worker.isEjected);
   await watched.pass(100_000);
   assert.equal(watched.probes, 1, "nobody asks one that is well");
   watched.worker.failed(true);
@@ -112,7 +112,7 @@ test("a probe that ends after it was back and rested again says nothing", async 
   watched.worker.failed(true);
   found.resolve(true);
   await watched.pass(0);
-  assert.ok(watched.worker.resting);
+  assert.ok(watched.worker.isEjected);
 });
 
 test("one that is closed is not asked any more, nor rests", async () => {
@@ -124,5 +124,5 @@ test("one that is closed is not asked any more, nor rests", async () => {
   const gone = watch();
   gone.worker.close();
   gone.worker.failed(true);
-  assert.ok(!gone.worker.resting);
+  assert.ok(!gone.worker.isEjected);
 });

@@ -394,6 +394,6 @@ test("a price that no reservation could hold makes it no status document", inTim
   await using worker = await startWorker();
   worker.documents.set("/status", { price_per_token_nano: "100000000000", workers: [] });
   await using opened = await openNetwork(worker.url, { statusUrl: `${worker.url}/status` });
-  assert.equal(opened.network.read, false);
+  assert.equal(opened.network.hasStatus, false);
   assert.match(opened.seen.lines.join(), /warn a polled document could not be read/);
 });

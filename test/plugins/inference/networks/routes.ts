@@ -1,5 +1,5 @@
 /** A way to a worker that nobody goes. */
-import type { WorkerRoute } from "../../../../plugins/inference/networks/route.ts";
+import type { WorkerRoute } from "../../../../plugins/inference/networks/worker-route.ts";
 
 export function untakenRoute(probe = (): Promise<boolean> => Promise.resolve(false)): WorkerRoute {
   return {

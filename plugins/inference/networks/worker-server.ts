@@ -1,0 +1,99 @@
+/**
+ * The server of one or several workers: kept-alive HTTP/1.1 connections, one request at a time on each, as many as
+ * there are requests. A client of our own because a token is a small thing: measured, undici costs 5 µs for each, as
+ * much as the kernel takes to read it.
+ */
+import type { Clock } from "../../../src/services/clock.ts";
+import type { Log } from "../../../src/services/log.ts";
+import { startTicker, type Ticker } from "../../../src/http/ticker.ts";
+import { WorkerConnection, type HttpExchange } from "./worker-connection.ts";
+
+export interface ServerLimits {
+  readonly connectMs: number;
+  readonly idleMs: number;
+  readonly answerMs: number;
+}
+
+export interface ServerParts {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Shorter than the 5 s after which uvicorn, in front of most models, closes an idle connection. */
+const maxIdleMs = 4_000;
+
+export class WorkerServer {
+  /** Scheme, host and port. */
+  readonly origin: URL;
+  readonly limits: ServerLimits;
+  readonly ticker: Ticker;
+  /** Most recently used last. */
+  readonly #idle: WorkerConnection[] = [];
+  readonly #busy = new Set<WorkerConnection>();
+  #closing: PromiseWithResolvers<void> | undefined;
+
+  readonly #log: Log;
+
+  constructor(origin: string, limits: ServerLimits, { clock, log }: ServerParts) {
+    this.origin = new URL(origin);
+    this.#log = log;
+    this.limits = limits;
+    const { connectMs, idleMs, answerMs } = limits;
+    this.ticker = startTicker(clock, [connectMs, idleMs, answerMs, maxIdleMs], () => this.#sweep());
+  }
+
+  /** Sends a request on a free connection, or on a new one. */
+  send(exchange: HttpExchange): void {
+    const kept = this.#idle.pop();
+    const connection = kept ?? new WorkerConnection(this);
+    this.#busy.add(connection);
+    connection.carry(exchange);
+  }
+
+  /** Running requests end first; a server that is closed gets no more. */
+  close(): Promise<void> {
+    this.#closing ??= Promise.withResolvers();
+    for (const connection of this.#idle.splice(0)) connection.drop("broken");
+    this.#closeIfDone();
+    return this.#closing.promise;
+  }
+
+  // What connections report.
+
+  /** A bug: something that a socket or a timer called has thrown. */
+  broke(error: unknown): void {
+    const { origin } = this.origin;
+    this.#log.error({ err: error, origin }, "a connection to a worker broke");
+  }
+
+  /** Its answer has ended and the connection can carry another. */
+  free(connection: WorkerConnection): void {
+    this.#busy.delete(connection);
+    if (this.#closing !== undefined) return connection.drop("broken");
+    connection.deadline = this.ticker.deadline(maxIdleMs);
+    this.#idle.push(connection);
+  }
+
+  gone(connection: WorkerConnection): void {
+    this.#busy.delete(connection);
+    const at = this.#idle.indexOf(connection);
+    if (at !== -1) this.#idle.splice(at, 1);
+    this.#closeIfDone();
+  }
+
+  #closeIfDone(): void {
+    if (this.#closing === undefined || this.#busy.size > 0) return;
+    this.ticker[Symbol.dispose]();
+    this.#closing.resolve();
+  }
+
+  #sweep(): void {
+    const { now } = this.ticker;
+    for (const connection of this.#busy) if (connection.deadline <= now) connection.expire();
+    // The longest idle come first.
+    for (let oldest = this.#idle[0]; oldest !== undefined; oldest = this.#idle[0]) {
+      if (oldest.deadline > now) break;
+      oldest.drop("broken");
+    }
+  }
+}

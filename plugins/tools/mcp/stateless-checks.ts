@@ -1,0 +1,52 @@
+/**
+ * What revision 2026-07-28 asks of every request: `_meta` complete, the revision known, headers that repeat the body.
+ */
+import type { IncomingHttpHeaders } from "node:http";
+import { decodeHeader } from "./decode-header.ts";
+import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./json-rpc.ts";
+import { isLogLevel } from "./log-levels.ts";
+import { announcedRevisions, metaKeys, statelessRevision } from "./revisions.ts";
+
+/** Which member of `params` the header `Mcp-Name` repeats. */
+const named: Readonly<Record<string, string>> = {
+  "tools/call": "name",
+  "prompts/get": "name",
+  "resources/read": "uri",
+};
+
+/** The first fault (HTTP 400), or undefined. `params._meta` names a revision. */
+export function statelessProblem(
+  headers: Readonly<IncomingHttpHeaders>,
+  method: string,
+  params: Params,
+): RpcFailure | undefined {
+  const meta = isObject(params["_meta"]) ? params["_meta"] : {};
+  const version = meta[metaKeys.version];
+  if (typeof version !== "string") return invalidParams(`${metaKeys.version} must be a string`);
+  if (headers["mcp-protocol-version"] !== version) return mismatch("MCP-Protocol-Version");
+  if (version !== statelessRevision) {
+    return {
+      code: codes.unsupportedVersion,
+      message: "Unsupported protocol version",
+      data: { supported: announcedRevisions, requested: version },
+    };
+  }
+  if (!isObject(meta[metaKeys.capabilities])) {
+    return invalidParams(`params._meta lacks ${metaKeys.capabilities}`);
+  }
+  const level = meta[metaKeys.logLevel];
+  if (level !== undefined && !isLogLevel(level)) {
+    return invalidParams(`${metaKeys.logLevel} is not a log level`);
+  }
+  if (headers["mcp-method"] !== method) return mismatch("Mcp-Method");
+  const member = named[method];
+  if (member === undefined) return undefined;
+  return decodeHeader(headers["mcp-name"]) === params[member] ? undefined : mismatch("Mcp-Name");
+}
+
+export function mismatch(header: string): RpcFailure {
+  return {
+    code: codes.headerMismatch,
+    message: `the header ${header} is missing or differs from the body`,
+  };
+}

@@ -1,0 +1,143 @@
+/** `tools/call` of revision 2026-07-28: with confirmation by the client's user, and questions of the tool's own. */
+import { toolReport, type Dialogue, type Reply, type ToolOutcome } from "sluice-gateway/plugin";
+import {
+  answered,
+  creditRefusal,
+  finish,
+  reportMethod,
+  reportStream,
+  runTool,
+  timestamp,
+  type McpCall,
+} from "./mcp-call.ts";
+import {
+  answerInRetry,
+  confirmationQuestion,
+  canShowForms,
+  type UserAnswer,
+} from "./confirmation.ts";
+import { clientCapabilities } from "./stateless-dialogue.ts";
+import type { EventStream } from "./event-stream.ts";
+import {
+  codeOf,
+  errorText,
+  failed,
+  invalidParams,
+  resultText,
+  type Params,
+  type RpcFailure,
+} from "./json-rpc.ts";
+import { logLevelIn } from "./log-levels.ts";
+import { paramMismatch } from "./param-headers.ts";
+import { asking } from "./stateless-result.ts";
+import { mismatch } from "./stateless-checks.ts";
+import { failedResult, toolResult } from "./tool-result.ts";
+
+/** What the client brings to a call beside the tool's input. */
+interface ClientInput {
+  readonly said?: UserAnswer | undefined;
+  readonly dialogue?: Dialogue | undefined;
+}
+
+/** Closing the connection is this revision's cancellation: it ends questions, and keeps what has not begun from running. */
+export function callTool(
+  call: McpCall,
+  id: string,
+  params: Params,
+): Reply | Promise<Reply | undefined> {
+  const { name: tool, arguments: input = {} } = params;
+  if (typeof tool !== "string") return refused(call, id, invalidParams("name must be a string"));
+  const { writes } = call.server;
+  const { paramHeaders, statelessFrame: frame } = call.server.results;
+  const repeated = paramHeaders.get(tool);
+  const wrong = repeated && paramMismatch(repeated, call.x.request.headers, input);
+  if (wrong !== undefined) return refused(call, id, mismatch(wrong));
+  const asker = { keyId: call.principal.key.id, method: "tools/call", name: tool };
+  const brought = bring(call, params, asker);
+  if ("code" in brought) return refused(call, id, brought);
+  const { said, dialogue } = brought;
+  if (said?.kind === "declined") {
+    const declined = failedResult("GATEWAY_PERMISSION_DENIED", "the user declined", frame);
+    call.x.called({
+      kind: "tool",
+      name: tool,
+      isListed: writes.has(tool),
+      code: "GATEWAY_PERMISSION_DENIED",
+    });
+    return answered(call, resultText(id, declined));
+  }
+  const events = reportStream(call, params, logLevelIn(params));
+  const confirmationToken = said?.kind === "confirmed" ? said.token : undefined;
+  const outcome = runTool(call, {
+    tool,
+    input,
+    meta: params["_meta"],
+    confirmationToken,
+    dialogue,
+    events,
+  });
+  const one: ToolRequest = { call, id, params, brought, asker, events };
+  return outcome instanceof Promise
+    ? outcome.then((late) => reply(one, late))
+    : reply(one, outcome);
+}
+
+function refused(call: McpCall, id: string, failure: RpcFailure): Reply {
+  reportMethod(call, "tools/call", codeOf(failure));
+  return failed(400, id, failure);
+}
+
+interface ToolRequest {
+  readonly call: McpCall;
+  readonly id: string;
+  readonly params: Params;
+  readonly brought: ClientInput;
+  readonly asker: Asker;
+  readonly events: EventStream | undefined;
+}
+
+function reply(one: ToolRequest, outcome: ToolOutcome): Reply | Promise<undefined> {
+  const { call, id, events } = one;
+  const asked = question(one, outcome);
+  const report = toolReport(outcome);
+  // A call that asks its client a question has not failed: it continues with the answer.
+  call.x.called(typeof asked === "string" ? { ...report, code: undefined } : report);
+  const isOpen = events?.opened === true;
+  const refusal = isOpen ? undefined : creditRefusal(outcome);
+  if (refusal !== undefined) return refusal;
+  if (typeof asked === "object") {
+    return isOpen ? finish(call, events, errorText(id, asked)) : failed(400, id, asked);
+  }
+  const { server } = call;
+  const result = asked ?? toolResult(outcome, server.results.statelessFrame, timestamp(server));
+  return finish(call, events, resultText(id, result));
+}
+
+type Asker = Parameters<McpCall["server"]["dialogues"]["read"]>[1];
+
+function bring(call: McpCall, params: Params, asker: Asker): ClientInput | RpcFailure {
+  const { writes, dialogues } = call.server;
+  return writes.has(asker.name) ? { said: answerInRetry(params) } : dialogues.read(params, asker);
+}
+
+/** The outcome as a question to the client; undefined when it is none. */
+function question(
+  { call, params, brought: { said, dialogue }, asker }: ToolRequest,
+  outcome: ToolOutcome,
+): string | RpcFailure | undefined {
+  if (outcome.ok) return undefined;
+  if (dialogue === undefined) {
+    // A client that put the question away gets the token itself.
+    const asks = said?.kind !== "cancelled" && canShowForms(clientCapabilities(params));
+    const asked = asks ? confirmationQuestion(outcome) : undefined;
+    if (asked === undefined) return undefined;
+    const requests = JSON.stringify(asked.requests);
+    return asking(
+      call,
+      `"inputRequests":${requests},"requestState":${JSON.stringify(asked.token)}`,
+    );
+  }
+  if (outcome.asks === undefined) return undefined;
+  const asked = call.server.dialogues.ask(outcome.asks, dialogue, asker);
+  return typeof asked === "string" ? asking(call, asked) : asked;
+}
