@@ -1,6 +1,6 @@
 /**
- * What chat completions take and answer (gateway.md, "POST /v1/chat/completions"). The request is read by hand in
- * request.ts, faster and with better messages than a schema's; the tests hold the two against each other.
+ * The OpenAPI description of chat completions (gateway.md, "POST /v1/chat/completions"). request.ts reads requests by
+ * hand, which is faster and gives better messages than a schema; tests compare the two.
  */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
 import { maxTemplateLevels, maxTokenLimit } from "./request.ts";
@@ -55,7 +55,7 @@ const members: Readonly<Record<string, JsonSchema>> = {
 };
 const required: ReadonlySet<string> = new Set(["model", "messages"]);
 
-/** What the body leaves out is looked for in `extra_body`. */
+/** Members that are missing in the body are taken from `extra_body`. */
 const inExtraBody = Object.entries(members).map(([name, schema]) => {
   const extra = { properties: { [name]: schema } };
   const needed = { type: "object", required: [name], ...extra };

@@ -1,7 +1,7 @@
 /**
- * A streamed completion: each chunk of the worker's goes on in the turn of the event loop that brought it, with its
- * choice as the worker wrote it in an envelope of ours. The head leaves with the first chunk, so that until then a
- * failure has a status of its own.
+ * A streamed completion. Each chunk of the worker is forwarded in the turn of the event loop in which it arrived, with
+ * its choice unchanged in an envelope of the gateway. The head is sent with the first chunk, so that an earlier failure
+ * gets its own status.
  */
 import type {
   AnswerReader,
@@ -12,8 +12,14 @@ import type {
   Reply,
   Sink,
 } from "sluice-gateway/plugin";
-import { settle, settleClientLeft, usageOf, type Completion } from "./completion.ts";
-import { chatError, codeOfFailure, errorJson } from "./errors.ts";
+import {
+  settle,
+  settleClientLeft,
+  usageOf,
+  type Completion,
+  type ResolveReply,
+} from "./completion.ts";
+import { codeOfFailure, errorJson, failureOutcome, failureReply } from "./errors.ts";
 import { ignoredFieldsHeader } from "./ignored-fields.ts";
 import { atEndOfTurn, type Writer } from "./end-of-turn.ts";
 
@@ -22,7 +28,7 @@ const headers: readonly string[] = [
   "text/event-stream; charset=utf-8",
   "cache-control",
   "no-cache",
-  // nginx would hold chunks back to fill its buffers.
+  // Without this header, nginx would hold chunks back to fill its buffers.
   "x-accel-buffering",
   "no",
 ];
@@ -30,7 +36,7 @@ const headers: readonly string[] = [
 const done = "data: [DONE]\n\n";
 const suffix = "]}\n\n";
 
-/** Resolves to a Reply when nothing was sent, to undefined when the stream has ended, however it did. */
+/** Resolves to a Reply if nothing was sent, and to undefined when the stream has ended in any way. */
 export function streamCompletion(
   completion: Completion,
   body: Buffer,
@@ -43,32 +49,32 @@ export function streamCompletion(
   });
 }
 
-type Resolve = (reply: Reply | undefined | Promise<undefined>) => void;
-
 /**
- * Its methods are called from sockets and at the end of the event loop's turn, where nobody catches: what goes wrong in
- * one of them is this exchange's failure alone.
+ * Passes the answer of a worker to the client. Its methods are called from sockets and at the end of a turn of the
+ * event loop, where nothing catches errors. An error in one of them fails this exchange only.
  */
 class StreamedCompletion implements AnswerReader, Writer {
   readonly #completion: Completion;
-  readonly #resolve: Resolve;
+  readonly #resolve: ResolveReply;
   readonly #reject: (error: unknown) => void;
-  /** Of every chunk: all that stands before its choice. As chunks: the bytes of UTF-8, each a character. */
+  /**
+   * The part of every chunk before its choice, in UTF-8 bytes of which each is a character (latin1), like the chunks.
+   */
   readonly #prefix: string;
   #call: InferenceCall | undefined;
   #sink: Sink | undefined;
-  /** The head is on its way through the steps. */
+  /** True while the head passes through the steps. */
   #opening = false;
-  /** Chunks to write together. */
+  /** Chunks that are written together. */
   #chunks = "";
-  /** They will be when this turn of the event loop ends. */
+  /** True if the chunks are written at the end of this turn. */
   #isDue = false;
-  /** How it ends, once that is known: runs when the sink is there. */
+  /** Ends the stream, once its end is known. Runs when the sink is open. */
   #finish: ((sink: Sink) => Promise<void>) | undefined;
-  /** Set when the client has left: resolves when what it owes is charged. */
+  /** Set when the client has left. Resolves when the charge is settled. */
   #leaving: Promise<undefined> | undefined;
 
-  constructor(completion: Completion, resolve: Resolve, reject: (error: unknown) => void) {
+  constructor(completion: Completion, resolve: ResolveReply, reject: (error: unknown) => void) {
     this.#completion = completion;
     this.#resolve = resolve;
     this.#reject = reject;
@@ -80,7 +86,7 @@ class StreamedCompletion implements AnswerReader, Writer {
     this.#completion.x.onAbort = this;
   }
 
-  // What the worker's side reports.
+  // Callbacks of the call.
 
   choice(bytes: Buffer, start: number, end: number): void {
     this.#chunks += this.#prefix + bytes.toString("latin1", start, end) + suffix;
@@ -92,17 +98,17 @@ class StreamedCompletion implements AnswerReader, Writer {
       if (!this.#isDue) atEndOfTurn(this);
       this.#isDue = true;
     } else if (!this.#opening) this.#open();
-    // The head takes its time: more would pile up here.
+    // The head is not sent yet, so further chunks would pile up here.
     else this.#call?.pause();
   }
 
   turnEnds(): void {
     this.#isDue = false;
-    if (this.#sink !== undefined) this.#pass(this.#sink);
+    if (this.#sink !== undefined) this.#writeChunks(this.#sink);
   }
 
   ended(result: InferenceResult): void {
-    this.#contain(() => {
+    this.#failOnError(() => {
       const usedMilli = settle(this.#completion, result);
       const { includeUsage } = this.#completion.request;
       const usage = includeUsage ? this.#usageChunk(result, usedMilli) : "";
@@ -111,31 +117,30 @@ class StreamedCompletion implements AnswerReader, Writer {
   }
 
   failed(failure: InferenceFailure, result: InferenceResult | undefined): void {
-    this.#contain(() => this.#fail(failure, result));
+    this.#failOnError(() => this.#fail(failure, result));
   }
 
   #fail(failure: InferenceFailure, result: InferenceResult | undefined): void {
-    const outcome = failure === "timedOut" ? "timedOut" : "upstreamFailed";
     if (result === undefined) {
       this.#completion.x.onAbort = undefined;
-      const rejected = codeOfFailure[failure] === "INVALID_REQUEST";
-      return this.#resolve(chatError(codeOfFailure[failure], rejected ? {} : { outcome }));
+      return this.#resolve(failureReply(failure));
     }
+    const outcome = failureOutcome(failure);
     settle(this.#completion, result, outcome);
     this.#completion.brokenBy = codeOfFailure[failure];
-    // Without `[DONE]`: nobody can take the answer for whole.
+    // `[DONE]` is omitted, so that no client takes the answer for complete.
     const event = Buffer.from(`data: ${errorJson(codeOfFailure[failure])}\n\n`);
     this.#finishWith((sink) => sink.end(undefined, event, outcome));
   }
 
-  // What the client's side reports.
+  // Callback of the exchange.
 
   aborted(): void {
     this.#leaving = settleClientLeft(this.#completion, this.#call);
     if (!this.#opening) this.#resolve(this.#leaving);
   }
 
-  #contain(run: () => void): void {
+  #failOnError(run: () => void): void {
     try {
       run();
     } catch (error) {
@@ -162,16 +167,16 @@ class StreamedCompletion implements AnswerReader, Writer {
     this.#sink = sink;
     if (this.#leaving !== undefined) return this.#resolve(this.#leaving);
     sink.onDrain = () => this.#call?.resume();
-    if (this.#pass(sink)) this.#call?.resume();
+    if (this.#writeChunks(sink)) this.#call?.resume();
     if (this.#finish !== undefined) this.#end(sink, this.#finish);
   }
 
-  /** True while the client has room for more. */
-  #pass(sink: Sink): boolean {
-    const room = sink.write(this.#chunks, "latin1");
+  /** Writes the collected chunks. Returns true while the client has room for more. */
+  #writeChunks(sink: Sink): boolean {
+    const hasRoom = sink.write(this.#chunks, "latin1");
     this.#chunks = "";
-    if (!room) this.#call?.pause();
-    return room;
+    if (!hasRoom) this.#call?.pause();
+    return hasRoom;
   }
 
   #finishWith(finish: (sink: Sink) => Promise<void>): void {
@@ -182,11 +187,11 @@ class StreamedCompletion implements AnswerReader, Writer {
 
   #end(sink: Sink, finish: (sink: Sink) => Promise<void>): void {
     this.#completion.x.onAbort = undefined;
-    this.#pass(sink);
+    this.#writeChunks(sink);
     finish(sink).then(() => this.#resolve(undefined), this.#reject);
   }
 
-  /** The members before `choices`, without the closing brace. */
+  /** Returns the members before `choices`, without the closing brace. */
   #envelope(): string {
     const { id, created, request } = this.#completion;
     const { model } = request;

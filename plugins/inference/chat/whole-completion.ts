@@ -8,14 +8,18 @@ import type {
   Reply,
   WholeMessage,
 } from "sluice-gateway/plugin";
-import { settle, settleClientLeft, usageOf, type Completion } from "./completion.ts";
-import { chatError, codeOfFailure } from "./errors.ts";
-
-type Resolve = (reply: Reply | undefined | Promise<undefined>) => void;
+import {
+  settle,
+  settleClientLeft,
+  usageOf,
+  type Completion,
+  type ResolveReply,
+} from "./completion.ts";
+import { failureReply } from "./errors.ts";
 
 const headers: readonly string[] = ["content-type", "application/json"];
 
-/** Resolves to undefined when the client has left. */
+/** Resolves to undefined if the client has left. */
 export function wholeCompletion(
   completion: Completion,
   body: Buffer,
@@ -30,11 +34,11 @@ export function wholeCompletion(
 
 class WholeCompletion implements AnswerReader {
   readonly #completion: Completion;
-  readonly #resolve: Resolve;
+  readonly #resolve: ResolveReply;
   readonly #reject: (error: unknown) => void;
   #call: InferenceCall | undefined;
 
-  constructor(completion: Completion, resolve: Resolve, reject: (error: unknown) => void) {
+  constructor(completion: Completion, resolve: ResolveReply, reject: (error: unknown) => void) {
     this.#completion = completion;
     this.#resolve = resolve;
     this.#reject = reject;
@@ -45,11 +49,11 @@ class WholeCompletion implements AnswerReader {
     this.#completion.x.onAbort = this;
   }
 
-  /** Nothing comes in pieces. */
+  /** Not called, because the answer is in one piece. */
   choice(): void {}
   arrived(): void {}
 
-  /** Called from the worker's socket: what goes wrong here is this exchange's failure alone. */
+  /** Called from the worker's socket. An error here fails this exchange only. */
   ended(result: InferenceResult, message: WholeMessage | undefined): void {
     try {
       this.#completion.x.onAbort = undefined;
@@ -86,9 +90,7 @@ class WholeCompletion implements AnswerReader {
 
   failed(failure: InferenceFailure): void {
     this.#completion.x.onAbort = undefined;
-    const code = codeOfFailure[failure];
-    const outcome = failure === "timedOut" ? "timedOut" : "upstreamFailed";
-    this.#resolve(chatError(code, code === "INVALID_REQUEST" ? {} : { outcome }));
+    this.#resolve(failureReply(failure));
   }
 
   aborted(): void {

@@ -1,6 +1,6 @@
 /**
- * Reads `{ models: [{ id, enabled, owned_by?, price_coefficient? }] }` by the schema that stands in the OpenAPI
- * document.
+ * Reads the body `{ models: [{ id, enabled, owned_by?, price_coefficient? }] }`. Its schema is also published in the
+ * OpenAPI document.
  */
 import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
 import { refuse, type ModelOverride, type Reply } from "sluice-gateway/plugin";
@@ -14,7 +14,7 @@ interface Body {
   }[];
 }
 
-/** No control characters, and no half of a surrogate pair, which the store could not keep. */
+/** Excludes control characters, and halves of surrogate pairs, which the store cannot keep. */
 const name = { type: "string", pattern: "^[^\\p{Cc}\\p{Cs}]+$", maxLength: 256 };
 
 export const bodySchema = {
@@ -39,7 +39,7 @@ export const bodySchema = {
               "Coefficient in thousandths of the price of the network. Replaces the coefficient of each worker.",
             type: "integer",
             minimum: 0,
-            // A thousand times the network's price.
+            // A thousand times the price of the network.
             maximum: 1_000_000,
           },
         },
@@ -52,10 +52,10 @@ export const bodySchema = {
   examples: [{ models: [{ id: "Provider/Name-1", enabled: true, price_coefficient: 900 }] }],
 };
 
-// The first violation is enough: a large body would have as many as it has models.
+// Only the first violation is reported, because a large body could have one per model.
 const isBody = new Ajv2020().compile<Body>(bodySchema);
 
-/** `refused`: what is wrong with the body. */
+/** Reads the overrides. `refused`: the reply for an invalid body. */
 export function readOverrides(
   value: unknown,
 ): { readonly models: readonly ModelOverride[] } | { readonly refused: Reply } {

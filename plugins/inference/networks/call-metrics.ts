@@ -1,4 +1,4 @@
-/** What the calls of one network leave in metrics and log, by its model and worker. */
+/** Metrics and log lines of the calls of one network, by model and worker. */
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 import type { Counter, Family, Histogram, Metrics } from "../../../src/services/metrics.ts";
@@ -6,15 +6,19 @@ import type { InferenceFailure, TokenUsage } from "../../../src/services/network
 import type { AttemptedWorker } from "./worker-route.ts";
 import type { UsageLimit } from "./token-usage.ts";
 
-/** Models and workers have the names that a network gives them: so many of each get a series of their own. */
+/**
+ * Maximum number of models and of workers that get a separate series. A network chooses these names, so the number is
+ * bounded.
+ */
 const maxNames = 200;
 const otherNames = "_other";
-/** Between two log lines about the same worker. */
+/** Minimum time between two log lines about the same worker. */
 const minLogIntervalMs = 60_000;
 
 /**
- * OpenTelemetry's conventions for generative AI (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/),
- * by the names that they have in Prometheus, with the buckets that they advise.
+ * Metrics of OpenTelemetry's conventions for generative AI
+ * (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/), with their Prometheus names and the recommended
+ * buckets.
  */
 const tokenBuckets = Array.from({ length: 14 }, (_, power) => 4 ** power);
 const durationBuckets = Array.from({ length: 14 }, (_, power) => 0.01 * 2 ** power);
@@ -34,12 +38,12 @@ interface ModelHistograms {
   readonly input: Histogram;
   readonly output: Histogram;
   readonly firstToken: Histogram;
-  /** By why there was no answer, or not all of it; empty for a whole one. */
+  /** By the reason why the answer is missing or incomplete; empty for a complete one. */
   readonly durations: Map<string, Histogram>;
   readonly labels: Readonly<Record<ModelLabel, string>>;
 }
 
-/** Why a call ended, if not with a whole answer; a value of the label `error_type`. */
+/** The reason why a call ended without a complete answer: a value of the label `error_type`. */
 type CallEnd = InferenceFailure | "client_left";
 
 export class CallMetrics {
@@ -99,7 +103,7 @@ export class CallMetrics {
     );
   }
 
-  /** Monotonic, milliseconds. */
+  /** Returns the monotonic time in milliseconds. */
   now(): number {
     return this.#clock.monotonic();
   }
@@ -138,15 +142,15 @@ export class CallMetrics {
       worker,
       {
         reported: { promptTokens, completionTokens },
-        most: { promptTokens: limit.promptTokens, completionTokens: limit.completionTokens },
+        max: { promptTokens: limit.promptTokens, completionTokens: limit.completionTokens },
       },
-      "a worker reported more usage than was asked for; its tokens were counted instead",
+      "a worker reported more usage than the request allows; its tokens were estimated instead",
     );
   }
 
   streamCapped(worker: AttemptedWorker, { completionTokens }: UsageLimit): void {
     this.#cappedStreams(worker.id).add(1);
-    const message = "a worker wrote more than was asked for; its stream was ended";
+    const message = "a worker produced more tokens than the request allows; its stream was ended";
     this.#warn(worker, { maxTokens: completionTokens }, message);
   }
 
@@ -176,7 +180,7 @@ export class CallMetrics {
   }
 }
 
-/** What is known under `name`, else made; names beyond the bound share one. */
+/** Returns the series for `name`, creating it if necessary. Names beyond the maximum share one series. */
 function seriesOf<S>(known: Map<string, S>, name: string, make: (label: string) => S): S {
   const label = known.has(name) || known.size < maxNames ? name : otherNames;
   let series = known.get(label);

@@ -1,4 +1,4 @@
-/** One request to one worker: HTTP on one side, the answer as it is understood on the other. */
+/** One HTTP request to one worker, and the answer that is parsed from the response. */
 import type { TokenUsage, WholeMessage } from "../../../src/services/networks.ts";
 import type { ResponseHead } from "../../../src/http/upstream/http1/response-head.ts";
 import {
@@ -18,13 +18,16 @@ import type {
 } from "./worker-route.ts";
 import type { Produced } from "./token-usage.ts";
 
-/** What nobody needs of a body (a refusal's, or after `[DONE]`) is read up to here, to use the connection again. */
+/**
+ * Maximum number of bytes to read of an unneeded body (of a refusal, or after `[DONE]`), so that the connection can be
+ * used again.
+ */
 const maxSurplusBytes = 64 * 1024;
 
-/** The way to the worker. */
+/** The server and the request head of the worker. */
 interface HttpRoute {
   readonly server: WorkerServer;
-  /** The request line and all fields but host, length and the request's own. */
+  /** Request line and all header fields except host, length and those of the single request. */
   readonly head: string;
 }
 
@@ -37,7 +40,7 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
   readonly #answer: WorkerAnswer;
   #connection: WorkerConnection | undefined;
   #decoder: BodyDecoder | undefined;
-  /** Nothing is told any more. */
+  /** True once the call is not notified any more. */
   #hasEnded = false;
   #surplusBytes = 0;
   #answered = false;
@@ -81,7 +84,7 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
   pause(): void {
     if (this.#hasEnded) return;
     if (this.#decoder === undefined) this.#connection?.pause();
-    // Its own fullness then pauses the connection.
+    // The decoder pauses the connection when its buffer is full.
     else this.#decoder.pause();
   }
 
@@ -91,7 +94,10 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
     else this.#decoder.resume();
   }
 
-  /** HTTP has no way to ask for it but to cut the connection, after which nothing is reported. */
+  /**
+   * HTTP can only end an answer by cutting the connection, and then no usage is reported. So the answer is read to its
+   * end.
+   */
   wrapUp(): void {
     this.resume();
   }
@@ -103,7 +109,7 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
     this.#connection?.cut();
   }
 
-  // What the connection reports.
+  // Callbacks of the connection.
 
   carriedBy(connection: WorkerConnection): void {
     this.#connection = connection;
@@ -132,7 +138,7 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
       this.#surplusBytes += end - start;
       if (this.#surplusBytes > maxSurplusBytes) this.#connection?.cut();
     } else if (this.#decoder === undefined) this.#answer.write(bytes, start, end);
-    // The decoder works in a thread of its own, and the bytes are borrowed.
+    // The decoder works in a separate thread, and the bytes are borrowed.
     else this.#decoder.write(Buffer.from(bytes.subarray(start, end)));
   }
 
@@ -141,7 +147,7 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
   }
 
   done(): void {
-    // It may carry another request already.
+    // The connection may already carry another request.
     this.#connection = undefined;
     if (this.#hasEnded) return;
     if (this.#decoder === undefined) this.#answer.end();
@@ -152,7 +158,7 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
     this.#fail({ kind });
   }
 
-  // What the answer turns out to be.
+  // Callbacks of the parsed answer.
 
   choice(bytes: Buffer, start: number, end: number): void {
     if (!this.#hasEnded) this.#call.choice(bytes, start, end);
@@ -173,7 +179,7 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
     connection?.cut();
   }
 
-  /** The decoder calls from a thread's callback: what goes wrong there is this answer's failure alone. */
+  /** Runs a callback of the decoder. An error in it breaks this answer only. */
   #contain(read: () => void): void {
     try {
       read();
@@ -190,17 +196,19 @@ export class HttpAttempt implements RunningAttempt, HttpExchange, AnswerSink {
     this.#call.failed(this.worker, failure);
   }
 
-  /** The connection may go on to its answer's end without anybody listening. */
+  /** Ends the attempt. The connection may read the rest of the answer without a listener. */
   #end(): void {
     this.#hasEnded = true;
     this.worker.inFlight--;
     this.#decoder?.close();
-    // Nobody would resume a connection that was paused in the middle of what nobody reads.
+    // Nothing else would resume a connection that was paused in the middle of an answer.
     this.#connection?.resume();
   }
 }
 
-/** Flat name, value … as lines. The values have been checked where they came from. */
+/**
+ * Returns a flat list of name, value … as header lines. The values have been checked by the code that built the list.
+ */
 function fields(flat: readonly string[] | undefined): string {
   if (flat === undefined) return "";
   let lines = "";

@@ -1,9 +1,8 @@
 /**
- * One request on its way to a worker, and to another where the first fails before its answer has begun: until then
- * nothing is owed, and nobody has seen any of it.
+ * One call of a model. The request is sent to a worker, and to another one if the first fails before its answer has
+ * begun. Until then nothing is charged and the reader has received nothing.
  *
- * Everything here runs behind a worker's socket, a timer or a microtask. What goes wrong ends this call and nothing
- * else.
+ * All callbacks run from a worker's socket, a timer or a microtask. An error in them ends this call only.
  */
 import type {
   AnswerReader,
@@ -23,24 +22,26 @@ import type {
   AttemptFailure,
   RunningAttempt,
 } from "./worker-route.ts";
-import { countUsage, isWithin, type Produced } from "./token-usage.ts";
+import { estimateUsage, isWithin, type Produced } from "./token-usage.ts";
 import type { Worker } from "./worker.ts";
 
-/** The first worker and two more. */
+/** The first worker and two retries. */
 const maxAttempts = 3;
-/** How long a worker may take to report the usage of an answer whose client has left (decisions.md section 3). */
+/**
+ * Time for a worker to report the usage of an answer whose client has left, in milliseconds (decisions.md section 3).
+ */
 const usageReportMs = 2_000;
 const nothing = Buffer.alloc(0);
-/** The last choice of a stream that is ended at its cap. */
+/** The last choice of a stream that the gateway ends at its token limit. */
 const capReached = Buffer.from('{"index":0,"delta":{},"finish_reason":"length"}');
-/** The reader of an answer whose client has left. */
+/** Replaces the reader when the client has left. */
 const noReader: AnswerReader = { choice() {}, arrived() {}, ended() {}, failed() {} };
 
-/** A call whose client has left, until the worker has reported its usage or the time is up. */
+/** State of a call whose client has left, until the worker has reported its usage or the time is up. */
 interface Leaving {
   readonly resolve: (result: InferenceResult | undefined) => void;
   readonly timer: Disposable;
-  /** What a stream had brought when the client left. */
+  /** The part of a stream that had arrived when the client left. */
   readonly produced: Produced | undefined;
 }
 
@@ -53,15 +54,15 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   #reader: AnswerReader;
   readonly #tried: Worker[] = [];
   #attempt: RunningAttempt | undefined;
-  /** The price when the worker was chosen: what is polled later is for later answers. */
+  /** The price at the time when the worker was chosen. Prices that are polled later apply to later answers. */
   #price: Price | undefined;
-  /** The reader has been given something: what fails now has failed for good. */
+  /** True once the reader has received something. A failure is then final. */
   #hasBegun = false;
   #hasToken = false;
   #choices = 0;
   #leaving: Leaving | undefined;
   #hasEnded = false;
-  /** What to report when no worker is left. */
+  /** The failure to report if no worker is left. */
   #failure: InferenceFailure = "unavailable";
   #finishReason: string | undefined;
 
@@ -72,7 +73,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#limits = limitsOf(request, network.config.maxOutputTokens);
     this.#since = network.callMetrics.now();
     this.#reader = reader;
-    // Not before the caller has the call in its hands.
+    // Deferred, so that the caller has the call before its reader is called.
     queueMicrotask(() => this.#next());
   }
 
@@ -103,14 +104,14 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#reader = noReader;
     this.#leaving = {
       resolve,
-      timer: this.network.callMetrics.after(usageReportMs, () => this.#left(true)),
+      timer: this.network.callMetrics.after(usageReportMs, () => this.#endLeft(true)),
       produced: this.request.streamed ? { ...attempt.produced } : undefined,
     };
     attempt.wrapUp();
     return promise;
   }
 
-  // What the attempt reports.
+  // Callbacks of the attempt.
 
   choice(bytes: Buffer, start: number, end: number): void {
     if (this.#hasEnded) return;
@@ -139,23 +140,26 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
 
   complete(message: WholeMessage | undefined): void {
     if (this.#hasEnded) return;
-    if (this.#leaving !== undefined) return this.#left(true);
+    if (this.#leaving !== undefined) return this.#endLeft(true);
     this.#end("");
     this.#ended(message);
   }
 
   failed(worker: AttemptedWorker, failure: AttemptFailure): void {
     if (this.#hasEnded) return;
-    const final = judge(worker, failure);
-    // A worker that refused has had nothing of the request.
-    if (this.#leaving !== undefined) return this.#left(this.#hasBegun);
+    const final = finalFailure(worker, failure);
+    // A worker that refused the request has processed nothing of it.
+    if (this.#leaving !== undefined) return this.#endLeft(this.#hasBegun);
     if (this.#hasBegun) return this.#fail(failure.kind === "timedOut" ? "timedOut" : "broken");
     if (final !== undefined) return this.#fail(final);
     if (failure.kind === "timedOut") this.#failure = "timedOut";
     this.#next();
   }
 
-  /** Nobody else will be asked. A prompt may be long, and its answer take minutes: it is not held meanwhile. */
+  /**
+   * From now on the request is not retried. The body is released, because a prompt may be long and its answer may take
+   * minutes.
+   */
   #begin(): void {
     this.#hasBegun = true;
     this.request = { ...this.request, body: nothing };
@@ -177,10 +181,10 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     }
   }
 
-  /** False when no worker is left. */
+  /** Returns false if no worker is left. */
   #sendToAnother(): boolean {
     const more = this.#tried.length < maxAttempts;
-    // As it is now: a worker of the offer may be gone, and its server closed.
+    // Looked up again, because a worker of the offer may have been removed and its server closed.
     const model = more ? this.network.models.get(this.modelId) : undefined;
     const worker = model?.choose(this.#tried);
     if (model === undefined || worker === undefined) return false;
@@ -191,7 +195,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     return true;
   }
 
-  // How it ends.
+  // End of the call.
 
   #end(why: Parameters<Network["callMetrics"]["ended"]>[2]): void {
     this.#hasEnded = true;
@@ -219,11 +223,11 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     }
   }
 
-  /** The worker writes on beyond what was asked for: it is stopped, and its answer ends as at any other cap. */
+  /** Stops a worker that produces more than was requested. The answer ends as at any other token limit. */
   #endAtCap(attempt: RunningAttempt): void {
     this.network.callMetrics.streamCapped(attempt.worker, this.#limits);
     this.#finishReason = "length";
-    if (this.#leaving !== undefined) return this.#left(true);
+    if (this.#leaving !== undefined) return this.#endLeft(true);
     this.#end("");
     attempt.abandon();
     try {
@@ -234,8 +238,8 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#ended(undefined);
   }
 
-  /** The client left some time ago. */
-  #left(isOwed: boolean): void {
+  /** Ends the call of a client that has left. `isOwed`: whether the result is charged. */
+  #endLeft(isOwed: boolean): void {
     const leaving = this.#leaving;
     if (leaving === undefined) return;
     this.#leaving = undefined;
@@ -245,7 +249,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     leaving.resolve(isOwed ? this.#result(leaving.produced) : undefined);
   }
 
-  /** The reader threw in the middle of an answer, which is of no more use to it. */
+  /** The reader threw in the middle of an answer, so the rest is of no use to it. */
   #readerBroke(error: unknown): void {
     this.#attempt?.abandon();
     this.#logBroken(error);
@@ -257,7 +261,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.network.callMetrics.log.error(about, "the reader of an answer threw");
   }
 
-  /** What the answer has come to. `produced`: instead of all that has come. */
+  /** Returns the result of the answer. `produced`: what to charge, if not everything that has arrived. */
   #result(produced?: Produced): InferenceResult | undefined {
     const attempt = this.#attempt;
     const price = this.#price;
@@ -274,13 +278,13 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     };
   }
 
-  /** The worker's report, unless it is missing or above what was asked for. */
+  /** Returns the worker's report, or an estimate if the report is missing or exceeds the limits of the request. */
   #usageOf({ reported, worker }: RunningAttempt, produced: Produced): TokenUsage {
     if (reported !== undefined) {
       if (isWithin(reported, this.#limits)) return reported;
       this.network.callMetrics.implausibleUsage(worker, reported, this.#limits);
     }
-    return countUsage(this.request.promptBytes, produced, this.#limits);
+    return estimateUsage(this.request.promptBytes, produced, this.#limits);
   }
 
   #countUnpriced({ pricing }: Price): void {
@@ -290,8 +294,14 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   }
 }
 
-/** What every worker would say to this request; undefined: another may do better. The worker's health follows. */
-function judge(worker: AttemptedWorker, failure: AttemptFailure): InferenceFailure | undefined {
+/**
+ * Returns the failure that every worker would report for this request. Undefined if another worker may answer. Also
+ * updates the health of the worker.
+ */
+function finalFailure(
+  worker: AttemptedWorker,
+  failure: AttemptFailure,
+): InferenceFailure | undefined {
   if (failure.kind !== "refused") {
     worker.failed(failure.kind === "unreachable");
     return undefined;
@@ -299,7 +309,7 @@ function judge(worker: AttemptedWorker, failure: AttemptFailure): InferenceFailu
   const { status } = failure;
   if (status === 400 || status === 413 || status === 422) return "rejected";
   if (status === 404) return "notServed";
-  // Too many requests are no fault of the worker's, and pass soon.
+  // 429 is not a fault of the worker and passes soon.
   if (status !== 429) worker.failed(false);
   return undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * One inference network: its workers and prices, polled, and the catalogue of models that follows from them. What was
- * read last holds until it is read again.
+ * One inference network: it polls workers and prices and derives the catalogue of models from them. The values that
+ * were read last are used until they are read again.
  */
 import type { NetworkConfig } from "../../../src/config/config.ts";
 import type { Fault } from "../../confidential/protocol/fault.ts";
@@ -36,10 +36,10 @@ export interface NetworkParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** What an operator changed in the network's catalogue; the same map while nothing has changed. */
+  /** Returns the operator's overrides of the network's catalogue: the same map until they change. */
   readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
   readonly enclaves: EnclaveRecords;
-  /** 0 to 1; for tests. */
+  /** Returns a number from 0 to 1; for tests. */
   readonly random?: () => number;
 }
 
@@ -47,7 +47,7 @@ export class Network implements OpenNetwork {
   readonly config: NetworkConfig;
   readonly parts: NetworkParts;
   readonly settled: Promise<void>;
-  /** Answers that cost nothing because price or rate was missing. */
+  /** Counters of answers that were charged 0 because the price or the rate was missing. */
   readonly unpriced: { readonly price: Counter; readonly rate: Counter };
   readonly callMetrics: CallMetrics;
   readonly #status: PolledDocument<NetworkStatus>;
@@ -122,7 +122,7 @@ export class Network implements OpenNetwork {
     return this.#hasStatus;
   }
 
-  /** As it lists them now. */
+  /** The workers that the network lists now. */
   get workers(): Iterable<Worker> {
     return this.#workers.values();
   }
@@ -131,7 +131,7 @@ export class Network implements OpenNetwork {
     return this.#workers.values().some((one) => one.isAvailable && !one.isEjected);
   }
 
-  /** The price at a coefficient, as it is now. */
+  /** Returns the current price at a coefficient. */
   price(coefficient: number): Price {
     if (this.#rate.usd !== this.#pricedRate) {
       this.#pricedRate = this.#rate.usd;
@@ -176,7 +176,7 @@ export class Network implements OpenNetwork {
     this.#list();
   }
 
-  /** The worker that was known under this id, with all that is known of it, unless it has moved. */
+  /** Returns the existing worker with this id and its health, unless its address has changed; else a new one. */
   #worker(listed: ListedWorker): Worker {
     const known = this.#workers.get(listed.id);
     if (known !== undefined && known.listed.url === listed.url) {
@@ -221,8 +221,8 @@ export class Network implements OpenNetwork {
   #onEjectionChange(worker: Worker): void {
     const { log } = this.parts;
     const about = { network: this.config.name, worker: worker.id };
-    if (worker.isEjected) log.warn(about, "a worker fails and is left out");
-    else log.info(about, "a worker is back");
+    if (worker.isEjected) log.warn(about, "a worker was ejected after failures");
+    else log.info(about, "a worker is available again");
   }
 }
 
@@ -238,7 +238,7 @@ function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"
   };
 }
 
-/** Without a document of its own a network of enclaves is the one worker at its url, which tells its status itself. */
+/** A network of enclaves without a `statusUrl` is the single worker at its `url`, which serves its own status. */
 function statusSource(
   config: NetworkConfig,
 ): Pick<DocumentOptions<NetworkStatus>, "url" | "headers" | "read" | "problemOf"> {

@@ -1,4 +1,4 @@
-/** The ways to workers that speak OpenAI's chat completions over HTTP. */
+/** The transport to workers with OpenAI's chat completions over HTTP. */
 import type { NetworkConfig } from "../../../src/config/config.ts";
 import { undici } from "../../../src/http/upstream/undici.ts";
 import { HttpAttempt } from "./http-attempt.ts";
@@ -7,25 +7,25 @@ import type { AttemptedCall, AttemptedWorker, Transport, WorkerRoute } from "./w
 import { WorkerServer, type ServerParts } from "./worker-server.ts";
 import type { ListedWorker } from "./status-document.ts";
 
-/** Asked of a worker that rests. */
+/** Time limit of the probe of an ejected worker. */
 const probeMs = 2_000;
 
 interface SharedServer {
   readonly server: WorkerServer;
-  /** Routes that use it. */
+  /** Number of routes that use the server. */
   routes: number;
 }
 
 export class OpenaiTransport implements Transport {
   readonly #config: NetworkConfig;
   readonly #parts: ServerParts;
-  /** Here and not when a worker is first probed, which is while others serve. */
+  /** Loaded here and not at the first probe, which happens while other workers serve requests. */
   readonly #request = undici().request;
-  /** By origin. */
+  /** The servers by origin. */
   readonly #servers = new Map<string, SharedServer>();
-  /** Servers of routes that have been closed, and whose last answers have not ended. */
+  /** Servers whose routes are closed and whose last answers have not ended. */
   readonly #closing = new Set<Promise<void>>();
-  /** The lines that every request to a worker has. */
+  /** The header lines that every request to a worker has. */
   readonly #fields: string;
 
   constructor(config: NetworkConfig, parts: ServerParts) {
@@ -45,7 +45,7 @@ export class OpenaiTransport implements Transport {
       head: `POST ${path}/chat/completions HTTP/1.1\r\n${this.#fields}`,
       probe: () => this.#probe(`${base}/v1/models`),
       closed: () => {
-        if (--shared.routes === 0) this.#end(origin, shared.server);
+        if (--shared.routes === 0) this.#closeServer(origin, shared.server);
       },
     });
   }
@@ -62,14 +62,16 @@ export class OpenaiTransport implements Transport {
     return shared;
   }
 
-  #end(origin: string, server: WorkerServer): void {
+  #closeServer(origin: string, server: WorkerServer): void {
     this.#servers.delete(origin);
     const closing = server.close();
     this.#closing.add(closing);
     void closing.then(() => this.#closing.delete(closing));
   }
 
-  /** Any answer but a server's failure: not every server lists its models for everyone. */
+  /**
+   * Returns true for any answer except a server error, because some servers list their models only for some clients.
+   */
   async #probe(url: string): Promise<boolean> {
     try {
       const signal = AbortSignal.timeout(probeMs);
@@ -86,9 +88,9 @@ export class OpenaiTransport implements Transport {
 }
 
 interface RouteParts {
-  /** Shared with other workers there. */
+  /** The server, shared with other workers at the same origin. */
   readonly server: WorkerServer;
-  /** The request line and all fields but host, length and the request's own. */
+  /** Request line and all header fields except host, length and those of the single request. */
   readonly head: string;
   readonly probe: () => Promise<boolean>;
   readonly closed: () => void;

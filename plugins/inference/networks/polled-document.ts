@@ -1,5 +1,5 @@
 /**
- * A JSON document that is read again and again: prices, workers, rates. What was read last holds until better comes.
+ * A JSON document that is polled: prices, workers, rates. The last valid value is used until a newer one has been read.
  */
 import { parseJson } from "../../../src/parse-json.ts";
 import type { Clock } from "../../../src/services/clock.ts";
@@ -8,30 +8,33 @@ import type { Counter, Gauge, Metrics } from "../../../src/services/metrics.ts";
 import { undici } from "../../../src/http/upstream/undici.ts";
 
 export interface DocumentOptions<T> {
-  /** For log and metrics: `confidential-classic status`. */
+  /** Name for log and metrics, such as `confidential-classic status`. */
   readonly name: string;
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Milliseconds between two readings. */
+  /** Interval between two readings in milliseconds. */
   readonly everyMs: number;
-  /** What the document says; undefined when it is not what it should be. */
+  /** Returns the value of the document. Undefined if the document is not valid. */
   read(value: unknown): T | undefined;
-  /** Why `read` made nothing of a document, for the log. */
+  /** Returns the reason why `read` rejected a document, for the log. */
   readonly problemOf?: (value: unknown) => string;
-  /** Told each time that it was read. */
+  /** Called after each successful reading. */
   readonly changed: (value: T) => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** 0 to 1; for tests. */
+  /** Returns a number from 0 to 1; for tests. */
   readonly random?: () => number;
 }
 
-/** Up to a tenth earlier or later, so that replicas that started together do not ask together. */
+/**
+ * Fraction by which readings are shifted at random, so that replicas that started together do not send their requests
+ * together.
+ */
 const jitter = 0.1;
-/** After failures the interval doubles, up to this. */
+/** Maximum interval after failures; the interval doubles with each failure. */
 const maxIntervalMs = 60_000;
-/** While it was never read, a server that has just been started should not be waited for. */
+/** Maximum interval until the first successful reading, because the server may have just been started. */
 const firstReadingMs = 2_000;
 const timeoutMs = 5_000;
 const maxBytes = 4 * 1024 * 1024;
@@ -40,12 +43,12 @@ type Fetched =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly reason: string };
 
-/** A document of another server, polled. `close` ends it. */
+/** A polled document of another server. `close` stops the polling. */
 export class PolledDocument<T> {
   /** Resolves after the first reading, successful or not. */
   readonly firstReading: Promise<void>;
   readonly #options: DocumentOptions<T>;
-  /** Of the reading that is under way. */
+  /** Aborts the current reading. */
   #reading = new AbortController();
   #closed = false;
   readonly #readAt: Gauge;
@@ -73,7 +76,7 @@ export class PolledDocument<T> {
     this.firstReading = this.#poll();
   }
 
-  /** No reading begins or counts any more. */
+  /** Stops the polling. A current reading is ignored. */
   close(): void {
     this.#closed = true;
     this.#reading.abort();
@@ -84,27 +87,30 @@ export class PolledDocument<T> {
     const outcome = await this.#fetch();
     if (this.#closed) return;
     try {
-      this.#take(outcome);
+      this.#apply(outcome);
     } catch (error) {
-      // Nobody waits for this reading; the next one comes all the same.
+      // Nothing waits for this reading, and the next one follows in any case.
       this.#failed++;
-      this.#options.log.error({ err: error, ...this.#about }, "a polled document was not taken");
+      this.#options.log.error(
+        { err: error, ...this.#about },
+        "the value of a polled document could not be used",
+      );
     }
     this.#timer = this.#options.clock.after(this.#pauseMs(), () => void this.#poll());
   }
 
-  #take(outcome: Fetched): void {
+  #apply(outcome: Fetched): void {
     const { changed, clock, problemOf, log } = this.#options;
     const value = outcome.ok ? this.#options.read(outcome.value) : undefined;
     if (value === undefined) {
       this.#failures.add(1);
       if (this.#failed++ > 0) return;
       const reason = outcome.ok
-        ? (problemOf?.(outcome.value) ?? "it is not what it should be")
+        ? (problemOf?.(outcome.value) ?? "it does not have the expected content")
         : outcome.reason;
       const message = this.#hasValue
-        ? "a polled document could not be read; what it said last holds"
-        : "a polled document could not be read; it is tried again every two seconds";
+        ? "a polled document could not be read; the last value stays in use"
+        : "a polled document could not be read; it is read again every two seconds";
       return log.warn({ ...this.#about, reason }, message);
     }
     if (this.#failed > 0) log.info(this.#about, "a polled document can be read again");
@@ -114,7 +120,7 @@ export class PolledDocument<T> {
     changed(value);
   }
 
-  /** For the log: a query or credentials in the URL may be secrets. */
+  /** The address without query and credentials, which may be secrets. */
   get #about(): { readonly document: string; readonly address: string } {
     const { name, url } = this.#options;
     const { origin, pathname } = new URL(url);
@@ -147,7 +153,7 @@ export class PolledDocument<T> {
     }
   }
 
-  /** A text says why there are none. */
+  /** Returns the body, or a text with the reason why there is none. */
   async #bytes(signal: AbortSignal): Promise<Buffer | string> {
     const { url, headers } = this.#options;
     const { statusCode, body } = await undici().request(url, {
@@ -161,7 +167,7 @@ export class PolledDocument<T> {
     const pieces: Buffer[] = [];
     let bytes = 0;
     for await (const piece of body) {
-      // A body without an encoding is read as Buffers.
+      // undici returns Buffers for a body without an encoding.
       const chunk = piece as Buffer;
       bytes += chunk.length;
       if (bytes > maxBytes) return `more than ${maxBytes} bytes`;
@@ -171,7 +177,7 @@ export class PolledDocument<T> {
   }
 }
 
-/** A word for the log: messages of errors may quote what a server sent. */
+/** Returns a short reason for the log. Error messages are not used, because they may quote what a server sent. */
 function reasonOf(error: unknown, timedOut: boolean): string {
   if (timedOut) return `no answer within ${timeoutMs} ms`;
   if (error instanceof SyntaxError) return "it is not JSON";

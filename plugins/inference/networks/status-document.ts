@@ -1,6 +1,6 @@
 /**
- * What a network says of itself: its status document `{ price_per_token_nano, workers: [{ id, model, coefficient,
- * state, url? }] }`, or the models that an OpenAI-compatible server lists (decisions.md section 8).
+ * The status of a network: its status document `{ price_per_token_nano, workers: [{ id, model, coefficient, state, url?
+ * }] }`, or the models that an OpenAI-compatible server lists (decisions.md section 8).
  */
 import { decimalText } from "../../../src/decimal.ts";
 
@@ -13,29 +13,29 @@ export interface ListedWorker {
   /** Thousandths. */
   readonly coefficient: number;
   readonly state: WorkerState;
-  /** Base URL; undefined: the network's own. */
+  /** Base URL. Undefined for the URL of the network. */
   readonly url: string | undefined;
 }
 
 export interface NetworkStatus {
-  /** Nano native tokens, a decimal; undefined: not said. */
+  /** A decimal in nano native tokens. Undefined if the document has no price. */
   readonly pricePerTokenNano: string | undefined;
   readonly workers: readonly ListedWorker[];
 }
 
 /**
- * A whole native token for a token of text: no price above it is believed. Far above it no reservation would be a
- * number that is exact.
+ * Maximum price that is accepted: one native token per token of text. Reservations at a much higher price could not be
+ * computed exactly.
  */
 const maxPriceNano = 1_000_000_000;
 const maxWorkers = 10_000;
 const maxIdChars = 256;
-/** A thousand times the network's price. */
+/** A thousand times the price of the network. */
 const maxCoefficient = 1_000_000;
 
 /**
- * A status document of a network of that kind. Undefined if it is not one: `statusProblem` says why. One worker that
- * is wrong is left out alone.
+ * Reads the status document of a network of that kind. Undefined if it is not valid; `statusProblem` returns the
+ * reason. A malformed worker entry is skipped.
  */
 export function readStatus(
   value: unknown,
@@ -53,7 +53,9 @@ export function readStatus(
   return { pricePerTokenNano, workers: [...listed.values()] };
 }
 
-/** Why a document is not a status document, for the log; nothing that it says is repeated. */
+/**
+ * Returns the reason why a document is not a status document, for the log. The text contains nothing of the document.
+ */
 export function statusProblem(value: unknown): string {
   if (!isObject(value)) return "it is not a JSON object";
   if (!Array.isArray(value["workers"])) return "it has no list of workers";
@@ -66,7 +68,7 @@ function isPrice(price: unknown): boolean {
   return text !== undefined && Number(text) <= maxPriceNano;
 }
 
-/** Of a worker's address. */
+/** Allowed schemes in the address of a worker. */
 const schemes = {
   openai: ["http:", "https:"],
   enclave: ["http:", "https:", "ws:", "wss:"],
@@ -82,7 +84,7 @@ function readWorker(value: unknown, allowed: readonly string[]): ListedWorker | 
   return isUrl(url, allowed) ? { id, model, coefficient, state, url } : undefined;
 }
 
-/** `GET /v1/models`: each model counts as one active worker with coefficient 1000. */
+/** Reads the answer of `GET /v1/models`. Each model counts as one active worker with coefficient 1000. */
 export function readModels(value: unknown): NetworkStatus | undefined {
   if (!isObject(value) || !Array.isArray(value["data"])) return undefined;
   const workers = new Map<string, ListedWorker>();

@@ -1,4 +1,6 @@
-/** USD of one native token: fixed, or read from a JSON document by a pointer (decisions.md section 8). */
+/**
+ * The price of one native token in USD: fixed, or read from a JSON document by a JSON pointer (decisions.md section 8).
+ */
 import type { RateConfig } from "../../../src/config/config.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
@@ -8,14 +10,14 @@ import { PolledDocument } from "./polled-document.ts";
 import { isObject } from "./status-document.ts";
 
 export interface TokenRate {
-  /** A decimal; undefined while none is known. */
+  /** The rate as a decimal. Undefined while it is unknown. */
   readonly usd: string | undefined;
   readonly firstReading: Promise<void>;
   close(): void;
 }
 
 interface TokenRateParts {
-  /** Whose rate it is, for the metrics. */
+  /** Name of the network, for the metrics. */
   readonly name: string;
   readonly clock: Clock;
   readonly log: Log;
@@ -33,7 +35,7 @@ export function openTokenRate(config: RateConfig | undefined, parts: TokenRatePa
     name: `${parts.name} rate`,
     url: config.url,
     everyMs: config.everyMs,
-    read: (value) => positiveDecimal(at(value, path)),
+    read: (value) => positiveDecimal(valueAt(value, path)),
     changed: (value) => {
       usd = value;
     },
@@ -47,10 +49,10 @@ export function openTokenRate(config: RateConfig | undefined, parts: TokenRatePa
   };
 }
 
-/** USD of one native token that are believed. */
+/** Maximum rate that is accepted, in USD for one native token. */
 const maxUsd = 1_000_000_000;
 
-/** A price of 0 is what a source says that has none: what it said last is nearer to the truth. */
+/** Rejects 0, which sources report if they have no price. The last value is then closer to the truth. */
 function positiveDecimal(value: unknown): string | undefined {
   const text = decimalText(value);
   if (text === undefined || !/[1-9]/.test(text)) return undefined;
@@ -64,7 +66,7 @@ function pointerParts(pointer: string): string[] {
     .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
-function at(value: unknown, path: readonly string[]): unknown {
+function valueAt(value: unknown, path: readonly string[]): unknown {
   let found = value;
   for (const part of path) {
     if (Array.isArray(found) && /^(0|[1-9]\d*)$/.test(part)) found = found[Number(part)];

@@ -1,27 +1,30 @@
-/** Tokens of an answer: the worker's own report where it can be believed, else counted (decisions.md section 3). */
+/**
+ * The tokens of an answer: as reported by the worker if the report is plausible, else estimated (decisions.md section
+ * 3).
+ */
 import type { TokenUsage } from "../../../src/services/networks.ts";
 import { isObject } from "./status-document.ts";
 
-/** What an answer has brought so far. */
+/** The part of an answer that has arrived so far. */
 export interface Produced {
-  /** Chunks with content or reasoning. */
+  /** Number of chunks with content or reasoning. */
   readonly chunks: number;
-  /** UTF-8 bytes of content and reasoning. */
+  /** Number of UTF-8 bytes of content and reasoning. */
   readonly bytes: number;
 }
 
-/** The most tokens that an honest worker can report for a request. */
+/** Maximum number of tokens that a correct worker can report for a request. */
 export interface UsageLimit {
   readonly promptTokens: number;
   readonly completionTokens: number;
 }
 
-/** More than any context has: no count beyond it is read. */
+/** Maximum count that is read. It exceeds every context length. */
 const maxTokens = 1e9;
 
 /**
- * What a worker reports; undefined if that is not a usage: a count is missing, negative, fractional or absurd.
- * `total_tokens` is not read: prompt and completion count.
+ * Reads the report of a worker. Undefined if it is not valid: a count is missing, negative, fractional or too high.
+ * `total_tokens` is not read, because prompt and completion are used.
  */
 export function readUsage(value: unknown): TokenUsage | undefined {
   if (!isObject(value)) return undefined;
@@ -40,7 +43,7 @@ export function readUsage(value: unknown): TokenUsage | undefined {
   };
 }
 
-/** Whether a report stays within what was asked for. */
+/** Returns true if a report is within the limits of the request. */
 export function isWithin(usage: TokenUsage, limit: UsageLimit): boolean {
   return (
     usage.promptTokens <= limit.promptTokens && usage.completionTokens <= limit.completionTokens
@@ -48,10 +51,10 @@ export function isWithin(usage: TokenUsage, limit: UsageLimit): boolean {
 }
 
 /**
- * Tokens that no believable report says: four bytes per token, and a token per chunk. The completion is never more than
- * was asked for.
+ * Estimates the tokens if there is no plausible report: one token per four bytes, and at least one token per chunk. The
+ * completion never exceeds the limit of the request.
  */
-export function countUsage(
+export function estimateUsage(
   promptBytes: number,
   { chunks, bytes }: Produced,
   limit: UsageLimit,
@@ -69,9 +72,9 @@ function tokensOf(bytes: number): number {
   return Math.ceil(bytes / 4);
 }
 
-function detail(details: unknown, name: string, most: number): number | undefined {
+function detail(details: unknown, name: string, max: number): number | undefined {
   const count = isObject(details) ? details[name] : undefined;
-  return isCount(count) && count <= most ? count : undefined;
+  return isCount(count) && count <= max ? count : undefined;
 }
 
 function isCount(value: unknown): value is number {

@@ -1,6 +1,6 @@
 /**
- * A worker's answer as it is understood while it arrives: server-sent events, or one JSON document. What is no answer
- * (garbage, an error, an end before the end) is told as `broken`.
+ * Parses the answer of a worker while it arrives: server-sent events, or one JSON document. Anything else (garbage, an
+ * error, an answer that ends too early) is reported as `broken`.
  */
 import { parseJson } from "../../../src/parse-json.ts";
 import type { TokenUsage, WholeMessage } from "../../../src/services/networks.ts";
@@ -11,7 +11,7 @@ import { ChunkShape } from "./chunk-shape.ts";
 import { isObject } from "./status-document.ts";
 import { readUsage, type Produced } from "./token-usage.ts";
 
-/** Told what an answer holds. After `complete` or `broken` nothing follows. */
+/** Receives the parsed answer. Nothing is called after `complete` or `broken`. */
 export interface AnswerSink {
   /** A choice in borrowed bytes. */
   choice(bytes: Buffer, start: number, end: number): void;
@@ -20,25 +20,25 @@ export interface AnswerSink {
 }
 
 export interface WorkerAnswer {
-  /** A borrowed piece of the body. */
+  /** Parses a borrowed piece of the body. */
   write(bytes: Buffer, start: number, end: number): void;
-  /** The body has ended. */
+  /** Reports that the body has ended. */
   end(): void;
-  /** The worker's usage report; undefined while it has sent none that is one. */
+  /** The worker's usage report. Undefined while it has not sent a valid one. */
   readonly reported: TokenUsage | undefined;
   readonly produced: Produced;
   readonly finishReason: string | undefined;
 }
 
-/** One event, and what is held of an answer in one piece. */
+/** Maximum size of one event, and of an answer in one piece. */
 const maxEventBytes = 1024 * 1024;
 const maxWholeBytes = 16 * 1024 * 1024;
 
-/** What is found in the chunk that is being read: one after the other, of whichever answer. */
+/** The chunk that was read last. All answers share it, because chunks are read one at a time. */
 const found = emptyChunk();
 const reasoningSuffix = Buffer.from("_content");
 
-/** An answer in events: `data: <chunk>` … `data: [DONE]`. */
+/** An answer as server-sent events: `data: <chunk>` … `data: [DONE]`. */
 export class StreamedAnswer implements WorkerAnswer, EventReader {
   finishReason: string | undefined = undefined;
   reported: TokenUsage | undefined = undefined;
@@ -57,7 +57,7 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
     if (!this.#events.write(bytes, start, end)) this.#break();
   }
 
-  /** Some servers leave `[DONE]` out: one that has said why it finished has finished all the same. */
+  /** Some servers omit `[DONE]`. An answer with a finish reason is complete without it. */
   end(): void {
     if (this.finishReason === undefined) this.#break();
     else this.#complete();
@@ -86,7 +86,7 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
     this.produced.bytes += bytes;
   }
 
-  /** `reasoningAt`: where `reasoning` is to become `reasoning_content`. */
+  /** `reasoningAt`: where `reasoning` is renamed to `reasoning_content`; negative for no renaming. */
   #passChoice(bytes: Buffer, start: number, end: number, reasoningAt: number): void {
     if (reasoningAt < 0) return this.#sink.choice(bytes, start, end);
     const before = bytes.subarray(start, reasoningAt);
@@ -94,7 +94,7 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
     this.#sink.choice(renamed, 0, renamed.length);
   }
 
-  /** The last report counts: some servers send one with every chunk. */
+  /** The last report is used, because some servers send one with every chunk. */
   #report(bytes: Buffer, start: number, end: number): void {
     const usage = parse(bytes.toString("utf8", start, end));
     this.reported = readUsage(usage) ?? this.reported;
@@ -113,19 +113,19 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
   }
 }
 
-/** It carries a text, and nothing else that counts. */
+/** Returns true if the chunk has a text and nothing else that matters. */
 function isPlain({ textStart, finishReason, usageStart, reasoningAt }: Chunk): boolean {
   return textStart >= 0 && finishReason === undefined && usageStart === -1 && reasoningAt < 0;
 }
 
-/** `[DONE]`, with or without space around it. */
+/** Returns true for `[DONE]`, with or without surrounding space. */
 function isDone(bytes: Buffer, start: number, end: number): boolean {
   return end - start < 16 && bytes.toString("latin1", start, end).trim() === "[DONE]";
 }
 
 /**
- * Makes spaces of the control characters of a choice, which would end a line of the event that it is passed on in.
- * False where they stand inside a string: that is no JSON.
+ * Replaces the control characters of a choice by spaces, because they would end a line of the event that forwards it.
+ * Returns false if one is inside a string, which is not valid JSON.
  */
 function putOnOneLine(bytes: Buffer, start: number, end: number): boolean {
   let at = start;
@@ -136,7 +136,7 @@ function putOnOneLine(bytes: Buffer, start: number, end: number): boolean {
   return true;
 }
 
-/** An answer in one JSON document, held until it is complete. */
+/** An answer in one JSON document, which is buffered until it is complete. */
 export class WholeAnswer implements WorkerAnswer {
   finishReason: string | undefined = undefined;
   reported: TokenUsage | undefined = undefined;

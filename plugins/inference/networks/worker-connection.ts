@@ -8,40 +8,43 @@ import {
 } from "../../../src/http/upstream/http1/response-reader.ts";
 import type { WorkerServer } from "./worker-server.ts";
 
-/** A request and whoever waits for its answer. Exactly one of `done` and `failed` is called unless it was cut. */
+/**
+ * A request and the callbacks for its answer. Exactly one of `done` and `failed` is called, unless the exchange was
+ * cut.
+ */
 export interface HttpExchange {
-  /** Everything of the head but host and length. */
+  /** The request head except host and length. */
   readonly head: string;
   readonly requestBody: Buffer;
-  /** Milliseconds until the head of the answer. */
+  /** Maximum time until the head of the answer, in milliseconds. */
   readonly firstMs: number;
-  /** Told at its start: what it is carried by. */
+  /** Called at the start, with the connection that carries the exchange. */
   carriedBy(connection: WorkerConnection): void;
   answers(head: ResponseHead): void;
-  /** A borrowed piece of the body. */
+  /** Called with a borrowed piece of the body. */
   body(bytes: Buffer, start: number, end: number): void;
-  /** All that came in one read has been told. */
+  /** Called after all data of one read has been passed on. */
   arrived(): void;
   done(): void;
   failed(why: TransportFailure): void;
 }
 
-/** `unreachable`: no connection was made. */
+/** The reason why an exchange failed. `unreachable`: no connection was made. */
 export type TransportFailure = "unreachable" | "broken" | "timedOut";
 
 /**
- * Where all connections read into: what is read is used up, or copied, before the event loop reads anything else. A
- * buffer for each would be the larger part of what a stream costs in memory.
+ * The buffer that all connections read into. Its content is consumed or copied before the event loop reads anything
+ * else. A separate buffer per connection would be the larger part of the memory of a stream.
  */
 const shared = Buffer.allocUnsafeSlow(64 * 1024);
 
-/** TCP keep-alive finds peers that vanished without a word. */
+/** TCP keep-alive detects peers that vanished without closing the connection. */
 const tcpKeepAliveMs = 30_000;
-/** Below this head and body go out in one piece. */
+/** Maximum size of a body that is written together with the head. */
 const maxJoinedBytes = 16 * 1024;
 
 export class WorkerConnection implements ResponseSink {
-  /** The tick at which the sweep ends it. */
+  /** The tick at which the sweep closes the connection. */
   deadline: number;
   readonly #server: WorkerServer;
   readonly #socket: net.Socket;
@@ -50,7 +53,7 @@ export class WorkerConnection implements ResponseSink {
   #connected = false;
   #gone = false;
   #paused = false;
-  /** Answers that it has carried: the server may have closed it since. */
+  /** Number of answers on this connection. After the first one, the server may close it at any time. */
   #answers = 0;
 
   constructor(server: WorkerServer) {
@@ -72,7 +75,7 @@ export class WorkerConnection implements ResponseSink {
     on("close", () => this.drop("broken"));
   }
 
-  /** Runs what the socket calls: what it throws is the failure of this connection's exchange, never the process's. */
+  /** Runs a callback of the socket. An error in it fails the exchange of this connection, not the process. */
   #contain<T>(run: () => T): T | undefined {
     try {
       return run();
@@ -87,12 +90,12 @@ export class WorkerConnection implements ResponseSink {
     }
   }
 
-  /** All of the request has been handed to the kernel. */
+  /** True once the kernel has accepted the whole request. */
   get hasSent(): boolean {
     return this.#connected && this.#exchange !== undefined && this.#socket.writableLength === 0;
   }
 
-  /** Sends a request; only when none is under way. */
+  /** Sends a request. Call it only when the connection is idle. */
   carry(exchange: HttpExchange): void {
     this.#exchange = exchange;
     exchange.carriedBy(this);
@@ -107,24 +110,24 @@ export class WorkerConnection implements ResponseSink {
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
-    // A reader that took its time is not the worker's fault.
+    // The time during which the reader paused is not the worker's fault.
     this.deadline = this.#server.ticker.deadline(this.#server.limits.idleMs);
     this.#socket.resume();
   }
 
-  /** Nobody waits for the answer any more. */
+  /** Closes the connection because the answer is not needed any more. */
   cut(): void {
     this.#exchange = undefined;
     this.drop("broken");
   }
 
-  /** The deadline has passed. Called by a timer. */
+  /** Called by a timer when the deadline has passed. */
   expire(): void {
     if (this.#paused) return;
     this.#contain(() => this.drop(this.#connected ? "timedOut" : "unreachable"));
   }
 
-  /** Ends the connection, and the exchange on it with this failure. Does nothing the second time. */
+  /** Closes the connection and fails its exchange with `why`. Later calls do nothing. */
   drop(why: TransportFailure): void {
     if (this.#gone) return;
     this.#gone = true;
@@ -133,13 +136,13 @@ export class WorkerConnection implements ResponseSink {
     this.#exchange = undefined;
     // RFC 9112 section 9.3.1: the server may close an idle connection while a request is on its way to it.
     const stale = why === "broken" && this.#answers > 0 && !this.#reader.started;
-    // Before the server may find that nothing is left to carry.
+    // This comes before `gone`, after which the server may close because it has no exchange left.
     if (stale && exchange !== undefined) this.#server.send(exchange);
     this.#server.gone(this);
     if (!stale) exchange?.failed(why);
   }
 
-  // What the reader reports.
+  // Callbacks of the response reader.
 
   headEnds(): void {
     this.#exchange?.answers(this.#reader.head);
@@ -165,11 +168,11 @@ export class WorkerConnection implements ResponseSink {
     this.#socket.uncork();
   }
 
-  /** Takes what came in; false stops reading. */
+  /** Reads the data that has arrived. Returns false to stop reading. */
   #read(size: number): boolean {
     const exchange = this.#exchange;
     if (exchange === undefined) {
-      // Bytes that nobody asked for: no later answer on this connection could be trusted.
+      // Unrequested bytes: no later answer on this connection could be trusted.
       this.drop("broken");
       return false;
     }
@@ -193,7 +196,7 @@ export class WorkerConnection implements ResponseSink {
     const exchange = this.#exchange;
     this.#exchange = undefined;
     this.#answers++;
-    // An answer before the whole request was sent leaves the rest of it on the way.
+    // If the answer came before the whole request was sent, the rest of the request is still being sent.
     if (reusable && this.#socket.writableLength === 0) {
       this.#reader.reset();
       this.resume();

@@ -1,4 +1,7 @@
-/** How requests reach one worker, which depends on what its network speaks: `openai.ts`, `enclave/route.ts`. */
+/**
+ * The route to one worker, which depends on the protocol of its network: `openai-transport.ts`, or
+ * plugins/confidential/enclave-workers.
+ */
 import type { NetworkConfig } from "../../../src/config/config.ts";
 import type {
   EvidenceKind,
@@ -14,13 +17,13 @@ import type { Produced } from "./token-usage.ts";
 /** A worker as an attempt sees it. */
 export interface AttemptedWorker {
   readonly id: string;
-  /** Requests that it is answering. */
+  /** Number of requests in flight. */
   inFlight: number;
   succeeded(): void;
   failed(unreachable: boolean): void;
 }
 
-/** How an attempt failed. `refused`: the worker's own status. */
+/** The reason why an attempt failed. `refused`: the worker answered with this status. */
 export type AttemptFailure =
   | { readonly kind: TransportFailure }
   | { readonly kind: "refused"; readonly status: number };
@@ -30,53 +33,55 @@ export interface AttemptedCall {
   readonly request: InferenceRequest;
   readonly modelId: string;
   readonly network: { readonly config: NetworkConfig; readonly parts: { readonly log: Log } };
-  /** A choice in borrowed bytes. */
+  /** Called with a choice in borrowed bytes. */
   choice(bytes: Buffer, start: number, end: number): void;
-  /** All that came in one read has been told. */
+  /** Called after all data of one read has been passed on. */
   arrived(): void;
-  /** `message`: of an answer in one piece. */
+  /** `message`: the answer, if it is in one piece. */
   complete(message: WholeMessage | undefined): void;
   failed(worker: AttemptedWorker, failure: AttemptFailure): void;
 }
 
-/** One request to one worker; it notifies its call of what comes. */
+/** One request to one worker. It reports the answer to its call. */
 export interface RunningAttempt {
   readonly worker: AttemptedWorker;
-  /** The worker's usage report; undefined while it has sent none that is one. */
+  /** The worker's usage report. Undefined while it has not sent a valid one. */
   readonly reported: TokenUsage | undefined;
   readonly produced: Produced;
   readonly finishReason: string | undefined;
-  /** The worker has all of the request. */
+  /** True once the worker has the whole request. */
   readonly hasRequest: boolean;
   begin(): void;
   pause(): void;
   resume(): void;
-  /** Only the worker's usage is still wanted: asks it to end the answer, if there is a way to ask. */
+  /**
+   * Called when only the worker's usage is still needed. Asks the worker to end the answer, if the protocol allows it.
+   */
   wrapUp(): void;
-  /** Ends it here and at the worker; the call is not notified any more. */
+  /** Ends the attempt in the gateway and at the worker. The call is not notified any more. */
   abandon(): void;
 }
 
 export interface WorkerRoute {
-  /** May be offered to callers. */
+  /** True if the worker may be offered to callers. */
   readonly admitted: boolean;
-  /** What vouches for the place where it runs. */
+  /** The kind of evidence for the machine that the worker runs on. */
   readonly evidence: EvidenceKind;
-  /** Settles when `admitted` has been found out for the first time. */
+  /** Resolves when `admitted` has been determined for the first time. */
   readonly settled: Promise<void>;
   attempt(call: AttemptedCall, worker: AttemptedWorker): RunningAttempt;
-  /** Whether the worker answers at all. Never rejects. */
+  /** Resolves to true if the worker answers. Never rejects. */
   probe(): Promise<boolean>;
-  /** Its network has been read again and still lists it. */
+  /** Called when a new status document still lists the worker. */
   listedAgain(): void;
-  /** Running requests go on. */
+  /** Closes the route. Running requests are completed. */
   close(): void;
 }
 
-/** The ways to the workers of one network. */
+/** The connections to all workers of one network. */
 export interface Transport {
-  /** Closed before the transport is. */
+  /** Returns the route to a worker. The caller closes it before the transport. */
   routeTo(listed: ListedWorker): WorkerRoute;
-  /** Resolves when what runs has ended. */
+  /** Resolves when all running requests have ended. */
   close(): Promise<void>;
 }

@@ -1,7 +1,7 @@
 /**
- * The server of one or several workers: kept-alive HTTP/1.1 connections, one request at a time on each, as many as
- * there are requests. A client of our own because a token is a small thing: measured, undici costs 5 µs for each, as
- * much as the kernel takes to read it.
+ * The server of one or more workers: kept-alive HTTP/1.1 connections with one request at a time on each, as many as
+ * there are requests. The client is custom because tokens are small: measured, undici costs 5 µs per token, as much as
+ * the kernel takes to read it.
  */
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
@@ -19,15 +19,17 @@ export interface ServerParts {
   readonly log: Log;
 }
 
-/** Shorter than the 5 s after which uvicorn, in front of most models, closes an idle connection. */
+/**
+ * Time after which an idle connection is closed. It is shorter than the 5 s after which uvicorn, which serves most
+ * models, closes it.
+ */
 const maxIdleMs = 4_000;
 
 export class WorkerServer {
-  /** Scheme, host and port. */
   readonly origin: URL;
   readonly limits: ServerLimits;
   readonly ticker: Ticker;
-  /** Most recently used last. */
+  /** Idle connections, most recently used last. */
   readonly #idle: WorkerConnection[] = [];
   readonly #busy = new Set<WorkerConnection>();
   #closing: PromiseWithResolvers<void> | undefined;
@@ -42,7 +44,7 @@ export class WorkerServer {
     this.ticker = startTicker(clock, [connectMs, idleMs, answerMs, maxIdleMs], () => this.#sweep());
   }
 
-  /** Sends a request on a free connection, or on a new one. */
+  /** Sends a request on an idle connection, or on a new one. */
   send(exchange: HttpExchange): void {
     const kept = this.#idle.pop();
     const connection = kept ?? new WorkerConnection(this);
@@ -50,7 +52,7 @@ export class WorkerServer {
     connection.carry(exchange);
   }
 
-  /** Running requests end first; a server that is closed gets no more. */
+  /** Closes the server after its running requests have ended. A closed server gets no more requests. */
   close(): Promise<void> {
     this.#closing ??= Promise.withResolvers();
     for (const connection of this.#idle.splice(0)) connection.drop("broken");
@@ -58,15 +60,15 @@ export class WorkerServer {
     return this.#closing.promise;
   }
 
-  // What connections report.
+  // Callbacks of connections.
 
-  /** A bug: something that a socket or a timer called has thrown. */
+  /** Logs an error thrown in a callback of a socket or timer. It is a bug. */
   broke(error: unknown): void {
     const { origin } = this.origin;
     this.#log.error({ err: error, origin }, "a connection to a worker broke");
   }
 
-  /** Its answer has ended and the connection can carry another. */
+  /** Called when the answer has ended and the connection can carry another request. */
   free(connection: WorkerConnection): void {
     this.#busy.delete(connection);
     if (this.#closing !== undefined) return connection.drop("broken");
@@ -90,7 +92,7 @@ export class WorkerServer {
   #sweep(): void {
     const { now } = this.ticker;
     for (const connection of this.#busy) if (connection.deadline <= now) connection.expire();
-    // The longest idle come first.
+    // The connections that have been idle longest come first.
     for (let oldest = this.#idle[0]; oldest !== undefined; oldest = this.#idle[0]) {
       if (oldest.deadline > now) break;
       oldest.drop("broken");

@@ -1,4 +1,4 @@
-/** What a tool sees of its own call. */
+/** The context that a tool gets for its call. */
 import type { ChildSpan } from "../../../src/services/trace.ts";
 import {
   toolReport,
@@ -9,15 +9,15 @@ import {
 import type { NestingTools } from "./catalogue.ts";
 
 /**
- * A class for the sake of its getter: V8 puts the accessors of an object literal into the old generation at once, from
- * where they keep their closure, and with it the whole exchange, from being collected young (measured on Node 26: half
- * of all bytes survived each scavenge, 18 of 73 µs of CPU a call).
+ * The context is a class because of its getters. V8 allocates the accessors of an object literal in the old generation,
+ * from where they keep their closure and with it the whole exchange from being collected young (measured on Node 26:
+ * half of all bytes survived each scavenge, 18 of 73 µs of CPU per call).
  */
 export class CallContext implements ToolContext {
   readonly principal: ToolContext["principal"];
   readonly requestId: string;
   readonly dialogue: ToolContext["dialogue"];
-  /** What the calls that this one made have cost, milli-CU. */
+  /** Total cost of the nested calls, in milli-CU. */
   nestedMilli = 0;
   readonly #caller: ToolCaller;
   readonly #depth: number;
@@ -26,7 +26,7 @@ export class CallContext implements ToolContext {
   #aborter: AbortController | undefined;
   #ended = false;
 
-  /** `depth`: how many calls of tools are around this one. */
+  /** `depth`: number of enclosing calls. */
   constructor(caller: ToolCaller, depth: number, tools: NestingTools, span: ChildSpan | undefined) {
     this.principal = caller.principal;
     this.requestId = caller.requestId;
@@ -43,7 +43,7 @@ export class CallContext implements ToolContext {
     return this.#aborter.signal;
   }
 
-  // Getters, so that the methods also work when a tool destructures them, and a call that uses none makes no closure.
+  // These are getters, so that tools can destructure the methods and a call that uses none creates no closure.
   get progress(): ToolContext["progress"] {
     return (done, total, message) => {
       if (!this.#ended) this.#caller.progress?.(done, total, message);
@@ -76,7 +76,7 @@ export class CallContext implements ToolContext {
     return outcome;
   }
 
-  /** Whatever the tool still does, nobody waits for it. */
+  /** Ends the context. Nothing waits for work that the tool still does. */
   end(): void {
     this.#ended = true;
     this.#aborter?.abort();

@@ -1,4 +1,4 @@
-/** Input schemas of tools: compiled once, their violations told by path and reason. */
+/** Compiles the input schemas of tools, and reports violations by path and reason. */
 import { Ajv2020, type ErrorObject, type Options } from "ajv/dist/2020.js";
 import type { JsonSchema } from "../../../src/services/json.ts";
 
@@ -8,16 +8,19 @@ export interface Violation {
   readonly reason: string;
 }
 
-/** The violations of an input, at most 20; empty when it is valid. */
+/** Returns the violations of an input, at most 20. Empty if it is valid. */
 export type InputCheck = (input: unknown) => readonly Violation[];
 
-/** The check of a schema, or what is wrong with the schema. */
+/** Returns the check for a schema, or a text with the problem of the schema. */
 export type SchemaCompiler = (schema: JsonSchema) => InputCheck | string;
 
 const maxViolations = 20;
-/** An input of more values is told its first violation only: how many there are is the caller's to multiply. */
+/**
+ * Maximum number of values in an input whose violations are all reported. Only the first violation of a larger input is
+ * reported, because the client controls how many there are.
+ */
 const maxThoroughValues = 1000;
-/** Member names come from the caller. */
+/** Maximum length of member names in violations, because they come from the client. */
 const maxTextChars = 128;
 
 const options: Options = {
@@ -28,8 +31,8 @@ const options: Options = {
 };
 
 /**
- * Names the header in which agents of revision 2026-07-28 repeat the argument (without `Mcp-Param-`), so that what
- * stands between can route by it: a token of RFC 9110.
+ * Keyword with the header in which agents of revision 2026-07-28 repeat the argument (without `Mcp-Param-`), so that
+ * proxies can route by it: a token of RFC 9110.
  */
 const headerKeyword = {
   keyword: "x-mcp-header",
@@ -37,18 +40,21 @@ const headerKeyword = {
   metaSchema: { type: "string", pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
 } as const;
 
-/** A compiler of its own for each catalogue: ajv keeps every schema it has seen, and refuses an `$id` seen twice. */
+/**
+ * Creates a compiler for one catalogue. It is not shared, because ajv keeps every schema and refuses an `$id` that it
+ * has already seen.
+ */
 export function createSchemaCompiler(): SchemaCompiler {
   const quick = new Ajv2020(options);
   const thorough = new Ajv2020({ ...options, allErrors: true });
-  // ajv follows a reference to an `$anchor`, but does not count it among the words it knows.
+  // ajv resolves a reference to an `$anchor`, but does not list it among the keywords that it knows.
   for (const ajv of [quick, thorough]) ajv.addVocabulary([headerKeyword, "$anchor"]);
   return (schema) => {
     if (schema["type"] !== "object")
       return 'has an input schema whose root is not `type: "object"`';
     if (schema["$async"] === true) return "has an asynchronous input schema";
     for (const word of ["oneOf", "anyOf", "allOf", "$ref"]) {
-      // Agents' own validators read the properties of the root and little else.
+      // Validators in agents read little more than the properties of the root.
       if (word in schema) return `has an input schema with \`${word}\` at its root`;
     }
     try {
@@ -77,15 +83,15 @@ function violations(errors: readonly ErrorObject[]): Violation[] {
   }));
 }
 
-/** Whether there are at most so many values in it, nested ones included; looks at no more than that. */
-function hasAtMost(most: number, input: unknown): boolean {
+/** Returns true if the input has at most `max` values, including nested ones. Does not visit more than that. */
+function hasAtMost(max: number, input: unknown): boolean {
   const waiting: unknown[] = [input];
   for (let count = 0; waiting.length > 0; count++) {
-    if (count + waiting.length > most) return false;
+    if (count + waiting.length > max) return false;
     const value = waiting.pop();
     if (typeof value !== "object" || value === null) continue;
     const members: unknown[] = Array.isArray(value) ? value : Object.values(value);
-    if (members.length > most) return false;
+    if (members.length > max) return false;
     for (const member of members) waiting.push(member);
   }
   return true;

@@ -1,4 +1,4 @@
-/** What is counted of every tool. The names of catalogued tools are the only label values: never a client's text. */
+/** Metrics of each tool. Only names of catalogued tools are label values, never text from clients. */
 import type { Counter, Histogram, Metrics } from "../../../src/services/metrics.ts";
 
 export interface ToolMetrics {
@@ -19,7 +19,7 @@ export function toolMetrics(metrics: Metrics, tool: string): ToolMetrics {
     seconds: metrics
       .histogram("sluice_tool_seconds", "Duration of a tool call.", secondsBuckets, ["tool"])
       .with({ tool }),
-    // Codes are those of the catalogue of errors: a small, fixed set.
+    // Codes come from the catalogue of errors, a small, fixed set.
     failed: (code) => calls.with({ tool, code }).add(1),
   };
 }

@@ -27,8 +27,9 @@ export interface RunParts {
 const timeoutMs = 30_000;
 
 /**
- * The longest result, characters: a node's largest block, decoded, is about 30 million. Each level of nesting has half
- * of the one around it, so that a tool can gather the results of others; 2^29 is as much as one string can hold.
+ * Maximum length of a result in characters. The largest block of a node, decoded, has about 30 million. Each level of
+ * nesting gets half of the limit of the enclosing call, so that a tool can combine the results of others; one string
+ * can hold 2^29 characters.
  */
 const maxResultChars = 64 * 1024 * 1024;
 
@@ -38,7 +39,7 @@ const tooLarge = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the result is too 
 const broken = toolFailure("GATEWAY_INTERNAL_ERROR", "internal error");
 
 type Confirmed = { readonly ok: true; claim(): boolean };
-const unasked: Confirmed = { ok: true, claim: () => true };
+const noConfirmationNeeded: Confirmed = { ok: true, claim: () => true };
 
 export class ToolRun {
   readonly #catalogued: CataloguedTool;
@@ -64,15 +65,15 @@ export class ToolRun {
   }
 
   /**
-   * Never throws or rejects: whatever does on the way is a bug, told as GATEWAY_INTERNAL_ERROR. A promise only where
-   * the tool gives one, or writes.
+   * Runs the call. Never throws or rejects: an exception is a bug and becomes GATEWAY_INTERNAL_ERROR. Returns a promise
+   * only if the tool does, or if it is a write tool.
    */
   run(given: unknown): ToolOutcome | Promise<ToolOutcome> {
     let outcome: ToolOutcome | Promise<ToolOutcome>;
     try {
       outcome = this.#outcome(given);
     } catch (error) {
-      outcome = this.#threw(error);
+      outcome = this.#internalError(error);
     }
     if (outcome instanceof Promise) return this.#later(outcome);
     this.#context.end();
@@ -83,13 +84,13 @@ export class ToolRun {
     try {
       return await outcome;
     } catch (error) {
-      return this.#threw(error);
+      return this.#internalError(error);
     } finally {
       this.#context.end();
     }
   }
 
-  #threw(error: unknown): ToolOutcome {
+  #internalError(error: unknown): ToolOutcome {
     const { name } = this.#catalogued.tool;
     const { requestId } = this.#caller;
     this.#parts.log.error({ err: error, tool: name, requestId }, "a tool failed");
@@ -100,7 +101,7 @@ export class ToolRun {
     const refused = this.#refusal(given);
     if (refused !== undefined) return this.#failed(refused);
     const writes = this.#catalogued.tool.write === true;
-    return writes ? this.#write(given) : this.#perform(given, unasked);
+    return writes ? this.#write(given) : this.#perform(given, noConfirmationNeeded);
   }
 
   async #write(given: unknown): Promise<ToolOutcome> {
@@ -109,7 +110,7 @@ export class ToolRun {
     return confirmed.ok ? this.#perform(input, confirmed) : this.#failed(confirmed);
   }
 
-  /** Returns what speaks against the call before anything is done. */
+  /** Returns the reason to refuse the call before anything is done. */
   #refusal(input: unknown): ToolFailure | undefined {
     if (this.#caller.signal.aborted) return abandoned;
     if (this.#nesting.stop?.aborted === true) return timedOut;
@@ -119,7 +120,7 @@ export class ToolRun {
       return toolFailure("GATEWAY_PERMISSION_DENIED", `the key lacks the capability ${capability}`);
     }
     const early = tool.before?.(input);
-    if (early !== undefined) return this.#known(early);
+    if (early !== undefined) return this.#checkedFailure(early);
     const violations = check(input);
     if (violations.length === 0) return undefined;
     const [first] = violations;
@@ -131,12 +132,12 @@ export class ToolRun {
     );
   }
 
-  /** A write tool runs on its second call, with the token that the first one gave. */
+  /** Checks the confirmation of a write tool. The tool runs on its second call, with the token from the first one. */
   async #confirm(input: object, token: string | undefined): Promise<Confirmed | ToolFailure> {
     const { tool } = this.#catalogued;
     const { confirmations } = this.#parts;
     const call = { keyId: this.#caller.principal.key.id, tool: tool.name, input };
-    // What the transport carries beside the input is the more deliberate of the two.
+    // A token of the transport takes precedence over one in the input, because it is the more deliberate of the two.
     const shown = this.#caller.confirmationToken ?? token;
     if (shown !== undefined) {
       const redeemed = confirmations.redeem(shown, call);
@@ -146,11 +147,14 @@ export class ToolRun {
       tool.summarise === undefined
         ? undefined
         : await this.#withTimeLimit(tool.summarise(input, this.#context));
-    if (summarised?.ok === false) return this.#known(summarised);
+    if (summarised?.ok === false) return this.#checkedFailure(summarised);
     return confirmations.ask(call, summarised?.summary ?? {});
   }
 
-  /** Reserves, uses the confirmation up, calls. An answer at hand costs neither a promise nor a timer. */
+  /**
+   * Reserves credit, uses the confirmation and calls the tool. A result that is available at once needs neither a
+   * promise nor a timer.
+   */
   #perform(input: unknown, confirmed: Confirmed): ToolOutcome | Promise<ToolOutcome> {
     const { tool } = this.#catalogued;
     const costMilli = this.#catalogued.costOf(input);
@@ -173,28 +177,28 @@ export class ToolRun {
     );
   }
 
-  /** Charges a success. Credit that is not charged is given back, whatever happens. */
+  /** Charges a successful call. Credit that is not charged is released in any case. */
   #ended(result: ToolResult, part: ChargePart, costMilli: number): ToolOutcome {
-    let owed = false;
+    let isCharged = false;
     try {
-      if (!result.ok) return this.#failed(this.#known(result));
+      if (!result.ok) return this.#failed(this.#checkedFailure(result));
       const json = textOf(result);
       if (result.usage !== undefined && !isUsage(result.usage)) {
-        throw new Error("answered with a usage that is none");
+        throw new Error("the tool returned an invalid usage");
       }
-      mustBeJson(result.links, result.content);
+      assertJson(result.links, result.content);
       if (json.length > maxResultChars / 2 ** this.#nesting.depth) return this.#failed(tooLarge);
-      owed = true;
+      isCharged = true;
       part.settle([{ method: this.#catalogued.tool.name, costMilli }]);
       return this.#succeeded(result, json, costMilli);
     } finally {
-      if (!owed) part.release();
+      if (!isCharged) part.release();
     }
   }
 
   /**
-   * Waits until the tool's own code has ended or the time is up. Rejects when it throws. A caller that leaves meanwhile
-   * does not end it: the work cannot be taken back, so it is carried through and charged (decisions.md section 3).
+   * Waits until the tool's code has ended or the time limit is reached. Rejects if the tool throws. A caller that
+   * leaves does not end the tool: its work cannot be undone, so it is completed and charged (decisions.md section 3).
    */
   async #withTimeLimit<T>(begun: Promise<T>): Promise<T | ToolFailure> {
     const { stop } = this.#nesting;
@@ -232,34 +236,41 @@ export class ToolRun {
     return { ...failure, tool: tool.name, latencyMs: this.#latency() };
   }
 
-  /** A failure with a code of the catalogue of errors, which is a metric label, and that can be told. Else it is a bug. */
-  #known(failure: ToolFailure): ToolFailure {
+  /**
+   * Checks that a failure has a known code (which is a metric label), a message and serializable details. Throws
+   * otherwise, because that is a bug of the tool.
+   */
+  #checkedFailure(failure: ToolFailure): ToolFailure {
     const { code, message, details } = failure;
-    if (!Object.hasOwn(gatewayErrors, code)) throw new Error("failed with an unknown code");
-    if (typeof message !== "string") throw new Error("failed without a message");
-    mustBeJson(details);
+    if (!Object.hasOwn(gatewayErrors, code))
+      throw new Error("the tool failed with an unknown code");
+    if (typeof message !== "string") throw new Error("the tool failed without a message");
+    assertJson(details);
     return failure;
   }
 
-  /** Whole milliseconds since the call began. */
+  /** Returns the whole milliseconds since the call began. */
   #latency(): number {
     return Math.round(this.#parts.clock.monotonic() - this.#startedAt);
   }
 }
 
-/** The result as JSON text. Throws for a value that JSON cannot say: a cycle, a BigInt, nothing at all. */
+/** Returns the result as JSON text. Throws for a value that JSON cannot represent: a cycle, a BigInt, undefined. */
 function textOf(result: Extract<ToolResult, { readonly ok: true }>): string {
   const text: unknown = "json" in result ? result.json : JSON.stringify(result.value);
   if (typeof text === "string") return text;
-  throw new Error("answered with something that is not JSON");
+  throw new Error("the tool returned a result that is not JSON");
 }
 
-/** Throws for what JSON cannot say: before anybody pays, and not among the answers of other calls. */
-function mustBeJson(...values: readonly unknown[]): void {
+/**
+ * Throws for values that JSON cannot represent, before the call is charged and before the answers of other calls are
+ * affected.
+ */
+function assertJson(...values: readonly unknown[]): void {
   for (const value of values) if (value !== undefined) JSON.stringify(value);
 }
 
-/** Surfaces write it into their answers as it is. */
+/** Returns true for a valid usage. Surfaces write it into their answers unchanged. */
 function isUsage({ model, inputTokens, outputTokens }: ModelUsage): boolean {
   return (
     typeof model === "string" &&

@@ -1,4 +1,4 @@
-/** JSON-RPC's numbers for what can go wrong (gateway.md, "JSON-RPC numeric codes on /rpc"; decisions.md section 6). */
+/** JSON-RPC error numbers (gateway.md, "JSON-RPC numeric codes on /rpc"; decisions.md section 6). */
 import type { GatewayCode } from "sluice-gateway/plugin";
 
 export const codes = {
@@ -14,7 +14,7 @@ export const codes = {
   creditLimit: -32005,
 } as const;
 
-const ofFailures: Partial<Record<GatewayCode, number>> = {
+const codesOfFailures: Partial<Record<GatewayCode, number>> = {
   GATEWAY_TOOL_NOT_FOUND: codes.methodNotFound,
   GATEWAY_INVALID_PARAMS: codes.invalidParams,
   GATEWAY_SCHEMA_VIOLATION: codes.invalidParams,
@@ -27,7 +27,7 @@ const ofFailures: Partial<Record<GatewayCode, number>> = {
   GATEWAY_CU_LIMIT_EXCEEDED: codes.creditLimit,
 };
 
-/** Whatever has no number of its own is a server error or a failed execution. */
+/** Returns the number for a failure. Failures without one are server errors or failed executions. */
 export function codeOf(failure: GatewayCode): number {
-  return ofFailures[failure] ?? codes.internalError;
+  return codesOfFailures[failure] ?? codes.internalError;
 }

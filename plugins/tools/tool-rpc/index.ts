@@ -1,6 +1,6 @@
 /**
- * Surface `tool-rpc`: the catalogue of tools as JSON-RPC 2.0, one call or an array (gateway.md, POST /rpc). Here a body
- * becomes requests and their answers a response; what a single request is answered with stands in `requests.ts`.
+ * Surface `tool-rpc`: the catalogue of tools as JSON-RPC 2.0, single calls and arrays (gateway.md, POST /rpc). This
+ * file reads the requests of a body and combines their answers; `requests.ts` answers a single request.
  */
 import {
   defineSurface,
@@ -32,13 +32,14 @@ declare module "sluice-gateway/plugin" {
 const bodyBytes = 1024 * 1024;
 const maxItems = 20;
 /**
- * Calls of an array that run at the same time, and the characters of answers at which no further one begins. Together
- * with the longest result of a tool (64 million) they keep the response well within what one string can hold.
+ * Number of calls of an array that run at the same time, and the number of characters of answers after which no further
+ * call begins. Together with the maximum result of a tool (64 million characters) they keep the response well below the
+ * maximum length of a string.
  */
 const parallelCalls = 4;
 const maxAnswerChars = 32 * 1024 * 1024;
 
-/** The failures whose JSON-RPC error does not come with HTTP 200. */
+/** Failures whose JSON-RPC error does not have HTTP status 200. */
 const confirmationStatus: Partial<Record<GatewayCode, number>> = {
   GATEWAY_CONFIRMATION_REQUIRED: 202,
   GATEWAY_CONFIRMATION_EXPIRED: 410,
@@ -66,7 +67,7 @@ export default defineSurface({
 
 function answer(host: Host, requests: Requests, x: Exchange): Reply | Promise<Reply> {
   const principal = x.get("principal");
-  // Reached only where `authorize` is missing above, or in shadow mode: nobody is there to pay.
+  // Reached only if `authorize` is missing or in shadow mode. An anonymous caller cannot be charged.
   if (principal.kind === "anonymous") return refuse("GATEWAY_UNAUTHORIZED");
   const caller: ToolCaller = {
     principal,
@@ -94,7 +95,7 @@ function single(requests: Requests, item: JsonRpcItem, caller: ToolCaller): Repl
 
 function replyOf({ text, failure }: Answer): Reply {
   if (failure?.code === "GATEWAY_CU_LIMIT_EXCEEDED") {
-    // decisions.md section 4: the one refusal of a call that is HTTP's own on every surface.
+    // decisions.md section 4: the only refusal of a call with an HTTP status on every surface.
     const { message, details = {} } = failure;
     return refuse("GATEWAY_CU_LIMIT_EXCEEDED", { message, details });
   }
@@ -103,7 +104,10 @@ function replyOf({ text, failure }: Answer): Reply {
   return status === undefined ? ok(text) : { ...ok(text, status), code: failure?.code };
 }
 
-/** Each call reserves when it runs and fails alone; answers stand in the order of the requests. */
+/**
+ * Runs the calls of an array. Each call reserves credit when it runs and fails separately. Answers have the order of
+ * the requests.
+ */
 async function batch(
   requests: Requests,
   items: readonly JsonRpcItem[],
@@ -112,19 +116,19 @@ async function batch(
   const texts: string[] = items.map(() => "");
   let next = 0;
   let chars = 0;
-  const lane = async (): Promise<void> => {
+  const runCalls = async (): Promise<void> => {
     for (let at = next++; at < items.length; at = next++) {
       const item = items[at];
       if (item === undefined) continue;
       const { text }: Answer =
         chars < maxAnswerChars
           ? await requests.answer(item, caller)
-          : requests.crowdedOut(item, caller);
+          : requests.refuseOversized(item, caller);
       texts[at] = text;
       chars += text.length;
     }
   };
-  await Promise.all(Array.from({ length: parallelCalls }, lane));
+  await Promise.all(Array.from({ length: parallelCalls }, runCalls));
   const answers = texts.filter((text) => text !== "");
   return answers.length === 0 ? noContent : ok(`[${answers.join(",")}]`);
 }

@@ -62,7 +62,7 @@ describe("a request that is wrong", () => {
 
   it("says what is wrong", async () => {
     const { json } = await chat.ask({ messages: [{ role: "user", content: 1 }] });
-    assert.equal(json.error.message, "messages[0].content must be a text or a list of parts");
+    assert.equal(json.error.message, "messages[0].content must be a string or a list of parts");
   });
 
   it("a model that no network lists: 404 MODEL_NOT_FOUND, case and all", async () => {

@@ -93,7 +93,7 @@ test("a worker that refuses connections rests, and another answers", inTime, asy
   await using opened = await two(first, second);
   await first.refuse();
   assert.equal((await resultOf(opened.ask())).worker.id, "w1");
-  assert.ok(opened.seen.lines.includes("warn a worker fails and is left out"));
+  assert.ok(opened.seen.lines.includes("warn a worker was ejected after failures"));
   assert.equal((await resultOf(opened.ask())).worker.id, "w1");
 });
 

@@ -8,8 +8,8 @@ interface Watched {
   readonly worker: Worker;
   /** Moves time on, and lets a probe that became due be answered. */
   pass(ms: number): Promise<void>;
-  /** `rests` and `is back`, in order. */
-  readonly noticed: readonly string[];
+  /** `ejected` and `readmitted`, in order. */
+  readonly changes: readonly string[];
   probes: number;
   /** What a probe finds. */
   answers: boolean;
@@ -19,7 +19,7 @@ interface Watched {
 
 function watch(probe?: () => Promise<boolean>): Watched {
   const { clock, timers } = observed();
-  const noticed: string[] = [];
+  const changes: string[] = [];
   const listed = { id: "w", model: "m", coefficient: 1000, url: undefined } as const;
   const route = untakenRoute(() => {
     watched.probes++;
@@ -28,11 +28,11 @@ function watch(probe?: () => Promise<boolean>): Watched {
   const watched: Watched = {
     probes: 0,
     answers: false,
-    noticed,
+    changes,
     rests: timers,
     worker: new Worker({ ...listed, state: "active" }, route, {
       clock,
-      onEjectionChange: (worker) => void noticed.push(worker.isEjected ? "rests" : "is back"),
+      onEjectionChange: (worker) => void changes.push(worker.isEjected ? "ejected" : "readmitted"),
     }),
     async pass(ms) {
       clock.advance(ms);
@@ -55,7 +55,7 @@ test("one that cannot be reached rests at once, one that answers badly after thr
   assert.ok(!bad.worker.isEjected);
   bad.worker.failed(false);
   assert.ok(bad.worker.isEjected);
-  assert.deepEqual(bad.noticed, ["rests"]);
+  assert.deepEqual(bad.changes, ["ejected"]);
 });
 
 test("it is asked after its rest, comes back when it answers, and else rests twice as long", async () => {
@@ -72,7 +72,7 @@ test("it is asked after its rest, comes back when it answers, and else rests twi
   await watched.pass(60_000);
   assert.ok(!watched.worker.isEjected);
   assert.equal(watched.probes, 7);
-  assert.deepEqual(watched.noticed, ["rests", "is back"]);
+  assert.deepEqual(watched.changes, ["ejected", "readmitted"]);
 });
 
 test("back, it rests again after one failure, and twice as long", async () => {

@@ -290,7 +290,7 @@ test("a worker that rests is asked what it has, and comes back", inTime, async (
   opened.seen.clock.advance(2_000);
   await isBack;
   assert.deepEqual(worker.reads, ["/v1/models", "/v1/models"]);
-  assert.ok(opened.seen.lines.includes("info a worker is back"));
+  assert.ok(opened.seen.lines.includes("info a worker is available again"));
 });
 
 async function until(holds: () => boolean): Promise<void> {

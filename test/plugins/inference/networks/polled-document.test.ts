@@ -157,7 +157,10 @@ test(
     await polled.firstPause;
     await polled.readAgain();
     assert.equal(n, 2);
-    assert.match(polled.seen.lines.join(), /error a polled document was not taken/);
+    assert.match(
+      polled.seen.lines.join(),
+      /error the value of a polled document could not be used/,
+    );
   },
 );
 
@@ -188,7 +191,7 @@ test("what was read last holds, with the time it was read", inTime, async () => 
   assert.deepEqual(polled.told, [1, 2]);
   assert.equal(polled.seen.value(ageSeries), polled.seen.clock.now() / 1000);
   assert.deepEqual(polled.seen.lines, [
-    "warn a polled document could not be read; what it said last holds",
+    "warn a polled document could not be read; the last value stays in use",
     "info a polled document can be read again",
   ]);
 });

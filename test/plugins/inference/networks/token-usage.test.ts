@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  countUsage,
+  estimateUsage,
   isWithin,
   readUsage,
 } from "../../../../plugins/inference/networks/token-usage.ts";
@@ -61,14 +61,14 @@ const limit = { promptTokens: 100, completionTokens: 50 };
 
 test("what nobody reports is counted: UTF-8 bytes by four, rounded up; or chunks, where there are more", () => {
   const counted = { ...plain, estimated: true };
-  const count = (chunks: number, bytes: number) => countUsage(9, { chunks, bytes }, limit);
+  const count = (chunks: number, bytes: number) => estimateUsage(9, { chunks, bytes }, limit);
   assert.deepEqual(count(5, 8), { ...counted, promptTokens: 3, completionTokens: 5 });
   assert.deepEqual(count(1, 9), { ...counted, promptTokens: 3, completionTokens: 3 });
   assert.deepEqual(count(0, 0), { ...counted, promptTokens: 3, completionTokens: 0 });
 });
 
 test("no more of an answer is counted than was asked for", () => {
-  assert.equal(countUsage(0, { chunks: 51, bytes: 1e9 }, limit).completionTokens, 50);
+  assert.equal(estimateUsage(0, { chunks: 51, bytes: 1e9 }, limit).completionTokens, 50);
 });
 
 test("a report is believed up to both counts of its limit", () => {
