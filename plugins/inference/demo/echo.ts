@@ -48,5 +48,5 @@ export function echo({ messages, thinking, maxTokens }: ChatRequest): Echo {
 }
 
 function thoughtAbout(tokens: number): string {
-  return `The user wrote ${tokens} tokens. This model echoes the last message, so it repeats them.`;
+  return `The user wrote ${tokens} tokens. This model echoes the last message of the user, so it repeats them.`;
 }

@@ -1,11 +1,15 @@
 /**
- * The text in a header of revision 2026-07-28: as it is, or, where a header could not hold it, in base64 and marked.
+ * Decodes a header value of revision 2026-07-28: plain text, or base64 with a marker for text that a header cannot
+ * contain.
  */
 
-/** What header values cannot hold comes in this form. */
+/** The form of text that a header cannot contain as it is. */
 const encodedForm = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 
-/** Undefined without the header; null when it stands twice, or is marked and no UTF-8 in canonical base64. */
+/**
+ * Returns the text of a header. Undefined without the header. Null if the header is repeated, or if it has the marker
+ * but is not UTF-8 in canonical base64.
+ */
 export function decodeHeader(
   value: string | readonly string[] | undefined,
 ): string | null | undefined {

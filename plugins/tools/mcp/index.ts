@@ -1,6 +1,8 @@
 /**
- * Surface `mcp`: the catalogue of tools by the Model Context Protocol over streamable HTTP. Which of its three lanes a
- * request takes is decided from its body alone; nothing about a client is kept between requests but what a running call asks.
+ * Surface `mcp`: the catalogue of tools over the Model Context Protocol (streamable HTTP). The body of a request
+ * determines which of three protocols answers it: plain (`plain-protocol.ts`), with sessions (`session-protocol.ts`) or
+ * stateless (`stateless-protocol.ts`). Between requests, the process keeps only the questions of running calls and the
+ * log levels of sessions.
  */
 import {
   defineSurface,
@@ -14,12 +16,12 @@ import {
 } from "sluice-gateway/plugin";
 import { reportMethod, type McpCall, type McpServer } from "./mcp-call.ts";
 import { createDialogues } from "./stateless-dialogue.ts";
-import { createGuard } from "./request-guard.ts";
+import { createRequestGuard } from "./request-guard.ts";
 import { codes, failed, failureCode, invalidRequest, isObject } from "./json-rpc.ts";
 import { precomputeResults } from "./precomputed-results.ts";
 import { createSessionQuestions } from "./session-questions.ts";
 import { operationAt } from "./operation.ts";
-import { plain } from "./plain-protocol.ts";
+import { answerPlainCall } from "./plain-protocol.ts";
 import { answerSessionArray, answerSessionMessage } from "./session-protocol.ts";
 import { lostSession, sessionOf } from "./session-headers.ts";
 import { createSessions } from "./sessions.ts";
@@ -46,7 +48,7 @@ interface Options {
 const bodyBytes = 1024 * 1024;
 
 const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
-const ended: Reply = { status: 204 };
+const sessionEnded: Reply = { status: 204 };
 
 export default defineSurface<Options>({
   name: "mcp",
@@ -91,7 +93,7 @@ export default defineSurface<Options>({
   operation: (_, place, { tools }) => operationAt(place, tools.list),
   start(options, host) {
     const server = createServer(options, host);
-    const guard = createGuard(options);
+    const guard = createRequestGuard(options);
     return {
       body: { bytes: bodyBytes, json: true },
       answer: (x) => guard.refusal(x.request) ?? answer(server, x),
@@ -116,7 +118,7 @@ function createServer({ name, title, instructions }: Options, host: Host): McpSe
 
 function answer(server: McpServer, x: Exchange): Reply | undefined | Promise<Reply | undefined> {
   const principal = x.get("principal");
-  // Only where `authorize` is missing or in shadow mode.
+  // Reached only if `authorize` is missing or in shadow mode.
   if (principal.kind !== "key") return unauthorized;
   const call: McpCall = { server, x, principal, charge: x.get("charge") };
   const reply = x.request.method === "DELETE" ? endSession(call) : answerBody(call, x);
@@ -125,7 +127,7 @@ function answer(server: McpServer, x: Exchange): Reply | undefined | Promise<Rep
     : reported(call, reply);
 }
 
-/** Reports a request that was refused before it was known what it calls. */
+/** Reports a request that was refused before its method was known. */
 function reported(call: McpCall, reply: Reply | undefined): Reply | undefined {
   const code = failureCode(reply);
   if (code !== undefined && call.x.calls === undefined) reportMethod(call, "", code);
@@ -142,13 +144,13 @@ function answerBody(call: McpCall, x: Exchange): Reply | Promise<Reply | undefin
       : answerSessionArray(call, value);
   }
   if (!isObject(value)) return failed(400, "null", invalidRequest);
-  if (!("jsonrpc" in value) && "tool" in value) return plain(call, value);
+  if (!("jsonrpc" in value) && "tool" in value) return answerPlainCall(call, value);
   return isStateless(value)
     ? answerStatelessMessage(call, value)
     : answerSessionMessage(call, value);
 }
 
-/** A session that was ended is remembered until its token would have expired anyway. */
+/** Ends a session. It is remembered as ended until its token would have expired. */
 function endSession(call: McpCall): Reply {
   const session = sessionOf(call, call.x.request.headers["mcp-session-id"]);
   if (session === undefined) {
@@ -156,5 +158,5 @@ function endSession(call: McpCall): Reply {
   }
   if (session === "lost") return lostSession("null");
   call.server.sessions.end(session);
-  return ended;
+  return sessionEnded;
 }

@@ -1,4 +1,7 @@
-/** One request on its way: what every lane needs of it, and the one way in which a lane calls a tool. */
+/**
+ * One request and the functions that all three protocols share: calling a tool, reporting a call, and sending the
+ * answer.
+ */
 import { randomUUID } from "node:crypto";
 import {
   refuse,
@@ -23,7 +26,7 @@ import type { PrecomputedResults } from "./precomputed-results.ts";
 import type { SessionQuestions } from "./session-questions.ts";
 import type { Sessions } from "./sessions.ts";
 
-/** What all requests share. */
+/** The state that all requests of one surface share. */
 export interface McpServer {
   readonly host: Pick<Host, "readJsonRpc" | "log">;
   readonly clock: Clock;
@@ -32,7 +35,7 @@ export interface McpServer {
   readonly dialogues: Dialogues;
   readonly sessionQuestions: SessionQuestions;
   readonly results: PrecomputedResults;
-  /** By URI. */
+  /** Resources by URI. */
   readonly resources: ReadonlyMap<string, Resource>;
   /** Names of the tools that ask for confirmation. */
   readonly writes: ReadonlySet<string>;
@@ -45,9 +48,9 @@ export interface McpCall {
   readonly charge: Charge;
 }
 
-/** What a lane adds to a tool call. */
+/** The parameters of a tool call. */
 interface ToolCall {
-  /** Of the message: may name the trace of the client's own span (SEP-414). */
+  /** `_meta` of the message. It may contain the trace of the client's own span (SEP-414). */
   readonly meta?: unknown;
   readonly tool: string;
   readonly input: unknown;
@@ -56,7 +59,7 @@ interface ToolCall {
   readonly dialogue?: Dialogue | undefined;
 }
 
-/** Logs what a plugin that offers documents or prompts threw, with the request that shows it. */
+/** Logs an error that a resource or prompt has thrown, with the id of the request. */
 export function logFailure(
   { server, x }: McpCall,
   error: unknown,
@@ -87,7 +90,7 @@ export function runTool(call: McpCall, wanted: ToolCall): ToolOutcome | Promise<
   return server.tools.call(wanted.tool, wanted.input, caller);
 }
 
-/** Methods that are not lists; a method that the deployment lacks has no other effect than its error. */
+/** Known methods except lists. A method that the deployment does not offer only returns an error. */
 const methods: ReadonlySet<string> = new Set([
   "initialize",
   "ping",
@@ -99,7 +102,7 @@ const methods: ReadonlySet<string> = new Set([
   "completion/complete",
 ]);
 
-/** Reports a request that called no tool. `code`: why it was refused; undefined if it was answered. */
+/** Reports a request that called no tool. `code`: the reason for the refusal; undefined if it was answered. */
 export function reportMethod({ server, x }: McpCall, method: string, code?: string): void {
   const isListed = methods.has(method) || server.results.byMethod.has(method);
   x.called({ kind: "protocol", name: method, isListed, code });
@@ -111,8 +114,8 @@ function traceOf(x: Exchange, meta: unknown): TraceSpan | undefined {
 }
 
 /**
- * A stream for what is told of a call while it runs, when the client takes events and gave a token for progress or
- * wants to hear what tools log from `level` on.
+ * Creates the stream for progress and log messages of a running call. Undefined unless the client accepts events and
+ * has sent a progress token or has set a log level. `level`: the lowest level to send.
  */
 export function reportStream(
   call: McpCall,
@@ -131,7 +134,7 @@ export function acceptsEvents({ x }: McpCall): boolean {
   return x.request.headers.accept?.includes("text/event-stream") === true;
 }
 
-/** The answer to a call: on its stream if that was opened, else by `answered`. */
+/** Sends the answer to a call on its stream if the stream was opened, else by `answered`. */
 export function finish(
   call: McpCall,
   events: EventStream | undefined,
@@ -140,7 +143,7 @@ export function finish(
   return events === undefined || !events.opened ? answered(call, answer) : events.end(answer);
 }
 
-/** 200 with a JSON-RPC answer, as an event for the rare client that takes nothing else. */
+/** Returns a JSON-RPC answer with status 200; as an event if the client accepts nothing else, which is rare. */
 export function answered(call: McpCall, body: string, more: readonly string[] = []): Reply {
   return acceptsOnlyEvents(call.x.request.headers.accept)
     ? {
@@ -164,12 +167,12 @@ export function creditRefusal(outcome: ToolOutcome): Reply | undefined {
   return refuse(code, details === undefined ? {} : { details });
 }
 
-/** The millisecond written last: writing one costs 1 µs, and under load dozens of answers share it. */
-let written = { now: Number.NaN, text: "" };
+/** The last timestamp. Formatting one takes 1 µs, and under load dozens of answers share a millisecond. */
+let lastTimestamp = { now: Number.NaN, text: "" };
 
-/** The time of an answer, RFC 3339. */
+/** Returns the current time for an answer (RFC 3339). */
 export function timestamp({ clock }: McpServer): string {
   const now = clock.now();
-  if (now !== written.now) written = { now, text: new Date(now).toISOString() };
-  return written.text;
+  if (now !== lastTimestamp.now) lastTimestamp = { now, text: new Date(now).toISOString() };
+  return lastTimestamp.text;
 }

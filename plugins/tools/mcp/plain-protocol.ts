@@ -1,16 +1,16 @@
-/** The plain lane: `{ tool, input, confirmation_token? }`, answered with the bare result. */
+/** The plain protocol: `{ tool, input, confirmation_token? }` is answered with the plain result. */
 import { toolReport, type GatewayCode, type Reply, type ToolOutcome } from "sluice-gateway/plugin";
 import { creditRefusal, reportMethod, runTool, timestamp, type McpCall } from "./mcp-call.ts";
 import { jsonHeaders, type Params } from "./json-rpc.ts";
 import { failedResult, plainFrame, toolResult } from "./tool-result.ts";
 
-/** decisions.md section 7: 200 for every result, but for confirmation. */
+/** decisions.md section 7: every result has status 200, except for confirmations. */
 const confirmationStatus: Partial<Record<GatewayCode, number>> = {
   GATEWAY_CONFIRMATION_REQUIRED: 202,
   GATEWAY_CONFIRMATION_EXPIRED: 410,
 };
 
-export function plain(call: McpCall, body: Params): Reply | Promise<Reply> {
+export function answerPlainCall(call: McpCall, body: Params): Reply | Promise<Reply> {
   const { tool, input = {}, confirmation_token: token } = body;
   if (typeof tool !== "string") return malformed(call, "tool must be a string");
   if (token !== undefined && typeof token !== "string") {

@@ -1,4 +1,7 @@
-/** What never changes while a generation lives, made once at start: most of it as JSON text. */
+/**
+ * Results that do not change during the life of a generation. They are computed at the start, most of them as JSON
+ * text.
+ */
 import type {
   CatalogueEntry,
   Prompt,
@@ -10,25 +13,28 @@ import { paramHeadersOf, type ParamHeader } from "./param-headers.ts";
 import type { ResultFrame } from "./tool-result.ts";
 import { announcedRevisions, metaKeys } from "./revisions.ts";
 
-/** Who this server says it is; the same in `initialize`, `server/discover` and the server card. */
+/** Name and version of this server; the same in `initialize`, `server/discover` and the server card. */
 export interface ServerInfo {
   readonly name: string;
   readonly title: string;
   readonly version: string;
 }
 
-/** The results of methods without a question, without their frame: members of an object, without its braces. */
+/** Results of methods without parameters: members of the result object as JSON text, without braces. */
 export interface PrecomputedResults {
-  /** By method. Absent: the deployment has nothing of the kind, and declares no capability for it. */
+  /**
+   * Results of the list methods by method. If a method is missing, the deployment has nothing to list and does not
+   * declare the capability.
+   */
   readonly byMethod: ReadonlyMap<string, string>;
-  /** `initialize` without `protocolVersion`. */
+  /** The result of `initialize` without `protocolVersion`. */
   readonly initialize: string;
   readonly discover: string;
   /** `"io.modelcontextprotocol/serverInfo":{…}`. */
   readonly server: string;
-  /** Around the results of stateless calls. */
+  /** The frame of the results of stateless calls. */
   readonly statelessFrame: ResultFrame;
-  /** Arguments that headers repeat, by tool. */
+  /** Arguments that are repeated in headers, by tool. */
   readonly paramHeaders: ReadonlyMap<string, readonly ParamHeader[]>;
 }
 
@@ -75,7 +81,7 @@ function members(value: object): string {
   return JSON.stringify(value).slice(1, -1);
 }
 
-/** Every hint is written out: the protocol's defaults are the careful ones, and most tools here only read. */
+/** All hints are set explicitly, because the protocol's defaults assume the worst and most tools here only read. */
 function toolEntry(entry: CatalogueEntry): object {
   const { name, description, inputSchema, annotations, write } = entry;
   const { estimatedCUMilli, estimatedCUVaries } = entry;

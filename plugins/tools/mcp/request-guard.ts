@@ -1,14 +1,17 @@
 /**
- * Who may speak to this endpoint from where: a browser page of another site may not, whatever name it reached us by.
- * DNS rebinding makes a foreign page's requests arrive on a loopback address with that page's name in `Host` and
- * `Origin`.
+ * Refuses requests from browser pages of other sites, under any name of this gateway. DNS rebinding makes the requests
+ * of a foreign page arrive on a loopback address with the name of that page in `Host` and `Origin`.
  */
 import { refuse, type Reply, type RequestHead } from "sluice-gateway/plugin";
 
-export interface GuardOptions {
-  /** Allowed values of `Origin`, such as https://app.example.com; undefined: loopback, any scheme and port. */
+export interface RequestGuardOptions {
+  /**
+   * Allowed values of `Origin`, such as https://app.example.com. Undefined: loopback names with any scheme and port.
+   */
   readonly origins?: readonly string[] | undefined;
-  /** Allowed names in `Host`, without port; undefined: loopback names for clients on this machine, any for others. */
+  /**
+   * Allowed names in `Host`, without port. Undefined: loopback names for clients on this machine, any name for others.
+   */
   readonly hosts?: readonly string[] | undefined;
 }
 
@@ -21,12 +24,12 @@ const badType = refuse("GATEWAY_INVALID_PARAMS", {
   message: "content-type must be application/json",
 });
 
-export interface Guard {
-  /** The refusal, or undefined. */
+export interface RequestGuard {
+  /** Returns the refusal of a request. Undefined if it is allowed. */
   refusal(request: RequestHead): Reply | undefined;
 }
 
-export function createGuard({ origins, hosts }: GuardOptions): Guard {
+export function createRequestGuard({ origins, hosts }: RequestGuardOptions): RequestGuard {
   const allowedOrigins = origins && new Set(origins.map((origin) => origin.toLowerCase()));
   const allowedHosts = hosts && new Set(hosts.map((host) => host.toLowerCase()));
   const originPasses = (origin: string): boolean =>
@@ -35,7 +38,7 @@ export function createGuard({ origins, hosts }: GuardOptions): Guard {
       : allowedOrigins.has(origin.toLowerCase());
   const hostPasses = (name: string, { peer }: RequestHead): boolean => {
     if (allowedHosts !== undefined) return allowedHosts.has(name);
-    // A proxy on this machine (`server.trustProxy`) passes on the public name.
+    // A proxy on this machine (`server.trustProxy`) forwards the public name.
     return peer.trusted || !isLoopbackAddress(peer.address) || isLoopback(name);
   };
   return {
@@ -48,13 +51,13 @@ export function createGuard({ origins, hosts }: GuardOptions): Guard {
   };
 }
 
-/** The name in `name:port`, lower case; IPv6 in its brackets. */
+/** Returns the name in `name:port`, in lower case. IPv6 addresses keep their brackets. */
 function nameOf(authority: string): string {
   const end = authority.startsWith("[") ? authority.indexOf("]") + 1 : authority.indexOf(":");
   return (end <= 0 ? authority : authority.slice(0, end)).toLowerCase();
 }
 
-/** Whole 127.0.0.0/8 is loopback (RFC 5735), and every name below `localhost` (RFC 6761 section 6.3). */
+/** 127.0.0.0/8 is loopback (RFC 5735), and every name below `localhost` (RFC 6761 section 6.3). */
 function isLoopback(name: string): boolean {
   if (name === "localhost" || name === "[::1]" || name.endsWith(".localhost")) return true;
   return /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(name);

@@ -1,6 +1,4 @@
-/**
- * What must hold before a request of the session revisions is looked at: its revision, and its session if it names one.
- */
+/** Reads the headers of a request with sessions: its revision, and its session if it names one. */
 import type { Reply } from "sluice-gateway/plugin";
 import type { McpCall } from "./mcp-call.ts";
 import { failed, invalidParams, invalidRequest } from "./json-rpc.ts";
@@ -13,20 +11,20 @@ import {
 } from "./revisions.ts";
 import type { Session } from "./sessions.ts";
 
-export type Opening =
+export type SessionHeaders =
   | { readonly ok: true; readonly revision: string; readonly session: Session | undefined }
   | { readonly ok: false; readonly reply: Reply };
 
-/** `id`: that of the request, as JSON text. `isRequest`: an answer is expected. */
-export function opening(call: McpCall, id: string, isRequest: boolean): Opening {
+/** Checks the headers. `id`: id of the request as JSON text. `isRequest`: true if an answer is expected. */
+export function readSessionHeaders(call: McpCall, id: string, isRequest: boolean): SessionHeaders {
   const { "mcp-protocol-version": named, "mcp-session-id": token } = call.x.request.headers;
-  // Names no header more than once, or its values come joined.
+  // Node joins repeated headers, so the value is a string.
   const version = named as string | undefined;
   const refused = version === undefined ? undefined : versionRefusal(version, id, isRequest);
   if (refused !== undefined) return { ok: false, reply: refused };
   const session = sessionOf(call, token);
   if (session === "lost") return { ok: false, reply: lostSession(id) };
-  // Some clients name another revision than they agreed to: the header says what the request is.
+  // Some clients send another revision than they agreed to. The header determines the revision of the request.
   const revision =
     version === undefined || version >= statelessRevision
       ? (session?.revision ?? arraysRevision)
@@ -43,7 +41,7 @@ export function sessionOf(
   return call.server.sessions.find(text, call.principal.key.id) ?? "lost";
 }
 
-/** 404 tells clients of these revisions that the session is gone. */
+/** Returns 404, from which clients of these revisions learn that the session is gone. */
 export function lostSession(id: string): Reply {
   return failed(404, id, {
     ...invalidRequest,
@@ -55,7 +53,7 @@ export function lostSession(id: string): Reply {
 function versionRefusal(version: string, id: string, isRequest: boolean): Reply | undefined {
   if (sessionRevisions.includes(version)) return undefined;
   if (isDate(version) && version >= statelessRevision) {
-    // Notifications of the stateless revision need not say which it is.
+    // Notifications of the stateless revision need not name their revision.
     if (!isRequest) return undefined;
     const missing = `params._meta lacks ${metaKeys.version} and ${metaKeys.capabilities}`;
     return failed(400, id, invalidParams(missing));

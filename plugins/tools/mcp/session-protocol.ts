@@ -1,4 +1,7 @@
-/** The revisions with `initialize` (2024-11-05 to 2025-11-25): single messages, and the arrays of 2025-03-26. */
+/**
+ * The protocol with sessions, of the revisions with `initialize` (2024-11-05 to 2025-11-25): single messages, and the
+ * arrays of 2025-03-26.
+ */
 import { toolReport, type Reply } from "sluice-gateway/plugin";
 import { answered, creditRefusal, finish, reportMethod, type McpCall } from "./mcp-call.ts";
 import { canShowForms } from "./confirmation.ts";
@@ -28,14 +31,14 @@ import {
   newestSessionRevision,
   sessionRevisions,
 } from "./revisions.ts";
-import { opening } from "./session-headers.ts";
+import { readSessionHeaders } from "./session-headers.ts";
 import { callInSession, refused, type ToolAnswer } from "./session-tool-call.ts";
 import type { Session } from "./sessions.ts";
 import { richFrame, plainFrame, type ResultFrame } from "./tool-result.ts";
 
 type Request = Extract<Message, { kind: "request" }>;
 
-/** The code of these revisions for a resource that is not there. */
+/** Error code of these revisions for a missing resource. */
 const resourceNotFound = -32002;
 
 export function answerSessionMessage(
@@ -46,9 +49,9 @@ export function answerSessionMessage(
   if (message.kind === "invalid") return failed(400, "null", invalidRequest);
   const isRequest = message.kind === "request";
   if (isRequest && message.method === "initialize") return initialize(call, message);
-  const opened = opening(call, isRequest ? message.id : "null", isRequest);
+  const opened = readSessionHeaders(call, isRequest ? message.id : "null", isRequest);
   if (!opened.ok) return opened.reply;
-  take(call, message, opened.session);
+  receive(call, message, opened.session);
   if (!isRequest) return accepted;
   const frame = frameOf(opened.revision);
   const answer = answerTo(call, message, frame, opened);
@@ -57,7 +60,7 @@ export function answerSessionMessage(
     : reply(call, reported(call, message, answer));
 }
 
-/** Reports what a request called, now that it has ended. */
+/** Reports the method or tool that a request has called, after it has ended. */
 function reported(call: McpCall, { method }: Request, answer: ToolAnswer): ToolAnswer {
   const { outcome, failure } = answer;
   if (outcome !== undefined) call.x.called(toolReport(outcome));
@@ -73,21 +76,24 @@ function reply(call: McpCall, { text, outcome, events }: ToolAnswer): Reply | Pr
   return finish(call, events, text);
 }
 
-/** Each item is answered alone, in order; none may be of the stateless revision, and none `initialize`. */
+/**
+ * Answers an array. Each item is answered separately and in order. Items of the stateless revision and `initialize` are
+ * not allowed.
+ */
 export async function answerSessionArray(call: McpCall, items: readonly unknown[]): Promise<Reply> {
-  const opened = opening(call, "null", true);
+  const opened = readSessionHeaders(call, "null", true);
   if (!opened.ok) return opened.reply;
-  const fits = items.length > 0 && items.length <= maxItems;
-  if (!fits || opened.revision !== arraysRevision) {
-    const what = fits
-      ? `arrays belong to revision ${arraysRevision}`
-      : `an array has 1 to ${maxItems} items`;
+  const isValidLength = items.length > 0 && items.length <= maxItems;
+  if (!isValidLength || opened.revision !== arraysRevision) {
+    const what = isValidLength
+      ? `arrays are only allowed in revision ${arraysRevision}`
+      : `an array must have 1 to ${maxItems} items`;
     return failed(400, "null", { ...invalidRequest, message: `Invalid Request: ${what}` });
   }
   const answers: string[] = [];
   for (const [index, item] of items.entries()) {
     const message = messageOf(item, () => idAsSent(call.server.host, call.x.body, index));
-    take(call, message, opened.session);
+    receive(call, message, opened.session);
     if (message.kind === "invalid") {
       reportMethod(call, "", codeOf(invalidRequest));
       answers.push(errorText("null", invalidRequest));
@@ -104,8 +110,11 @@ export async function answerSessionArray(call: McpCall, items: readonly unknown[
   return answered(call, body);
 }
 
-/** What the client answers to a question goes to the call that asked; a call that it cancels asks no longer. */
-function take(
+/**
+ * Handles messages that need no answer: the answer to a question is passed to the call that asked, and a call that the
+ * client cancels stops asking.
+ */
+function receive(
   { server, principal }: McpCall,
   message: Message,
   session: Session | undefined,
@@ -119,7 +128,9 @@ function take(
   sessionQuestions.cancel({ keyId, session: session.id, request: JSON.stringify(request) });
 }
 
-/** Never an error: what is not known is answered with the newest, and the client decides. */
+/**
+ * Answers `initialize`. An unknown revision is not an error: the answer names the newest one, and the client decides.
+ */
 function initialize(call: McpCall, { id, params }: Request): Reply {
   const asked = isObject(params) ? params["protocolVersion"] : undefined;
   const revision =
@@ -127,12 +138,15 @@ function initialize(call: McpCall, { id, params }: Request): Reply {
   const { sessions, results } = call.server;
   const result = `{"protocolVersion":"${revision}",${results.initialize}}`;
   reportMethod(call, "initialize");
-  const session = sessions.begin(call.principal.key.id, revision, answerable(params));
+  const session = sessions.begin(call.principal.key.id, revision, questionCapabilities(params));
   return answered(call, resultText(id, result), ["mcp-session-id", session]);
 }
 
-/** Which questions in the middle of a call the client says it answers. Empty objects are what most clients send. */
-function answerable(params: unknown): string[] {
+/**
+ * Returns the kinds of questions that the client declares it answers during a call. Most clients declare them as empty
+ * objects.
+ */
+function questionCapabilities(params: unknown): string[] {
   const given = isObject(params) ? params["capabilities"] : undefined;
   if (!isObject(given)) return [];
   return [
@@ -161,16 +175,17 @@ function answerTo(
   if (method === "ping") return { text: resultText(id, "{}") };
   if (method === "logging/setLevel") {
     const { level } = params;
-    if (!isLogLevel(level)) return refused(id, invalidParams("level is no log level"));
-    // Without a session there is nowhere to keep it: the protocol leaves to the server what is told then.
+    if (!isLogLevel(level)) return refused(id, invalidParams("level is not a log level"));
+    // Without a session the level cannot be stored. The protocol leaves it to the server which messages it sends in
+    // that case.
     if (single?.session !== undefined) setLogLevel(single.session, level);
     return { text: resultText(id, "{}") };
   }
-  return offered(call, id, method, params);
+  return answerOptionalMethod(call, id, method, params);
 }
 
-/** The methods of what not every deployment has. */
-async function offered(
+/** Answers the methods that not every deployment offers. */
+async function answerOptionalMethod(
   call: McpCall,
   id: string,
   method: string,
@@ -191,7 +206,7 @@ async function offered(
     const done = completion(call, params);
     return typeof done === "string" ? { text: resultText(id, `{${done}}`) } : refused(id, done);
   }
-  // These clients take 404 for a lost session.
+  // HTTP 404 is not used, because these clients take it for a lost session.
   return refused(id, methodNotFound);
 }
 

@@ -1,18 +1,18 @@
 /**
- * Questions that calls of a session wait for: the client is asked on the call's own stream, and answers with a request
- * of its own. They are kept by the process that asked, no longer than the call itself. Another replica that gets the
- * answer cannot pass it on, but leaves word that it went astray: the call ends without it then, and not after five
- * minutes.
+ * Questions that calls of a session wait for. The client is asked on the stream of the call and answers with a separate
+ * request. Questions are kept by the process that asked, and no longer than the call. If another replica gets the
+ * answer, it cannot pass it on, but it records in the store that the answer went astray. The call then continues
+ * without an answer soon, and not only after five minutes.
  */
 import { randomUUID } from "node:crypto";
 import type { Claims, Clock, Seal } from "sluice-gateway/plugin";
 
 const purpose = "mcp question";
-/** As long as a confirmation: decisions.md section 6. */
+/** Maximum waiting time: the same as for a confirmation (decisions.md section 6). */
 const waitMs = 5 * 60_000;
 const strayMs = 1_000;
 
-/** The call that asks: a session's id and the request's, as JSON text. */
+/** The call that asks: id of the session, and id of the request as JSON text. */
 export interface AskingCall {
   readonly keyId: string;
   readonly session: string;
@@ -21,13 +21,13 @@ export interface AskingCall {
 
 export interface SessionQuestions {
   /**
-   * Asks by `send`, and waits. Undefined: the client said that it will not answer, did not in time, its answer went
-   * astray, it has cancelled the call, or it has gone (`signal`).
+   * Sends a question by `send` and waits for its answer. Undefined if the client declined, did not answer in time,
+   * cancelled the call or has left (`signal`), or if its answer went astray.
    */
   ask(call: AskingCall, signal: AbortSignal, send: (id: string) => void): Promise<unknown>;
-  /** What a client answers; passed over when no question of ours to that key has this id. */
+  /** Passes on the answer of a client. Ignored if this gateway has not asked the key a question with this id. */
   answer(keyId: string, id: unknown, result: unknown): void;
-  /** The client waits for this call no longer: whatever its user says now comes too late. */
+  /** Ends the questions of a call that the client has cancelled. A later answer of its user is ignored. */
   cancel(call: AskingCall): void;
 }
 
@@ -40,7 +40,10 @@ interface Ticket {
   readonly k: string;
 }
 
-/** Of the whole process: after a reload the answer comes to another surface than the one that asked. */
+/**
+ * Shared by the whole process: after a reload, the answer arrives at another instance of the surface than the one that
+ * asked.
+ */
 const open = new Map<string, Waiting>();
 
 const strayClaim = ({ i }: Ticket): string => `${purpose} ${i}`;
@@ -79,7 +82,7 @@ export function createSessionQuestions(parts: {
       if (waiting !== undefined) return;
       const opened = seal.open(purpose, id);
       if (opened === undefined || opened.expiresAt <= clock.now()) return;
-      // What is sealed for this purpose was made above.
+      // Only `ask` seals values for this purpose.
       const ticket = opened.value as Ticket;
       if (ticket.k === keyId) attempt(() => claims.claim(strayClaim(ticket), opened.expiresAt));
     },
@@ -92,7 +95,7 @@ export function createSessionQuestions(parts: {
   };
 }
 
-/** A store that does not work now costs the asker time, and nobody anything else. */
+/** Runs an operation of the store. If it fails, the call waits longer, which is harmless. */
 function attempt(act: () => boolean): boolean {
   try {
     return act();

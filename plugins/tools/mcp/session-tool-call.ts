@@ -1,6 +1,6 @@
 /**
- * `tools/call` of the revisions with `initialize`. What has to be asked is asked in the middle of the call, on its own
- * stream, where the session says that the client can answer; a call without a session asks nothing.
+ * `tools/call` of the revisions with `initialize`. Questions are asked during the call, on its own stream, if the
+ * session declares that the client can answer. A call without a session asks nothing.
  */
 import type { Dialogue, Questions, ToolOutcome } from "sluice-gateway/plugin";
 import { reportStream, runTool, acceptsEvents, timestamp, type McpCall } from "./mcp-call.ts";
@@ -12,11 +12,11 @@ import { logLevelOf } from "./log-levels.ts";
 import type { Session } from "./sessions.ts";
 import { toolResult, type ResultFrame } from "./tool-result.ts";
 
-/** The answer to one call; `events`: the stream it was asked, or reported, on. */
+/** The answer to one call. `events`: the stream with its questions, progress and log messages. */
 export interface ToolAnswer {
   readonly text: string;
   readonly outcome?: ToolOutcome;
-  /** The protocol's own error, where no tool was called. */
+  /** The protocol error, if no tool was called. */
   readonly failure?: RpcFailure;
   readonly events?: EventStream | undefined;
 }
@@ -25,26 +25,26 @@ export function refused(id: string, failure: RpcFailure): ToolAnswer {
   return { text: errorText(id, failure), failure };
 }
 
-/** Rounds of questions in one call: a tool that asks for ever ends here. */
+/** Maximum number of rounds of questions in one call, so that a tool cannot ask for ever. */
 const maxRounds = 8;
 
-/** A tool, its input and how its client is reached. */
+/** A tool call and the way to its client. */
 interface SessionCall {
   readonly call: McpCall;
-  /** The request's id, as JSON text. */
+  /** Id of the request as JSON text. */
   readonly id: string;
   readonly session: Session | undefined;
   readonly tool: string;
   readonly input: unknown;
   readonly meta: unknown;
-  /** Undefined: nothing can be asked. */
+  /** Undefined if nothing can be asked. */
   readonly capabilities: Dialogue["capabilities"] | undefined;
   events: EventStream | undefined;
 }
 
 /**
- * `tool` and `input`, the names of the plain lane, are taken as well. `single`: undefined for an item of an array,
- * which has no stream for progress and questions.
+ * Calls a tool. `tool` and `input`, the names of the plain protocol, are accepted as well. `single`: undefined for an
+ * item of an array, which has no stream for progress and questions.
  */
 export function callInSession(
   call: McpCall,
@@ -62,7 +62,7 @@ export function callInSession(
   const session = single?.session;
   const events = single && reportStream(call, params, logLevelOf(session));
   const one: SessionCall = { call, id, session, tool, input, meta, capabilities, events };
-  const outcome = call.server.writes.has(tool) ? runWrite(one) : runAsking(one);
+  const outcome = call.server.writes.has(tool) ? runWrite(one) : runWithQuestions(one);
   return outcome instanceof Promise
     ? outcome.then((late) => toolAnswer(one, frame, late))
     : toolAnswer(one, frame, outcome);
@@ -77,24 +77,27 @@ function toolAnswer(
   return { text: resultText(id, result), outcome, events };
 }
 
-/** The client's user is asked to confirm; without an answer the client gets the token. */
+/** Runs a write tool. The client's user is asked to confirm; without an answer the client gets the token. */
 async function runWrite(one: SessionCall): Promise<ToolOutcome> {
   const { call, tool, capabilities = {} } = one;
   const outcome = await runTool(call, one);
   const question = "elicitation" in capabilities ? confirmationQuestion(outcome) : undefined;
   if (question === undefined) return outcome;
-  const said = userAnswerIn(await ask(one, question.requests));
-  if (said === "confirmed") {
+  const answer = userAnswerIn(await ask(one, question.requests));
+  if (answer === "confirmed") {
     return runTool(call, { ...one, confirmationToken: question.token });
   }
-  if (said !== "declined") return outcome;
+  if (answer !== "declined") return outcome;
   const { latencyMs } = outcome;
   const message = "the user declined";
   return { ok: false, code: "GATEWAY_PERMISSION_DENIED", message, tool, latencyMs };
 }
 
-/** Runs the tool anew with each round of answers; without them its last failure is the end. */
-function runAsking(one: SessionCall): ToolOutcome | Promise<ToolOutcome> {
+/**
+ * Runs a tool that may ask questions. It runs again with each round of answers; without answers, its last failure is
+ * the result.
+ */
+function runWithQuestions(one: SessionCall): ToolOutcome | Promise<ToolOutcome> {
   const { call, capabilities } = one;
   return capabilities === undefined ? runTool(call, one) : runRounds(one, capabilities);
 }
@@ -116,7 +119,7 @@ async function runRounds(
   }
 }
 
-/** Asks all at once; undefined unless every one is answered. */
+/** Asks all questions at once. Undefined unless all of them are answered. */
 async function ask(one: SessionCall, requests: Questions["requests"]): Promise<Params | undefined> {
   const { server, x, principal } = one.call;
   const events = (one.events ??= new EventStream(x, server.clock, {}));

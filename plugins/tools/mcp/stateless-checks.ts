@@ -1,5 +1,6 @@
 /**
- * What revision 2026-07-28 asks of every request: `_meta` complete, the revision known, headers that repeat the body.
+ * The checks of revision 2026-07-28 for every request: `_meta` is complete, the revision is known, and headers repeat
+ * the body.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import { decodeHeader } from "./decode-header.ts";
@@ -7,14 +8,14 @@ import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./
 import { isLogLevel } from "./log-levels.ts";
 import { announcedRevisions, metaKeys, statelessRevision } from "./revisions.ts";
 
-/** Which member of `params` the header `Mcp-Name` repeats. */
-const named: Readonly<Record<string, string>> = {
+/** The member of `params` that the header `Mcp-Name` repeats. */
+const memberInHeader: Readonly<Record<string, string>> = {
   "tools/call": "name",
   "prompts/get": "name",
   "resources/read": "uri",
 };
 
-/** The first fault (HTTP 400), or undefined. `params._meta` names a revision. */
+/** Returns the first problem (HTTP 400). Undefined if there is none. `params._meta` must name a revision. */
 export function statelessProblem(
   headers: Readonly<IncomingHttpHeaders>,
   method: string,
@@ -39,7 +40,7 @@ export function statelessProblem(
     return invalidParams(`${metaKeys.logLevel} is not a log level`);
   }
   if (headers["mcp-method"] !== method) return mismatch("Mcp-Method");
-  const member = named[method];
+  const member = memberInHeader[method];
   if (member === undefined) return undefined;
   return decodeHeader(headers["mcp-name"]) === params[member] ? undefined : mismatch("Mcp-Name");
 }

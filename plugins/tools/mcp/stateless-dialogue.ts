@@ -1,23 +1,23 @@
 /**
- * Questions of a tool or a prompt to the client of a stateless call: the call ends with them, and begins again with
- * their answers. What the asker wants to remember travels with the client, sealed.
+ * Questions of a tool or a prompt to the client of a stateless call. The call ends with the questions, and the client
+ * repeats it with the answers. The state of the tool or prompt travels with the client in a sealed form.
  */
 import type { Clock, Dialogue, Questions, Seal } from "sluice-gateway/plugin";
 import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./json-rpc.ts";
 import { metaKeys } from "./revisions.ts";
 
 const purpose = "mcp dialogue";
-/** As long as a confirmation: decisions.md section 6. */
+/** Lifetime of a state: the same as for a confirmation (decisions.md section 6). */
 const lifetimeMs = 5 * 60_000;
 
-/** Which capability of the client a question needs. */
+/** The capability of the client that a question needs. */
 const capabilityOf: Readonly<Record<string, string>> = {
   "elicitation/create": "elicitation",
   "sampling/createMessage": "sampling",
   "roots/list": "roots",
 };
 
-/** Whose call a state belongs to. */
+/** The call that a state belongs to. */
 export interface Asker {
   readonly keyId: string;
   readonly method: string;
@@ -25,9 +25,14 @@ export interface Asker {
 }
 
 export interface Dialogues {
-  /** What the client says; a failure when its `requestState` is not one of ours, for this call, and fresh. */
+  /**
+   * Reads the answers and the state of a request. Returns a failure if its `requestState` is not valid for this call or
+   * has expired.
+   */
   read(params: Params, asker: Asker): { readonly dialogue: Dialogue } | RpcFailure;
-  /** The result that asks: members without the frame; a failure when the client cannot be asked that. */
+  /**
+   * Returns the members of the result that asks the questions, or a failure if the client lacks a capability for them.
+   */
   ask(questions: Questions, dialogue: Dialogue, asker: Asker): string | RpcFailure;
 }
 
@@ -40,11 +45,11 @@ export function createDialogues(parts: { readonly seal: Seal; readonly clock: Cl
   const stateOf = (text: string, asker: Asker): { readonly state: unknown } | undefined => {
     const opened = seal.open(purpose, text);
     if (opened === undefined || opened.expiresAt <= clock.now()) return undefined;
-    // What is sealed for this purpose was made below.
+    // Only `ask` seals values for this purpose.
     const ticket = opened.value as Ticket;
-    const isHis =
+    const isSameCall =
       ticket.keyId === asker.keyId && ticket.method === asker.method && ticket.name === asker.name;
-    return isHis ? ticket : undefined;
+    return isSameCall ? ticket : undefined;
   };
   return {
     read(params, asker) {
@@ -60,7 +65,7 @@ export function createDialogues(parts: { readonly seal: Seal; readonly clock: Cl
     },
     ask({ requests, state }, { capabilities }, asker) {
       const missing = missingCapabilities(requests, capabilities);
-      if (missing.length > 0) return lacks(missing);
+      if (missing.length > 0) return missingCapabilityFailure(missing);
       const asked = `"inputRequests":${JSON.stringify(requests)}`;
       if (state === undefined) return asked;
       const sealed = seal.seal(purpose, { ...asker, state }, clock.now() + lifetimeMs);
@@ -69,7 +74,7 @@ export function createDialogues(parts: { readonly seal: Seal; readonly clock: Cl
   };
 }
 
-/** Those that the questions need and the client did not declare. */
+/** Returns the capabilities that the questions need and that the client did not declare. */
 export function missingCapabilities(
   requests: Questions["requests"],
   capabilities: Dialogue["capabilities"],
@@ -79,14 +84,14 @@ export function missingCapabilities(
     .filter((name) => !(name in capabilities));
 }
 
-/** What the client of a stateless request says it can do. */
+/** Returns the capabilities that the client of a stateless request declares. */
 export function clientCapabilities(params: Params): Params {
   const meta = params["_meta"];
   const declared = isObject(meta) ? meta[metaKeys.capabilities] : undefined;
   return isObject(declared) ? declared : {};
 }
 
-function lacks(missing: readonly string[]): RpcFailure {
+function missingCapabilityFailure(missing: readonly string[]): RpcFailure {
   const requiredCapabilities = Object.fromEntries(missing.map((name) => [name, {}]));
   return {
     code: codes.missingCapability,

@@ -1,5 +1,6 @@
 /**
- * Revision 2026-07-28: every request says who asks and in which revision, its headers repeat it, nothing is remembered.
+ * The stateless protocol, revision 2026-07-28: every request names its client and revision, its headers repeat them,
+ * and the server remembers nothing.
  */
 import type { Reply } from "sluice-gateway/plugin";
 import { answered, reportMethod, type McpCall } from "./mcp-call.ts";
@@ -23,20 +24,20 @@ import { completion, getPrompt, promptFailure, promptMembers } from "./prompts.t
 import { readResource } from "./resources.ts";
 import { metaKeys } from "./revisions.ts";
 import { statelessProblem } from "./stateless-checks.ts";
-import { asking, complete } from "./stateless-result.ts";
+import { completeResult, inputRequiredResult } from "./stateless-result.ts";
 import { callTool } from "./stateless-tool-call.ts";
 
-/** PrecomputedResults change with a reload only. `private`: they are for whoever holds a key. */
+/** Lists change only with a reload. `private`: only holders of a key may read them. */
 const cacheable = `"ttlMs":60000,"cacheScope":"private"`;
 
-/** Whether a message is of this lane: its `params._meta` names a revision. */
+/** Returns true if a message uses this protocol: its `params._meta` names a revision. */
 export function isStateless(message: unknown): boolean {
   if (!isObject(message) || !isObject(message["params"])) return false;
   const meta = message["params"]["_meta"];
   return isObject(meta) && metaKeys.version in meta;
 }
 
-/** `body`: one for which `isStateless` holds. */
+/** Answers a message. `body`: a message for which `isStateless` is true. */
 export function answerStatelessMessage(
   call: McpCall,
   body: Params,
@@ -49,16 +50,16 @@ export function answerStatelessMessage(
     const fault = statelessProblem(call.x.request.headers, method, params);
     return fault === undefined
       ? callTool(call, id, params)
-      : noted(call, method, failed(400, id, fault));
+      : reported(call, method, failed(400, id, fault));
   }
   const answer = answerTo(call, id, method, params);
   return answer instanceof Promise
-    ? answer.then((late) => noted(call, method, late))
-    : noted(call, method, answer);
+    ? answer.then((late) => reported(call, method, late))
+    : reported(call, method, answer);
 }
 
 /** Reports a request that called no tool. */
-function noted(call: McpCall, method: string, reply: Reply): Reply {
+function reported(call: McpCall, method: string, reply: Reply): Reply {
   reportMethod(call, method, failureCode(reply));
   return reply;
 }
@@ -75,7 +76,7 @@ function answerTo(
   const list = method === "server/discover" ? results.discover : results.byMethod.get(method);
   if (list === undefined) return otherMethod(call, id, method, params);
   if (params["cursor"] !== undefined) return failed(400, id, noCursor);
-  return replyWith(call, id, complete(call, `${list},${cacheable}`));
+  return replyWith(call, id, completeResult(call, `${list},${cacheable}`));
 }
 
 async function otherMethod(
@@ -88,13 +89,13 @@ async function otherMethod(
   if (method === "resources/read" && byMethod.has("resources/list")) {
     const read = await readResource(call, params, codes.invalidParams);
     if (!read.ok) return failed(400, id, read.failure);
-    return replyWith(call, id, complete(call, `${read.members},${cacheable}`));
+    return replyWith(call, id, completeResult(call, `${read.members},${cacheable}`));
   }
   if (byMethod.has("prompts/list")) {
     if (method === "prompts/get") return replyWith(call, id, await prompt(call, params));
     if (method === "completion/complete") {
       const done = completion(call, params);
-      return replyWith(call, id, typeof done === "string" ? complete(call, done) : done);
+      return replyWith(call, id, typeof done === "string" ? completeResult(call, done) : done);
     }
   }
   return failed(404, id, methodNotFound);
@@ -108,10 +109,10 @@ async function prompt(call: McpCall, params: Params): Promise<string | RpcFailur
   const read = dialogues.read(params, asker);
   if ("code" in read) return read;
   const got = await getPrompt(call, params, read.dialogue);
-  if (got.ok) return complete(call, promptMembers(got));
+  if (got.ok) return completeResult(call, promptMembers(got));
   if ("failure" in got || got.asks === undefined) return promptFailure(got);
   const asked = dialogues.ask(got.asks, read.dialogue, asker);
-  return typeof asked === "string" ? asking(call, asked) : asked;
+  return typeof asked === "string" ? inputRequiredResult(call, asked) : asked;
 }
 
 function replyWith(call: McpCall, id: string, result: string | RpcFailure): Reply {

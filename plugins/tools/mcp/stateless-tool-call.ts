@@ -1,4 +1,4 @@
-/** `tools/call` of revision 2026-07-28: with confirmation by the client's user, and questions of the tool's own. */
+/** `tools/call` of revision 2026-07-28, with confirmation by the client's user and questions of the tool. */
 import { toolReport, type Dialogue, type Reply, type ToolOutcome } from "sluice-gateway/plugin";
 import {
   answered,
@@ -29,17 +29,20 @@ import {
 } from "./json-rpc.ts";
 import { logLevelIn } from "./log-levels.ts";
 import { paramMismatch } from "./param-headers.ts";
-import { asking } from "./stateless-result.ts";
+import { inputRequiredResult } from "./stateless-result.ts";
 import { mismatch } from "./stateless-checks.ts";
 import { failedResult, toolResult } from "./tool-result.ts";
 
-/** What the client brings to a call beside the tool's input. */
+/** The answers of the client that a call contains in addition to the input of the tool. */
 interface ClientInput {
-  readonly said?: UserAnswer | undefined;
+  readonly userAnswer?: UserAnswer | undefined;
   readonly dialogue?: Dialogue | undefined;
 }
 
-/** Closing the connection is this revision's cancellation: it ends questions, and keeps what has not begun from running. */
+/**
+ * Calls a tool. In this revision a client cancels by closing the connection: that ends questions, and a tool that has
+ * not begun does not run.
+ */
 export function callTool(
   call: McpCall,
   id: string,
@@ -53,10 +56,10 @@ export function callTool(
   const wrong = repeated && paramMismatch(repeated, call.x.request.headers, input);
   if (wrong !== undefined) return refused(call, id, mismatch(wrong));
   const asker = { keyId: call.principal.key.id, method: "tools/call", name: tool };
-  const brought = bring(call, params, asker);
-  if ("code" in brought) return refused(call, id, brought);
-  const { said, dialogue } = brought;
-  if (said?.kind === "declined") {
+  const clientInput = readClientInput(call, params, asker);
+  if ("code" in clientInput) return refused(call, id, clientInput);
+  const { userAnswer, dialogue } = clientInput;
+  if (userAnswer?.kind === "declined") {
     const declined = failedResult("GATEWAY_PERMISSION_DENIED", "the user declined", frame);
     call.x.called({
       kind: "tool",
@@ -67,7 +70,7 @@ export function callTool(
     return answered(call, resultText(id, declined));
   }
   const events = reportStream(call, params, logLevelIn(params));
-  const confirmationToken = said?.kind === "confirmed" ? said.token : undefined;
+  const confirmationToken = userAnswer?.kind === "confirmed" ? userAnswer.token : undefined;
   const outcome = runTool(call, {
     tool,
     input,
@@ -76,7 +79,7 @@ export function callTool(
     dialogue,
     events,
   });
-  const one: ToolRequest = { call, id, params, brought, asker, events };
+  const one: ToolRequest = { call, id, params, clientInput, asker, events };
   return outcome instanceof Promise
     ? outcome.then((late) => reply(one, late))
     : reply(one, outcome);
@@ -91,7 +94,7 @@ interface ToolRequest {
   readonly call: McpCall;
   readonly id: string;
   readonly params: Params;
-  readonly brought: ClientInput;
+  readonly clientInput: ClientInput;
   readonly asker: Asker;
   readonly events: EventStream | undefined;
 }
@@ -115,29 +118,31 @@ function reply(one: ToolRequest, outcome: ToolOutcome): Reply | Promise<undefine
 
 type Asker = Parameters<McpCall["server"]["dialogues"]["read"]>[1];
 
-function bring(call: McpCall, params: Params, asker: Asker): ClientInput | RpcFailure {
+function readClientInput(call: McpCall, params: Params, asker: Asker): ClientInput | RpcFailure {
   const { writes, dialogues } = call.server;
-  return writes.has(asker.name) ? { said: answerInRetry(params) } : dialogues.read(params, asker);
+  return writes.has(asker.name)
+    ? { userAnswer: answerInRetry(params) }
+    : dialogues.read(params, asker);
 }
 
-/** The outcome as a question to the client; undefined when it is none. */
+/** Returns the outcome as a question to the client. Undefined if it is none. */
 function question(
-  { call, params, brought: { said, dialogue }, asker }: ToolRequest,
+  { call, params, clientInput: { userAnswer, dialogue }, asker }: ToolRequest,
   outcome: ToolOutcome,
 ): string | RpcFailure | undefined {
   if (outcome.ok) return undefined;
   if (dialogue === undefined) {
-    // A client that put the question away gets the token itself.
-    const asks = said?.kind !== "cancelled" && canShowForms(clientCapabilities(params));
+    // A client that dismissed the question gets the token itself.
+    const asks = userAnswer?.kind !== "cancelled" && canShowForms(clientCapabilities(params));
     const asked = asks ? confirmationQuestion(outcome) : undefined;
     if (asked === undefined) return undefined;
     const requests = JSON.stringify(asked.requests);
-    return asking(
+    return inputRequiredResult(
       call,
       `"inputRequests":${requests},"requestState":${JSON.stringify(asked.token)}`,
     );
   }
   if (outcome.asks === undefined) return undefined;
   const asked = call.server.dialogues.ask(outcome.asks, dialogue, asker);
-  return typeof asked === "string" ? asking(call, asked) : asked;
+  return typeof asked === "string" ? inputRequiredResult(call, asked) : asked;
 }

@@ -138,7 +138,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
 
   #addOne(tool: Tool): string | undefined {
     if (!toolName.test(tool.name))
-      return "has an invalid name; expected letters, digits and underscores";
+      return "has an invalid name; expected a letter and up to 63 letters, digits and underscores";
     if (this.#tools.has(tool.name)) return "already exists";
     const write = tool.write === true;
     const inputSchema = write ? withToken(tool.inputSchema) : tool.inputSchema;

@@ -59,10 +59,10 @@ describe("the list", () => {
 
 describe("a tool is left out", () => {
   const table: readonly [string, Parameters<typeof tool>[0], RegExp][] = [
-    ["without a name", { name: "" }, /^tool "" has a name/],
-    ["with a dash in its name", { name: "a-b" }, /has a name that is not/],
-    ["with a digit first", { name: "1a" }, /has a name that is not/],
-    ["with a name of 65", { name: "a".repeat(65) }, /has a name that is not/],
+    ["without a name", { name: "" }, /^tool "" has an invalid name/],
+    ["with a dash in its name", { name: "a-b" }, /has an invalid name/],
+    ["with a digit first", { name: "1a" }, /has an invalid name/],
+    ["with a name of 65", { name: "a".repeat(65) }, /has an invalid name/],
     ["without a type of object", { inputSchema: { type: "array" } }, /root is not/],
     ["without any type", { inputSchema: {} }, /root is not/],
     ["with oneOf at the root", { inputSchema: { type: "object", oneOf: [] } }, /`oneOf`/],
@@ -100,8 +100,8 @@ describe("a tool is left out", () => {
   it("whose name is taken, by another plugin as well", () => {
     const { catalogue } = bench(tool());
     assert.deepEqual(catalogue.add([tool(), tool()]), [
-      'tool "echo" is there already',
-      'tool "echo" is there already',
+      'tool "echo" already exists',
+      'tool "echo" already exists',
     ]);
     assert.equal(catalogue.list.length, 1);
   });
