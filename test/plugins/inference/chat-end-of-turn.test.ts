@@ -7,7 +7,7 @@ function fail(error: unknown): void {
   assert.fail(String(error));
 }
 
-test("writers are told in their order, once for each time, when the turn of the event loop has ended", async () => {
+test("writers are notified in order, once per call, at the end of the turn of the event loop", async () => {
   const told: string[] = [];
   const writer = (name: string): Writer => ({ turnEnds: () => told.push(name), broke: fail });
   const one = writer("one");
@@ -22,7 +22,7 @@ test("writers are told in their order, once for each time, when the turn of the 
   assert.deepEqual(told, ["one", "other", "one"]);
 });
 
-test("who becomes due while others are told is told too", async () => {
+test("a writer that is added while others are notified is notified, too", async () => {
   const told: string[] = [];
   const late: Writer = { turnEnds: () => told.push("late"), broke: fail };
   atEndOfTurn({ turnEnds: () => atEndOfTurn(late), broke: fail });
@@ -33,7 +33,7 @@ test("who becomes due while others are told is told too", async () => {
   assert.deepEqual(told, ["late", "late"]);
 });
 
-test("a writer that throws is handed its error, and the others are notified all the same", async () => {
+test("a writer that throws gets its error, and the others are still notified", async () => {
   const told: string[] = [];
   const broken: Writer = {
     turnEnds() {

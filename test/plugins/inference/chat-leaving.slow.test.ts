@@ -48,8 +48,8 @@ async function running(chat: ChatGateway, members: object = {}): Promise<Running
   return { answer, worker };
 }
 
-describe("a caller who leaves", inTime, () => {
-  it("mid-stream: the worker's request ends within two seconds, what was produced is charged as estimated", async () => {
+describe("a client that leaves", inTime, () => {
+  it("during a stream: the worker's request ends within two seconds, and the produced tokens are charged as estimated", async () => {
     await using chat = await startChat();
     const { answer, worker } = await running(chat);
     answer.destroy();
@@ -64,7 +64,7 @@ describe("a caller who leaves", inTime, () => {
     assert.match(await chat.logged(), /"status":200,"outcome":"clientLeft"/);
   });
 
-  it("after the worker has reported usage: that is what is charged", async () => {
+  it("after the worker has reported its usage: the report is charged", async () => {
     await using chat = await startChat();
     const { answer, worker } = await running(chat);
     await worker.push(eventOf(chunkOf({ content: "y" }, { extra: { usage: usageOf(50, 20) } })));
@@ -77,7 +77,7 @@ describe("a caller who leaves", inTime, () => {
   });
 
   for (const stream of [true, false]) {
-    it(`before the first byte (stream: ${stream}): the worker's request ends, the prompt is charged`, async () => {
+    it(`before the first byte (stream: ${stream}): the worker's request ends, and the prompt is charged`, async () => {
       await using chat = await startChat();
       const held = chat.worker.hold();
       const leaving = new AbortController();
@@ -106,7 +106,7 @@ describe("a caller who leaves", inTime, () => {
     });
   }
 
-  it("and what was reserved is free again", async () => {
+  it("releases the rest of the reservation", async () => {
     await using chat = await startChat({ account: { cuLimit24hMilli: 6_000 } });
     const members = { max_tokens: 1_500 };
     const { answer, worker } = await running(chat, members);
@@ -118,37 +118,41 @@ describe("a caller who leaves", inTime, () => {
   });
 });
 
-it("a caller who does not read holds the worker up, and gets all of it later", inTime, async () => {
-  await using chat = await startChat();
-  const { answer, worker } = await running(chat, { max_tokens: 5_000_000 });
-  answer.pause();
-  const long = eventOf(chunkOf({ content: "z".repeat(64 * 1024) }));
-  let sent = 0;
-  let waiting: Promise<unknown> = Promise.resolve();
-  // Until the kernel takes no more on the worker's side: sockets hold some MiB, the gateway nearly nothing.
-  for (let stuck = false; !stuck;) {
-    waiting = worker.push(long);
-    sent++;
-    stuck = await Promise.race([waiting.then(() => false), turns(2_000).then(() => true)]);
-    assert.ok(sent < 2_000, "128 MiB and no backpressure");
-  }
-  const reading = textOf(answer);
-  await waiting;
-  await worker.push(end);
-  worker.end();
-  const events = dataOf(await reading);
-  assert.equal(events.filter((data) => data.includes("zzzz")).length, sent);
-  assert.equal(events.at(-1), "[DONE]");
-  const [charge] = chat.charges();
-  assert.equal(charge?.usedCuMilli, 7 * tokenMilli);
-});
+it(
+  "a client that does not read stops the worker by backpressure and later gets the whole answer",
+  inTime,
+  async () => {
+    await using chat = await startChat();
+    const { answer, worker } = await running(chat, { max_tokens: 5_000_000 });
+    answer.pause();
+    const long = eventOf(chunkOf({ content: "z".repeat(64 * 1024) }));
+    let sent = 0;
+    let waiting: Promise<unknown> = Promise.resolve();
+    // Until the kernel takes no more on the worker's side: sockets hold some MiB, the gateway nearly nothing.
+    for (let stuck = false; !stuck;) {
+      waiting = worker.push(long);
+      sent++;
+      stuck = await Promise.race([waiting.then(() => false), turns(2_000).then(() => true)]);
+      assert.ok(sent < 2_000, "128 MiB and no backpressure");
+    }
+    const reading = textOf(answer);
+    await waiting;
+    await worker.push(end);
+    worker.end();
+    const events = dataOf(await reading);
+    assert.equal(events.filter((data) => data.includes("zzzz")).length, sent);
+    assert.equal(events.at(-1), "[DONE]");
+    const [charge] = chat.charges();
+    assert.equal(charge?.usedCuMilli, 7 * tokenMilli);
+  },
+);
 
 /** So many turns of the event loop. */
 async function turns(count: number): Promise<void> {
   for (let n = 0; n < count; n++) await new Promise(setImmediate);
 }
 
-it("a gateway that drains lets a stream end, and its charge is written", inTime, async () => {
+it("a draining gateway completes a running stream and writes its charge", inTime, async () => {
   await using chat = await startChat();
   const { answer, worker } = await running(chat);
   const stopping = chat.gateway.gateway.stop();
@@ -164,7 +168,7 @@ it("a gateway that drains lets a stream end, and its charge is written", inTime,
 });
 
 it(
-  "a reload to other prices: running streams end at theirs, new ones begin at the new",
+  "after a reload with new prices, running streams keep the old price and new ones use the new",
   inTime,
   async () => {
     await using chat = await startChat();
@@ -195,7 +199,7 @@ function lockJournal(chat: ChatGateway): Disposable {
 }
 
 describe("a charge that is not on disk yet", inTime, () => {
-  it("holds [DONE] and usage back, and nothing else", async () => {
+  it("delays only [DONE] and the usage", async () => {
     await using chat = await startChat();
     const { answer, worker } = await running(chat, { stream_options: { include_usage: true } });
     let seen = "";

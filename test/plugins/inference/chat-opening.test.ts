@@ -115,8 +115,8 @@ function scene(): Scene {
   };
 }
 
-describe("a stream whose head has not left", () => {
-  it("holds its worker up, and then passes on what came meanwhile in one piece", async () => {
+describe("a stream whose head has not been sent", () => {
+  it("stops its worker by backpressure, and then forwards the queued chunks together", async () => {
     const { told, says, head, sink, x } = scene();
     says();
     assert.deepEqual(told, ["head"]);
@@ -128,7 +128,7 @@ describe("a stream whose head has not left", () => {
     x.onAbort?.aborted();
   });
 
-  it("may be left by its client: what was produced is charged, and nothing is written", async () => {
+  it("charges the produced tokens and writes nothing if the client leaves", async () => {
     const { told, says, head, sink, answer, x } = scene();
     says();
     x.onAbort?.aborted();
@@ -137,7 +137,7 @@ describe("a stream whose head has not left", () => {
     assert.deepEqual(told, ["head", "leave", "charge 2 clientLeft"]);
   });
 
-  it("stops its worker when a step throws at the head", async () => {
+  it("stops its worker if a step throws in responseHeaders", async () => {
     const { told, says, head, answer, x } = scene();
     says();
     head.reject(new Error("a step's bug"));

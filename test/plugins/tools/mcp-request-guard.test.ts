@@ -26,7 +26,7 @@ function assertForbidden(answer: Answer, what: string): void {
   assert.equal(answer.json.error_code, "GATEWAY_PERMISSION_DENIED");
 }
 
-test("pages on loopback may call, whatever their port; no other page may", async () => {
+test("only pages on loopback may call, with any port", async () => {
   for (const origin of [
     "http://localhost",
     "http://localhost:5173",
@@ -54,7 +54,7 @@ test("pages on loopback may call, whatever their port; no other page may", async
   }
 });
 
-test("configured origins replace those of loopback", async () => {
+test("configured origins replace the loopback origins", async () => {
   const host = "gateway.example.com";
   assert.equal((await send({ host, origin: "https://app.example.com" }, named)).status, 200);
   assert.equal((await send({ host, origin: "HTTPS://APP.example.com" }, named)).status, 200);
@@ -67,7 +67,7 @@ test("configured origins replace those of loopback", async () => {
   }
 });
 
-test("on this machine the endpoint is reached by a loopback name only: another one was rebound", async () => {
+test("clients on this machine must use a loopback name, because another name was rebound", async () => {
   for (const host of ["localhost", "localhost:80", "127.0.0.1", "[::1]:8080"]) {
     assert.equal((await send({ host })).status, 200, host);
   }
@@ -76,13 +76,13 @@ test("on this machine the endpoint is reached by a loopback name only: another o
   }
 });
 
-test("configured hosts are the only ones", async () => {
+test("only configured hosts are accepted", async () => {
   assert.equal((await send({ host: "gateway.example.com:8443" }, named)).status, 200);
   assert.equal((await send({ host: "GATEWAY.example.com" }, named)).status, 200);
   assertForbidden(await send({ host: "localhost" }, named), "localhost");
 });
 
-test("without a valid key nothing is read: 401, and no way to OAuth", async () => {
+test("without a valid key nothing is read: 401 without a reference to OAuth", async () => {
   for (const body of [ping, "{", { tool: "echo" }]) {
     const answer = await ask(gateway, {
       key: null,
@@ -95,7 +95,7 @@ test("without a valid key nothing is read: 401, and no way to OAuth", async () =
   }
 });
 
-test("every OAuth address is a plain 404 in JSON", async () => {
+test("every OAuth path returns a plain 404 in JSON", async () => {
   const names = ["oauth-protected-resource", "oauth-authorization-server"];
   const paths = [...names.flatMap((name) => [name, `${name}/mcp`]), "openid-configuration"];
   for (const path of paths) {
@@ -105,7 +105,7 @@ test("every OAuth address is a plain 404 in JSON", async () => {
   }
 });
 
-test("GET and PUT are 405 with what is allowed; a trailing slash is no redirect", async () => {
+test("GET and PUT return 405 with the allowed methods; a trailing slash is not redirected", async () => {
   for (const method of ["GET", "PUT"]) {
     const answer = await ask(gateway, { method });
     assert.equal(answer.status, 405);
@@ -114,7 +114,7 @@ test("GET and PUT are 405 with what is allowed; a trailing slash is no redirect"
   assert.equal((await ask(gateway, { path: "/mcp/", body: ping })).status, 404);
 });
 
-test("another content type is 415, with parameters JSON stays JSON, above 1 MiB is 413", async () => {
+test("another content type returns 415, JSON may have parameters, and a body above 1 MiB returns 413", async () => {
   for (const type of ["text/plain", "application/jsonp", "application/x-www-form-urlencoded", ""]) {
     const answer = await send({ "content-type": type });
     assert.equal(answer.status, 415, type);
@@ -131,7 +131,7 @@ test("another content type is 415, with parameters JSON stays JSON, above 1 MiB 
   assert.equal(large.json.error_code, "GATEWAY_INVALID_PARAMS");
 });
 
-test("deep nesting is an answer, not a crash", async () => {
+test("deep nesting is answered without a crash", async () => {
   const depth = 100_000;
   const body = `{"jsonrpc":"2.0","id":1,"method":"ping","params":${"[".repeat(depth)}${"]".repeat(depth)}}`;
   const answer = await ask(gateway, { body, headers: { "content-type": "application/json" } });
@@ -139,7 +139,7 @@ test("deep nesting is an answer, not a crash", async () => {
   assert.ok("error" in answer.json);
 });
 
-test("the server card names the endpoint and its revisions, without a key, and is cacheable", async () => {
+test("the server card lists the endpoint and its revisions, needs no key, and is cacheable", async () => {
   const card = (headers = {}): Promise<Answer> =>
     ask(gateway, { method: "GET", path: "/mcp/server-card", key: gateway.key, headers });
   const answer = await card({ host: "gate.example.com" });

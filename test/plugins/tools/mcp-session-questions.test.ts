@@ -56,7 +56,7 @@ function asked(): Open {
   return { questions, clock, sent, claimed, client, answered, [Symbol.dispose]: close };
 }
 
-test("an answer counts when it comes from the key that was asked, and only the first", async () => {
+test("only the first answer counts, and only from the key that was asked", async () => {
   using open = asked();
   const { questions, sent } = open;
   assert.equal(sent.length, 1);
@@ -70,7 +70,7 @@ test("an answer counts when it comes from the key that was asked, and only the f
   assert.equal(open.claimed.size, 0, "it did not go astray");
 });
 
-test("an answer that is an error, five minutes, and a client that has gone are no answer", async () => {
+test("an error, five minutes without an answer, and a client that has left all end a question without an answer", async () => {
   using refused = asked();
   refused.questions.answer("key_1", refused.sent[0], undefined);
   assert.equal(await refused.answered, undefined);
@@ -90,7 +90,7 @@ test("an answer that is an error, five minutes, and a client that has gone are n
   assert.equal(sent.length, 1, "nobody is there to be asked");
 });
 
-test("a call that its client cancels asks no longer; no other call of that number does so", async () => {
+test("a cancelled call stops waiting for its question; calls of others with the same id do not", async () => {
   using open = asked();
   const { questions, sent } = open;
   for (const more of [{ keyId: "key_2" }, { session: "t" }, { request: "2" }, { request: '"1"' }]) {
@@ -109,7 +109,7 @@ function strayClaimOf({ sent: [id = ""] }: Open): string {
   return `mcp question ${(opened.value as { i: string }).i}`;
 }
 
-test("an answer that another replica got ends the waiting within a second", async () => {
+test("an answer that reaches another replica ends the wait within a second", async () => {
   using open = asked();
   open.clock.advance(1_000);
   assert.equal(await Promise.race([open.answered, Promise.resolve("waits")]), "waits");
@@ -118,7 +118,7 @@ test("an answer that another replica got ends the waiting within a second", asyn
   assert.equal(await open.answered, undefined);
 });
 
-test("an answer to a question that another replica asked is made known, while it may still wait", async () => {
+test("an answer to the question of another replica is recorded while that replica may still wait", async () => {
   using open = asked();
   const { questions, sent, clock, claimed, client } = open;
   // From here on this process knows no more of the question than one that never asked it.
@@ -134,7 +134,7 @@ test("an answer to a question that another replica asked is made known, while it
   assert.equal(claimed.size, 0);
 });
 
-test("a store that fails leaves the answer to come, or the time to end", async () => {
+test("if the store fails, the call still waits for the answer or its time limit", async () => {
   const clock = manualClock();
   const fail = (): never => {
     throw new Error("disk full");
@@ -172,7 +172,7 @@ for (const [what, capabilities, headers] of [
   ["takes no events", { elicitation: {} }, { accept: "application/json" }],
   ["declared no capabilities at all", null, events],
 ] as const) {
-  test(`a client that ${what} gets the token, as JSON`, async () => {
+  test(`a client that ${what} gets the token as JSON`, async () => {
     const session = await begin(capabilities);
     const answer = await ask(gateway, {
       body: write,
@@ -183,7 +183,7 @@ for (const [what, capabilities, headers] of [
   });
 }
 
-test("without a session nobody is asked", async () => {
+test("without a session no question is asked", async () => {
   const answer = await ask(gateway, { body: write, headers: events });
   assert.equal(answer.json.result._meta.errorCode, "GATEWAY_CONFIRMATION_REQUIRED");
 });
@@ -236,7 +236,7 @@ async function* messagesOf(response: IncomingMessage): AsyncGenerator<Parsed> {
 const accept = { result: { action: "accept", content: { confirm: true } } };
 
 for (const revision of ["2025-11-25", "2025-06-18"]) {
-  test(`${revision}: the user is asked on the call's stream, and accepts: it runs once`, async () => {
+  test(`${revision}: the user is asked on the stream of the call, and after acceptance it runs once`, async () => {
     const earlier = seen.writes.length;
     const call = await converse(revision);
     const question = await call.next();
@@ -294,7 +294,7 @@ for (const [what, answer, code] of endings) {
   });
 }
 
-test("a client that leaves while it is asked is waited for no longer, and its answer runs nothing", async () => {
+test("a question ends when its client leaves, and a later answer runs nothing", async () => {
   const earlier = seen.writes.length;
   const call = await converse();
   const question = await call.next();
@@ -306,7 +306,7 @@ test("a client that leaves while it is asked is waited for no longer, and its an
   assert.equal(seen.writes.length, earlier);
 });
 
-test("a write that its client has cancelled does not run when its user says yes", async () => {
+test("a cancelled write does not run when the user accepts afterwards", async () => {
   const earlier = seen.writes.length;
   const call = await converse();
   const question = await call.next();
@@ -319,7 +319,7 @@ test("a write that its client has cancelled does not run when its user says yes"
   assert.equal(seen.writes.length, earlier);
 });
 
-test("the answer to a question of before a reload reaches the call that waits", async () => {
+test("the answer to a question from before a reload reaches the waiting call", async () => {
   const call = await converse();
   const question = await call.next();
   const pipeline = await readFile(join(gateway.folder, "pipeline.yaml"), "utf8");

@@ -20,7 +20,7 @@ const elicits: More = { capabilities: { elicitation: {} } };
 const asker = "test_input_required_result_request_state";
 const answers = { confirm: { action: "accept", content: { ok: true } } };
 
-test("bad questions for a prompt are -32602, at 400 in the stateless revision", async () => {
+test("invalid requests for a prompt return -32602, with status 400 in the stateless revision", async () => {
   const name = "test_prompt_with_arguments";
   for (const params of [
     { name: "nothing" },
@@ -40,7 +40,7 @@ test("bad questions for a prompt are -32602, at 400 in the stateless revision", 
   assert.equal((await legacy("prompts/get", { name: 5 })).json.error.code, -32602);
 });
 
-test("a completion has values where the prompt knows some, none elsewhere, and -32602 for nonsense", async () => {
+test("a completion has the values of the prompt, none for other arguments, and returns -32602 for invalid requests", async () => {
   const ref = { type: "ref/prompt", name: "test_prompt_with_arguments" };
   const argument = { name: "arg1", value: "par" };
   for (const [params, values] of [
@@ -59,7 +59,7 @@ test("a completion has values where the prompt knows some, none elsewhere, and -
   }
 });
 
-test("a completion that throws is -32603 for itself alone, and tells nothing", async () => {
+test("a completion that throws returns -32603 and reveals nothing", async () => {
   const ref = { type: "ref/prompt", name: "test_prompt_with_arguments" };
   const params = { ref, argument: { name: "arg1", value: "broken" } };
   const internal = { code: -32603, message: "Internal error" };
@@ -72,7 +72,7 @@ test("a completion that throws is -32603 for itself alone, and tells nothing", a
   assert.deepEqual(json[1].error, internal);
 });
 
-test("a document by a pattern is read, one that is not there is not found", async () => {
+test("a document is read by its template, and a missing one is not found", async () => {
   const read = await modern("resources/read", { uri: "test://template/7/data" });
   assert.match(read.json.result.contents[0].text, /"id":"7"/);
   const none = await modern("resources/read", { uri: "test://template/7/other" });
@@ -89,7 +89,7 @@ test("a tool that must ask is a failed result for a client that cannot be asked"
   assert.equal(prompt.json.error.code, -32602);
 });
 
-test("a question that the client did not say it can answer is 400, -32021, naming what it lacks", async () => {
+test("a question that needs an undeclared capability returns 400, -32021 with the missing capability", async () => {
   for (const [method, name] of [
     ["tools/call", asker],
     ["prompts/get", "test_input_required_result_prompt"],
@@ -101,7 +101,7 @@ test("a question that the client did not say it can answer is 400, -32021, namin
   }
 });
 
-test("what a tool remembers comes back to the same call of the same key, and to no other", async () => {
+test("the state of a tool is accepted only for the same call of the same key", async () => {
   const first = (await modern("tools/call", { name: asker }, elicits)).json.result;
   const { requestState } = first;
   assert.ok(!requestState.includes("kept"));

@@ -22,7 +22,7 @@ for (const [what, ask] of [
   ["prompt", (call: McpCall) => getPrompt(call, { name: "slow" }, undefined)],
   ["document", (call: McpCall) => readResource(call, { uri: "docs://slow" }, -32002)],
 ] as const) {
-  test(`a ${what} that does not answer within 30 s is -32603, and logged`, async () => {
+  test(`a ${what} that does not answer within 30 s returns -32603 and is logged`, async () => {
     const clock = manualClock();
     const logged: object[] = [];
     const answer = ask(callAt(clock, logged));

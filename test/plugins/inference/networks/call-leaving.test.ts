@@ -8,7 +8,7 @@ import { startWorker, type Exchange, type Worker } from "./worker.ts";
 
 const inTime = { timeout: 10_000 };
 
-test("a worker silent before its head, and then another, time out", inTime, async () => {
+test("a call times out after two workers were silent before their heads", inTime, async () => {
   await using worker = await startWorker({ otherwise: silent });
   await using opened = await two(worker, worker);
   const holding = [worker.hold(), worker.hold()];
@@ -23,7 +23,7 @@ test("a worker silent before its head, and then another, time out", inTime, asyn
   assert.deepEqual(await failureOf(asked), { failure: "timedOut", result: undefined });
 });
 
-test("an answer in one piece may take its time to begin, but not for ever", inTime, async () => {
+test("a whole answer has a longer time limit for its head", inTime, async () => {
   await using worker = await startWorker();
   await using opened = await openNetwork(worker.url);
   const held = worker.hold();
@@ -36,22 +36,26 @@ test("an answer in one piece may take its time to begin, but not for ever", inTi
   assert.deepEqual(await failureOf(asked), { failure: "timedOut", result: undefined });
 });
 
-test("a worker silent after the first chunk is timed out, and charged so far", inTime, async () => {
-  await using worker = await startWorker();
-  await using opened = await openNetwork(worker.url);
-  const held = worker.hold();
-  const asked = opened.ask();
-  const exchange = await held;
-  exchange.begin();
-  const arrived = asked.arrived();
-  await exchange.push(firstEvent);
-  await arrived;
-  opened.seen.clock.advance(11_000);
-  const { failure, result } = await failureOf(asked);
-  assert.equal(failure, "timedOut");
-  assert.equal(result?.usage.completionTokens, 2);
-  await exchange.left;
-});
+test(
+  "a worker that is silent after the first chunk times out, and the part that arrived is charged",
+  inTime,
+  async () => {
+    await using worker = await startWorker();
+    await using opened = await openNetwork(worker.url);
+    const held = worker.hold();
+    const asked = opened.ask();
+    const exchange = await held;
+    exchange.begin();
+    const arrived = asked.arrived();
+    await exchange.push(firstEvent);
+    await arrived;
+    opened.seen.clock.advance(11_000);
+    const { failure, result } = await failureOf(asked);
+    assert.equal(failure, "timedOut");
+    assert.equal(result?.usage.completionTokens, 2);
+    await exchange.left;
+  },
+);
 
 /** A stream of whose answer the first token has come. */
 async function running(
@@ -74,7 +78,7 @@ const end =
   eventOf("[DONE]");
 
 test(
-  "an aborted call owes its prompt once a worker has it, and nobody else is asked",
+  "an aborted call is charged for its prompt once a worker has it, and is not retried",
   inTime,
   async () => {
     await using worker = await startWorker();
@@ -93,7 +97,7 @@ test(
   },
 );
 
-test("a caller who left at once has asked nobody", inTime, async () => {
+test("a call that is aborted at once is not sent", inTime, async () => {
   await using worker = await startWorker();
   await using opened = await openNetwork(worker.url);
   assert.equal(opened.ask().call.abort(), undefined);
@@ -102,19 +106,23 @@ test("a caller who left at once has asked nobody", inTime, async () => {
   assert.equal(worker.received.length, 1);
 });
 
-test("an aborted stream owes what came, and the worker is let go", inTime, async () => {
-  await using worker = await startWorker();
-  await using opened = await openNetwork(worker.url);
-  const { asked, exchange } = await running(opened, worker);
-  const result = asked.call.abort();
-  assert.ok(result);
-  assert.deepEqual(costOf(result), estimated);
-  await exchange.left;
-  assert.equal(asked.call.abort(), undefined, "once");
-});
+test(
+  "an aborted stream is charged for what arrived, and the request to the worker ends",
+  inTime,
+  async () => {
+    await using worker = await startWorker();
+    await using opened = await openNetwork(worker.url);
+    const { asked, exchange } = await running(opened, worker);
+    const result = asked.call.abort();
+    assert.ok(result);
+    assert.deepEqual(costOf(result), estimated);
+    await exchange.left;
+    assert.equal(asked.call.abort(), undefined, "once");
+  },
+);
 
 test(
-  "a client who leaves pays by the usage that its worker reports within two seconds",
+  "after its client has left, a call is charged by the usage that the worker reports within two seconds",
   inTime,
   async () => {
     await using worker = await startWorker();
@@ -139,7 +147,7 @@ test(
 );
 
 test(
-  "without such a report what had come when the client left is counted, and the worker is let go",
+  "without such a report, the part that had arrived is charged, and the request to the worker ends",
   inTime,
   async () => {
     await using worker = await startWorker();
@@ -157,7 +165,7 @@ test(
 );
 
 test(
-  "a whole answer that is left owes its prompt, or the usage of an answer that comes in time",
+  "a whole answer whose client has left is charged for its prompt, or by the usage if it arrives in time",
   inTime,
   async () => {
     await using worker = await startWorker();
@@ -180,7 +188,7 @@ test(
   },
 );
 
-test("a worker that refuses after its client has left is owed nothing", inTime, async () => {
+test("a refusal after the client has left is not charged", inTime, async () => {
   await using worker = await startWorker();
   await using opened = await two(worker, worker);
   const held = worker.hold();

@@ -26,14 +26,14 @@ function drawing(...numbers: readonly number[]): () => number {
 
 const every = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999_999];
 
-test("the less busy of two is taken, whichever is drawn first", () => {
+test("the less busy of two workers is chosen, whichever is drawn first", () => {
   const workers = workersWith(3, 2);
   for (const random of every) {
     assert.equal(chooseWorker(workers, [], () => random)?.id, "w1");
   }
 });
 
-test("two different workers are drawn, and each can be", () => {
+test("two different workers are drawn, and every worker can be drawn", () => {
   const idle = workersWith(0, 0, 0, 0, 0);
   const busiest = workersWith(0, 0, 9, 0, 0);
   const taken = new Set<string | undefined>();
@@ -47,12 +47,12 @@ test("two different workers are drawn, and each can be", () => {
   assert.deepEqual(taken, new Set(["w0", "w1", "w2", "w3", "w4"]));
 });
 
-test("of two as busy the one drawn first is taken", () => {
+test("the worker that is drawn first is chosen if both are equally busy", () => {
   const workers = workersWith(1, 1, 1);
   assert.equal(chooseWorker(workers, [], drawing(0.4, 0))?.id, "w1");
 });
 
-test("what has been tried is not asked again", () => {
+test("a worker that was tried is not chosen again", () => {
   const [first, second, third] = workersWith(0, 5, 0);
   assert.ok(first && second && third);
   const workers = [first, second, third];
@@ -72,7 +72,7 @@ test("what has been tried is not asked again", () => {
   );
 });
 
-test("one that rests is asked only when no other is left", () => {
+test("an ejected worker is chosen only if no other is left", () => {
   const [resting, busy] = workersWith(0, 50);
   assert.ok(resting && busy);
   resting.failed(true);

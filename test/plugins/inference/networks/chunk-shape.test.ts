@@ -68,7 +68,7 @@ const chunk = fc.oneof(
   text.map((one) => chunkOf(one).replace('"content"', '"refusal"')),
 );
 
-test("a chunk says the same after others as alone", () => {
+test("a chunk has the same result after other chunks as alone", () => {
   fc.assert(
     fc.property(fc.array(chunk, { maxLength: 8 }), (chunks) => {
       assert.deepEqual(tell(chunks), tellEach(chunks));
@@ -77,7 +77,7 @@ test("a chunk says the same after others as alone", () => {
   );
 });
 
-test("alike but for their texts: each text is told, an empty one is no content", () => {
+test("chunks that differ only in their text are reported with it, and an empty text is not content", () => {
   const texts = ['"one"', '""', '"\\"two\\""', '"drei €"', '"four"'];
   const told = tell(texts.map((one) => chunkOf(one)));
   assert.deepEqual(
@@ -87,11 +87,11 @@ test("alike but for their texts: each text is told, an empty one is no content",
   assert.equal(told.content, 4);
 });
 
-test("a line's end in a text breaks the answer, however alike the chunk is", () => {
+test("a line end in a text breaks the answer, even in a recognized chunk", () => {
   assert.equal(tell([chunkOf('"a"'), chunkOf('"b\r"')]).isBroken, true);
 });
 
-test("the bytes of a text are those of UTF-8, however the worker escapes it", () => {
+test("text is counted in UTF-8 bytes, however the worker escapes it", () => {
   const escaped = (one: string): string =>
     JSON.stringify(one).replaceAll(
       /[^ -~]/g,

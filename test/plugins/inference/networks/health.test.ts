@@ -42,7 +42,7 @@ function watch(probe?: () => Promise<boolean>): Watched {
   return watched;
 }
 
-test("one that cannot be reached rests at once, one that answers badly after three in a row", () => {
+test("an unreachable worker is ejected at once, a failing one after three failures in a row", () => {
   const unreachable = watch();
   unreachable.worker.failed(true);
   assert.ok(unreachable.worker.isEjected);
@@ -58,7 +58,7 @@ test("one that cannot be reached rests at once, one that answers badly after thr
   assert.deepEqual(bad.changes, ["ejected"]);
 });
 
-test("it is asked after its rest, comes back when it answers, and else rests twice as long", async () => {
+test("a worker is probed after its cooldown, readmitted if it answers, and else ejected for twice as long", async () => {
   const watched = watch();
   watched.worker.failed(true);
   await watched.pass(1_999);
@@ -75,7 +75,7 @@ test("it is asked after its rest, comes back when it answers, and else rests twi
   assert.deepEqual(watched.changes, ["ejected", "readmitted"]);
 });
 
-test("back, it rests again after one failure, and twice as long", async () => {
+test("a readmitted worker is ejected after one failure, for twice as long", async () => {
   const watched = watch();
   watched.answers = true;
   watched.worker.failed(true);
@@ -85,7 +85,7 @@ test("back, it rests again after one failure, and twice as long", async () => {
   assert.deepEqual(watched.rests, [2_000, 4_000]);
 });
 
-test("an answer ends a rest, and all that was held against it", async () => {
+test("a successful answer ends the cooldown and resets the failures", async () => {
   const watched = watch();
   watched.worker.failed(true);
   await watched.pass(2_000);
@@ -97,13 +97,13 @@ test("an answer ends a rest, and all that was held against it", async () => {
   assert.deepEqual(watched.rests, [2_000, 4_000, 2_000]);
 });
 
-test("failures while it rests do not make the rest longer", () => {
+test("failures during the cooldown do not extend it", () => {
   const watched = watch();
   for (let n = 0; n < 9; n++) watched.worker.failed(true);
   assert.deepEqual(watched.rests, [2_000]);
 });
 
-test("a probe that ends after it was back and rested again says nothing", async () => {
+test("a probe is ignored if the worker was readmitted and ejected again meanwhile", async () => {
   const found = Promise.withResolvers<boolean>();
   const watched = watch(() => found.promise);
   watched.worker.failed(true);
@@ -115,7 +115,7 @@ test("a probe that ends after it was back and rested again says nothing", async 
   assert.ok(watched.worker.isEjected);
 });
 
-test("one that is closed is not asked any more, nor rests", async () => {
+test("a closed worker is neither probed nor ejected", async () => {
   const watched = watch();
   watched.worker.failed(true);
   watched.worker.close();

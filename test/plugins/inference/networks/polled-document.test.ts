@@ -78,7 +78,7 @@ function says(text: string, status = 200): RequestListener {
   return (_, res) => void res.writeHead(status).end(text);
 }
 
-test("a document is read at once and again after each pause", inTime, async () => {
+test("a document is read at once and after each interval", inTime, async () => {
   let n = 0;
   await using polled = await poll((_, res) => void res.end(`{"n":${++n}}`));
   await polled.document.firstReading;
@@ -90,7 +90,7 @@ test("a document is read at once and again after each pause", inTime, async () =
   assert.deepEqual(polled.seen.lines, []);
 });
 
-test("the pause is a tenth shorter or longer at most", inTime, async () => {
+test("the interval varies by at most a tenth", inTime, async () => {
   for (const [random, pause] of [
     [0, 9_000],
     [0.25, 9_500],
@@ -102,25 +102,21 @@ test("the pause is a tenth shorter or longer at most", inTime, async () => {
   }
 });
 
-test(
-  "after failures the pause doubles up to a minute, and one reading makes it short again",
-  inTime,
-  async () => {
-    let answer = says('{"n":0}');
-    await using polled = await poll((req, res) => answer(req, res));
-    await polled.firstPause;
-    answer = says("", 503);
-    const pauses: number[] = [];
-    for (let n = 0; n < 6; n++) pauses.push(await polled.readAgain());
-    assert.deepEqual(pauses, [10_000, 20_000, 40_000, 60_000, 60_000, 60_000]);
-    answer = says('{"n":1}');
-    assert.equal(await polled.readAgain(), 10_000);
-    assert.deepEqual(polled.told, [0, 1]);
-  },
-);
+test("failures double the interval up to a minute, and one success resets it", inTime, async () => {
+  let answer = says('{"n":0}');
+  await using polled = await poll((req, res) => answer(req, res));
+  await polled.firstPause;
+  answer = says("", 503);
+  const pauses: number[] = [];
+  for (let n = 0; n < 6; n++) pauses.push(await polled.readAgain());
+  assert.deepEqual(pauses, [10_000, 20_000, 40_000, 60_000, 60_000, 60_000]);
+  answer = says('{"n":1}');
+  assert.equal(await polled.readAgain(), 10_000);
+  assert.deepEqual(polled.told, [0, 1]);
+});
 
 test(
-  "while it was never read it is tried every two seconds; the log names its address without secrets",
+  "a document that was never read is requested every two seconds; the log contains its address without secrets",
   inTime,
   async () => {
     let answer = says("", 503);
@@ -144,7 +140,7 @@ test(
 );
 
 test(
-  "what the reader of a document throws ends neither the polling nor the process",
+  "an error in the reader of a document ends neither the polling nor the process",
   inTime,
   async () => {
     let n = 0;
@@ -164,7 +160,7 @@ test(
   },
 );
 
-test("a pause longer than a minute stays as it is after failures", inTime, async () => {
+test("an interval longer than a minute does not change after failures", inTime, async () => {
   let answer = says('{"n":1}');
   await using polled = await poll((req, res) => answer(req, res), { everyMs: 90_000 });
   assert.equal(await polled.firstPause, 90_000);
@@ -173,7 +169,7 @@ test("a pause longer than a minute stays as it is after failures", inTime, async
   assert.equal(await polled.readAgain(), 90_000);
 });
 
-test("what was read last holds, with the time it was read", inTime, async () => {
+test("the last value stays in use, with the time when it was read", inTime, async () => {
   let answer = says('{"n":1}');
   await using polled = await poll((req, res) => answer(req, res));
   assert.equal(polled.seen.value(ageSeries), 0);
@@ -243,7 +239,7 @@ for (const [name, answer] of [
   ["half a body", (_, res) => void res.writeHead(200).write('{"n":')],
   ["a refusal without an end", (_, res) => void res.writeHead(503).write("x")],
 ] satisfies [string, RequestListener][]) {
-  test(`a server that sends ${name} is given up after five seconds`, inTime, async () => {
+  test(`reading from a server that sends ${name} stops after five seconds`, inTime, async () => {
     const asked = Promise.withResolvers<void>();
     await using polled = await poll((req, res) => {
       answer(req, res);
@@ -266,13 +262,13 @@ test("a server that refuses connections is a failed reading", inTime, async () =
   assert.equal(polled.seen.value(failureSeries), 1);
 });
 
-test("its headers are sent along", inTime, async () => {
+test("the configured headers are sent", inTime, async () => {
   await using polled = await poll(says('{"n":1}'), { headers: { authorization: "Bearer x" } });
   await polled.document.firstReading;
   assert.deepEqual(polled.headers, ["Bearer x"]);
 });
 
-test("once closed nothing is told, and no timer is left", inTime, async () => {
+test("nothing is reported after close, and no timer is left", inTime, async () => {
   const asked = Promise.withResolvers<() => void>();
   await using polled = await poll((_, res) => asked.resolve(() => void res.end('{"n":1}')));
   const answer = await asked.promise;
@@ -284,7 +280,7 @@ test("once closed nothing is told, and no timer is left", inTime, async () => {
   assert.deepEqual(polled.seen.timers, [timeoutMs]);
 });
 
-test("once closed a reading that is under way is given up", inTime, async () => {
+test("close aborts a running reading", inTime, async () => {
   const asked = Promise.withResolvers<ServerResponse>();
   await using polled = await poll((_, res) => asked.resolve(res));
   const unanswered = await asked.promise;

@@ -6,7 +6,7 @@ const worker = { id: "w1", model: "A/B-1", coefficient: 1250, state: "busy", url
 const other = { id: "w2", model: "A/B-2" };
 const listedOther = { ...other, coefficient: 1000, state: "active", url: undefined };
 
-test("a status says the price and the workers", () => {
+test("a status contains the price and the workers", () => {
   assert.deepEqual(readStatus({ price_per_token_nano: "12", workers: [worker, other], more: 1 }), {
     pricePerTokenNano: "12",
     workers: [worker, listedOther],
@@ -20,7 +20,7 @@ for (const [name, price, want] of [
   ["absent", undefined, undefined],
   ["zero", "0", "0"],
 ] as const) {
-  test(`a price ${name} is ${want ?? "not said"}`, () => {
+  test(`a price ${name} is ${want ?? "undefined"}`, () => {
     const status = readStatus({ price_per_token_nano: price, workers: [] });
     assert.deepEqual(status, { pricePerTokenNano: want, workers: [] });
   });
@@ -42,7 +42,7 @@ for (const document of [
   { workers: "w1" },
   ...wrongPrices.map((price) => ({ price_per_token_nano: price, workers: [worker] })),
 ]) {
-  test(`${JSON.stringify(document)} is no status`, () => {
+  test(`${JSON.stringify(document)} is not a status`, () => {
     assert.equal(readStatus(document), undefined);
   });
 }
@@ -67,24 +67,24 @@ for (const [name, change] of [
   ["an empty url", { url: "" }],
   ["a url that is no text", { url: 8000 }],
 ] as const) {
-  test(`a worker with ${name} is left out alone`, () => {
+  test(`only the worker with ${name} is skipped`, () => {
     const status = readStatus({ workers: [{ ...worker, ...change }, other] });
     assert.deepEqual(status?.workers, [listedOther]);
   });
 }
 
 for (const junk of [null, 1, "w1", true, []]) {
-  test(`${JSON.stringify(junk)} among the workers is left out alone`, () => {
+  test(`only ${JSON.stringify(junk)} among the workers is skipped`, () => {
     assert.deepEqual(readStatus({ workers: [junk, other] })?.workers, [listedOther]);
   });
 }
 
-test("a worker listed twice is one worker, as it was listed last", () => {
+test("the last entry of a worker that is listed twice is used", () => {
   const status = readStatus({ workers: [worker, { ...worker, state: "draining" }] });
   assert.deepEqual(status?.workers, [{ ...worker, state: "draining" }]);
 });
 
-test("a url may be null or absent: the network's own", () => {
+test("the URL of the network is used if url is null or missing", () => {
   assert.deepEqual(readStatus({ workers: [{ ...other, url: null }] })?.workers, [listedOther]);
 });
 
@@ -93,7 +93,7 @@ test("no more than ten thousand workers are read", () => {
   assert.equal(readStatus({ workers })?.workers.length, 10_000);
 });
 
-test("each model that a server lists is a worker", () => {
+test("each model that a server lists counts as a worker", () => {
   const one = { id: "A/B-1", model: "A/B-1", coefficient: 1000, state: "active", url: undefined };
   const data = [{ id: "A/B-1", object: "model" }, { id: "A/B-1" }, { id: 1 }, {}, null, "x"];
   assert.deepEqual(readModels({ object: "list", data }), {
@@ -103,7 +103,7 @@ test("each model that a server lists is a worker", () => {
 });
 
 for (const document of [undefined, null, [], {}, { data: null }, { data: {} }, { models: [] }]) {
-  test(`${JSON.stringify(document)} is no list of models`, () => {
+  test(`${JSON.stringify(document)} is not a list of models`, () => {
     assert.equal(readModels(document), undefined);
   });
 }

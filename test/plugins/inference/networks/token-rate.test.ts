@@ -14,13 +14,13 @@ test("a fixed rate is known at once", async () => {
   rate.close();
 });
 
-test("a fixed rate of 0 is an operator's word", () => {
+test("a fixed rate of 0 is accepted", () => {
   const rate = openTokenRate({ kind: "fixed", usd: "0" }, { ...observed(), name: "n" });
   assert.equal(rate.usd, "0");
   rate.close();
 });
 
-test("no rate at all is none", async () => {
+test("the rate is undefined if none is configured", async () => {
   const rate = openTokenRate(undefined, { ...observed(), name: "n" });
   await rate.firstReading;
   assert.equal(rate.usd, undefined);
@@ -86,7 +86,7 @@ for (const [pointer, document_, usd] of [
 }
 
 test(
-  "the last good rate holds while the document is wrong, and its failures are counted",
+  "the last valid rate is used while the document is invalid, and failures are counted",
   inTime,
   async () => {
     await using server = await startWorker();

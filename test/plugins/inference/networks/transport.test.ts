@@ -32,7 +32,7 @@ for (const [coding, encode] of [
   ["br", brotliCompressSync],
   ["zstd", zstdCompressSync],
 ] as const) {
-  test(`an answer coded as ${coding} is understood, streamed and whole`, inTime, async () => {
+  test(`an answer with content coding ${coding} is read, streamed and whole`, inTime, async () => {
     const headers = { "content-encoding": coding };
     const document = JSON.stringify({ choices: [{ message: { content: "Hello" } }] });
     await using worker = await startWorker();
@@ -47,15 +47,19 @@ for (const [coding, encode] of [
   });
 }
 
-test("a coded stream that is cut short is broken after what came of it", inTime, async () => {
-  const bytes = gzipSync(stream.replace("data: [DONE]\n\n", ""));
-  const headers = { "content-encoding": "gzip" };
-  await using worker = await startWorker({
-    otherwise: raw(200, headers, [bytes.subarray(0, bytes.length - 9)]),
-  });
-  await using opened = await openNetwork(worker.url);
-  assert.equal((await failureOf(opened.ask())).failure, "broken");
-});
+test(
+  "an encoded stream that is cut short is broken after the part that arrived",
+  inTime,
+  async () => {
+    const bytes = gzipSync(stream.replace("data: [DONE]\n\n", ""));
+    const headers = { "content-encoding": "gzip" };
+    await using worker = await startWorker({
+      otherwise: raw(200, headers, [bytes.subarray(0, bytes.length - 9)]),
+    });
+    await using opened = await openNetwork(worker.url);
+    assert.equal((await failureOf(opened.ask())).failure, "broken");
+  },
+);
 
 /** Enough that no stream of these tests is ended for its length. */
 const muchOutput = { maxOutputTokens: 1_000_000 };
@@ -66,7 +70,7 @@ function manyEvents(events: number): string {
 }
 
 test(
-  "a reader that pauses stops the worker, and nothing is lost when it goes on",
+  "a reader that pauses stops the worker, and nothing is lost when it resumes",
   inTime,
   async () => {
     await using worker = await startWorker();
@@ -97,7 +101,7 @@ test(
   },
 );
 
-test("a reader that pauses a coded stream stops it too", inTime, async () => {
+test("a reader that pauses an encoded stream stops the worker, too", inTime, async () => {
   const events = 512;
   const bytes = gzipSync(manyEvents(events) + stream);
   await using worker = await startWorker({
@@ -162,7 +166,7 @@ test("an answer that is broken does not take a later request down with it", inTi
 });
 
 test(
-  "what the server closed while it was idle is asked again on a new connection",
+  "a request on an idle connection that the server has closed is sent again on a new connection",
   inTime,
   async () => {
     await using worker = await connectionsOf([
@@ -179,7 +183,7 @@ test(
   },
 );
 
-test("an idle connection is closed before the server would do it", inTime, async () => {
+test("an idle connection is closed before the server closes it", inTime, async () => {
   await using worker = await connectionsOf([chunked(200, [stream])]);
   await using opened = await openNetwork(worker.url);
   await resultOf(opened.ask());
@@ -187,7 +191,7 @@ test("an idle connection is closed before the server would do it", inTime, async
   await worker.deserted();
 });
 
-test("a server that says close is not asked on that connection again", inTime, async () => {
+test("a connection with `Connection: close` is not used again", inTime, async () => {
   const closing = `HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: ${stream.length}\r\n\r\n${stream}`;
   await using worker = await connectionsOf([
     (socket) => void socket.write(closing),
@@ -199,7 +203,7 @@ test("a server that says close is not asked on that connection again", inTime, a
   assert.deepEqual(worker.requests, [1, 2]);
 });
 
-test("a connection on which more comes than the answer is not used again", inTime, async () => {
+test("a connection with bytes after the answer is not used again", inTime, async () => {
   const surplus = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
   const length = `Content-Length: ${Buffer.byteLength(stream)}`;
   await using worker = await connectionsOf([
@@ -212,21 +216,25 @@ test("a connection on which more comes than the answer is not used again", inTim
   assert.deepEqual(worker.requests, [1, 2]);
 });
 
-test("a connection that was answered before all was sent is not used again", inTime, async () => {
-  const early: Reply = (socket) => {
-    socket.pause();
-    withLength(400, "{}")(socket);
-  };
-  await using worker = await connectionsOf([early, chunked(200, [stream])]);
-  await using opened = await openNetwork(worker.url);
-  // More than the kernel takes for a reader that does not read.
-  const body = Buffer.alloc(32 * mebibyte, " ");
-  assert.equal((await failureOf(opened.ask({ body }))).failure, "rejected");
-  await resultOf(opened.ask());
-  assert.deepEqual(worker.requests, [1, 2]);
-});
+test(
+  "a connection whose answer came before the whole request was sent is not used again",
+  inTime,
+  async () => {
+    const early: Reply = (socket) => {
+      socket.pause();
+      withLength(400, "{}")(socket);
+    };
+    await using worker = await connectionsOf([early, chunked(200, [stream])]);
+    await using opened = await openNetwork(worker.url);
+    // More than the kernel takes for a reader that does not read.
+    const body = Buffer.alloc(32 * mebibyte, " ");
+    assert.equal((await failureOf(opened.ask({ body }))).failure, "rejected");
+    await resultOf(opened.ask());
+    assert.deepEqual(worker.requests, [1, 2]);
+  },
+);
 
-test("what comes in one read is passed on at once, however many chunks it is", inTime, async () => {
+test("all chunks of one read are passed on together", inTime, async () => {
   const events = [1, 2, 3].map((n) => eventOf(chunkOf({ content: `${n}` })));
   await using worker = await connectionsOf([chunked(200, [...events, stream])]);
   await using opened = await openNetwork(worker.url);
@@ -236,7 +244,7 @@ test("what comes in one read is passed on at once, however many chunks it is", i
   assert.equal(asked.arrivals, 1);
 });
 
-test("interim heads before the answer are passed over", inTime, async () => {
+test("interim heads before the answer are skipped", inTime, async () => {
   const interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
   await using worker = await connectionsOf([
     (socket) => {
@@ -258,7 +266,7 @@ for (const [name, text] of [
   ["an endless head", `HTTP/1.1 200 OK\r\nX: ${"y".repeat(100_000)}`],
   ["a switch of protocols", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"],
 ]) {
-  test(`an answer that is ${name} is none`, inTime, async () => {
+  test(`an answer that is ${name} is rejected`, inTime, async () => {
     await using worker = await connectionsOf([(socket) => void socket.write(text ?? "")]);
     await using opened = await openNetwork(worker.url);
     assert.equal((await failureOf(opened.ask())).failure, "unavailable");
@@ -266,7 +274,7 @@ for (const [name, text] of [
   });
 }
 
-test("bytes that nobody asked for end an idle connection", inTime, async () => {
+test("unrequested bytes close an idle connection", inTime, async () => {
   const sockets: net.Socket[] = [];
   await using worker = await connectionsOf([
     (socket) => {
@@ -280,24 +288,28 @@ test("bytes that nobody asked for end an idle connection", inTime, async () => {
   await worker.deserted();
 });
 
-test("a refusal without an end is cut, and another attempt is made meanwhile", inTime, async () => {
-  await using worker = await connectionsOf([
-    (socket) => {
-      socket.write("HTTP/1.1 500 No\r\nContent-Length: 99999999\r\n\r\n");
-      socket.write("x".repeat(mebibyte));
-    },
-    chunked(200, [stream]),
-  ]);
-  worker.workers("w0", "w1");
-  await using opened = await openNetwork(worker.url, { statusUrl: `${worker.url}/status` });
-  await resultOf(opened.ask());
-  assert.deepEqual(worker.requests, [1, 2]);
-  await quiescent(() => worker.open);
-  assert.equal(worker.open, 1);
-});
+test(
+  "a refusal with an endless body is cut, and the request is retried meanwhile",
+  inTime,
+  async () => {
+    await using worker = await connectionsOf([
+      (socket) => {
+        socket.write("HTTP/1.1 500 No\r\nContent-Length: 99999999\r\n\r\n");
+        socket.write("x".repeat(mebibyte));
+      },
+      chunked(200, [stream]),
+    ]);
+    worker.workers("w0", "w1");
+    await using opened = await openNetwork(worker.url, { statusUrl: `${worker.url}/status` });
+    await resultOf(opened.ask());
+    assert.deepEqual(worker.requests, [1, 2]);
+    await quiescent(() => worker.open);
+    assert.equal(worker.open, 1);
+  },
+);
 
 test(
-  "a network that closes lets running answers end, and then its connections are gone",
+  "closing a network completes running answers and then closes their connections",
   inTime,
   async () => {
     await using worker = await startWorker();
@@ -317,7 +329,7 @@ test(
   },
 );
 
-test("a network that closes leaves neither an idle connection nor a timer", inTime, async () => {
+test("closing a network leaves neither an idle connection nor a timer", inTime, async () => {
   await using worker = await connectionsOf([chunked(200, [stream])]);
   const opened = await openNetwork(worker.url);
   await resultOf(opened.ask());
@@ -327,41 +339,37 @@ test("a network that closes leaves neither an idle connection nor a timer", inTi
   assert.equal(opened.seen.ticking(), 0);
 });
 
-test(
-  "a worker is spoken to by TLS when its certificate is trusted, and only then",
-  inTime,
-  async () => {
-    const server = createTlsServer({ key: certificateKey, cert: certificate }, (req, res) => {
-      if (req.method === "GET") res.end(listing);
-      else res.end(manyEvents(8) + stream);
-    });
-    const url = (await listening(server)).replace("http:", "https:");
-    const plain = await startWorker();
-    plain.documents.set("/status", { workers: [{ id: "w", model: "Test/Model-1", url }] });
-    const ask = async (opened: Opened): Promise<number> => {
-      const asked = opened.ask();
-      await resultOf(asked);
-      return asked.choices.length;
-    };
-    const before = getCACertificates("default");
-    const open = (): Promise<Opened> =>
-      openNetwork(plain.url, { statusUrl: `${plain.url}/status`, origins: [url], ...muchOutput });
-    {
-      await using opened = await open();
-      assert.equal((await failureOf(opened.ask())).failure, "unavailable");
-    }
-    setDefaultCACertificates([...before, certificate]);
-    try {
-      await using opened = await open();
-      assert.equal(await ask(opened), 11);
-      assert.equal(await ask(opened), 11);
-    } finally {
-      setDefaultCACertificates(before);
-      await closed(server);
-      await plain[Symbol.asyncDispose]();
-    }
-  },
-);
+test("a worker is used over TLS only if its certificate is trusted", inTime, async () => {
+  const server = createTlsServer({ key: certificateKey, cert: certificate }, (req, res) => {
+    if (req.method === "GET") res.end(listing);
+    else res.end(manyEvents(8) + stream);
+  });
+  const url = (await listening(server)).replace("http:", "https:");
+  const plain = await startWorker();
+  plain.documents.set("/status", { workers: [{ id: "w", model: "Test/Model-1", url }] });
+  const ask = async (opened: Opened): Promise<number> => {
+    const asked = opened.ask();
+    await resultOf(asked);
+    return asked.choices.length;
+  };
+  const before = getCACertificates("default");
+  const open = (): Promise<Opened> =>
+    openNetwork(plain.url, { statusUrl: `${plain.url}/status`, origins: [url], ...muchOutput });
+  {
+    await using opened = await open();
+    assert.equal((await failureOf(opened.ask())).failure, "unavailable");
+  }
+  setDefaultCACertificates([...before, certificate]);
+  try {
+    await using opened = await open();
+    assert.equal(await ask(opened), 11);
+    assert.equal(await ask(opened), 11);
+  } finally {
+    setDefaultCACertificates(before);
+    await closed(server);
+    await plain[Symbol.asyncDispose]();
+  }
+});
 
 type Reply = (socket: net.Socket) => unknown;
 

@@ -49,7 +49,7 @@ const spoken = [
   "[DONE]",
 ];
 
-test("a whole answer carries the usage it was given, and requests are kept", inTime, async () => {
+test("a whole answer contains the scripted usage, and requests are recorded", inTime, async () => {
   await using worker = await startWorker();
   worker.script(whole({ tokens: ["a", "b"], reasoning: ["r"], usage: -1, extra: { odd: true } }));
   const document: unknown = JSON.parse(await textOf(await ask(worker, { stream: false })));
@@ -64,7 +64,7 @@ test("a whole answer carries the usage it was given, and requests are kept", inT
   assert.equal(worker.received[0]?.headers.host, new URL(worker.url).host);
 });
 
-test("usage can be left out of a whole answer", inTime, async () => {
+test("usage can be omitted from a whole answer", inTime, async () => {
   await using worker = await startWorker({ otherwise: whole({ usage: "none" }) });
   assert.ok(!(await textOf(await ask(worker))).includes("usage"));
 });
@@ -87,13 +87,13 @@ for (const [name, form] of [
   ["every byte by itself", { pieces: "byte" }],
   ["everything at once", { pieces: "whole" }],
 ] as const) {
-  test(`a stream with ${name} says the same`, inTime, async () => {
+  test(`a stream with ${name} has the same content`, inTime, async () => {
     await using worker = await startWorker({ otherwise: streamed(form) });
     assert.deepEqual(contentsOf(await textOf(await ask(worker))), spoken);
   });
 }
 
-test("a stream reports usage when asked, and what it was given in any case", inTime, async () => {
+test("a stream reports usage if asked, and scripted usage in any case", inTime, async () => {
   await using worker = await startWorker({ otherwise: streamed() });
   const asked = await ask(worker, { stream_options: { include_usage: true } });
   const withUsage = contentsOf(await textOf(asked));
@@ -119,7 +119,7 @@ test("any bytes can be sent", inTime, async () => {
   assert.equal(await textOf(await ask(worker)), "data: {\n\n\0garbage");
 });
 
-test("a stream is cut after so many events", inTime, async () => {
+test("a stream is cut after the scripted number of events", inTime, async () => {
   await using worker = await startWorker();
   worker.script(streamed({ stop: { after: 2, how: "cut" } }));
   const answer = await ask(worker);
@@ -138,7 +138,7 @@ for (const [name, script] of [
   ["before the head", silent],
   ["after the first event", streamed({ stop: { after: 1, how: "silence" } })],
 ] as const) {
-  test(`a worker silent ${name} is busy until the caller leaves`, inTime, async () => {
+  test(`a worker that is silent ${name} is busy until the client leaves`, inTime, async () => {
     const { promise: asked, resolve } = Promise.withResolvers<void>();
     await using worker = await startWorker({
       async otherwise(exchange) {
@@ -157,7 +157,7 @@ for (const [name, script] of [
   });
 }
 
-test("a held answer goes out piece by piece, as the test says", inTime, async () => {
+test("a held answer is sent piece by piece when the test releases it", inTime, async () => {
   await using worker = await startWorker();
   const held = worker.hold();
   const answering = ask(worker);
@@ -172,19 +172,23 @@ test("a held answer goes out piece by piece, as the test says", inTime, async ()
   await worker.idle();
 });
 
-test("a caller that does not read holds a push up, and its leaving is seen", inTime, async () => {
-  await using worker = await startWorker();
-  const held = worker.hold();
-  const answering = ask(worker);
-  const exchange = await held;
-  exchange.begin();
-  const answer = await answering;
-  const pushed = exchange.push(Buffer.alloc(64 * 1024 * 1024));
-  assert.ok(exchange.waitingBytes > 0);
-  answer.destroy();
-  await exchange.left;
-  assert.equal(await pushed, "left");
-});
+test(
+  "a push waits for a client that does not read, and its disconnect is detected",
+  inTime,
+  async () => {
+    await using worker = await startWorker();
+    const held = worker.hold();
+    const answering = ask(worker);
+    const exchange = await held;
+    exchange.begin();
+    const answer = await answering;
+    const pushed = exchange.push(Buffer.alloc(64 * 1024 * 1024));
+    assert.ok(exchange.waitingBytes > 0);
+    answer.destroy();
+    await exchange.left;
+    assert.equal(await pushed, "left");
+  },
+);
 
 test("connections are refused, and accepted again on the same port", inTime, async () => {
   await using worker = await startWorker();
@@ -194,7 +198,7 @@ test("connections are refused, and accepted again on the same port", inTime, asy
   assert.equal((await ask(worker)).resume().statusCode, 200);
 });
 
-test("documents are answered as they are set, and reads are kept", inTime, async () => {
+test("documents are served as configured, and reads are recorded", inTime, async () => {
   await using worker = await startWorker({ models: ["A/B-1"] });
   const get = async (path: string): Promise<[number, string]> => {
     const answer = await fetch(worker.url + path);

@@ -24,7 +24,7 @@ describe("a header for an argument", () => {
       properties: { a: { type: "string", "x-mcp-header": header } },
     });
 
-  it("is named by a token, and changes nothing about the input", () => {
+  it("must be a token and does not change the input", () => {
     const check = compile("X-Region_1");
     assert.ok(typeof check === "function");
     for (const header of ["", "a b", "a:b", "é", "a\r\nb", 1, null, ["a"]]) {
@@ -34,7 +34,7 @@ describe("a header for an argument", () => {
 });
 
 describe("a reference in a schema", () => {
-  it("may go to an anchor", () => {
+  it("may refer to an anchor", () => {
     const place = { $anchor: "place", type: "object", required: ["street"] };
     const check = checkOf({ $defs: { place }, properties: { at: { $ref: "#place" } } });
     assert.deepEqual(check({ at: { street: "x" } }), []);
@@ -43,7 +43,7 @@ describe("a reference in a schema", () => {
 });
 
 describe("the violations of an input", () => {
-  it("are none for a valid one", () => {
+  it("are empty for a valid input", () => {
     assert.deepEqual(checkOf(pair)({ a: 1, b: "x" }), []);
   });
 
@@ -59,7 +59,7 @@ describe("the violations of an input", () => {
     ]);
   });
 
-  it("are one for an input that is no object", () => {
+  it("have one entry for an input that is not an object", () => {
     for (const input of [undefined, null, 1, "x", true, [], [{ a: 1 }]]) {
       assert.deepEqual(checkOf(pair)(input), [{ path: "", reason: "must be object" }]);
     }
@@ -70,7 +70,7 @@ describe("the violations of an input", () => {
     assert.equal(check({ a: Array.from({ length: 500 }, (_, i) => i) }).length, 20);
   });
 
-  it("are only the first where an input has more values than are worth looking at", () => {
+  it("are limited to the first one if an input has too many values", () => {
     const check = checkOf({
       properties: { a: { type: "array", items: { type: "string" } }, b: { type: "string" } },
     });
@@ -80,7 +80,7 @@ describe("the violations of an input", () => {
     assert.equal(check({ a: [[1]], b: 1 }).length, 2);
   });
 
-  it("repeat no more than a little of what the caller wrote", () => {
+  it("repeat only a short part of the caller's text", () => {
     const name = "x".repeat(10_000);
     const closed = checkOf({ additionalProperties: false });
     const open = checkOf({ additionalProperties: { type: "string" } });

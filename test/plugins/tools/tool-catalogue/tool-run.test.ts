@@ -24,7 +24,7 @@ async function ending(b: Bench, by = caller()): Promise<[string, ...string[]]> {
 }
 
 describe("a call that succeeds", () => {
-  it("is charged its price and answers JSON text", async () => {
+  it("is charged its price and returns JSON text", async () => {
     const by = caller();
     const outcome = await bench(tool()).call("echo", { b: [1, "ü"], a: null }, by);
     assert(outcome.ok);
@@ -35,14 +35,14 @@ describe("a call that succeeds", () => {
     assert.deepEqual(by.charge.log, ["open 100", "settle echo 100"]);
   });
 
-  it("hands JSON text on as it is", async () => {
+  it("passes JSON text on unchanged", async () => {
     const json = '{ "big": 12345678901234567890, "same": 1, "same": 2 }';
     const b = bench(tool({ call: () => Promise.resolve({ ok: true, json }) }));
     const outcome = await b.call("echo", {});
     assert.equal(outcome.ok && outcome.json, json);
   });
 
-  it("tells usage, links and how long it took", async () => {
+  it("returns usage, links and its duration", async () => {
     const usage = { model: "m", inputTokens: 1, outputTokens: 2 };
     const links = [{ uri: "docs://a", name: "a" }];
     const answered = Promise.withResolvers<ToolResult>();
@@ -58,7 +58,7 @@ describe("a call that succeeds", () => {
     );
   });
 
-  it("costs what its price function says of the input", async () => {
+  it("costs what its price function returns for the input", async () => {
     const price = {
       estimateMilli: 200,
       of: (input: { keys: string[] }) => 200 * input.keys.length,
@@ -73,13 +73,13 @@ describe("a call that succeeds", () => {
     assert.deepEqual(await ending(bench(tool({ price: 0 }))), ["ok", "open 0", "settle echo 0"]);
   });
 
-  it("passes on a result of 10 MiB whole", async () => {
+  it("passes on a result of 10 MiB unchanged", async () => {
     const value = "x".repeat(10 * 1024 * 1024);
     const outcome = await bench(tool({ call: () => ({ ok: true, value }) })).call("echo", {});
     assert.equal(outcome.ok && outcome.json.length, value.length + 2);
   });
 
-  it("shows the tool who calls", async () => {
+  it("passes the principal to the tool", async () => {
     let seen: ToolContext | undefined;
     const b = bench(
       tool({
@@ -102,7 +102,7 @@ describe("a call that succeeds", () => {
     assert.equal(seen.signal.aborted, true);
   });
 
-  it("can tell progress while it runs", async () => {
+  it("can report progress while it runs", async () => {
     const told: unknown[] = [];
     const b = bench(
       tool({
@@ -120,7 +120,7 @@ describe("a call that succeeds", () => {
     ]);
   });
 
-  it("may take the methods of its context apart", async () => {
+  it("can destructure the methods of its context", async () => {
     const reported: unknown[] = [];
     const inner = tool({ name: "inner", price: 7 });
     const outer: Tool<{ readonly keys: readonly string[] }> = {
@@ -148,7 +148,7 @@ describe("a call that succeeds", () => {
     ]);
   });
 
-  it("can tell what happens while it runs, and nobody once it has ended", async () => {
+  it("can log while it runs, but not after it has ended", async () => {
     const told: unknown[] = [];
     let seen: ToolContext | undefined;
     const b = bench(
@@ -178,7 +178,7 @@ describe("a call that is refused before anything is done", () => {
       ...more,
     });
 
-  it("lacks the capability: checked before the input", async () => {
+  it("lacks the capability, which is checked before the input", async () => {
     const b = bench(
       counted({ capability: "docs:read", inputSchema: { type: "object", required: ["a"] } }),
     );
@@ -207,7 +207,7 @@ describe("a call that is refused before anything is done", () => {
     assert.deepEqual(by.charge.log, []);
   });
 
-  it("fails the tool's own first look, before the schema", async () => {
+  it("fails the tool's `before`, which runs before the schema check", async () => {
     const b = bench(
       counted({
         inputSchema: { type: "object", required: ["a"] },
@@ -219,7 +219,7 @@ describe("a call that is refused before anything is done", () => {
     assert.equal(codeOf(await b.call("echo", "small")), "GATEWAY_SCHEMA_VIOLATION");
   });
 
-  it("has no credit left", async () => {
+  it("has insufficient credit", async () => {
     const before = ran;
     const by = caller({ credit: 99 });
     const outcome = await bench(counted()).call("echo", {}, by);
@@ -232,7 +232,7 @@ describe("a call that is refused before anything is done", () => {
     assert.equal(ran, before);
   });
 
-  it("comes while the journal cannot write", async () => {
+  it("arrives while the journal cannot be written", async () => {
     const before = ran;
     const by = caller();
     by.charge.unavailable = true;
@@ -240,7 +240,7 @@ describe("a call that is refused before anything is done", () => {
     assert.equal(ran, before);
   });
 
-  it("is that of a caller who has left already", async () => {
+  it("is from a caller that has already left", async () => {
     const before = ran;
     const by = caller();
     by.leaves();
@@ -293,7 +293,7 @@ describe("a tool that misbehaves", () => {
     ],
   ];
   for (const [title, one] of broken) {
-    it(`${title}: internal error, logged, not charged`, async () => {
+    it(`${title}: is an internal error, which is logged and not charged`, async () => {
       const b = bench(one);
       const by = caller();
       const outcome = await b.call("echo", {}, by);
@@ -311,7 +311,7 @@ describe("a tool that misbehaves", () => {
   }
 
   for (const price of [-1, 0.5, Number.NaN, Infinity, 2 ** 53, "100", undefined]) {
-    it(`has ${String(price)} as the price of an input: nothing is opened`, async () => {
+    it(`has ${String(price)} as the price of an input: no charge is opened`, async () => {
       // A third party's JavaScript may answer anything.
       const of = (): number => price as number;
       const b = bench(tool({ price: { estimateMilli: 1, of } }));
@@ -320,7 +320,7 @@ describe("a tool that misbehaves", () => {
     });
   }
 
-  it("throws in its price or in its first look", async () => {
+  it("throws in its price function or in `before`", async () => {
     const price = { estimateMilli: 1, of: () => bug("price") };
     assert.deepEqual(await ending(bench(tool({ price }))), ["GATEWAY_INTERNAL_ERROR"]);
     const before = () => bug("before");
@@ -329,7 +329,7 @@ describe("a tool that misbehaves", () => {
     assert.deepEqual(await ending(bench(tool({ before: wordless }))), ["GATEWAY_INTERNAL_ERROR"]);
   });
 
-  it("answers too much for one string: a failure that is not charged", async () => {
+  it("returns a result too large for one string: fails and is not charged", async () => {
     const json = " ".repeat(64 * 1024 * 1024 + 1);
     assert.deepEqual(await ending(bench(tool({ call: () => ({ ok: true, json }) }))), [
       "GATEWAY_TOOL_EXECUTION_ERROR",
@@ -338,7 +338,7 @@ describe("a tool that misbehaves", () => {
     ]);
   });
 
-  it("fails as it expected: its own words, not charged", async () => {
+  it("returns a failure: the failure is passed on and not charged", async () => {
     const failure = toolFailure("GATEWAY_NOT_FOUND", "no such block", { hash: "0x1" });
     const by = caller();
     const b = bench(tool({ call: () => Promise.resolve(failure) }));
@@ -349,7 +349,7 @@ describe("a tool that misbehaves", () => {
 });
 
 describe("a tool that does not end", () => {
-  it("is given up after 30 seconds, aborted and not charged", async () => {
+  it("fails after 30 seconds, is aborted and not charged", async () => {
     let signal: AbortSignal | undefined;
     const b = bench(
       tool({
@@ -377,7 +377,7 @@ describe("a tool that does not end", () => {
     assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
   });
 
-  it("may end too late, well or badly, without anything happening", async () => {
+  it("may succeed or fail too late without any effect", async () => {
     const late = [Promise.withResolvers<ToolResult>(), Promise.withResolvers<ToolResult>()];
     let begun = 0;
     const b = bench(tool({ call: () => late[begun++]?.promise ?? never() }));
@@ -394,7 +394,7 @@ describe("a tool that does not end", () => {
     assert.deepEqual(b.errors, []);
   });
 
-  it("leaves no listener on its caller behind", async () => {
+  it("leaves no listener on its caller", async () => {
     const { getEventListeners } = await import("node:events");
     const by = caller();
     const b = bench(tool({ call: () => Promise.resolve({ ok: true, value: 1 }) }));
@@ -405,7 +405,7 @@ describe("a tool that does not end", () => {
 
 // Finding 5: the caller's leaving used to release the reservation, although the work could not be taken back.
 describe("a call whose caller leaves while it runs", () => {
-  it("is carried through, and charged when it succeeds", async () => {
+  it("is completed, and charged if it succeeds", async () => {
     const answers = Promise.withResolvers<ToolResult>();
     let signal: AbortSignal | undefined;
     const slow = tool({
@@ -426,7 +426,7 @@ describe("a call whose caller leaves while it runs", () => {
     assert.deepEqual(by.charge.log, ["open 100", "settle echo 100"]);
   });
 
-  it("is charged for a write tool that has used its confirmation up", async () => {
+  it("is charged for a write tool that has used its confirmation", async () => {
     const answers = Promise.withResolvers<ToolResult>();
     const b = bench(tool({ write: true, call: () => answers.promise }));
     const asked = await b.call("echo", {});
@@ -440,7 +440,7 @@ describe("a call whose caller leaves while it runs", () => {
     assert.deepEqual(by.charge.log, ["open 100", "settle echo 100"]);
   });
 
-  it("is given back when it fails, and given up after its 30 seconds all the same", async () => {
+  it("is not charged if it fails, and still fails after 30 seconds", async () => {
     const failing = Promise.withResolvers<ToolResult>();
     const results = [failing.promise, never()];
     const b = bench(tool({ call: () => results.shift() ?? never() }));
@@ -460,7 +460,7 @@ describe("a call whose caller leaves while it runs", () => {
 describe("a tool that calls tools", () => {
   const inner = tool({ name: "inner", price: 7 });
 
-  it("uses what they cost beside its own price; each is charged on its own", async () => {
+  it("reports their cost in addition to its own price; each is charged separately", async () => {
     const outer = tool({
       name: "outer",
       async call(_, context) {
@@ -482,7 +482,7 @@ describe("a tool that calls tools", () => {
     ]);
   });
 
-  it("is told of their failures; capability, schema and credit are checked as ever", async () => {
+  it("gets their failures; capability, schema and credit are checked as usual", async () => {
     const guarded = tool({ name: "guarded", capability: "docs:read" });
     const strict = tool({ name: "strict", inputSchema: { type: "object", required: ["a"] } });
     const dear = tool({ name: "dear", price: 1000 });
@@ -528,7 +528,7 @@ describe("a tool that calls tools", () => {
     assert.equal(outcome.ok && outcome.json, '"GATEWAY_CONFIRMATION_REQUIRED"');
   });
 
-  it("ends where it calls itself, and everything is given back", async () => {
+  it("fails if it calls itself without end, and nothing is charged", async () => {
     let begun = 0;
     const b = bench(
       tool({
@@ -547,7 +547,7 @@ describe("a tool that calls tools", () => {
     assert.equal(by.charge.usedMilli, undefined);
   });
 
-  it("takes them with it when its time is up, and begins no more", async () => {
+  it("ends them when its time limit is reached, and begins no more", async () => {
     let context: ToolContext | undefined;
     const gate = Promise.withResolvers<void>();
     const hanging = tool({ name: "hanging", call: never });
@@ -587,7 +587,7 @@ describe("a tool that calls tools", () => {
     assert.equal(by.charge.usedMilli, 7);
   });
 
-  it("begins no more of them once its caller has left; what has begun is carried through and charged", async () => {
+  it("begins no more of them after its caller has left; begun calls are completed and charged", async () => {
     const answers = Promise.withResolvers<ToolResult>();
     const slow = tool({ name: "slow", call: () => answers.promise });
     const outer = tool({
@@ -612,7 +612,7 @@ describe("a tool that calls tools", () => {
     ]);
   });
 
-  it("can give one of them less time than it has itself", async () => {
+  it("can give one of them a shorter time limit", async () => {
     const hanging = tool({ name: "hanging", call: never });
     const patience = new AbortController();
     const outer = tool({
@@ -629,7 +629,7 @@ describe("a tool that calls tools", () => {
     assert.equal(outcome.ok && outcome.json, '"GATEWAY_TOOL_EXECUTION_ERROR"');
   });
 
-  it("gets from them at most half of what it may answer itself", async () => {
+  it("gets results of at most half its own maximum size", async () => {
     const json = " ".repeat(33 * 1024 * 1024);
     const large = tool({ name: "large", call: () => ({ ok: true, json }) });
     const outer = tool({
@@ -650,7 +650,7 @@ describe("the confirmation of a write tool", () => {
   const tokenOf = (outcome: ToolOutcome): string =>
     String(!outcome.ok && outcome.details?.["confirmation_token"]);
 
-  it("is not used up by a call that has no credit", async () => {
+  it("is not used by a call without credit", async () => {
     const b = bench(writes);
     const confirmation_token = tokenOf(await b.call("echo", {}));
     const poor = caller({ credit: 0 });
@@ -660,7 +660,7 @@ describe("the confirmation of a write tool", () => {
     assert.equal(codeOf(await b.call("echo", { confirmation_token })), "ok");
   });
 
-  it("gives the credit back where the token was used before", async () => {
+  it("releases the credit if the token was used before", async () => {
     const b = bench(writes);
     const confirmation_token = tokenOf(await b.call("echo", {}));
     assert.equal(codeOf(await b.call("echo", { confirmation_token })), "ok");
@@ -670,7 +670,7 @@ describe("the confirmation of a write tool", () => {
     assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
   });
 
-  it("runs once where the token arrives twice at the same time", async () => {
+  it("runs the tool once if the token arrives twice at the same time", async () => {
     let ran = 0;
     const slow = tool({
       write: true,
