@@ -1,6 +1,4 @@
-/**
- * How chat completions fail: the caller's mistakes, the gateway's refusals, and workers that do not do as they should.
- */
+/** Failures of chat completions: invalid requests, refusals of the gateway, and workers that misbehave. */
 import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
 import { after, before, describe, it } from "node:test";
@@ -13,9 +11,9 @@ import {
   streamed,
   whole,
   workerSecret,
-} from "./networks/scripts.ts";
-import { chunkOf, eventOf } from "./networks/sse.ts";
-import { startWorker, type Script } from "./networks/worker.ts";
+} from "./networks/worker-scripts.ts";
+import { chunkOf, eventOf } from "./networks/chat-events.ts";
+import { startWorker, type Script } from "./networks/scripted-worker.ts";
 import {
   assertChatError,
   assertRefused,
@@ -139,7 +137,7 @@ describe("refusals of the gateway itself use the canonical envelope", () => {
       }
     }
     assert.equal(chat.worker.received.length, asked);
-    // With a limit of its own the request fits, and what was reserved and not used is there again.
+    // With its own token limit the request fits, and the unused part of the reservation is available again.
     for (let n = 0; n < 5; n++)
       assert.equal((await chat.ask({ max_tokens: 500 }, { key })).status, 200);
   });
@@ -185,7 +183,7 @@ async function assertUnanswered(script: Script, status: number, code: string, ot
     assertChatError(answer, status, code);
     assert.ok(!answer.text.includes(workerSecret));
     assert.equal(other.charges().length, earlier, "nothing is charged");
-    // What is left of them.
+    // The remaining requests.
     while ((await other.ask()).status !== 200);
   }
 }

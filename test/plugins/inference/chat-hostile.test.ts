@@ -4,14 +4,17 @@
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { chunkOf, eventOf, usageChunkOf } from "./networks/sse.ts";
-import { cutAtOnce, failing, raw, streamed, usageOf, whole } from "./networks/scripts.ts";
-import type { Script } from "./networks/worker.ts";
+import { chunkOf, eventOf, usageChunkOf } from "./networks/chat-events.ts";
+import { cutAtOnce, failing, raw, streamed, usageOf, whole } from "./networks/worker-scripts.ts";
+import type { Script } from "./networks/scripted-worker.ts";
 import { asAsked, startChat, tokenMilli, type Answer, type ChatGateway } from "./chat-gateway.ts";
 
 const inTime = { timeout: 30_000 };
 const maxTokens = 20;
-/** Of "Hi" and its role, a token per byte, the frame of one message and the variables of the template. */
+/**
+ * Upper bound for the prompt "Hi": one token per byte of text and role, the constant per message and the template
+ * variables.
+ */
 const reservedMilli = tokenMilli * (maxTokens + 2 + 4 + 32 + '{"enable_thinking":false}'.length);
 
 const content = eventOf(chunkOf({ content: "word " }));

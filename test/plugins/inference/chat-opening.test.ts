@@ -42,10 +42,10 @@ const produced: InferenceResult = {
 
 interface Scene {
   readonly x: Exchange;
-  /** What the worker, the client and the charge were told, in order. */
+  /** The events of worker, client and charge, in order. */
   readonly told: readonly string[];
   readonly answer: Promise<Reply | undefined>;
-  /** The worker says a token. */
+  /** The worker sends a token. */
   readonly says: () => void;
   readonly head: PromiseWithResolvers<Sink>;
   readonly sink: Sink;

@@ -1,4 +1,4 @@
-/** What a chat request may say, and what a worker gets of it: every row of the request table of gateway.md. */
+/** Reading a chat request and writing the request for the worker: every row of the request table of gateway.md. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -294,7 +294,7 @@ describe("a request is refused with a reason for", () => {
       const told = refused(chatBody({ chat_template_kwargs: { documents: nested(levels) } }));
       assert.match(told, /nested deeper than 64/);
     }
-    // What is dropped anyway may be as deep as it likes.
+    // Ignored members may be nested to any depth.
     read({ tools: nested(1_000_000) });
   });
 });
@@ -350,7 +350,7 @@ describe("the documented schema", () => {
     fc.oneof({ weight: 8, arbitrary: fc.constant(good) }, fc.constant(null), scalar);
   const list = (item: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
     fc.oneof({ weight: 8, arbitrary: fc.array(item, { maxLength: 3 }) }, scalar);
-  /** Of any members, or another value altogether. */
+  /** A body with arbitrary members, or any other value. */
   const record = (members: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<unknown> =>
     fc.oneof({ weight: 12, arbitrary: fc.record(members, { requiredKeys: [] }) }, scalar);
 

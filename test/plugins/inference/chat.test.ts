@@ -1,8 +1,8 @@
 /** The chat surface through a whole gateway: both shapes of its answer, field by field, and what they cost. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { raw, streamed, usageOf, whole } from "./networks/scripts.ts";
-import { chunkOf, eventOf } from "./networks/sse.ts";
+import { raw, streamed, usageOf, whole } from "./networks/worker-scripts.ts";
+import { chunkOf, eventOf } from "./networks/chat-events.ts";
 import {
   asAsked,
   chunksOf,

@@ -1,4 +1,4 @@
-/** How a change of a network's catalogue is read: by the very schema that the OpenAPI document shows. */
+/** Reading a change of the catalogue of a network by the same schema that the OpenAPI document contains. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -11,7 +11,7 @@ interface Violations {
   readonly details: { readonly violations: readonly { readonly path: string }[] };
 }
 
-/** Where a body is wrong; undefined: it is taken. */
+/** Returns the position of the error in a body. Undefined if it is valid. */
 function wrongAt(body: unknown): string | undefined {
   const read = readOverrides(body);
   if (!("refused" in read)) return undefined;

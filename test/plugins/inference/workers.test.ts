@@ -1,7 +1,7 @@
 /** `GET /v1/confidential/workers`: how many workers serve each model, and the bands of their price coefficients. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { startWorker } from "./networks/worker.ts";
+import { startWorker } from "./networks/scripted-worker.ts";
 import { assertRefused, startChat, type Ask } from "./chat-gateway.ts";
 
 const path = "/v1/confidential/workers";

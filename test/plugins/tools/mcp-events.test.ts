@@ -14,7 +14,7 @@ interface Fake {
   ended: number;
   /** The chunk that waited with the end for the steps above, such as the one that charges. */
   last: string | undefined;
-  /** Whether the client takes more. */
+  /** True while the client accepts more. */
   room: boolean;
 }
 

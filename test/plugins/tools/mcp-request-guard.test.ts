@@ -1,4 +1,6 @@
-/** Who gets as far as the messages of `/mcp`: origins, hosts, keys, sizes, types; and what stands beside it. */
+/**
+ * Checks before the messages of `/mcp` are read: origins, hosts, keys, sizes and content types; and the server card.
+ */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { TestGateway } from "../../../src/testing/gateway.ts";

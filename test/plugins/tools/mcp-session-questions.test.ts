@@ -1,4 +1,4 @@
-/** Questions in the middle of a call of a session: who is asked, whose answer counts, what ends the waiting. */
+/** Questions during a call of a session: who is asked, which answers count, and what ends the wait. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { request, type IncomingMessage } from "node:http";
@@ -102,7 +102,7 @@ test("a cancelled call stops waiting for its question; calls of others with the 
   assert.equal(await open.answered, undefined);
 });
 
-/** What a replica claims that got the answer to a question which it did not ask. */
+/** The claim of a replica that got the answer to a question of another replica. */
 function strayClaimOf({ sent: [id = ""] }: Open): string {
   const opened = createSeal("test").open("mcp question", id);
   assert.ok(opened !== undefined);
@@ -196,7 +196,7 @@ interface Conversation {
   leave(): void;
 }
 
-/** Calls the write tool in a session whose client shows forms. */
+/** Calls the write tool in a session whose client can show forms. */
 async function converse(revision?: string): Promise<Conversation> {
   const session = await begin({ elicitation: {} }, revision);
   const { promise, resolve } = Promise.withResolvers<IncomingMessage>();

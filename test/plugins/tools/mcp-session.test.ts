@@ -63,7 +63,7 @@ for (const [asked, given] of versions) {
       capabilities: {},
       clientInfo: { name: "t", version: "1" },
     };
-    // The header says nothing here: some clients already send what they hope for.
+    // The header is ignored here, because some clients already send the revision that they hope for.
     const answer = await send(rpc("initialize", params), { headers: version("2026-07-28") });
     assert.equal(answer.status, 200);
     const { result } = answer.json;

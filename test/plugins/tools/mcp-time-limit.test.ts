@@ -8,7 +8,7 @@ import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 const hangs = (): Promise<never> => new Promise(() => {});
 const source = { name: "slow", description: "", mimeType: "text/plain", read: hangs };
 
-/** A call of a key without capabilities, to a server whose one prompt and one document never answer. */
+/** Returns a call by a key without capabilities, on a server whose only prompt and resource never answer. */
 function callAt(clock: ManualClock, logged: object[]): McpCall {
   const log = { error: (fields: object) => logged.push(fields) };
   const tools = { prompts: [{ name: "slow", description: "", get: hangs }], resourceTemplates: [] };

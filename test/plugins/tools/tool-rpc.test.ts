@@ -1,4 +1,4 @@
-/** What `/rpc` does with many calls at once, on a catalogue of the test's own. */
+/** `/rpc` with many calls at once, on a test catalogue. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import toolRpc from "../../../plugins/tools/tool-rpc/index.ts";

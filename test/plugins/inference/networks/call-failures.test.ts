@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerReader } from "../../../../src/services/networks.ts";
-import { failureOf, model, openNetwork, resultOf } from "./asking.ts";
-import { costOf, error, estimated, firstEvent, streamOf, two } from "./calls.ts";
-import { cutAtOnce, failing, raw, streamed, whole } from "./scripts.ts";
-import { startWorker, type Script } from "./worker.ts";
+import { failureOf, model, openNetwork, resultOf } from "./network-harness.ts";
+import { costOf, error, estimated, firstEvent, streamOf, two } from "./call-fixtures.ts";
+import { cutAtOnce, failing, raw, streamed, whole } from "./worker-scripts.ts";
+import { startWorker, type Script } from "./scripted-worker.ts";
 
 const inTime = { timeout: 10_000 };
 
@@ -170,7 +170,7 @@ for (const callback of ["choice", "arrived", "ended"] as const) {
       failed: (failure) => failed.resolve(failure),
     };
     reader[callback] = () => {
-      // Where it is the last callback, no other follows.
+      // If it is the last callback, no other follows.
       if (callback === "ended") failed.resolve("broken");
       throw new Error("a bug of the reader's");
     };

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { failureOf, openNetwork, resultOf } from "./asking.ts";
-import { costOf, estimated, reported, streamOf } from "./calls.ts";
-import { raw, streamed, whole, type Streamed } from "./scripts.ts";
-import { chunkOf, eventOf } from "./sse.ts";
-import { startWorker } from "./worker.ts";
+import { failureOf, openNetwork, resultOf } from "./network-harness.ts";
+import { costOf, estimated, reported, streamOf } from "./call-fixtures.ts";
+import { raw, streamed, whole, type Streamed } from "./worker-scripts.ts";
+import { chunkOf, eventOf } from "./chat-events.ts";
+import { startWorker } from "./scripted-worker.ts";
 
 const inTime = { timeout: 10_000 };
 

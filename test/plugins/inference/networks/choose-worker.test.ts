@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { chooseWorker } from "../../../../plugins/inference/networks/choose-worker.ts";
 import { Worker } from "../../../../plugins/inference/networks/worker.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
-import { untakenRoute } from "./routes.ts";
+import { untakenRoute } from "./fake-route.ts";
 
 const clock = manualClock();
 

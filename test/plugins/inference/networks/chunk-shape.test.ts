@@ -12,7 +12,7 @@ interface Told {
   readonly finishReason: string | undefined;
 }
 
-/** What an answer of these chunks tells. */
+/** Returns what the sink receives for an answer with these chunks. */
 function tell(chunks: readonly string[]): Told {
   const choices: string[] = [];
   let isBroken = false;
@@ -29,7 +29,7 @@ function tell(chunks: readonly string[]): Told {
   return { choices, isBroken, content: produced.chunks, bytes: produced.bytes, finishReason };
 }
 
-/** What the same chunks tell when each is read without knowing any other. */
+/** Returns what the sink receives if each chunk is read separately. */
 function tellEach(chunks: readonly string[]): Told {
   const each = chunks.map((chunk) => tell([chunk]));
   const broken = each.findIndex(({ isBroken }) => isBroken);
@@ -47,7 +47,9 @@ function chunkOf(text: string, more = ""): string {
   return `{"id":"c","choices":[{"index":0,"delta":{"content":${text}}${more}}],"usage":null}`;
 }
 
-/** As they stand in a chunk: whole, empty, with escapes, with what a string may not hold, or no string at all. */
+/**
+ * Texts as in a chunk: complete, empty, with escapes, with characters that a string must not contain, or not a string.
+ */
 const text = fc.oneof(
   fc.string({ unit: "binary", maxLength: 8 }).map((one) => JSON.stringify(one)),
   fc.constantFrom('""', '"a"', '"\\\\"', '"\\"', '"\\"b"', '"a","content":"b"', '"\t"', '"\\x"'),
@@ -63,7 +65,7 @@ const chunk = fc.oneof(
   text.map((one) => chunkOf(one).replace("content", "reasoning_content")),
   text.map((one) => chunkOf(one).replace('"content"', '"role":"assistant","content"')),
   text.map((one) => chunkOf(one).replace("null}", '{"prompt_tokens":1}}')),
-  // As long as the others.
+  // This one is as long as the others.
   text.map((one) => chunkOf(one).replace('"usage":null', '"error":true')),
   text.map((one) => chunkOf(one).replace('"content"', '"refusal"')),
 );

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Worker } from "../../../../plugins/inference/networks/worker.ts";
-import { observed } from "./observed.ts";
-import { untakenRoute } from "./routes.ts";
+import { observed } from "./observed-services.ts";
+import { untakenRoute } from "./fake-route.ts";
 
 interface Watched {
   readonly worker: Worker;
@@ -11,7 +11,7 @@ interface Watched {
   /** `ejected` and `readmitted`, in order. */
   readonly changes: readonly string[];
   probes: number;
-  /** What a probe finds. */
+  /** The result of the next probe. */
   answers: boolean;
   /** Milliseconds of each rest. */
   readonly rests: readonly number[];

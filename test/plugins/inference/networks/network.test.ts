@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createNetworks } from "../../../../plugins/inference/networks/networks.ts";
-import { failureOf, model, openNetwork, resultOf, type Opened } from "./asking.ts";
-import { silent, streamed } from "./scripts.ts";
-import { startWorker, type Worker } from "./worker.ts";
-import { chunkOf, eventOf } from "./sse.ts";
+import { failureOf, model, openNetwork, resultOf, type Opened } from "./network-harness.ts";
+import { silent, streamed } from "./worker-scripts.ts";
+import { startWorker, type Worker } from "./scripted-worker.ts";
+import { chunkOf, eventOf } from "./chat-events.ts";
 
 const inTime = { timeout: 10_000 };
 
-/** A network whose status lists these workers. */
+/** Opens a network whose status lists these workers. */
 async function listing(
   at: Worker,
   workers: readonly ({ readonly url?: string } & Readonly<Record<string, unknown>>)[],

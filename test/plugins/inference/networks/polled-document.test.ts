@@ -7,7 +7,7 @@ import {
   type DocumentOptions,
 } from "../../../../plugins/inference/networks/polled-document.ts";
 import { closed, listening } from "../../../e2e/rpc-node.ts";
-import { observed, type Observed } from "./observed.ts";
+import { observed, type Observed } from "./observed-services.ts";
 
 const inTime = { timeout: 10_000 };
 const timeoutMs = 5_000;
@@ -17,7 +17,7 @@ const failureSeries = 'sluice_polled_document_failures_total{document="d"}';
 interface Polled extends AsyncDisposable {
   readonly seen: Observed;
   readonly document: PolledDocument<number>;
-  /** Every value that was told. */
+  /** All values that were reported. */
   readonly told: readonly number[];
   /** Lets the time pass until the next reading, which ends before this resolves: the pause after it. */
   readAgain(): Promise<number>;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openTokenRate } from "../../../../plugins/inference/networks/token-rate.ts";
-import { observed } from "./observed.ts";
-import { startWorker } from "./worker.ts";
+import { observed } from "./observed-services.ts";
+import { startWorker } from "./scripted-worker.ts";
 
 const inTime = { timeout: 10_000 };
 const everyMs = 30_000;

@@ -12,7 +12,7 @@ function reversed(value: unknown): unknown {
   return Object.fromEntries(members.map(([name, member]) => [name, reversed(member)]));
 }
 
-/** What JSON.parse would give: no -0, no undefined. */
+/** Arbitrary results of JSON.parse: no -0, no undefined. */
 const parsed = fc.jsonValue().map((value): unknown => JSON.parse(JSON.stringify(value)));
 
 describe("canonical JSON", () => {

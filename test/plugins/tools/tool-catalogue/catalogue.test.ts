@@ -1,4 +1,4 @@
-/** What the catalogue lists, and which tools it does not take. */
+/** The list of the catalogue, and the tools that it refuses. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { bench, caller, tool } from "./fixture.ts";

@@ -1,4 +1,4 @@
-/** Write tools ask first: what the token stands for, where it may stand, and how often it works. */
+/** Confirmation of write tools: what a token is bound to, where it may be sent, and how often it works. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createMetrics } from "../../../../src/metrics.ts";

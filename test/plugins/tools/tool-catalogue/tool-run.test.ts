@@ -1,4 +1,4 @@
-/** One call of one tool: every way in which it can end, what the caller is told, and what becomes of the credit. */
+/** One call of one tool: all the ways in which it can end, its outcome, and its charge. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
@@ -17,7 +17,7 @@ function never(): Promise<never> {
   return new Promise(() => {});
 }
 
-/** Calls the tool `echo` with `{}` and says how that ended and what the account saw. */
+/** Calls the tool `echo` with `{}` and returns the outcome and the operations on the account. */
 async function ending(b: Bench, by = caller()): Promise<[string, ...string[]]> {
   const outcome = await b.call("echo", {}, by);
   return [codeOf(outcome), ...by.charge.log];
@@ -96,7 +96,7 @@ describe("a call that succeeds", () => {
     assert.equal(seen.requestId, "r1");
     assert.equal(seen.entry("echo")?.estimatedCUMilli, 100);
     assert.equal(seen.entry("toString"), undefined);
-    // After its end nobody listens, and whoever asks late is told that it is over.
+    // After the end of the call messages are dropped, and a late signal is already aborted.
     seen.progress(1, 2, "late");
     assert.deepEqual(told, []);
     assert.equal(seen.signal.aborted, true);
@@ -255,7 +255,7 @@ describe("a tool that misbehaves", () => {
   const bug = (error: string): never => {
     throw new Error(error);
   };
-  /** What TypeScript would not let a tool answer, and a third party's JavaScript may. */
+  /** Results that TypeScript does not allow, but JavaScript tools can return. */
   const answers = (value: unknown) => tool({ call: () => value as ToolResult });
 
   const broken: readonly [string, ReturnType<typeof tool>][] = [

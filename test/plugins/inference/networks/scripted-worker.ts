@@ -5,7 +5,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import { closed, listening } from "../../../e2e/rpc-node.ts";
-import { whole } from "./scripts.ts";
+import { whole } from "./worker-scripts.ts";
 
 /** A chat request as it arrived. */
 export interface ChatReceived {
@@ -13,7 +13,7 @@ export interface ChatReceived {
   readonly headers: IncomingHttpHeaders;
   /** The body's own text, for tests of what exactly was sent. */
   readonly text: string;
-  /** The body parsed; empty when it is no JSON object. */
+  /** The parsed body. Empty if it is not a JSON object. */
   readonly body: Readonly<Record<string, unknown>>;
 }
 
@@ -37,7 +37,7 @@ export interface Exchange extends ChatReceived {
 export type Script = (exchange: Exchange) => void | Promise<void>;
 
 export interface WorkerOptions {
-  /** What `GET /v1/models` lists. */
+  /** Models that `GET /v1/models` lists. */
   readonly models?: readonly string[];
   /** Answers when no script is waiting. Default: `whole()`. */
   readonly otherwise?: Script;
@@ -102,7 +102,7 @@ export async function startWorker({
       sendDocument(res, documents.get(path) ?? 404);
     });
   });
-  // A test with a clock of its own must not meet a connection closed by the real one.
+  // A test with a manual clock must not see a connection that the real clock has closed.
   server.keepAliveTimeout = 0;
   const url = await listening(server);
   return {

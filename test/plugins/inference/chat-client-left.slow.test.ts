@@ -4,9 +4,9 @@ import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
 import { openJournalDatabase } from "../../../plugins/billing/metering/journal-schema.ts";
-import { chunkOf, dataOf, eventOf, usageChunkOf } from "./networks/sse.ts";
-import { usageOf } from "./networks/scripts.ts";
-import type { Exchange } from "./networks/worker.ts";
+import { chunkOf, dataOf, eventOf, usageChunkOf } from "./networks/chat-events.ts";
+import { usageOf } from "./networks/worker-scripts.ts";
+import type { Exchange } from "./networks/scripted-worker.ts";
 import {
   assertRefused,
   pipelineOf,
@@ -30,7 +30,7 @@ interface Running {
   readonly worker: Exchange;
 }
 
-/** A stream whose role and first token have arrived at the caller. */
+/** Starts a stream and waits until its role and first token have arrived at the client. */
 async function running(chat: ChatGateway, members: object = {}): Promise<Running> {
   const held = chat.worker.hold();
   const opening = chat.open(members);

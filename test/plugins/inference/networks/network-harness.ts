@@ -1,4 +1,4 @@
-/** A network over scripted workers, and readers that keep what they are told. */
+/** A network with scripted workers, and readers that record their calls. */
 import assert from "node:assert/strict";
 import type { NetworkConfig } from "../../../../src/config/config.ts";
 import { createEnclaveRecords } from "../../../../plugins/confidential/enclave-workers/records.ts";
@@ -11,7 +11,7 @@ import type {
   ModelOverride,
   WholeMessage,
 } from "../../../../src/services/networks.ts";
-import { observed, type Observed } from "./observed.ts";
+import { observed, type Observed } from "./observed-services.ts";
 
 export const model = "Test/Model-1";
 export const price = { pricePerTokenNano: "12", rate: { kind: "fixed", usd: "0.25" } } as const;
@@ -19,11 +19,11 @@ export const price = { pricePerTokenNano: "12", rate: { kind: "fixed", usd: "0.2
 export interface Opened extends AsyncDisposable {
   readonly network: Network;
   readonly seen: Observed;
-  /** Replaces what an operator changed. */
+  /** Replaces the overrides of the operator. */
   override(...overrides: readonly ModelOverride[]): void;
-  /** Asks the model and tells its reader. */
+  /** Sends a request to the model and records what its reader receives. */
   ask(over?: AskOptions): Asked;
-  /** Has the document that is due next, the status or the rate, read again. */
+  /** Reads the next due document again: the status or the rate. */
   readAgain(): Promise<void>;
 }
 
@@ -33,11 +33,11 @@ interface AskOptions {
   readonly promptBytes?: number;
   readonly headers?: readonly string[];
   readonly modelId?: string;
-  /** Pauses whenever something has arrived, before anything else happens. */
+  /** Pauses after each arrival, before anything else happens. */
   readonly pauses?: boolean;
 }
 
-/** Disposing asserts that no worker is left with a request in flight. */
+/** Opens a network. Disposing it asserts that no worker has a request in flight. */
 export async function openNetwork(
   url: string,
   over: Partial<NetworkConfig> = {},
@@ -75,7 +75,7 @@ export async function openNetwork(
     async readAgain() {
       const read = seen.timer(isPause);
       const before = seen.timers.length;
-      // No further than to its beginning, which sets its limit: it must have the time to end.
+      // Runs only until the answer begins, which sets its limit, so that it has time to end.
       while (!seen.timers.slice(before).includes(5_000)) seen.clock.advance(1_000);
       await read;
     },
@@ -86,7 +86,7 @@ export async function openNetwork(
   };
 }
 
-/** Those that have a request in flight. */
+/** Returns the workers with a request in flight. */
 export function busyWorkers(network: Network): string[] {
   return [...network.workers].filter((one) => one.inFlight !== 0).map((one) => one.id);
 }
@@ -105,14 +105,14 @@ export type Ending =
 
 export interface Asked {
   readonly call: InferenceCall;
-  /** The choices told, parsed. */
+  /** The parsed choices that the reader received. */
   readonly choices: readonly Choice[];
-  /** All content told. */
+  /** The whole content that the reader received. */
   readonly text: string;
   readonly ending: Promise<Ending>;
   /** Resolves after the next `arrived`. */
   arrived(): Promise<void>;
-  /** How often `arrived` was told. */
+  /** Number of calls of `arrived`. */
   readonly arrivals: number;
 }
 
@@ -144,7 +144,7 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
       assert.ok(!over);
       const text = bytes.toString("utf8", start, finish);
       assert.doesNotMatch(text, /[\r\n]/, "a choice stands on one line");
-      // Tests read of a choice what their scripts wrote.
+      // Tests read only members of a choice that their scripts wrote.
       choices.push(JSON.parse(text) as Choice);
     },
     arrived() {
@@ -173,14 +173,14 @@ export function ask(network: Network, options: AskOptions = {}): Asked {
 
 const usage = { stream_options: { include_usage: true } };
 
-/** The result of an answer that came to its end. */
+/** Returns the result of an answer that ended normally. */
 export async function resultOf(asked: Asked): Promise<InferenceResult> {
   const ending = await asked.ending;
   if (ending.kind === "failed") assert.fail(`failed: ${ending.failure}`);
   return ending.result;
 }
 
-/** Why there was no answer, and what is owed all the same. */
+/** Returns the failure of an answer, and the result that is charged. */
 export async function failureOf(
   asked: Asked,
 ): Promise<{ readonly failure: InferenceFailure; readonly result: InferenceResult | undefined }> {

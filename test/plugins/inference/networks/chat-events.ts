@@ -1,15 +1,15 @@
-/** Server-sent events of a chat completion, well-formed and otherwise. */
+/** Server-sent events of a chat completion, valid and invalid. */
 
 export type Newline = "\n" | "\r\n" | "\r";
 
 export interface EventForm {
-  /** How its lines end. Default: `\n`. */
+  /** The line end. Default: `\n`. */
   readonly newline?: Newline;
-  /** The document on several `data:` lines, as the format allows. */
+  /** Splits the document into several `data:` lines, as the format allows. */
   readonly multiline?: boolean;
 }
 
-/** One event whose data is the document; text is taken as it is (`[DONE]`). */
+/** Returns one event with the document as its data. Text is used unchanged (`[DONE]`). */
 export function eventOf(
   document: unknown,
   { newline = "\n", multiline = false }: EventForm = {},
@@ -26,7 +26,7 @@ export function eventOf(
   );
 }
 
-/** A line that every reader passes over; servers send it to keep a connection alive. */
+/** Returns a comment line, which readers skip; servers send it to keep a connection alive. */
 export function commentOf(text: string, newline: Newline = "\n"): string {
   return `: ${text}${newline}${newline}`;
 }
@@ -35,11 +35,11 @@ export interface ChunkOptions {
   readonly finishReason?: string | null;
   readonly model?: string;
   readonly id?: string;
-  /** Members beside or instead of the usual ones. */
+  /** Members to add or replace. */
   readonly extra?: object;
 }
 
-/** A `chat.completion.chunk` with one choice. */
+/** Returns a `chat.completion.chunk` with one choice. */
 export function chunkOf(
   delta: object,
   { finishReason = null, model = "Test/Model-1", id = "worker-1", extra = {} }: ChunkOptions = {},
@@ -48,7 +48,7 @@ export function chunkOf(
   return { id, object: "chat.completion.chunk", created: 1_767_225_600, model, choices, ...extra };
 }
 
-/** The chunk that carries usage alone. */
+/** Returns the chunk that contains only usage. */
 export function usageChunkOf(usage: unknown, options: ChunkOptions = {}): object {
   return { ...chunkOf({}, options), choices: [], usage };
 }

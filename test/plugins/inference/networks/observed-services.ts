@@ -1,4 +1,4 @@
-/** What code under test reports to metrics, log and clock, for a test to read and to wait for. */
+/** Metrics, log and clock that record the calls of the code under test. */
 import { EventEmitter, once } from "node:events";
 import type { Log } from "../../../../src/services/log.ts";
 import type { Metrics } from "../../../../src/services/metrics.ts";
@@ -8,15 +8,15 @@ export interface Observed {
   readonly clock: ManualClock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** The value of a series, such as `name{label="x"}`; undefined: not declared. */
+  /** Returns the value of a series, such as `name{label="x"}`. Undefined if it is not declared. */
   value(series: string): number | undefined;
-  /** What was logged, as `level message`. */
+  /** The log lines, as `level message`. */
   readonly lines: readonly string[];
-  /** Milliseconds of each timer that was set, in order. */
+  /** The milliseconds of each timer that was set, in order. */
   readonly timers: readonly number[];
-  /** How many repeating timers run. */
+  /** Number of running repeating timers. */
   ticking(): number;
-  /** The milliseconds of the next timer to be set that `matches`. */
+  /** Resolves to the milliseconds of the next timer that `matches`. */
   timer(matches: (ms: number) => boolean): Promise<number>;
 }
 

@@ -1,15 +1,15 @@
-/** What the tests of calls have in common: two workers in a row, and what an answer costs. */
+/** Shared by the tests of calls: two workers in order, and the cost of an answer. */
 import type { InferenceResult } from "../../../../src/services/networks.ts";
-import { openNetwork, type Opened } from "./asking.ts";
-import { raw } from "./scripts.ts";
-import { chunkOf, eventOf } from "./sse.ts";
-import type { Script, Worker } from "./worker.ts";
+import { openNetwork, type Opened } from "./network-harness.ts";
+import { raw } from "./worker-scripts.ts";
+import { chunkOf, eventOf } from "./chat-events.ts";
+import type { Script, Worker } from "./scripted-worker.ts";
 
 export function costOf({ usage, costMilli }: InferenceResult): unknown {
   return { ...usage, costMilli };
 }
 
-// 12 nano × 0.25 USD = 3 milli-CU a token.
+// 12 nano × 0.25 USD = 3 milli-CU per token.
 export const reported = {
   promptTokens: 5,
   completionTokens: 2,
@@ -22,7 +22,7 @@ export const reported = {
 export const streamOf = (...texts: string[]): Script => raw(200, {}, texts);
 export const estimated = { ...reported, estimated: true };
 
-/** Two workers of the model, of which the first is asked first. */
+/** Opens a network with two workers of the model, of which the first is tried first. */
 export async function two(first: Worker, second: Worker, more: object = {}): Promise<Opened> {
   const listed = [first, second].map(({ url }, n) => ({ id: `w${n}`, model: "Test/Model-1", url }));
   first.documents.set("/status", { price_per_token_nano: "12", workers: listed });

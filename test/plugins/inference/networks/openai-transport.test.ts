@@ -8,10 +8,10 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "nod
 import { certificate, certificateKey } from "./certificate.ts";
 import { closed, listening } from "../../../e2e/rpc-node.ts";
 import { quiescent } from "../../../http/through.ts";
-import { busyWorkers, failureOf, openNetwork, resultOf, type Opened } from "./asking.ts";
-import { raw } from "./scripts.ts";
-import { chunkOf, eventOf } from "./sse.ts";
-import { startWorker } from "./worker.ts";
+import { busyWorkers, failureOf, openNetwork, resultOf, type Opened } from "./network-harness.ts";
+import { raw } from "./worker-scripts.ts";
+import { chunkOf, eventOf } from "./chat-events.ts";
+import { startWorker } from "./scripted-worker.ts";
 
 const inTime = { timeout: 10_000 };
 const mebibyte = 1024 * 1024;
@@ -83,7 +83,7 @@ test(
     await exchange.push(eventOf(chunkOf({ content: "first" })));
     await arrived;
     asked.call.pause();
-    // As tokens come: in pieces.
+    // Written in pieces, like tokens.
     const events = 512;
     const pushed = exchange.push(manyEvents(events));
     const waiting = await quiescent(() => exchange.waitingBytes);
@@ -386,7 +386,7 @@ function chunked(status: number, pieces: readonly string[]): Reply {
 
 interface RawWorker extends AsyncDisposable {
   readonly url: string;
-  /** Of each chat request the number of the connection, from 1. */
+  /** Number of the connection (from 1) of each chat request. */
   readonly requests: readonly number[];
   /** Connections that have carried a chat request and are open. */
   readonly open: number;

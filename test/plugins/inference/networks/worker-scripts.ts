@@ -1,23 +1,33 @@
-/** How a worker answers a chat request: well, oddly, badly or not at all. */
+/** Scripts for the answer of a worker to a chat request: valid, unusual, invalid or missing. */
 import { gzipSync } from "node:zlib";
-import { bytesOf, chunkOf, commentOf, eventOf, usageChunkOf, type EventForm } from "./sse.ts";
-import type { Exchange, Script } from "./worker.ts";
+import {
+  bytesOf,
+  chunkOf,
+  commentOf,
+  eventOf,
+  usageChunkOf,
+  type EventForm,
+} from "./chat-events.ts";
+import type { Exchange, Script } from "./scripted-worker.ts";
 
 interface Said {
   /** Default: `Hello`, ` world`. */
   readonly tokens?: readonly string[];
-  /** Tokens of `reasoning_content` that come first. */
+  /** Tokens of `reasoning_content` before the content. */
   readonly reasoning?: readonly string[];
-  /** Whatever a worker may claim; `none`: no usage at all. Default: 5 prompt tokens and the tokens said. */
+  /**
+   * The usage in the report, which may be any value; `none` for no report. Default: 5 prompt tokens and the number of
+   * tokens sent.
+   */
   readonly usage?: unknown;
   /** Default: `stop`. */
   readonly finishReason?: string;
   readonly model?: string;
-  /** Members beside or instead of the usual ones, in every chunk or the one document. */
+  /** Members to add or replace in every chunk or in the document. */
   readonly extra?: object;
-  /** The body is compressed, the caller's Accept-Encoding notwithstanding. */
+  /** Compress the body although the client did not allow it. */
   readonly gzip?: boolean;
-  /** Further headers. */
+  /** Additional headers. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -26,21 +36,21 @@ export interface Streamed extends Said, EventForm {
   readonly pings?: boolean;
   /** `false`: the stream ends without `[DONE]`. */
   readonly done?: boolean;
-  /** What is written at once. Default: `event`. A compressed stream has no events to write one by one. */
+  /** The unit of each write. Default: `event`. A compressed stream cannot be written event by event. */
   readonly pieces?: "event" | "byte" | "whole";
-  /** The first so many events only (the role is the first), and then no end: the connection is cut or nothing comes. */
+  /** Number of events to send (the first is the role) before the connection is cut or falls silent. */
   readonly stop?: { readonly after: number; readonly how: "cut" | "silence" };
 }
 
 const hello = ["Hello", " world"];
 
-/** Usage as a worker reports it that counts each token once. */
+/** Returns the usage report of a worker that counts each token once. */
 export function usageOf(promptTokens: number, completionTokens: number): object {
   const total = promptTokens + completionTokens;
   return { prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: total };
 }
 
-/** One JSON document. */
+/** Answers with one JSON document. */
 export function whole(said: Said = {}): Script {
   const { tokens = hello, reasoning = [], finishReason = "stop", model = "Test/Model-1" } = said;
   const message = {
@@ -62,7 +72,7 @@ export function whole(said: Said = {}): Script {
   return raw(200, headers, [JSON.stringify(document)], said.gzip);
 }
 
-/** Events. Usage is sent when the request asks for it, and in any case when it is given here. */
+/** Answers with events. Usage is sent if the request asks for it, and always if it is given here. */
 export function streamed(said: Streamed = {}): Script {
   return async (exchange) => {
     const events = eventsOf(said, said.usage !== undefined || asksUsage(exchange));
@@ -75,7 +85,7 @@ export function streamed(said: Streamed = {}): Script {
   };
 }
 
-/** A refusal in OpenAI's shape. The message is one that no caller may ever see. */
+/** Refuses in OpenAI's format. Clients must never see the message. */
 export function failing(status: number, headers: Readonly<Record<string, string>> = {}): Script {
   const error = { message: workerSecret, type: "worker_error", param: null, code: status };
   return raw(status, { "content-type": "application/json", ...headers }, [
@@ -83,10 +93,10 @@ export function failing(status: number, headers: Readonly<Record<string, string>
   ]);
 }
 
-/** Stands in every message of `failing`: what a client sees must not hold it. */
+/** Part of every message of `failing`. Nothing that a client sees may contain it. */
 export const workerSecret = "secret-of-the-worker";
 
-/** Any bytes under any head. */
+/** Answers with any head and any bytes. */
 export function raw(
   status: number,
   headers: Readonly<Record<string, string>>,
@@ -100,10 +110,10 @@ export function raw(
   };
 }
 
-/** Takes the request and never says a word, head included. */
+/** Reads the request and never answers, not even with a head. */
 export const silent: Script = () => {};
 
-/** Takes the request and cuts the connection before the head. */
+/** Reads the request and cuts the connection before the head. */
 export const cutAtOnce: Script = (exchange) => exchange.cut();
 
 function asksUsage({ body }: Exchange): boolean {
@@ -146,7 +156,7 @@ function cutIn(
   return pieces === "byte" ? bytesOf(bytes) : [bytes];
 }
 
-/** One write after the other, each with the kernel before the next; stops when the caller has left. */
+/** Writes one piece after the other and waits until the kernel has each. Stops when the client has left. */
 async function pushAll(exchange: Exchange, pieces: readonly (string | Buffer)[]): Promise<void> {
   for (const piece of pieces) {
     if ((await exchange.push(piece)) === "left") return;

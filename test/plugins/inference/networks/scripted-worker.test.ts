@@ -4,9 +4,9 @@ import { once } from "node:events";
 import { request, type IncomingMessage } from "node:http";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
-import { cutAtOnce, failing, raw, silent, streamed, usageOf, whole } from "./scripts.ts";
-import { chunkOf, dataOf, eventOf } from "./sse.ts";
-import { startWorker, type Worker } from "./worker.ts";
+import { cutAtOnce, failing, raw, silent, streamed, usageOf, whole } from "./worker-scripts.ts";
+import { chunkOf, dataOf, eventOf } from "./chat-events.ts";
+import { startWorker, type Worker } from "./scripted-worker.ts";
 
 const inTime = { timeout: 10_000 };
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { failureOf, openNetwork, resultOf, type Asked, type Opened } from "./asking.ts";
-import { costOf, estimated, firstEvent, reported, two } from "./calls.ts";
-import { failing, silent, usageOf, whole } from "./scripts.ts";
-import { chunkOf, eventOf, usageChunkOf } from "./sse.ts";
-import { startWorker, type Exchange, type Worker } from "./worker.ts";
+import { failureOf, openNetwork, resultOf, type Asked, type Opened } from "./network-harness.ts";
+import { costOf, estimated, firstEvent, reported, two } from "./call-fixtures.ts";
+import { failing, silent, usageOf, whole } from "./worker-scripts.ts";
+import { chunkOf, eventOf, usageChunkOf } from "./chat-events.ts";
+import { startWorker, type Exchange, type Worker } from "./scripted-worker.ts";
 
 const inTime = { timeout: 10_000 };
 
@@ -57,7 +57,7 @@ test(
   },
 );
 
-/** A stream of whose answer the first token has come. */
+/** Starts a stream and waits for the first token of its answer. */
 async function running(
   opened: Opened,
   worker: Worker,

@@ -1,4 +1,4 @@
-/** A way to a worker that nobody goes. */
+/** Returns a route to a worker that no request uses. */
 import type { WorkerRoute } from "../../../../plugins/inference/networks/worker-route.ts";
 
 export function untakenRoute(probe = (): Promise<boolean> => Promise.resolve(false)): WorkerRoute {
