@@ -31,14 +31,14 @@ const maxAttempts = 3;
  * Time for a worker to report the usage of an answer whose client has left, in milliseconds (decisions.md section 3).
  */
 const usageReportMs = 2_000;
-const nothing = Buffer.alloc(0);
+const emptyBody = Buffer.alloc(0);
 /** The last choice of a stream that the gateway ends at its token limit. */
 const capReached = Buffer.from('{"index":0,"delta":{},"finish_reason":"length"}');
 /** Replaces the reader when the client has left. */
 const noReader: AnswerReader = { choice() {}, arrived() {}, ended() {}, failed() {} };
 
 /** State of a call whose client has left, until the worker has reported its usage or the time is up. */
-interface Leaving {
+interface PendingLeave {
   readonly resolve: (result: InferenceResult | undefined) => void;
   readonly timer: Disposable;
   /** The part of a stream that had arrived when the client left. */
@@ -60,7 +60,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   #hasBegun = false;
   #hasToken = false;
   #choices = 0;
-  #leaving: Leaving | undefined;
+  #leaving: PendingLeave | undefined;
   #hasEnded = false;
   /** The failure to report if no worker is left. */
   #failure: InferenceFailure = "unavailable";
@@ -162,7 +162,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
    */
   #begin(): void {
     this.#hasBegun = true;
-    this.request = { ...this.request, body: nothing };
+    this.request = { ...this.request, body: emptyBody };
   }
 
   #firstToken(): void {

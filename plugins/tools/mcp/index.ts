@@ -15,9 +15,9 @@ import {
   type TraceSpan,
 } from "sluice-gateway/plugin";
 import { reportMethod, type McpCall, type McpServer } from "./mcp-call.ts";
-import { createDialogues } from "./stateless-dialogue.ts";
+import { createStatelessDialogues } from "./stateless-dialogue.ts";
 import { createRequestGuard } from "./request-guard.ts";
-import { codes, failed, failureCode, invalidRequest, isObject } from "./json-rpc.ts";
+import { codes, errorReply, failureCode, invalidRequest, isObject } from "./json-rpc.ts";
 import { precomputeResults } from "./precomputed-results.ts";
 import { createSessionQuestions } from "./session-questions.ts";
 import { operationAt } from "./operation.ts";
@@ -108,7 +108,7 @@ function createServer({ name, title, instructions }: Options, host: Host): McpSe
     clock,
     tools,
     sessions: createSessions(host),
-    dialogues: createDialogues(host),
+    dialogues: createStatelessDialogues(host),
     sessionQuestions: createSessionQuestions(host),
     results: precomputeResults(tools, { name, title, version: host.version }, instructions),
     resources: new Map(tools.resources.map((resource) => [resource.uri, resource])),
@@ -136,14 +136,14 @@ function reported(call: McpCall, reply: Reply | undefined): Reply | undefined {
 
 function answerBody(call: McpCall, x: Exchange): Reply | Promise<Reply | undefined> {
   const body = x.json();
-  if (!body.ok) return failed(400, "null", { code: codes.parse, message: "Parse error" });
+  if (!body.ok) return errorReply(400, "null", { code: codes.parse, message: "Parse error" });
   const { value } = body;
   if (Array.isArray(value)) {
     return value.some(isStateless)
-      ? failed(400, "null", invalidRequest)
+      ? errorReply(400, "null", invalidRequest)
       : answerSessionArray(call, value);
   }
-  if (!isObject(value)) return failed(400, "null", invalidRequest);
+  if (!isObject(value)) return errorReply(400, "null", invalidRequest);
   if (!("jsonrpc" in value) && "tool" in value) return answerPlainCall(call, value);
   return isStateless(value)
     ? answerStatelessMessage(call, value)
@@ -154,7 +154,7 @@ function answerBody(call: McpCall, x: Exchange): Reply | Promise<Reply | undefin
 function endSession(call: McpCall): Reply {
   const session = sessionOf(call, call.x.request.headers["mcp-session-id"]);
   if (session === undefined) {
-    return failed(400, "null", { ...invalidRequest, message: "Mcp-Session-Id is missing" });
+    return errorReply(400, "null", { ...invalidRequest, message: "Mcp-Session-Id is missing" });
   }
   if (session === "lost") return lostSession("null");
   call.server.sessions.end(session);

@@ -101,20 +101,20 @@ export function errorText(id: string, failure: RpcFailure): string {
 /**
  * A reply that is a JSON-RPC error. Only the members of a Reply are sent; `failure` is for the report of the request.
  */
-interface FailedReply extends Reply {
+interface ErrorReply extends Reply {
   readonly failure: RpcFailure;
 }
 
 /** Returns a JSON-RPC error with this HTTP status. */
-export function failed(status: number, id: string, failure: RpcFailure): FailedReply {
+export function errorReply(status: number, id: string, failure: RpcFailure): ErrorReply {
   return { status, headers: jsonHeaders, body: errorText(id, failure), failure };
 }
 
-/** Returns the code of a reply of `failed`, for reports. Undefined for any other reply. */
+/** Returns the code of a reply of `errorReply`, for reports. Undefined for any other reply. */
 export function failureCode(reply: Reply | undefined): string | undefined {
   const isFailed = reply !== undefined && "failure" in reply;
-  // Only `failed` adds this member.
-  return isFailed ? codeOf((reply as FailedReply).failure) : undefined;
+  // Only `errorReply` adds this member.
+  return isFailed ? codeOf((reply as ErrorReply).failure) : undefined;
 }
 
 const reportedCodes: Readonly<Record<number, CallFailureCode>> = {

@@ -19,7 +19,7 @@ import {
   type Tools,
   type TraceSpan,
 } from "sluice-gateway/plugin";
-import type { Dialogues } from "./stateless-dialogue.ts";
+import type { StatelessDialogues } from "./stateless-dialogue.ts";
 import { EventStream, eventText } from "./event-stream.ts";
 import { isObject, jsonHeaders, type Params } from "./json-rpc.ts";
 import type { PrecomputedResults } from "./precomputed-results.ts";
@@ -32,7 +32,7 @@ export interface McpServer {
   readonly clock: Clock;
   readonly tools: Tools;
   readonly sessions: Sessions;
-  readonly dialogues: Dialogues;
+  readonly dialogues: StatelessDialogues;
   readonly sessionQuestions: SessionQuestions;
   readonly results: PrecomputedResults;
   /** Resources by URI. */
@@ -134,17 +134,17 @@ export function acceptsEvents({ x }: McpCall): boolean {
   return x.request.headers.accept?.includes("text/event-stream") === true;
 }
 
-/** Sends the answer to a call on its stream if the stream was opened, else by `answered`. */
-export function finish(
+/** Sends the answer to a call on its stream if the stream was opened, else by `answerReply`. */
+export function sendAnswer(
   call: McpCall,
   events: EventStream | undefined,
   answer: string,
 ): Reply | Promise<undefined> {
-  return events === undefined || !events.opened ? answered(call, answer) : events.end(answer);
+  return events === undefined || !events.opened ? answerReply(call, answer) : events.end(answer);
 }
 
 /** Returns a JSON-RPC answer with status 200; as an event if the client accepts nothing else, which is rare. */
-export function answered(call: McpCall, body: string, more: readonly string[] = []): Reply {
+export function answerReply(call: McpCall, body: string, more: readonly string[] = []): Reply {
   return acceptsOnlyEvents(call.x.request.headers.accept)
     ? {
         status: 200,

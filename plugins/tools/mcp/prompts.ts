@@ -3,7 +3,7 @@ import type { Dialogue, Prompt, PromptResult } from "sluice-gateway/plugin";
 import { logFailure, type McpCall } from "./mcp-call.ts";
 import { withTimeLimit } from "./time-limit.ts";
 import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./json-rpc.ts";
-import { denied } from "./resources.ts";
+import { missingCapabilityError } from "./resources.ts";
 
 /** Maximum number of values in one completion (a limit of the protocol). */
 const maxValues = 100;
@@ -22,7 +22,7 @@ export async function getPrompt(
   if (prompt === undefined) return wrong("unknown prompt");
   const { capability } = prompt;
   if (capability !== undefined && !call.principal.key.capabilities.has(capability)) {
-    return { ok: false, failure: denied(capability) };
+    return { ok: false, failure: missingCapabilityError(capability) };
   }
   const values = valuesOf(params["arguments"] ?? {});
   if (values === undefined) return wrong("arguments must be an object of strings");

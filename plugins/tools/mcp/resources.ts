@@ -26,7 +26,8 @@ export async function readResource(
     capability === undefined || capabilities.has(capability);
   const resource = call.server.resources.get(withoutFragment(uri));
   if (resource !== undefined) {
-    if (!mayRead(resource)) return { ok: false, failure: denied(resource.capability) };
+    if (!mayRead(resource))
+      return { ok: false, failure: missingCapabilityError(resource.capability) };
     return (await readOne(call, resource, uri)) ?? missing(uri, notFound);
   }
   for (const template of call.server.tools.resourceTemplates) {
@@ -74,7 +75,7 @@ function missing(uri: string, code: number): ResourceResult {
  * Returns an error for a missing capability. HTTP 403 is not used, because clients of this protocol would then request
  * another kind of key.
  */
-export function denied(capability: string | undefined): RpcFailure {
+export function missingCapabilityError(capability: string | undefined): RpcFailure {
   return {
     code: codes.invalidParams,
     message: `the key lacks the capability ${capability ?? ""}`,

@@ -1,7 +1,7 @@
 /** Reads the headers of a request with sessions: its revision, and its session if it names one. */
 import type { Reply } from "sluice-gateway/plugin";
 import type { McpCall } from "./mcp-call.ts";
-import { failed, invalidParams, invalidRequest } from "./json-rpc.ts";
+import { errorReply, invalidParams, invalidRequest } from "./json-rpc.ts";
 import {
   arraysRevision,
   isDate,
@@ -43,7 +43,7 @@ export function sessionOf(
 
 /** Returns 404, from which clients of these revisions learn that the session is gone. */
 export function lostSession(id: string): Reply {
-  return failed(404, id, {
+  return errorReply(404, id, {
     ...invalidRequest,
     message: "Session not found",
     data: { errorCode: "GATEWAY_NOT_FOUND" },
@@ -56,9 +56,9 @@ function versionRefusal(version: string, id: string, isRequest: boolean): Reply 
     // Notifications of the stateless revision need not name their revision.
     if (!isRequest) return undefined;
     const missing = `params._meta lacks ${metaKeys.version} and ${metaKeys.capabilities}`;
-    return failed(400, id, invalidParams(missing));
+    return errorReply(400, id, invalidParams(missing));
   }
-  return failed(400, id, {
+  return errorReply(400, id, {
     ...invalidRequest,
     message: "Invalid Request: unsupported MCP-Protocol-Version",
     data: { supported: sessionRevisions },

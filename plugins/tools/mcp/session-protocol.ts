@@ -3,13 +3,13 @@
  * arrays of 2025-03-26.
  */
 import { toolReport, type Reply } from "sluice-gateway/plugin";
-import { answered, creditRefusal, finish, reportMethod, type McpCall } from "./mcp-call.ts";
+import { answerReply, creditRefusal, sendAnswer, reportMethod, type McpCall } from "./mcp-call.ts";
 import { canShowForms } from "./confirmation.ts";
 import {
   accepted,
   codeOf,
   errorText,
-  failed,
+  errorReply,
   idAsSent,
   invalidParams,
   invalidRequest,
@@ -32,7 +32,7 @@ import {
   sessionRevisions,
 } from "./revisions.ts";
 import { readSessionHeaders } from "./session-headers.ts";
-import { callInSession, refused, type ToolAnswer } from "./session-tool-call.ts";
+import { callInSession, refusedAnswer, type ToolAnswer } from "./session-tool-call.ts";
 import type { Session } from "./sessions.ts";
 import { richFrame, plainFrame, type ResultFrame } from "./tool-result.ts";
 
@@ -46,7 +46,7 @@ export function answerSessionMessage(
   body: Params,
 ): Reply | Promise<Reply | undefined> {
   const message = messageOf(body, () => idAsSent(call.server.host, call.x.body, undefined));
-  if (message.kind === "invalid") return failed(400, "null", invalidRequest);
+  if (message.kind === "invalid") return errorReply(400, "null", invalidRequest);
   const isRequest = message.kind === "request";
   if (isRequest && message.method === "initialize") return initialize(call, message);
   const opened = readSessionHeaders(call, isRequest ? message.id : "null", isRequest);
@@ -73,7 +73,7 @@ function reply(call: McpCall, { text, outcome, events }: ToolAnswer): Reply | Pr
     const refusal = creditRefusal(outcome);
     if (refusal !== undefined) return refusal;
   }
-  return finish(call, events, text);
+  return sendAnswer(call, events, text);
 }
 
 /**
@@ -88,7 +88,7 @@ export async function answerSessionArray(call: McpCall, items: readonly unknown[
     const what = isValidLength
       ? `arrays are only allowed in revision ${arraysRevision}`
       : `an array must have 1 to ${maxItems} items`;
-    return failed(400, "null", { ...invalidRequest, message: `Invalid Request: ${what}` });
+    return errorReply(400, "null", { ...invalidRequest, message: `Invalid Request: ${what}` });
   }
   const answers: string[] = [];
   for (const [index, item] of items.entries()) {
@@ -101,13 +101,13 @@ export async function answerSessionArray(call: McpCall, items: readonly unknown[
     if (message.kind !== "request") continue;
     const answer =
       message.method === "initialize"
-        ? refused(message.id, invalidRequest)
+        ? refusedAnswer(message.id, invalidRequest)
         : await answerTo(call, message, plainFrame, undefined);
     answers.push(reported(call, message, answer).text);
   }
   if (answers.length === 0) return accepted;
   const body = `[${answers.join(",")}]`;
-  return answered(call, body);
+  return answerReply(call, body);
 }
 
 /**
@@ -139,7 +139,7 @@ function initialize(call: McpCall, { id, params }: Request): Reply {
   const result = `{"protocolVersion":"${revision}",${results.initialize}}`;
   reportMethod(call, "initialize");
   const session = sessions.begin(call.principal.key.id, revision, questionCapabilities(params));
-  return answered(call, resultText(id, result), ["mcp-session-id", session]);
+  return answerReply(call, resultText(id, result), ["mcp-session-id", session]);
 }
 
 /**
@@ -163,19 +163,19 @@ function answerTo(
 ): ToolAnswer | Promise<ToolAnswer> {
   const params = given ?? {};
   if (!isObject(params)) {
-    return refused(id, invalidParams("params must be an object"));
+    return refusedAnswer(id, invalidParams("params must be an object"));
   }
   if (method === "tools/call") return callInSession(call, id, params, frame, single);
   const { byMethod } = call.server.results;
   const list = byMethod.get(method);
   if (list !== undefined) {
     const isPaged = params["cursor"] !== undefined;
-    return isPaged ? refused(id, noCursor) : { text: resultText(id, `{${list}}`) };
+    return isPaged ? refusedAnswer(id, noCursor) : { text: resultText(id, `{${list}}`) };
   }
   if (method === "ping") return { text: resultText(id, "{}") };
   if (method === "logging/setLevel") {
     const { level } = params;
-    if (!isLogLevel(level)) return refused(id, invalidParams("level is not a log level"));
+    if (!isLogLevel(level)) return refusedAnswer(id, invalidParams("level is not a log level"));
     // Without a session the level cannot be stored. The protocol leaves it to the server which messages it sends in
     // that case.
     if (single?.session !== undefined) setLogLevel(single.session, level);
@@ -194,20 +194,24 @@ async function answerOptionalMethod(
   const { byMethod } = call.server.results;
   if (method === "resources/read" && byMethod.has("resources/list")) {
     const read = await readResource(call, params, resourceNotFound);
-    return read.ok ? { text: resultText(id, `{${read.members}}`) } : refused(id, read.failure);
+    return read.ok
+      ? { text: resultText(id, `{${read.members}}`) }
+      : refusedAnswer(id, read.failure);
   }
   if (method === "prompts/get" && byMethod.has("prompts/list")) {
     const got = await getPrompt(call, params, undefined);
     return got.ok
       ? { text: resultText(id, `{${promptMembers(got)}}`) }
-      : refused(id, promptFailure(got));
+      : refusedAnswer(id, promptFailure(got));
   }
   if (method === "completion/complete" && byMethod.has("prompts/list")) {
     const done = completion(call, params);
-    return typeof done === "string" ? { text: resultText(id, `{${done}}`) } : refused(id, done);
+    return typeof done === "string"
+      ? { text: resultText(id, `{${done}}`) }
+      : refusedAnswer(id, done);
   }
   // HTTP 404 is not used, because these clients take it for a lost session.
-  return refused(id, methodNotFound);
+  return refusedAnswer(id, methodNotFound);
 }
 
 function frameOf(revision: string): ResultFrame {

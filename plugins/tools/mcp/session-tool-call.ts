@@ -21,7 +21,7 @@ export interface ToolAnswer {
   readonly events?: EventStream | undefined;
 }
 
-export function refused(id: string, failure: RpcFailure): ToolAnswer {
+export function refusedAnswer(id: string, failure: RpcFailure): ToolAnswer {
   return { text: errorText(id, failure), failure };
 }
 
@@ -56,7 +56,7 @@ export function callInSession(
   const { tool: called, input: given = {}, name: tool = called, arguments: input = given } = params;
   const { _meta: meta } = params;
   if (typeof tool !== "string") {
-    return refused(id, invalidParams("name must be a string"));
+    return refusedAnswer(id, invalidParams("name must be a string"));
   }
   const capabilities = acceptsEvents(call) ? single?.session?.capabilities : undefined;
   const session = single?.session;

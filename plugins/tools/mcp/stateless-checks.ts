@@ -24,7 +24,7 @@ export function statelessProblem(
   const meta = isObject(params["_meta"]) ? params["_meta"] : {};
   const version = meta[metaKeys.version];
   if (typeof version !== "string") return invalidParams(`${metaKeys.version} must be a string`);
-  if (headers["mcp-protocol-version"] !== version) return mismatch("MCP-Protocol-Version");
+  if (headers["mcp-protocol-version"] !== version) return headerMismatch("MCP-Protocol-Version");
   if (version !== statelessRevision) {
     return {
       code: codes.unsupportedVersion,
@@ -39,13 +39,15 @@ export function statelessProblem(
   if (level !== undefined && !isLogLevel(level)) {
     return invalidParams(`${metaKeys.logLevel} is not a log level`);
   }
-  if (headers["mcp-method"] !== method) return mismatch("Mcp-Method");
+  if (headers["mcp-method"] !== method) return headerMismatch("Mcp-Method");
   const member = memberInHeader[method];
   if (member === undefined) return undefined;
-  return decodeHeader(headers["mcp-name"]) === params[member] ? undefined : mismatch("Mcp-Name");
+  return decodeHeader(headers["mcp-name"]) === params[member]
+    ? undefined
+    : headerMismatch("Mcp-Name");
 }
 
-export function mismatch(header: string): RpcFailure {
+export function headerMismatch(header: string): RpcFailure {
   return {
     code: codes.headerMismatch,
     message: `the header ${header} is missing or differs from the body`,

@@ -24,7 +24,7 @@ export interface Asker {
   readonly name: string;
 }
 
-export interface Dialogues {
+export interface StatelessDialogues {
   /**
    * Reads the answers and the state of a request. Returns a failure if its `requestState` is not valid for this call or
    * has expired.
@@ -40,7 +40,10 @@ interface Ticket extends Asker {
   readonly state: unknown;
 }
 
-export function createDialogues(parts: { readonly seal: Seal; readonly clock: Clock }): Dialogues {
+export function createStatelessDialogues(parts: {
+  readonly seal: Seal;
+  readonly clock: Clock;
+}): StatelessDialogues {
   const { seal, clock } = parts;
   const stateOf = (text: string, asker: Asker): { readonly state: unknown } | undefined => {
     const opened = seal.open(purpose, text);

@@ -3,11 +3,11 @@
  * and the server remembers nothing.
  */
 import type { Reply } from "sluice-gateway/plugin";
-import { answered, reportMethod, type McpCall } from "./mcp-call.ts";
+import { answerReply, reportMethod, type McpCall } from "./mcp-call.ts";
 import {
   accepted,
   codes,
-  failed,
+  errorReply,
   failureCode,
   idAsSent,
   invalidParams,
@@ -43,14 +43,14 @@ export function answerStatelessMessage(
   body: Params,
 ): Reply | Promise<Reply | undefined> {
   const message = messageOf(body, () => idAsSent(call.server.host, call.x.body, undefined));
-  if (message.kind === "invalid") return failed(400, "null", invalidRequest);
+  if (message.kind === "invalid") return errorReply(400, "null", invalidRequest);
   if (message.kind !== "request" || !isObject(message.params)) return accepted;
   const { id, method, params } = message;
   if (method === "tools/call") {
     const fault = statelessProblem(call.x.request.headers, method, params);
     return fault === undefined
       ? callTool(call, id, params)
-      : reported(call, method, failed(400, id, fault));
+      : reported(call, method, errorReply(400, id, fault));
   }
   const answer = answerTo(call, id, method, params);
   return answer instanceof Promise
@@ -71,11 +71,11 @@ function answerTo(
   params: Params,
 ): Reply | Promise<Reply> {
   const fault = statelessProblem(call.x.request.headers, method, params);
-  if (fault !== undefined) return failed(400, id, fault);
+  if (fault !== undefined) return errorReply(400, id, fault);
   const { results } = call.server;
   const list = method === "server/discover" ? results.discover : results.byMethod.get(method);
   if (list === undefined) return otherMethod(call, id, method, params);
-  if (params["cursor"] !== undefined) return failed(400, id, noCursor);
+  if (params["cursor"] !== undefined) return errorReply(400, id, noCursor);
   return replyWith(call, id, completeResult(call, `${list},${cacheable}`));
 }
 
@@ -88,7 +88,7 @@ async function otherMethod(
   const { byMethod } = call.server.results;
   if (method === "resources/read" && byMethod.has("resources/list")) {
     const read = await readResource(call, params, codes.invalidParams);
-    if (!read.ok) return failed(400, id, read.failure);
+    if (!read.ok) return errorReply(400, id, read.failure);
     return replyWith(call, id, completeResult(call, `${read.members},${cacheable}`));
   }
   if (byMethod.has("prompts/list")) {
@@ -98,7 +98,7 @@ async function otherMethod(
       return replyWith(call, id, typeof done === "string" ? completeResult(call, done) : done);
     }
   }
-  return failed(404, id, methodNotFound);
+  return errorReply(404, id, methodNotFound);
 }
 
 async function prompt(call: McpCall, params: Params): Promise<string | RpcFailure> {
@@ -117,6 +117,6 @@ async function prompt(call: McpCall, params: Params): Promise<string | RpcFailur
 
 function replyWith(call: McpCall, id: string, result: string | RpcFailure): Reply {
   return typeof result === "string"
-    ? answered(call, resultText(id, result))
-    : failed(400, id, result);
+    ? answerReply(call, resultText(id, result))
+    : errorReply(400, id, result);
 }

@@ -1,9 +1,9 @@
 /** `tools/call` of revision 2026-07-28, with confirmation by the client's user and questions of the tool. */
 import { toolReport, type Dialogue, type Reply, type ToolOutcome } from "sluice-gateway/plugin";
 import {
-  answered,
+  answerReply,
   creditRefusal,
-  finish,
+  sendAnswer,
   reportMethod,
   reportStream,
   runTool,
@@ -21,7 +21,7 @@ import type { EventStream } from "./event-stream.ts";
 import {
   codeOf,
   errorText,
-  failed,
+  errorReply,
   invalidParams,
   resultText,
   type Params,
@@ -30,7 +30,7 @@ import {
 import { logLevelIn } from "./log-levels.ts";
 import { paramMismatch } from "./param-headers.ts";
 import { inputRequiredResult } from "./stateless-result.ts";
-import { mismatch } from "./stateless-checks.ts";
+import { headerMismatch } from "./stateless-checks.ts";
 import { failedResult, toolResult } from "./tool-result.ts";
 
 /** The answers of the client that a call contains in addition to the input of the tool. */
@@ -54,7 +54,7 @@ export function callTool(
   const { paramHeaders, statelessFrame: frame } = call.server.results;
   const repeated = paramHeaders.get(tool);
   const wrong = repeated && paramMismatch(repeated, call.x.request.headers, input);
-  if (wrong !== undefined) return refused(call, id, mismatch(wrong));
+  if (wrong !== undefined) return refused(call, id, headerMismatch(wrong));
   const asker = { keyId: call.principal.key.id, method: "tools/call", name: tool };
   const clientInput = readClientInput(call, params, asker);
   if ("code" in clientInput) return refused(call, id, clientInput);
@@ -67,7 +67,7 @@ export function callTool(
       isListed: writes.has(tool),
       code: "GATEWAY_PERMISSION_DENIED",
     });
-    return answered(call, resultText(id, declined));
+    return answerReply(call, resultText(id, declined));
   }
   const events = reportStream(call, params, logLevelIn(params));
   const confirmationToken = userAnswer?.kind === "confirmed" ? userAnswer.token : undefined;
@@ -87,7 +87,7 @@ export function callTool(
 
 function refused(call: McpCall, id: string, failure: RpcFailure): Reply {
   reportMethod(call, "tools/call", codeOf(failure));
-  return failed(400, id, failure);
+  return errorReply(400, id, failure);
 }
 
 interface ToolRequest {
@@ -109,11 +109,11 @@ function reply(one: ToolRequest, outcome: ToolOutcome): Reply | Promise<undefine
   const refusal = isOpen ? undefined : creditRefusal(outcome);
   if (refusal !== undefined) return refusal;
   if (typeof asked === "object") {
-    return isOpen ? finish(call, events, errorText(id, asked)) : failed(400, id, asked);
+    return isOpen ? sendAnswer(call, events, errorText(id, asked)) : errorReply(400, id, asked);
   }
   const { server } = call;
   const result = asked ?? toolResult(outcome, server.results.statelessFrame, timestamp(server));
-  return finish(call, events, resultText(id, result));
+  return sendAnswer(call, events, resultText(id, result));
 }
 
 type Asker = Parameters<McpCall["server"]["dialogues"]["read"]>[1];

@@ -28,6 +28,6 @@ const codesOfFailures: Partial<Record<GatewayCode, number>> = {
 };
 
 /** Returns the number for a failure. Failures without one are server errors or failed executions. */
-export function codeOf(failure: GatewayCode): number {
+export function rpcCodeOf(failure: GatewayCode): number {
   return codesOfFailures[failure] ?? codes.internalError;
 }

@@ -17,7 +17,7 @@ import {
 } from "sluice-gateway/plugin";
 import { codes } from "./error-codes.ts";
 import { operationOf } from "./operation.ts";
-import { createRequests, protocolReport, type Answer, type Requests } from "./requests.ts";
+import { createRequests, protocolReport, type RpcAnswer, type Requests } from "./requests.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
@@ -93,7 +93,7 @@ function single(requests: Requests, item: JsonRpcItem, caller: ToolCaller): Repl
   return answered instanceof Promise ? answered.then(replyOf) : replyOf(answered);
 }
 
-function replyOf({ text, failure }: Answer): Reply {
+function replyOf({ text, failure }: RpcAnswer): Reply {
   if (failure?.code === "GATEWAY_CU_LIMIT_EXCEEDED") {
     // decisions.md section 4: the only refusal of a call with an HTTP status on every surface.
     const { message, details = {} } = failure;
@@ -120,7 +120,7 @@ async function batch(
     for (let at = next++; at < items.length; at = next++) {
       const item = items[at];
       if (item === undefined) continue;
-      const { text }: Answer =
+      const { text }: RpcAnswer =
         chars < maxAnswerChars
           ? await requests.answer(item, caller)
           : requests.refuseOversized(item, caller);

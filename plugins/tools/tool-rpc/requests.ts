@@ -11,13 +11,13 @@ import {
   type ToolOutcome,
   type Tools,
 } from "sluice-gateway/plugin";
-import { codeOf, codes } from "./error-codes.ts";
+import { rpcCodeOf, codes } from "./error-codes.ts";
 
 /**
  * The response object as JSON text, empty for a notification. `failure`: the failure of a call, from which the HTTP
  * status follows.
  */
-export interface Answer {
+export interface RpcAnswer {
   readonly text: string;
   readonly failure?: ToolFailure | undefined;
 }
@@ -27,9 +27,9 @@ export interface Requests {
    * Answers a request. Never rejects; returns a promise only if a tool does. A notification runs like a call, but its
    * sender gets no answer.
    */
-  answer(item: JsonRpcItem, caller: ToolCaller): Answer | Promise<Answer>;
+  answer(item: JsonRpcItem, caller: ToolCaller): RpcAnswer | Promise<RpcAnswer>;
   /** Returns the answer for a request that is not run because the earlier answers are too large. */
-  refuseOversized(item: JsonRpcItem, caller: ToolCaller): Answer;
+  refuseOversized(item: JsonRpcItem, caller: ToolCaller): RpcAnswer;
   /** Returns an error response. `id`: JSON text. */
   error(id: string, code: number, message: string, data?: object): string;
 }
@@ -41,7 +41,7 @@ export function protocolReport(method: string, code?: CallFailureCode): CallRepo
   return { kind: "protocol", name: method, isListed: methods.includes(method), code };
 }
 
-const silent: Answer = { text: "" };
+const silent: RpcAnswer = { text: "" };
 const oversized = toolFailure(
   "GATEWAY_TOOL_EXECUTION_ERROR",
   "not run: the earlier responses are too large",
@@ -58,7 +58,7 @@ export function createRequests(tools: Tools): Requests {
   const listing = listingOf(tools);
   const names = new Set(tools.list.map(({ name }) => name));
 
-  function answer(item: JsonRpcItem, caller: ToolCaller): Answer | Promise<Answer> {
+  function answer(item: JsonRpcItem, caller: ToolCaller): RpcAnswer | Promise<RpcAnswer> {
     if (item.kind === "invalid") {
       caller.calls?.called(protocolReport("", "INVALID_REQUEST"));
       return { text: error(item.id, codes.invalidRequest, "Invalid Request") };
@@ -81,7 +81,7 @@ export function createRequests(tools: Tools): Requests {
     id: string | undefined,
     text: string,
     caller: ToolCaller,
-  ): Answer | Promise<Answer> {
+  ): RpcAnswer | Promise<RpcAnswer> {
     const params = readParams(text);
     if ("ok" in params) {
       caller.calls?.called(protocolReport("tools.call", "INVALID_PARAMS"));
@@ -107,7 +107,7 @@ export function createRequests(tools: Tools): Requests {
   };
 }
 
-function answerOf(id: string | undefined, outcome: ToolOutcome, { calls }: ToolCaller): Answer {
+function answerOf(id: string | undefined, outcome: ToolOutcome, { calls }: ToolCaller): RpcAnswer {
   calls?.called(toolReport(outcome));
   if (!outcome.ok) return failed(id, outcome);
   if (id === undefined) return silent;
@@ -125,11 +125,11 @@ function error(id: string, code: number, message: string, data?: object): string
 }
 
 /** Returns an error with `data` as `{ errorCode, details? }`. Clients decide by the code. */
-function failed(id: string | undefined, failure: ToolFailure): Answer {
+function failed(id: string | undefined, failure: ToolFailure): RpcAnswer {
   if (id === undefined) return { text: "", failure };
   const { code, message, details } = failure;
   const data = { errorCode: code, ...(details !== undefined && { details }) };
-  return { text: error(id, codeOf(code), message, data), failure };
+  return { text: error(id, rpcCodeOf(code), message, data), failure };
 }
 
 function invalid(message: string): ToolFailure {
