@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { APICallError, generateText, jsonSchema, streamText, tool, type LanguageModel } from "ai";
-import { failing, streamed } from "../plugins/inference/networks/scripts.ts";
+import { failing, streamed } from "../plugins/inference/networks/worker-scripts.ts";
 import { tokenMilli } from "../plugins/inference/chat-gateway.ts";
 import { startJudged, type Judged } from "./chat-clients.ts";
 

@@ -7,9 +7,9 @@ import { request, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { chunkOf, eventOf, usageChunkOf } from "../plugins/inference/networks/sse.ts";
-import { usageOf } from "../plugins/inference/networks/scripts.ts";
-import { startWorker, type Worker } from "../plugins/inference/networks/worker.ts";
+import { chunkOf, eventOf, usageChunkOf } from "../plugins/inference/networks/chat-events.ts";
+import { usageOf } from "../plugins/inference/networks/worker-scripts.ts";
+import { startWorker, type Worker } from "../plugins/inference/networks/scripted-worker.ts";
 import { chatBody, pipelineOf } from "../plugins/inference/chat-gateway.ts";
 import { sluice, spawnGateway, type GatewayProcess } from "./gateway-process.ts";
 

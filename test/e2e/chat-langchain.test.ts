@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { ChatOpenAI } from "@langchain/openai";
-import { failing, streamed } from "../plugins/inference/networks/scripts.ts";
+import { failing, streamed } from "../plugins/inference/networks/worker-scripts.ts";
 import { startJudged, type Judged } from "./chat-clients.ts";
 
 let judged: Judged;

@@ -19,7 +19,7 @@ import {
   streamed,
   usageOf,
   whole,
-} from "../plugins/inference/networks/scripts.ts";
+} from "../plugins/inference/networks/worker-scripts.ts";
 import { tokenMilli } from "../plugins/inference/chat-gateway.ts";
 import { messages, startJudged, type Judged } from "./chat-clients.ts";
 

@@ -7,8 +7,8 @@ import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
 import { connect, createClientMemory } from "../../plugins/confidential/client/client.ts";
 import { startTestGateway } from "../../src/testing/gateway.ts";
-import { streamed } from "../plugins/inference/networks/scripts.ts";
-import { startWorker } from "../plugins/inference/networks/worker.ts";
+import { streamed } from "../plugins/inference/networks/worker-scripts.ts";
+import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 
 const model = "Test/Model-1";
 const root = join(import.meta.dirname, "../..");

@@ -6,7 +6,7 @@ import { listChanges } from "../../plugins/billing/accounts/change-log.ts";
 import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
-import { startWorker } from "../plugins/inference/networks/worker.ts";
+import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 
 /** As shipped, without its log lines. */
 const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8")

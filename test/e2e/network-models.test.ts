@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { listChanges } from "../../plugins/billing/accounts/change-log.ts";
 import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
 import { startTestGateway, type TestGateway, type TestKey } from "../../src/testing/gateway.ts";
-import { startWorker } from "../plugins/inference/networks/worker.ts";
+import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 
 const pipeline = `
 version: 1

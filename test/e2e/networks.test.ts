@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
-import { startWorker } from "../plugins/inference/networks/worker.ts";
+import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 
 const inTime = { timeout: 20_000 };
 

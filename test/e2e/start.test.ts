@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { demoModelId, startDemoModel } from "../../plugins/inference/demo/model.ts";
 import { startDemoNode } from "../../plugins/ledger/demo/node.ts";
-import { dataOf } from "../plugins/inference/networks/sse.ts";
+import { dataOf } from "../plugins/inference/networks/chat-events.ts";
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8").split("\n");

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { codeOf } from "../../plugins/tools/tool-rpc/codes.ts";
+import { rpcCodeOf } from "../../plugins/tools/tool-rpc/error-codes.ts";
 import type { GatewayCode } from "../../src/errors.ts";
 import { otherWrongInputs, wrongLedgerInputs, type WrongInput } from "../plugins/wrong-inputs.ts";
 import { stateless, type Parsed } from "./mcp-gateway.ts";
@@ -93,7 +93,7 @@ const transports: readonly Transport[] = [
       failure({ error }: Parsed) {
         if (error === undefined) return undefined;
         const code: GatewayCode = error.data.errorCode;
-        assert.equal(error.code, codeOf(code));
+        assert.equal(error.code, rpcCodeOf(code));
         return { code, message: error.message };
       },
       result: ({ text }) =>

@@ -10,8 +10,8 @@ import { explain } from "../../src/commands/explain.ts";
 import type { CommandContext } from "../../src/commands/command.ts";
 import type { Told } from "../../src/pipeline/observe/story.ts";
 import { startTestGateway, type TestGateway } from "../../src/testing/gateway.ts";
-import { whole } from "../plugins/inference/networks/scripts.ts";
-import { startWorker, type Worker } from "../plugins/inference/networks/worker.ts";
+import { whole } from "../plugins/inference/networks/worker-scripts.ts";
+import { startWorker, type Worker } from "../plugins/inference/networks/scripted-worker.ts";
 import { ask, signIn } from "../plugins/dashboard/dashboard-gateway.ts";
 import { startRpcNode, type RpcNode } from "./rpc-node.ts";
 

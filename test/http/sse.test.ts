@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { EventStream } from "../../src/http/sse.ts";
-import { bytesOf, dataOf } from "../plugins/inference/networks/sse.ts";
+import { bytesOf, dataOf } from "../plugins/inference/networks/chat-events.ts";
 
 interface Cut {
   readonly events: readonly string[];

@@ -23,7 +23,7 @@ const sources: readonly EvidenceSource[] = ["auto", "tdx", "sev-snp", "dstack", 
 const environments: readonly Environment[] = ["dev", "stage", "prod"];
 const levels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 const drainMs = 30_000;
-/** Maximum price coefficient, as in a status document (plugins/inference/networks/status.ts). */
+/** Maximum price coefficient, as in a status document (plugins/inference/networks/status-document.ts). */
 const maxCoefficient = 1_000_000;
 
 export const worker: Command = {

@@ -22,8 +22,8 @@ import type {
   AttemptedWorker,
   AttemptFailure,
   RunningAttempt,
-} from "../../inference/networks/route.ts";
-import { isObject } from "../../inference/networks/status.ts";
+} from "../../inference/networks/worker-route.ts";
+import { isObject } from "../../inference/networks/status-document.ts";
 import type { EnclaveParts } from "./records.ts";
 
 /** A session of the gateway's own, with the key that its `hello` named. */

@@ -14,8 +14,8 @@ import type {
   AttemptedWorker,
   RunningAttempt,
   WorkerRoute,
-} from "../../inference/networks/route.ts";
-import type { ListedWorker } from "../../inference/networks/status.ts";
+} from "../../inference/networks/worker-route.ts";
+import type { ListedWorker } from "../../inference/networks/status-document.ts";
 import { EnclaveAttempt, type OwnSession, type OwnSessions } from "./attempt.ts";
 import type { PolicyFor } from "./policy.ts";
 import { connectWorker } from "./socket.ts";

@@ -64,7 +64,7 @@ async function openAt(
     ...opened,
     workerId: worker.id,
     price: model.priceOf(worker),
-    records: network.records,
+    records: network.callMetrics,
     ended(isSound) {
       worker.inFlight--;
       if (isSound === true) worker.succeeded();

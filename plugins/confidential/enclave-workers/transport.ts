@@ -1,7 +1,7 @@
 /** The ways to workers that end an encrypted stream in an enclave of theirs. */
 import type { NetworkConfig } from "../../../src/config/config.ts";
-import type { Transport } from "../../inference/networks/route.ts";
-import type { ListedWorker } from "../../inference/networks/status.ts";
+import type { Transport } from "../../inference/networks/worker-route.ts";
+import type { ListedWorker } from "../../inference/networks/status-document.ts";
 import { policyOf, type PolicyFor } from "./policy.ts";
 import type { EnclaveParts } from "./records.ts";
 import { EnclaveRoute } from "./route.ts";

@@ -39,12 +39,12 @@ function backendsOf(
 }
 
 function workerState(worker: {
-  readonly resting: boolean;
-  readonly offered: boolean;
+  readonly isEjected: boolean;
+  readonly isAvailable: boolean;
   readonly listed: { readonly state: string };
 }): string {
-  if (worker.resting) return "left out";
-  return worker.offered || worker.listed.state === "draining"
+  if (worker.isEjected) return "left out";
+  return worker.isAvailable || worker.listed.state === "draining"
     ? worker.listed.state
     : "not admitted";
 }

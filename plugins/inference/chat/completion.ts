@@ -1,25 +1,38 @@
-/** One completion: who asks, what for, and how its answer is called. */
+/** One completion: its request, its charge and the id of its answer. */
 import { randomUUID } from "node:crypto";
-import type { Charge, Exchange, InferenceCall, InferenceResult } from "sluice-gateway/plugin";
+import type {
+  Charge,
+  ChargeLine,
+  Exchange,
+  InferenceCall,
+  InferenceResult,
+  Reply,
+} from "sluice-gateway/plugin";
 import type { ChatRequest } from "./request.ts";
-import { chargeLine } from "./usage.ts";
 
-/** What a request asks for, without its text. */
-type Asked = Omit<ChatRequest, "body">;
+/** A chat request without the body for the worker. */
+type RequestWithoutBody = Omit<ChatRequest, "body">;
 
 export interface Completion {
   readonly x: Exchange;
-  readonly request: Asked;
+  readonly request: RequestWithoutBody;
   readonly charge: Charge;
   /** `chatcmpl-` and a UUID. */
   readonly id: string;
-  /** Unix seconds of the request. */
+  /** Time of the request in Unix seconds. */
   readonly created: number;
-  /** Why a stream broke after its head was sent. */
+  /** Code of the error that broke a stream after its head was sent. */
   brokenBy: string | undefined;
 }
 
-export function createCompletion(x: Exchange, request: Asked, charge: Charge): Completion {
+/** Resolves the answer of the surface. Undefined after a stream, or if the client has left. */
+export type ResolveReply = (reply: Reply | undefined | Promise<undefined>) => void;
+
+export function createCompletion(
+  x: Exchange,
+  request: RequestWithoutBody,
+  charge: Charge,
+): Completion {
   return {
     x,
     request,
@@ -30,22 +43,59 @@ export function createCompletion(x: Exchange, request: Asked, charge: Charge): C
   };
 }
 
-/** Charges what an answer came to, and returns how many milli-CU that was. `outcome`: why it is not whole. */
+/**
+ * Charges the result of an answer and returns the charged milli-CU. `outcome`: the reason why the answer is incomplete.
+ */
 export function settle(
   { charge, request }: Completion,
   result: InferenceResult,
   outcome?: string,
 ): number {
   charge.settle([chargeLine(request.model, result, outcome)]);
-  // Never more than was reserved, whatever the worker made of it.
+  // The charge never exceeds the reservation, whatever the worker reports.
   return charge.usedMilli ?? result.costMilli;
 }
 
-/** The client has left: the worker stops, and what it has had and produced is charged. Resolves after that. */
-export async function settleLeft(
+/**
+ * Stops the worker because the client has left, and charges the tokens that the worker has read and produced. Resolves
+ * after that.
+ */
+export async function settleClientLeft(
   completion: Completion,
   call: InferenceCall | undefined,
 ): Promise<undefined> {
   const result = await call?.leave();
   if (result !== undefined) settle(completion, result, "clientLeft");
+}
+
+/** Returns the `usage` member of an answer: OpenAI's fields, and `usedCUMilli`, the charge. */
+export function usageOf({ usage }: InferenceResult, usedMilli: number): object {
+  const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = usage;
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    ...(cachedTokens !== undefined && { prompt_tokens_details: { cached_tokens: cachedTokens } }),
+    ...(reasoningTokens !== undefined && {
+      completion_tokens_details: { reasoning_tokens: reasoningTokens },
+    }),
+    usedCUMilli: usedMilli,
+  };
+}
+
+function chargeLine(
+  model: string,
+  { usage, costMilli, worker }: InferenceResult,
+  outcome?: string,
+): Omit<ChargeLine, "surface"> {
+  return {
+    method: "chat.completions",
+    model,
+    costMilli,
+    inputTokens: usage.promptTokens,
+    outputTokens: usage.completionTokens,
+    estimated: usage.estimated,
+    pricing: worker.pricing,
+    ...(outcome !== undefined && { outcome }),
+  };
 }

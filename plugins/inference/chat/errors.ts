@@ -1,9 +1,9 @@
-/** Errors of the chat surface, in the shape that chat clients read (decisions.md section 8). */
+/** Errors of the chat surface, in the format that chat clients read (decisions.md section 8). */
 import type { InferenceFailure, Reply } from "sluice-gateway/plugin";
 
 const invalid = "invalid_request_error";
 const internal = "internal_error";
-/** Seconds; the floor of gateway.md, "Retry-After values". */
+/** In seconds: the minimum of gateway.md, "Retry-After values". */
 const retryAfter = "5";
 
 const errors = {
@@ -19,8 +19,8 @@ const errors = {
 
 export type ChatErrorCode = keyof typeof errors;
 
-/** Why an answer failed, as its caller is told: nothing that a worker said is passed on. */
-export const codeOf: Readonly<Record<InferenceFailure, ChatErrorCode>> = {
+/** Maps the failure of an answer to the code for the client. Nothing that a worker wrote is passed on. */
+export const codeOfFailure: Readonly<Record<InferenceFailure, ChatErrorCode>> = {
   rejected: "INVALID_REQUEST",
   notServed: "MODEL_NOT_AVAILABLE",
   unavailable: "UPSTREAM_ERROR",
@@ -28,7 +28,7 @@ export const codeOf: Readonly<Record<InferenceFailure, ChatErrorCode>> = {
   timedOut: "UPSTREAM_ERROR",
 };
 
-/** `message`: where the caller can be told more. */
+/** `message`: replaces the general message of the code. */
 export function chatError(
   code: ChatErrorCode,
   { message, outcome }: { readonly message?: string; readonly outcome?: Reply["outcome"] } = {},
@@ -45,7 +45,18 @@ export function chatError(
   };
 }
 
-/** `{"error":{…}}`, as in a reply and in the last event of a stream that broke. */
+/** Returns `{"error":{…}}`, for a reply and for the last event of a stream that broke. */
 export function errorJson(code: ChatErrorCode, message: string = errors[code].message): string {
   return JSON.stringify({ error: { message, type: errors[code].type, code } });
+}
+
+/** Returns the outcome of an exchange whose answer failed. */
+export function failureOutcome(failure: InferenceFailure): "timedOut" | "upstreamFailed" {
+  return failure === "timedOut" ? "timedOut" : "upstreamFailed";
+}
+
+/** Returns the reply for an answer that failed before it began. */
+export function failureReply(failure: InferenceFailure): Reply {
+  const code = codeOfFailure[failure];
+  return chatError(code, code === "INVALID_REQUEST" ? {} : { outcome: failureOutcome(failure) });
 }

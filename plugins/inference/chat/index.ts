@@ -1,6 +1,6 @@
 /**
- * Surface `chat`: chat completions in OpenAI's wire format, answered by a worker of the inference networks and charged
- * by the tokens that the worker counts.
+ * Surface `chat`: chat completions in OpenAI's wire format. A worker of the inference networks answers them, and the
+ * tokens that it counts are charged.
  */
 import {
   defineSurface,
@@ -14,12 +14,12 @@ import {
 } from "sluice-gateway/plugin";
 import { createCompletion } from "./completion.ts";
 import { chatError, type ChatErrorCode } from "./errors.ts";
-import { ignoredCounter, withIgnored } from "./ignored.ts";
+import { ignoredCounter, withIgnoredFields } from "./ignored-fields.ts";
 import { operation } from "./operation.ts";
 import { readChatRequest, type ChatRequest } from "./request.ts";
-import { streamCompletion } from "./streamed.ts";
+import { streamCompletion } from "./streamed-completion.ts";
 import { tracedOffer } from "./traced-offer.ts";
-import { wholeCompletion } from "./whole.ts";
+import { wholeCompletion } from "./whole-completion.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
@@ -28,8 +28,8 @@ declare module "sluice-gateway/plugin" {
   }
 }
 
-/** Characters of a model's id that an error repeats. */
-const mostShownChars = 128;
+/** Maximum number of characters of a model id that an error repeats. */
+const maxShownChars = 128;
 /** decisions.md section 4. */
 const bodyBytes = 10 * 1024 * 1024;
 
@@ -62,15 +62,15 @@ function answer(x: Exchange, parts: ChatParts): Reply | Promise<Reply | undefine
     return refuse("GATEWAY_NOT_FOUND");
   const json = x.json();
   if (!json.ok) return chatError("INVALID_REQUEST", { message: "the body is not JSON" });
-  const reading = readChatRequest(json.value);
-  if (!reading.ok) return chatError("INVALID_REQUEST", { message: reading.message });
-  // An answer may take minutes, and a prompt be long: nothing here holds it beyond the sending.
-  const { body, ...request } = reading.request;
+  const parsed = readChatRequest(json.value);
+  if (!parsed.ok) return chatError("INVALID_REQUEST", { message: parsed.message });
+  // An answer may take minutes and a prompt may be long, so nothing keeps the body after it has been sent.
+  const { body, ...request } = parsed.request;
   x.dropBody();
   parts.countIgnored(request.ignored);
   const reply = complete(x, parts, request, body);
-  if (!(reply instanceof Promise)) return withIgnored(reply, request.ignored);
-  return reply.then((late) => late && withIgnored(late, request.ignored));
+  if (!(reply instanceof Promise)) return withIgnoredFields(reply, request.ignored);
+  return reply.then((late) => late && withIgnoredFields(late, request.ignored));
 }
 
 function complete(
@@ -91,7 +91,7 @@ function complete(
     return refused("MODEL_NOT_FOUND", notFoundMessage(request.model, network));
   }
   if (offer === undefined || offer.activeWorkers === 0) return refused("MODEL_NOT_AVAILABLE");
-  const tokens = request.promptTokensMost + (request.maxTokens ?? offer.maxOutputTokens);
+  const tokens = request.maxPromptTokens + (request.maxTokens ?? offer.maxOutputTokens);
   const refusal = charge.reserve(offer.mostMilli(tokens), { streamed: request.stream });
   if (refusal !== undefined) {
     x.called({ ...report, code: refusal.code });
@@ -99,22 +99,22 @@ function complete(
   }
   const completion = createCompletion(x, request, charge);
   const trace = x.peek("trace");
-  const used = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
+  const chosen = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
   const send = request.stream ? streamCompletion : wholeCompletion;
-  return send(completion, body, used).then((reply) => {
+  return send(completion, body, chosen).then((reply) => {
     x.called({ ...report, code: reply?.code ?? completion.brokenBy });
     return reply;
   });
 }
 
-/** Names the model and the route that lists the existing ones. */
+/** Returns a message with the model and the route that lists the existing models. */
 function notFoundMessage(model: string, network: string | undefined): string {
   const path = network === undefined ? "/v1/models" : `/${network}/v1/models`;
   return `the model "${printable(model)}" does not exist; GET ${path} lists the models`;
 }
 
-/** Text from a client, shortened and without characters that a terminal or a log would interpret. */
+/** Returns text of a client shortened and without characters that a terminal or a log would interpret. */
 function printable(text: string): string {
-  const shown = text.slice(0, mostShownChars).replaceAll(/[^ -~]|["\\]/g, "?");
-  return text.length > mostShownChars ? `${shown}…` : shown;
+  const shown = text.slice(0, maxShownChars).replaceAll(/[^ -~]|["\\]/g, "?");
+  return text.length > maxShownChars ? `${shown}…` : shown;
 }

@@ -1,13 +1,13 @@
 /**
- * What chat completions take and answer (gateway.md, "POST /v1/chat/completions"). The request is read by hand in
- * request.ts, faster and with better messages than a schema's; the tests hold the two against each other.
+ * The OpenAPI description of chat completions (gateway.md, "POST /v1/chat/completions"). request.ts reads requests by
+ * hand, which is faster and gives better messages than a schema; tests compare the two.
  */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
-import { mostLevels, mostMaxTokens } from "./request.ts";
+import { maxTemplateLevels, maxTokenLimit } from "./request.ts";
 
 const text = { type: "string" };
 const count = { type: "integer", minimum: 0 };
-const tokens = { type: ["integer", "null"], minimum: 1, maximum: mostMaxTokens };
+const tokens = { type: ["integer", "null"], minimum: 1, maximum: maxTokenLimit };
 
 const part = {
   description: "Only parts of type `text` reach the model; other parts are dropped.",
@@ -49,13 +49,13 @@ const members: Readonly<Record<string, JsonSchema>> = {
     },
   },
   chat_template_kwargs: {
-    description: `Variables for the chat template of the model, at most ${mostLevels} levels deep. \`enable_thinking\` is false unless set here.`,
+    description: `Variables for the chat template of the model, at most ${maxTemplateLevels} levels deep. \`enable_thinking\` is false unless set here.`,
     type: ["object", "null"],
   },
 };
 const required: ReadonlySet<string> = new Set(["model", "messages"]);
 
-/** What the body leaves out is looked for in `extra_body`. */
+/** Members that are missing in the body are taken from `extra_body`. */
 const inExtraBody = Object.entries(members).map(([name, schema]) => {
   const extra = { properties: { [name]: schema } };
   const needed = { type: "object", required: [name], ...extra };

@@ -1,28 +1,26 @@
 /**
- * Reads a chat-completions request (gateway.md, "POST /v1/chat/completions") and writes what a worker gets of it.
- * Fields that this service ignores, and those that nobody knows, are dropped.
+ * Reads a chat completions request (gateway.md, "POST /v1/chat/completions") and writes the request for the worker.
+ * Ignored and unknown fields are dropped.
  */
-import { lastingBytes } from "./lasting.ts";
-
-/** What a request asks for. */
+/** A parsed request. */
 export interface ChatRequest {
   readonly model: string;
   readonly stream: boolean;
   readonly includeUsage: boolean;
   readonly maxTokens: number | undefined;
-  /** For the worker: JSON in UTF-8. */
+  /** The request for the worker: JSON in UTF-8. */
   readonly body: Buffer;
-  /** UTF-8 bytes of the text of all messages. */
+  /** Number of UTF-8 bytes in the text of all messages. */
   readonly promptBytes: number;
-  /** More tokens than the prompt can have: one a byte of all that a chat template reads, and some for each message. */
-  readonly promptTokensMost: number;
-  /** Names of known fields that the caller has set and no worker gets. */
+  /** Upper bound for the tokens of the prompt: one per byte that a chat template reads, plus a constant per message. */
+  readonly maxPromptTokens: number;
+  /** Names of known fields in the request that are not forwarded to workers. */
   readonly ignored: readonly string[];
 }
 
-export type Reading =
+export type ChatRequestResult =
   | { readonly ok: true; readonly request: ChatRequest }
-  /** `message` tells the caller what is wrong. */
+  /** `message`: the reason, for the client. */
   | { readonly ok: false; readonly message: string };
 
 type Json = Readonly<Record<string, unknown>>;
@@ -34,10 +32,10 @@ interface Message {
 }
 
 /**
- * Members of chat_template_kwargs that are not variables of a template but parameters of the server's that build the
- * prompt: a template of the caller's own could keep a worker busy (CVE-2025-61620) and make a byte many tokens.
+ * Members of chat_template_kwargs that are not variables of a template but parameters of the server that build the
+ * prompt. A template from the client could keep a worker busy (CVE-2025-61620) and turn one byte into many tokens.
  */
-const promptBuilding = [
+const promptParameters = [
   "chat_template",
   "tokenize",
   "add_generation_prompt",
@@ -45,7 +43,7 @@ const promptBuilding = [
   "return_dict",
 ] as const;
 
-/** Fields of chat completions that clients set and that are dropped: those of gateway.md first, then later ones. */
+/** Fields of chat completions that clients send and that are dropped: first those of gateway.md, then newer ones. */
 export const ignoredFields = [
   "temperature",
   "top_p",
@@ -73,19 +71,19 @@ export const ignoredFields = [
   "repetition_penalty",
 ] as const;
 
-/** A chat template puts a role and some marks around each message. */
-const frameTokens = 32;
-/** No model writes more in one answer. */
-export const mostMaxTokens = 10_000_000;
-/** Of chat_template_kwargs: what is passed on has to be written again, and a writer has only so much stack. */
-export const mostLevels = 64;
+/** Tokens per message that a chat template adds: a role and some marks. */
+const tokensPerMessage = 32;
+/** Maximum of `max_tokens`. No model produces more in one answer. */
+export const maxTokenLimit = 10_000_000;
+/** Maximum nesting of chat_template_kwargs. Forwarded values are serialized again, which uses the stack. */
+export const maxTemplateLevels = 64;
 
-/** `value`: the parsed body. */
-export function readChatRequest(value: unknown): Reading {
+/** Reads a request. `value`: the parsed body. */
+export function readChatRequest(value: unknown): ChatRequestResult {
   if (!isObject(value)) return wrong("the body must be a JSON object");
   const { extra_body: extra } = value;
   if (!isAbsent(extra) && !isObject(extra)) return wrong("extra_body must be an object");
-  // A key that stands in both places is the body's own.
+  // If a member is in both places, the one of the body is used.
   const body: Json = isAbsent(extra) ? value : { ...extra, ...value };
   const { model, stream } = body;
   if (typeof model !== "string" || model === "") return wrong("model must be the id of a model");
@@ -100,10 +98,10 @@ export function readChatRequest(value: unknown): Reading {
   if (!isAbsent(template) && !isObject(template)) {
     return wrong("chat_template_kwargs must be an object");
   }
-  if (!isNestedWithin(template, mostLevels)) {
-    return wrong(`chat_template_kwargs must not be nested deeper than ${mostLevels} levels`);
+  if (!isNestedWithin(template, maxTemplateLevels)) {
+    return wrong(`chat_template_kwargs must not be nested deeper than ${maxTemplateLevels} levels`);
   }
-  const kwargs = variablesOf(template);
+  const kwargs = templateVariables(template);
   const streamed = stream === true;
   const { textBytes, roleBytes } = measure(messages);
   const forWorker = {
@@ -111,7 +109,7 @@ export function readChatRequest(value: unknown): Reading {
     messages,
     ...(maxTokens !== undefined && { max_tokens: maxTokens }),
     stream: streamed,
-    // The worker counts, whoever asks: nothing else says exactly what an answer costs.
+    // The worker always reports its usage, because only that gives the exact cost of an answer.
     ...(streamed && { stream_options: { include_usage: true } }),
     chat_template_kwargs: kwargs,
   };
@@ -122,22 +120,22 @@ export function readChatRequest(value: unknown): Reading {
       stream: streamed,
       includeUsage,
       maxTokens,
-      body: lastingBytes(JSON.stringify(forWorker)),
+      body: unpooledBytes(JSON.stringify(forWorker)),
       promptBytes: textBytes,
-      promptTokensMost:
+      maxPromptTokens:
         textBytes +
         roleBytes +
         Buffer.byteLength(JSON.stringify(kwargs)) +
-        frameTokens * messages.length,
+        tokensPerMessage * messages.length,
       ignored: ignoredOf(body),
     },
   };
 }
 
-/** The caller's variables of the chat template, without those that would change how the prompt is built. */
-function variablesOf(template: Json | null | undefined): Json {
+/** Returns the client's variables for the chat template, without those that would change how the prompt is built. */
+function templateVariables(template: Json | null | undefined): Json {
   const variables: Record<string, unknown> = { enable_thinking: false, ...template };
-  for (const name of promptBuilding) delete variables[name];
+  for (const name of promptParameters) delete variables[name];
   return variables;
 }
 
@@ -145,7 +143,7 @@ function ignoredOf(body: Json): readonly string[] {
   return ignoredFields.filter((name) => Object.hasOwn(body, name) && !isAbsent(body[name]));
 }
 
-/** A text says what is wrong. */
+/** Returns the messages, or a text with the reason why they are invalid. */
 function readMessages(value: unknown): readonly Message[] | string {
   if (!Array.isArray(value) || value.length === 0)
     return "messages must be a list that is not empty";
@@ -161,14 +159,14 @@ function readMessages(value: unknown): readonly Message[] | string {
 function readMessage(value: unknown): Message | string {
   if (!isObject(value)) return " must be an object";
   const { role, content, name } = value;
-  if (typeof role !== "string" || role === "") return ".role must be a text";
-  if (!isAbsent(name) && typeof name !== "string") return ".name must be a text";
+  if (typeof role !== "string" || role === "") return ".role must be a non-empty string";
+  if (!isAbsent(name) && typeof name !== "string") return ".name must be a string";
   const read = readContent(content);
-  if (read === undefined) return ".content must be a text or a list of parts";
+  if (read === undefined) return ".content must be a string or a list of parts";
   return { role, content: read.content, ...(typeof name === "string" && { name }) };
 }
 
-/** Of a list only the parts of type `text` are for the worker. */
+/** Reads the content of a message. Only the parts of type `text` of a list are forwarded. */
 function readContent(value: unknown): Pick<Message, "content"> | undefined {
   if (isAbsent(value)) return { content: null };
   if (typeof value === "string") return { content: value };
@@ -184,20 +182,20 @@ function readContent(value: unknown): Pick<Message, "content"> | undefined {
   return { content: parts };
 }
 
-/** The first of the two names counts; the second must be right all the same. */
+/** Reads the token limit. The first of the two names is used; the second must be valid, too. */
 function readMaxTokens(body: Json): number | undefined | string {
   let wanted: number | undefined;
   for (const name of ["max_tokens", "max_completion_tokens"]) {
     const value = body[name];
     if (isAbsent(value)) continue;
-    if (!isTokenCount(value)) return `${name} must be a whole number from 1 to ${mostMaxTokens}`;
+    if (!isTokenCount(value)) return `${name} must be an integer from 1 to ${maxTokenLimit}`;
     wanted ??= value;
   }
   return wanted;
 }
 
 function isTokenCount(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) > 0 && Number(value) <= mostMaxTokens;
+  return Number.isInteger(value) && Number(value) > 0 && Number(value) <= maxTokenLimit;
 }
 
 function readIncludeUsage(options: unknown): boolean | string {
@@ -208,7 +206,7 @@ function readIncludeUsage(options: unknown): boolean | string {
   return typeof wanted === "boolean" ? wanted : "stream_options.include_usage must be a boolean";
 }
 
-/** Bytes in UTF-8 of names and contents, and of the roles. */
+/** Returns the number of UTF-8 bytes of names and contents, and of the roles. */
 function measure(messages: readonly Message[]): { textBytes: number; roleBytes: number } {
   let textBytes = 0;
   let roleBytes = 0;
@@ -229,15 +227,26 @@ function isNestedWithin(value: unknown, levels: number): boolean {
   return levels > 0 && Object.values(value).every((each) => isNestedWithin(each, levels - 1));
 }
 
-function wrong(message: string): Reading {
+function wrong(message: string): ChatRequestResult {
   return { ok: false, message };
 }
 
-/** Clients send `null` for what they leave out. */
+/** Returns true for `null`, too, which clients send for members that they do not set. */
 function isAbsent(value: unknown): value is null | undefined {
   return value === undefined || value === null;
 }
 
 function isObject(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Returns the text in UTF-8, in memory that is not pooled. `Buffer.from` would return a slice of a 64 KiB pool that it
+ * shares with short-lived chunks. Each stream would keep one such pool from being freed, which is more than the rest of
+ * the stream needs.
+ */
+export function unpooledBytes(text: string): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
+  bytes.write(text);
+  return bytes;
 }

@@ -1,5 +1,5 @@
 /**
- * The span of a completion: OpenTelemetry's conventions for calls of a model
+ * The span of a completion, by OpenTelemetry's conventions for calls of a model
  * (https://github.com/open-telemetry/semantic-conventions-genai, client-inference). One span covers all attempts.
  */
 import type {
@@ -17,7 +17,7 @@ import type {
 } from "sluice-gateway/plugin";
 import type { Completion } from "./completion.ts";
 
-/** The same offer, but its requests have a span below `trace`, whose context goes along to the worker. */
+/** Returns the same offer with a span below `trace` for each request. The worker gets the context of the span. */
 export function tracedOffer(
   offer: Offer,
   trace: TraceSpan,
@@ -33,7 +33,7 @@ export function tracedOffer(
     send(request, reader) {
       const span = trace.child(`chat ${model}`, "client", {
         "gen_ai.operation.name": "chat",
-        // Of which make the messages are: whoever serves them, they are OpenAI's.
+        // Names the wire format, which is OpenAI's for all workers.
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": model,
         "gen_ai.request.max_tokens": maxTokens,
@@ -45,23 +45,23 @@ export function tracedOffer(
   };
 }
 
-/** Stands between a worker's answer and its reader, and ends the span with it. */
+/** Passes an answer from a worker to its reader, and ends the span with it. */
 class TracedCall implements AnswerReader, InferenceCall {
   readonly #span: ChildSpan;
   readonly #clock: Clock;
   readonly #reader: AnswerReader;
   readonly #model: string;
-  /** Monotonic, milliseconds. */
-  readonly #begun: number;
+  /** Monotonic time in milliseconds. */
+  readonly #startedAt: number;
   #call: InferenceCall | undefined;
-  #firstSeen = false;
+  #hasFirstChunk = false;
 
   constructor(span: ChildSpan, clock: Clock, reader: AnswerReader, model: string) {
     this.#span = span;
     this.#clock = clock;
     this.#reader = reader;
     this.#model = model;
-    this.#begun = clock.monotonic();
+    this.#startedAt = clock.monotonic();
   }
 
   begin(offer: Offer, request: InferenceRequest): InferenceCall {
@@ -69,12 +69,12 @@ class TracedCall implements AnswerReader, InferenceCall {
     return this;
   }
 
-  // What the worker's side reports.
+  // Callbacks of the call.
 
   choice(bytes: Buffer, start: number, end: number): void {
-    if (!this.#firstSeen) {
-      this.#firstSeen = true;
-      const seconds = (this.#clock.monotonic() - this.#begun) / 1000;
+    if (!this.#hasFirstChunk) {
+      this.#hasFirstChunk = true;
+      const seconds = (this.#clock.monotonic() - this.#startedAt) / 1000;
       this.#span.set({ "gen_ai.response.time_to_first_chunk": seconds });
     }
     this.#reader.choice(bytes, start, end);
@@ -102,7 +102,7 @@ class TracedCall implements AnswerReader, InferenceCall {
     }
   }
 
-  // What the client's side asks for.
+  // Methods for the surface.
 
   pause(): void {
     this.#call?.pause();
@@ -136,7 +136,7 @@ function attributesOf(
 ): SpanAttributes {
   return {
     "gen_ai.response.model": model,
-    // The convention's word where a reason was to come and did not.
+    // The value of the convention for a missing finish reason.
     "gen_ai.response.finish_reasons": [finishReason ?? "error"],
     "gen_ai.usage.input_tokens": usage.promptTokens,
     "gen_ai.usage.output_tokens": usage.completionTokens,

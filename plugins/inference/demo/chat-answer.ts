@@ -1,4 +1,4 @@
-/** The demo model's answers on the wire: one JSON document, or server-sent events at the pace of its tokens. */
+/** Sends the demo model's answers: one JSON document, or server-sent events at the pace of its tokens. */
 import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../../../src/services/clock.ts";
@@ -7,13 +7,13 @@ import type { Echo } from "./echo.ts";
 
 export interface Pace {
   readonly clock: Clock;
-  /** Milliseconds from one token to the next. */
+  /** Time from one token to the next, in milliseconds. */
   readonly tokenMs: number;
 }
 
-/** Answers when its last token would have been spoken, unless the caller left before. */
-export function sendWhole(response: ServerResponse, model: string, said: Echo, pace: Pace): void {
-  const { reasoning, content, finishReason, usage } = said;
+/** Sends the answer at the time of its last token, unless the client has left before. */
+export function sendWhole(response: ServerResponse, model: string, answer: Echo, pace: Pace): void {
+  const { reasoning, content, finishReason, usage } = answer;
   const message = {
     role: "assistant",
     content: content.join(""),
@@ -33,35 +33,35 @@ export function sendWhole(response: ServerResponse, model: string, said: Echo, p
   response.once("close", () => timer[Symbol.dispose]());
 }
 
-/** One event a token. A caller that does not read holds the model up; one that leaves stops it. */
+/** Sends one event per token. The model waits for a client that does not read, and stops if the client leaves. */
 export function sendStream(
   response: ServerResponse,
   model: string,
-  said: Echo,
+  answer: Echo,
   { includeUsage }: Pick<ChatRequest, "includeUsage">,
   { clock, tokenMs }: Pace,
 ): void {
   const shared = envelope("chat.completion.chunk", model, clock);
-  const events = eventsOf(said, includeUsage, (choices, usage) => {
-    // OpenAI's own: a caller that asked for usage finds null in every chunk but the last.
+  const events = eventsOf(answer, includeUsage, (choices, usage) => {
+    // As with OpenAI, a request with `include_usage` gets `usage: null` in every chunk except the last.
     const rest = includeUsage ? { choices, usage } : { choices };
     return `data: ${JSON.stringify({ ...shared, ...rest })}\n\n`;
   });
-  const speak = (): void => {
+  const sendNext = (): void => {
     if (response.writableNeedDrain) return;
     const { value, done } = events.next();
     if (done === true) response.end(value);
     else response.write(value);
   };
   response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
-  speak();
-  const timer = clock.every(tokenMs, speak);
+  sendNext();
+  const timer = clock.every(tokenMs, sendNext);
   response.once("close", () => timer[Symbol.dispose]());
 }
 
 type WriteEvent = (choices: readonly object[], usage: Echo["usage"] | null) => string;
 
-/** Yields the role and every token; returns how the stream ends. */
+/** Yields the events of the role and of each token, and returns the events that end the stream. */
 function* eventsOf(
   { reasoning, content, finishReason, usage }: Echo,
   includeUsage: boolean,

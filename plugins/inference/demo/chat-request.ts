@@ -1,11 +1,10 @@
 /**
- * Reads the body of a chat completion as far as the demo model heeds it; a fault is one that a model server would
- * answer.
+ * Reads the members of a chat completion request that the demo model supports. Errors are those of a real model server.
  */
 
 export interface ChatMessage {
   readonly role: string;
-  /** The text parts of the content, one after the other. */
+  /** The joined text parts of the content. */
   readonly text: string;
 }
 
@@ -17,11 +16,11 @@ export interface ChatRequest {
   readonly includeUsage: boolean;
   /** `chat_template_kwargs.enable_thinking`. */
   readonly thinking: boolean;
-  /** The smaller of `max_tokens` and `max_completion_tokens`; undefined: neither was given. */
+  /** The smaller of `max_tokens` and `max_completion_tokens`. Undefined if neither was given. */
   readonly maxTokens: number | undefined;
 }
 
-/** The `error` member of an answer, as OpenAI shapes it, and its HTTP status. */
+/** HTTP status and `error` member of an error response, in OpenAI's format. */
 export interface ChatFault {
   readonly status: number;
   readonly error: {
@@ -34,17 +33,17 @@ export interface ChatFault {
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** `model` is the one model that this server has. */
+/** Reads a request. `model`: the only model of this server. */
 export function readChatRequest(body: string, model: string): ChatRequest | ChatFault {
-  const asked = parse(body);
-  if (asked === undefined) return fault(null, "The body is not a JSON object.");
-  if (typeof asked["model"] !== "string") return fault("model", "model must be a string.");
-  if (asked["model"] !== model) return unknownModel;
-  const messages = readMessages(asked["messages"]);
+  const members = parse(body);
+  if (members === undefined) return fault(null, "The body is not a JSON object.");
+  if (typeof members["model"] !== "string") return fault("model", "model must be a string.");
+  if (members["model"] !== model) return unknownModel;
+  const messages = readMessages(members["messages"]);
   if (messages === undefined) {
     return fault("messages", "messages must be a list of at least one role with text content.");
   }
-  const given = [asked["max_completion_tokens"], asked["max_tokens"]].filter(
+  const given = [members["max_completion_tokens"], members["max_tokens"]].filter(
     (limit) => limit !== undefined && limit !== null,
   );
   const counts = given.filter((limit) => isCount(limit));
@@ -53,14 +52,14 @@ export function readChatRequest(body: string, model: string): ChatRequest | Chat
   }
   return {
     messages,
-    stream: asked["stream"] === true,
-    includeUsage: membersOf(asked["stream_options"])?.["include_usage"] === true,
-    thinking: membersOf(asked["chat_template_kwargs"])?.["enable_thinking"] === true,
+    stream: members["stream"] === true,
+    includeUsage: membersOf(members["stream_options"])?.["include_usage"] === true,
+    thinking: membersOf(members["chat_template_kwargs"])?.["enable_thinking"] === true,
     maxTokens: counts.length === 0 ? undefined : Math.min(...counts),
   };
 }
 
-/** A `ChatFault` about the member `param`. */
+/** Returns a `ChatFault` about the member `param`. */
 export function fault(param: string | null, message: string, status = 400): ChatFault {
   return { status, error: { message, type: "invalid_request_error", param, code: null } };
 }
@@ -68,7 +67,7 @@ export function fault(param: string | null, message: string, status = 400): Chat
 const unknownModel: ChatFault = {
   status: 404,
   error: {
-    message: "This server has no model of that name.",
+    message: "This server does not have this model.",
     type: "invalid_request_error",
     param: "model",
     code: "model_not_found",
@@ -96,20 +95,20 @@ function readMessages(value: unknown): readonly ChatMessage[] | undefined {
   return messages;
 }
 
-/** Undefined when the content is neither text nor a list of text parts. */
+/** Returns the text of a message. Undefined if the content is neither text nor a list of text parts. */
 function textOf(content: unknown): string | undefined {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return undefined;
   const texts = content.map((part) => {
-    const members = membersOf(part);
-    return members?.["type"] === "text" ? members["text"] : undefined;
+    const { type, text } = membersOf(part) ?? {};
+    return type === "text" ? text : undefined;
   });
   return texts.every((text) => typeof text === "string") ? texts.join("") : undefined;
 }
 
 function membersOf(value: unknown): Members | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
-  // A JSON value that is an object and no array has members by name.
+  // A JSON object has members by name.
   return value as Members;
 }
 

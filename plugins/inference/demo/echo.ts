@@ -1,33 +1,36 @@
-/** What the demo model says: the last thing that the user wrote, token by token. */
+/** The answer of the demo model: the last message of the user, token by token. */
 import type { ChatRequest } from "./chat-request.ts";
 
 export interface Echo {
-  /** What it thinks before it speaks; empty unless it was told to think. */
+  /** The reasoning before the content; empty unless the request enables thinking. */
   readonly reasoning: readonly string[];
   readonly content: readonly string[];
-  /** `length`: cut at `max_tokens` or at the model's own limit. */
+  /** `length` if the answer was cut at `max_tokens` or at the limit of the model. */
   readonly finishReason: "stop" | "length";
   readonly usage: {
     readonly prompt_tokens: number;
-    /** Reasoning included. */
+    /** Includes the reasoning. */
     readonly completion_tokens: number;
     readonly total_tokens: number;
   };
 }
 
-/** At 20 ms a token 41 seconds: an answer that does not stream comes before anyone gives it up for dead. */
-export const longestAnswer = 2_048;
+/**
+ * Maximum number of tokens in an answer. At 20 ms per token this takes 41 seconds, so an answer in one piece arrives
+ * before clients give up.
+ */
+export const maxAnswerTokens = 2_048;
 
-/** A word with the blanks before it; longer ones in pieces. Joined again they are the text. */
+/** Splits text into tokens: words with the preceding blanks, long words in pieces. Joined, they are the text again. */
 export function tokensOf(text: string): string[] {
   return text.match(/\s{0,12}\S{1,12}|\s{1,12}/gu) ?? [];
 }
 
 export function echo({ messages, thinking, maxTokens }: ChatRequest): Echo {
-  const said = messages.findLast(({ role }) => role === "user") ?? messages.at(-1);
-  const words = tokensOf(said?.text ?? "");
+  const last = messages.findLast(({ role }) => role === "user") ?? messages.at(-1);
+  const words = tokensOf(last?.text ?? "");
   const thoughts = thinking ? tokensOf(thoughtAbout(words.length)) : [];
-  const limit = Math.min(maxTokens ?? longestAnswer, longestAnswer);
+  const limit = Math.min(maxTokens ?? maxAnswerTokens, maxAnswerTokens);
   const reasoning = thoughts.slice(0, limit);
   const content = words.slice(0, limit - reasoning.length);
   const completion = reasoning.length + content.length;
@@ -45,5 +48,5 @@ export function echo({ messages, thinking, maxTokens }: ChatRequest): Echo {
 }
 
 function thoughtAbout(tokens: number): string {
-  return `The user wrote ${tokens} tokens. This model repeats what it is told, so it will say them again.`;
+  return `The user wrote ${tokens} tokens. This model echoes the last message of the user, so it repeats them.`;
 }

@@ -1,7 +1,7 @@
 /**
- * The demo model: a small server that speaks as OpenAI's chat completions do and repeats what it is told, a token every
- * 20 ms. It heeds `model`, `messages`, `max_tokens`, `stream`, `stream_options.include_usage` and
- * `chat_template_kwargs.enable_thinking`; beside `GET /v1/models` it has the status document of a network, `GET
+ * The demo model: a small server with OpenAI's chat completions that echoes the last user message, one token every 20
+ * ms. It supports `model`, `messages`, `max_tokens`, `stream`, `stream_options.include_usage` and
+ * `chat_template_kwargs.enable_thinking`. Besides `GET /v1/models` it serves the status document of a network, `GET
  * /status`.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -13,19 +13,19 @@ import { echo } from "./echo.ts";
 import { close, listen, readBody } from "../../../src/http/listen-on.ts";
 
 export interface DemoModel {
-  /** `http://host:port`; chat completions are at `/v1/chat/completions` below it. */
+  /** `http://host:port`. The path of chat completions is `/v1/chat/completions`. */
   readonly url: string;
-  /** Where the network's status document is. */
+  /** URL of the status document of the network. */
   readonly statusUrl: string;
-  /** Cuts every connection, stops every answer and frees the port. */
+  /** Cuts all connections, stops all answers and frees the port. */
   close(): Promise<void>;
 }
 
-/** The only model. */
+/** Id of the only model. */
 export const demoModelId = "Demo/Echo-1";
 
-const requestBytes = 1024 * 1024;
-/** 2026-01-01, when the model was made, so to speak; seconds since 1970. */
+const maxRequestBytes = 1024 * 1024;
+/** Creation time of the model: 2026-01-01, in seconds since 1970. */
 const created = 1_767_225_600;
 
 const models = {
@@ -37,7 +37,7 @@ const status = {
   workers: [{ id: "demo-1", model: demoModelId, coefficient: 1000, state: "active" }],
 };
 
-/** Starts the model; `port` 0 takes a free one. Rejects when it cannot listen. */
+/** Starts the model. `port`: 0 for any free port. Rejects if it cannot listen. */
 export async function startDemoModel({
   port = 0,
   host = "127.0.0.1",
@@ -47,7 +47,7 @@ export async function startDemoModel({
   readonly port?: number;
   readonly host?: string;
   readonly clock?: Clock;
-  /** Milliseconds from one token to the next. */
+  /** Time from one token to the next, in milliseconds. */
   readonly tokenMs?: number;
 } = {}): Promise<DemoModel> {
   const pace: Pace = { clock, tokenMs };
@@ -69,11 +69,11 @@ async function respond(
     return send(response, 200, document);
   }
   if (request.method !== "POST") return refuseMethod(response, "POST");
-  const body = await readBody(request, requestBytes);
+  const body = await readBody(request, maxRequestBytes);
   if (body === "left" || response.destroyed) return;
   if (body === "too big") {
     response.setHeader("connection", "close");
-    return refuse(response, fault(null, `The body has more than ${requestBytes} bytes.`, 413));
+    return refuse(response, fault(null, `The body has more than ${maxRequestBytes} bytes.`, 413));
   }
   const asked = readChatRequest(body.toString(), demoModelId);
   if ("error" in asked) return refuse(response, asked);

@@ -1,6 +1,6 @@
 /**
- * Surface `models`: the models of the inference networks, in the shape that chat clients read. On a route that ends in
- * `*` it answers one model, whose id is the rest of the path.
+ * Surface `models`: lists the models of the inference networks in the format that chat clients read. On a route that
+ * ends in `*` it shows one model, whose id is the rest of the path.
  */
 import {
   defineSurface,
@@ -49,7 +49,7 @@ const networkInPath = {
   properties: { network: { description: "List only models of this network.", type: "string" } },
 };
 function failure({ body }: Reply): JsonSchema {
-  // The two replies above.
+  // Only the two replies above are passed, and their bodies have this shape.
   const { error } = JSON.parse(String(body)) as {
     error: { message: string; type: string; code: string };
   };
@@ -131,7 +131,9 @@ function isOfOne(routePath: string): boolean {
   return routePath.endsWith("/*");
 }
 
-/** Of a model that several networks list: the first that has an active worker for it, as a chat would find it. */
+/**
+ * Answers one model. If several networks list it, the first one with an active worker is used, as for chat completions.
+ */
 function answerOne(x: Exchange, models: readonly ModelEntry[], isUnread: boolean): Reply {
   const id = restOf(x);
   const entries = models.filter(({ modelId }) => modelId === id);
@@ -140,7 +142,7 @@ function answerOne(x: Exchange, models: readonly ModelEntry[], isUnread: boolean
   return isUnread ? unavailable : notFound;
 }
 
-/** What the `*` of the route stands for, decoded; undefined if it cannot be. */
+/** Returns the part of the path that matches the `*` of the route, decoded. Undefined if it cannot be decoded. */
 function restOf({ route, request }: Exchange): string | undefined {
   const before = route.path.split("/").length - 1;
   try {

@@ -1,6 +1,6 @@
 /**
- * Surface `network-models`: an operator hides models of a network, lists others, names their owner or sets their price
- * (decisions.md section 8). A request replaces all that was changed before.
+ * Surface `network-models`: lets an operator hide models of a network, list additional ones, and set their owner or
+ * price (decisions.md section 8). Each request replaces all earlier overrides.
  */
 import {
   defineSurface,
@@ -11,7 +11,7 @@ import {
   type Principal,
   type Reply,
 } from "sluice-gateway/plugin";
-import { readOverrides } from "./body.ts";
+import { readOverrides } from "./read-overrides.ts";
 import { operation } from "./operation.ts";
 
 declare module "sluice-gateway/plugin" {
@@ -40,7 +40,7 @@ export default defineSurface({
 function answer(x: Exchange, networks: Networks): Reply {
   const principal = x.get("principal");
   if (principal.kind === "anonymous") return refuse("GATEWAY_UNAUTHORIZED");
-  // A route that forgot to authorize must not hand the catalogue to every key.
+  // Checked here as well, so that a route without `authorize` does not open the catalogue to every key.
   if (!principal.key.capabilities.has("platform:admin")) return refuse("GATEWAY_PERMISSION_DENIED");
   const { network = "" } = x.request.params;
   if (!networks.names.includes(network)) return refuse("GATEWAY_NOT_FOUND");

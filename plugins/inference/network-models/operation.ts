@@ -1,6 +1,6 @@
-/** What a change of a network's catalogue takes and answers (decisions.md section 8). */
+/** The OpenAPI description of a change to the catalogue of a network (decisions.md section 8). */
 import { modelListSchema, violationsSchema, type Operation } from "sluice-gateway/plugin";
-import { bodySchema } from "./body.ts";
+import { bodySchema } from "./read-overrides.ts";
 
 const text = { type: "string" };
 

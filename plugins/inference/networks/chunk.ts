@@ -1,6 +1,6 @@
 /**
- * Reads one chunk of a streamed answer without making values of it: where its choice stands, whether that carries
- * content, why it finished, what usage it reports. Everything else in it is passed over.
+ * Reads one chunk of a streamed answer without creating JavaScript values: the position of its choice, whether the
+ * choice has content, the finish reason and the usage report. All other members are skipped.
  */
 import {
   closeBrace,
@@ -17,35 +17,35 @@ import {
   skipValue,
 } from "../../../src/http/json/scan.ts";
 
-/** What was found. One object serves all streams: it is overwritten by each chunk. */
+/** The parts of a chunk. One object serves all streams; each chunk overwrites it. */
 export interface Chunk {
-  /** The first choice, an object; -1: there is none. */
+  /** Start of the first choice, an object; -1 if there is none. */
   choiceStart: number;
   choiceEnd: number;
-  /** It carries content, or reasoning, that is not empty. */
+  /** True if it has content or reasoning that is not empty. */
   hasContent: boolean;
-  /** Where `_content` is missing in a delta that says `reasoning` (vLLM, Ollama) alone; negative: nowhere. */
+  /** Where `_content` must be inserted in a delta that has only `reasoning` (vLLM, Ollama); negative if nowhere. */
   reasoningAt: number;
-  /** The one text that it carries, with its quotes; negative: none, or several. */
+  /** Start of its only text, including the quotes; negative if there is no text or more than one. */
   textStart: number;
   textEnd: number;
-  /** UTF-8 bytes of all its texts. */
+  /** Number of UTF-8 bytes of all its texts. */
   textBytes: number;
   finishReason: string | undefined;
-  /** The usage object; -1: there is none. */
+  /** Start of the usage object; -1 if there is none. */
   usageStart: number;
   usageEnd: number;
-  /** The worker reports an error instead. */
+  /** True if the worker reports an error instead of a choice. */
   isError: boolean;
 }
 
 const backslash = 0x5c;
 const unicodeEscape = 0x75;
 
-/** Of `reasoningAt`: there is a `reasoning_content`, and nothing to be renamed. */
-const saidInFull = -2;
-/** Of `textStart`. */
-const several = -2;
+/** Value of `reasoningAt` if there is a `reasoning_content`, so that nothing is renamed. */
+const hasReasoningContent = -2;
+/** Value of `textStart` if there is more than one text. */
+const multipleTexts = -2;
 
 export function emptyChunk(): Chunk {
   return {
@@ -63,7 +63,7 @@ export function emptyChunk(): Chunk {
   };
 }
 
-/** Told a member of an object: its name (with quotes) and its value. */
+/** Called for each member of an object with the range of its name (with quotes) and of its value. */
 type Member<T> = (
   bytes: Buffer,
   nameStart: number,
@@ -73,17 +73,17 @@ type Member<T> = (
   found: T,
 ) => void;
 
-/** Reads the chunk in `bytes` from `start` to `end` into `found`. False when it is no JSON object. */
+/** Reads the chunk in `bytes` from `start` to `end` into `found`. Returns false if it is not a JSON object. */
 export function readChunk(bytes: Buffer, start: number, end: number, found: Chunk): boolean {
-  forgetChoice(found);
+  resetChoice(found);
   found.usageStart = -1;
   found.isError = false;
   const at = skipSpace(bytes, start, end);
-  const after = readMembers(bytes, at, end, ofChunk, found);
+  const after = readMembers(bytes, at, end, readChunkMember, found);
   return after !== malformed && skipSpace(bytes, after, end) === end;
 }
 
-/** Index after the object that starts at `i`, each of its members told. */
+/** Returns the index after the object that starts at `i`, and calls `member` for each of its members. */
 function readMembers<T>(
   bytes: Buffer,
   i: number,
@@ -111,7 +111,7 @@ function readMembers<T>(
   }
 }
 
-const ofChunk: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+const readChunkMember: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"choices"')) readChoices(bytes, start, end, found);
   else if (rangeIs(bytes, nameStart, nameEnd, '"usage"')) {
     found.usageStart = bytes[start] === openBrace ? start : -1;
@@ -121,63 +121,66 @@ const ofChunk: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) =>
   }
 };
 
-function forgetChoice(found: Chunk): void {
+function resetChoice(found: Chunk): void {
   found.choiceStart = found.reasoningAt = found.textStart = -1;
   found.hasContent = false;
   found.textBytes = 0;
   found.finishReason = undefined;
 }
 
-/** Only the first choice counts: one is asked for. */
+/** Reads the first choice only, because requests ask for one. */
 function readChoices(bytes: Buffer, start: number, end: number, found: Chunk): void {
-  // Of members with the same name the last counts.
-  forgetChoice(found);
+  // If a member occurs twice, the last one counts.
+  resetChoice(found);
   if (bytes[start] !== openBracket) return;
   const at = skipSpace(bytes, start + 1, end);
   if (bytes[at] === closeBracket) return;
-  const after = readMembers(bytes, at, end, ofChoice, found);
+  const after = readMembers(bytes, at, end, readChoiceMember, found);
   if (after === malformed) return;
   found.choiceStart = at;
   found.choiceEnd = after;
 }
 
-const ofChoice: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+const readChoiceMember: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"delta"')) {
-    readMembers(bytes, start, end, ofDelta, found);
+    readMembers(bytes, start, end, readDeltaMember, found);
   } else if (rangeIs(bytes, nameStart, nameEnd, '"finish_reason"')) {
-    // Some servers say `""` until it has finished.
-    const isSaid = bytes[start] === quote && end - start > 2;
-    found.finishReason = isSaid ? bytes.toString("utf8", start + 1, end - 1) : undefined;
+    // Some servers send `""` until the answer is finished.
+    const isGiven = bytes[start] === quote && end - start > 2;
+    found.finishReason = isGiven ? bytes.toString("utf8", start + 1, end - 1) : undefined;
   }
 };
 
-const ofDelta: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
-  if (rangeIs(bytes, nameStart, nameEnd, '"content"')) takeText(bytes, start, end, found);
+const readDeltaMember: Member<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+  if (rangeIs(bytes, nameStart, nameEnd, '"content"')) addText(bytes, start, end, found);
   else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning_content"')) {
-    takeText(bytes, start, end, found);
-    found.reasoningAt = saidInFull;
+    addText(bytes, start, end, found);
+    found.reasoningAt = hasReasoningContent;
   } else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning"')) {
-    takeText(bytes, start, end, found);
-    if (found.reasoningAt !== saidInFull) found.reasoningAt = nameEnd - 1;
+    addText(bytes, start, end, found);
+    if (found.reasoningAt !== hasReasoningContent) found.reasoningAt = nameEnd - 1;
   }
 };
 
-function takeText(bytes: Buffer, start: number, end: number, found: Chunk): void {
+function addText(bytes: Buffer, start: number, end: number, found: Chunk): void {
   if (bytes[start] !== quote || end - start <= 2) return;
-  found.textStart = found.hasContent ? several : start;
+  found.textStart = found.hasContent ? multipleTexts : start;
   found.textEnd = end;
   found.textBytes += textBytes(bytes, start, end);
   found.hasContent = true;
 }
 
-/** The bytes in UTF-8 of a JSON string without its quotes: some servers escape all that is not ASCII. */
+/**
+ * Returns the number of UTF-8 bytes of a JSON string without its quotes. Some servers escape everything that is not
+ * ASCII.
+ */
 export function textBytes(bytes: Buffer, start: number, end: number): number {
   let count = 0;
   for (let at = start + 1; at < end - 1; count++, at++) {
     if (bytes[at] !== backslash) continue;
     at++;
     if (bytes[at] !== unicodeEscape) continue;
-    // By their first two digits; each half of a surrogate pair is two of the four bytes.
+    // The first two digits decide. Each half of a surrogate pair counts as two of the four bytes.
     const high = Number.parseInt(bytes.toString("latin1", at + 1, at + 3), 16);
     const isAscii = high === 0 && (bytes[at + 3] ?? 0) < 0x38;
     if (!isAscii) count += high < 0x08 || (high >= 0xd8 && high < 0xe0) ? 1 : 2;

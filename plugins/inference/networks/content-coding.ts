@@ -1,4 +1,4 @@
-/** Undoes a content coding piece by piece, for workers that code their answers although they were asked not to. */
+/** Decodes a content coding piece by piece, for workers that encode their answers although they were asked not to. */
 import {
   createBrotliDecompress,
   createGunzip,
@@ -7,7 +7,10 @@ import {
 } from "node:zlib";
 import type { Transform } from "node:stream";
 
-/** Told what comes out. `full` and `drained` are backpressure. One of `ended` and `broken` is called, once. */
+/**
+ * Receives the decoded data. `full` and `drained` are backpressure. Exactly one of `ended` and `broken` is called,
+ * once.
+ */
 export interface DecoderSink {
   data(chunk: Buffer): void;
   ended(): void;
@@ -19,10 +22,10 @@ export interface DecoderSink {
 export interface BodyDecoder {
   write(chunk: Buffer): void;
   end(): void;
-  /** Nothing comes out until `resume`: what is written makes it full. */
+  /** Stops the output until `resume`. Data written meanwhile fills the buffer. */
   pause(): void;
   resume(): void;
-  /** Nothing is told any more. */
+  /** Stops the decoder. The sink is not called any more. */
   close(): void;
 }
 
@@ -34,15 +37,15 @@ const codings: Readonly<Record<string, () => Transform>> = {
   zstd: createZstdDecompress,
 };
 
-/** Undefined for a coding, or several in a row, that nobody here can undo. */
+/** Undefined for an unsupported coding, or several codings in a row. */
 export function createDecoder(coding: string, sink: DecoderSink): BodyDecoder | undefined {
   const stream = Object.hasOwn(codings, coding) ? codings[coding]?.() : undefined;
   if (stream === undefined) return undefined;
   let over = false;
-  const once = (tell: () => void): void => {
+  const once = (notify: () => void): void => {
     if (over) return;
     over = true;
-    tell();
+    notify();
   };
   stream.on("data", (chunk: Buffer) => {
     if (!over) sink.data(chunk);

@@ -1,4 +1,4 @@
-/** A model of a network: what the catalogue shows of it, and how a request reaches one of its workers. */
+/** A model of a network: its entry in the catalogue, and the way to one of its workers. */
 import type {
   AnswerReader,
   CoefficientBands,
@@ -8,21 +8,21 @@ import type {
   ModelOverride,
   Offer,
 } from "../../../src/services/networks.ts";
-import { chooseWorker } from "./choose.ts";
+import { chooseWorker } from "./choose-worker.ts";
 import type { Network } from "./network.ts";
 import type { Price } from "../../../src/price.ts";
-import { Call } from "./call.ts";
+import { NetworkCall } from "./network-call.ts";
 import type { Worker } from "./worker.ts";
 
 interface ModelParts {
   readonly id: string;
-  /** Those that may get requests. */
+  /** The workers that may get requests. */
   readonly workers: readonly Worker[];
   readonly createdAt: number;
   readonly override: ModelOverride | undefined;
 }
 
-/** Made anew whenever the network's workers or overrides change; prices are those of the moment. */
+/** Created again whenever the workers or overrides of the network change. Prices are looked up when they are needed. */
 export class Model implements Offer {
   readonly modelId: string;
   readonly #network: Network;
@@ -51,7 +51,7 @@ export class Model implements Offer {
   get entry(): ModelEntry {
     const { override, createdAt } = this.#parts;
     const coefficients = this.#coefficients;
-    // Without a worker there is no coefficient: the network's own price.
+    // Without a worker there is no coefficient, so the price of the network is shown.
     const price = this.#network.price(coefficients?.standard ?? override?.priceCoefficient ?? 1000);
     const perToken = price.costMilli(1);
     return {
@@ -73,10 +73,10 @@ export class Model implements Offer {
   }
 
   send(request: InferenceRequest, reader: AnswerReader): InferenceCall {
-    return new Call(this.modelId, this.#network, request, reader);
+    return new NetworkCall(this.modelId, this.#network, request, reader);
   }
 
-  /** A worker that has not been tried; undefined when all have. */
+  /** Returns a worker that has not been tried. Undefined if all have been tried. */
   choose(tried: readonly Worker[]): Worker | undefined {
     return chooseWorker(this.#parts.workers, tried, this.#network.parts.random ?? Math.random);
   }
@@ -91,7 +91,8 @@ export class Model implements Offer {
 }
 
 /**
- * Minimum, median and maximum; of an even number of workers the median is the mean of the two in the middle, half up.
+ * Returns minimum, median and maximum. For an even number of workers, the median is the mean of the two in the middle,
+ * rounded half up.
  */
 function bands(coefficients: readonly number[]): CoefficientBands | undefined {
   const sorted = coefficients.toSorted((one, other) => one - other);

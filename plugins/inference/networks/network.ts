@@ -1,6 +1,6 @@
 /**
- * One inference network: its workers and prices, polled, and the catalogue of models that follows from them. What was
- * read last holds until it is read again.
+ * One inference network: it polls workers and prices and derives the catalogue of models from them. The values that
+ * were read last are used until they are read again.
  */
 import type { NetworkConfig } from "../../../src/config/config.ts";
 import type { Fault } from "../../confidential/protocol/fault.ts";
@@ -10,36 +10,36 @@ import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 import type { Counter, Metrics } from "../../../src/services/metrics.ts";
 import type { ModelEntry, ModelOverride } from "../../../src/services/networks.ts";
-import { CallRecords } from "./call-records.ts";
-import { PolledDocument, type DocumentOptions } from "./document.ts";
+import { CallMetrics } from "./call-metrics.ts";
+import { PolledDocument, type DocumentOptions } from "./polled-document.ts";
 import type { EnclaveRecords } from "../../confidential/enclave-workers/records.ts";
 import { openStream } from "../../confidential/enclave-workers/stream.ts";
 import { EnclaveTransport } from "../../confidential/enclave-workers/transport.ts";
 import { Model } from "./model.ts";
 import type { OpenNetwork } from "./networks.ts";
-import { AllowedOrigins } from "./origins.ts";
-import { OpenaiTransport } from "./openai.ts";
+import { AllowedOrigins } from "./allowed-origins.ts";
+import { OpenaiTransport } from "./openai-transport.ts";
 import { createPrice, type Price } from "../../../src/price.ts";
-import { openRate, type Rate } from "./rate.ts";
+import { openTokenRate, type TokenRate } from "./token-rate.ts";
 import { baseOf } from "./request-head.ts";
-import type { Transport } from "./route.ts";
+import type { Transport } from "./worker-route.ts";
 import {
   readModels,
   readStatus,
-  statusComplaint,
+  statusProblem,
   type ListedWorker,
-  type Status,
-} from "./status.ts";
+  type NetworkStatus,
+} from "./status-document.ts";
 import { Worker } from "./worker.ts";
 
 export interface NetworkParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** What an operator changed in the network's catalogue; the same map while nothing has changed. */
+  /** Returns the operator's overrides of the network's catalogue: the same map until they change. */
   readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
   readonly enclaves: EnclaveRecords;
-  /** 0 to 1; for tests. */
+  /** Returns a number from 0 to 1; for tests. */
   readonly random?: () => number;
 }
 
@@ -47,17 +47,17 @@ export class Network implements OpenNetwork {
   readonly config: NetworkConfig;
   readonly parts: NetworkParts;
   readonly settled: Promise<void>;
-  /** Answers that cost nothing because price or rate was missing. */
+  /** Counters of answers that were charged 0 because the price or the rate was missing. */
   readonly unpriced: { readonly price: Counter; readonly rate: Counter };
-  readonly records: CallRecords;
-  readonly #status: PolledDocument<Status>;
-  readonly #rate: Rate;
+  readonly callMetrics: CallMetrics;
+  readonly #status: PolledDocument<NetworkStatus>;
+  readonly #rate: TokenRate;
   readonly #origins: AllowedOrigins;
   readonly #transport: Transport;
   #workers = new Map<string, Worker>();
   #models = new Map<string, Model>();
   #overrides: ReadonlyMap<string, ModelOverride> = new Map();
-  #read = false;
+  #hasStatus = false;
   #price: string | undefined;
   #readAt: number;
   readonly #firstListed = new Map<string, number>();
@@ -70,7 +70,7 @@ export class Network implements OpenNetwork {
     this.parts = parts;
     this.#readAt = clock.now();
     this.unpriced = unpricedCounters(config.name, metrics);
-    this.records = new CallRecords(config.name, parts);
+    this.callMetrics = new CallMetrics(config.name, parts);
     this.#transport =
       config.kind === "openai"
         ? new OpenaiTransport(config, parts)
@@ -82,15 +82,15 @@ export class Network implements OpenNetwork {
           });
     this.#origins = new AllowedOrigins(config, log);
     const shared = { name: config.name, clock, log, metrics };
-    this.#rate = openRate(config.rate, shared);
-    this.#status = new PolledDocument<Status>({
+    this.#rate = openTokenRate(config.rate, shared);
+    this.#status = new PolledDocument<NetworkStatus>({
       ...shared,
       name: `${config.name} status`,
       ...statusSource(config),
       everyMs: config.statusMs,
-      changed: (status) => this.#took(status),
+      changed: (status) => this.#onStatus(status),
     });
-    this.settled = this.#settle();
+    this.settled = this.#readAll();
   }
 
   get name(): string {
@@ -118,20 +118,20 @@ export class Network implements OpenNetwork {
     return Array.from(this.#modelsWith(overrides).values(), (model) => model.entry);
   }
 
-  get read(): boolean {
-    return this.#read;
+  get hasStatus(): boolean {
+    return this.#hasStatus;
   }
 
-  /** As it lists them now. */
+  /** The workers that the network lists now. */
   get workers(): Iterable<Worker> {
     return this.#workers.values();
   }
 
   get ready(): boolean {
-    return this.#workers.values().some((one) => one.offered && !one.resting);
+    return this.#workers.values().some((one) => one.isAvailable && !one.isEjected);
   }
 
-  /** The price at a coefficient, as it is now. */
+  /** Returns the current price at a coefficient. */
   price(coefficient: number): Price {
     if (this.#rate.usd !== this.#pricedRate) {
       this.#pricedRate = this.#rate.usd;
@@ -150,7 +150,7 @@ export class Network implements OpenNetwork {
     return price;
   }
 
-  async #settle(): Promise<void> {
+  async #readAll(): Promise<void> {
     await this.#status.firstReading;
     await Promise.all(this.#workers.values().map(({ route }) => route.settled));
     await this.#rate.firstReading;
@@ -163,8 +163,8 @@ export class Network implements OpenNetwork {
     await this.#transport.close();
   }
 
-  #took(status: Status): void {
-    this.#read = true;
+  #onStatus(status: NetworkStatus): void {
+    this.#hasStatus = true;
     this.#price = status.pricePerTokenNano ?? this.#price;
     this.#readAt = this.parts.clock.now();
     this.#prices.clear();
@@ -176,7 +176,7 @@ export class Network implements OpenNetwork {
     this.#list();
   }
 
-  /** The worker that was known under this id, with all that is known of it, unless it has moved. */
+  /** Returns the existing worker with this id and its health, unless its address has changed; else a new one. */
   #worker(listed: ListedWorker): Worker {
     const known = this.#workers.get(listed.id);
     if (known !== undefined && known.listed.url === listed.url) {
@@ -186,7 +186,10 @@ export class Network implements OpenNetwork {
     }
     const { clock } = this.parts;
     const route = this.#transport.routeTo(listed);
-    return new Worker(listed, route, { clock, noticed: (worker) => this.#noticed(worker) });
+    return new Worker(listed, route, {
+      clock,
+      onEjectionChange: (worker) => this.#onEjectionChange(worker),
+    });
   }
 
   #list(): void {
@@ -197,7 +200,7 @@ export class Network implements OpenNetwork {
     const listed = new Map<string, Worker[]>();
     for (const worker of this.#workers.values()) {
       const workers = listed.get(worker.listed.model) ?? [];
-      if (worker.offered) workers.push(worker);
+      if (worker.isAvailable) workers.push(worker);
       listed.set(worker.listed.model, workers);
     }
     for (const { id, enabled } of overrides.values()) {
@@ -215,11 +218,11 @@ export class Network implements OpenNetwork {
     );
   }
 
-  #noticed(worker: Worker): void {
+  #onEjectionChange(worker: Worker): void {
     const { log } = this.parts;
     const about = { network: this.config.name, worker: worker.id };
-    if (worker.resting) log.warn(about, "a worker fails and is left out");
-    else log.info(about, "a worker is back");
+    if (worker.isEjected) log.warn(about, "a worker was ejected after failures");
+    else log.info(about, "a worker is available again");
   }
 }
 
@@ -235,16 +238,16 @@ function unpricedCounters(network: string, metrics: Metrics): Network["unpriced"
   };
 }
 
-/** Without a document of its own a network of enclaves is the one worker at its url, which tells its status itself. */
+/** A network of enclaves without a `statusUrl` is the single worker at its `url`, which serves its own status. */
 function statusSource(
   config: NetworkConfig,
-): Pick<DocumentOptions<Status>, "url" | "headers" | "read" | "complaint"> {
+): Pick<DocumentOptions<NetworkStatus>, "url" | "headers" | "read" | "problemOf"> {
   const { kind, url, statusUrl, headers } = config;
-  const read = (value: unknown): Status | undefined => readStatus(value, kind);
-  const complaint = statusComplaint;
-  if (statusUrl !== undefined) return { url: statusUrl, read, complaint };
+  const read = (value: unknown): NetworkStatus | undefined => readStatus(value, kind);
+  const problemOf = statusProblem;
+  if (statusUrl !== undefined) return { url: statusUrl, read, problemOf };
   if (kind === "openai") return { url: `${baseOf(url)}/v1/models`, headers, read: readModels };
   const status = new URL("/status", url);
   status.protocol = status.protocol.replace("ws", "http");
-  return { url: status.href, headers, read, complaint };
+  return { url: status.href, headers, read, problemOf };
 }

@@ -13,33 +13,33 @@ import type {
 export interface WorkerStatus {
   readonly id: string;
   readonly listed: { readonly model: string; readonly state: string };
-  /** May get requests. */
-  readonly offered: boolean;
-  /** It failed and is left out for a while. */
-  readonly resting: boolean;
+  /** True if the worker may get requests. */
+  readonly isAvailable: boolean;
+  /** True if the worker has failed and is in its cooldown. */
+  readonly isEjected: boolean;
   readonly inFlight: number;
 }
 
-/** One network that is open: what `Network` is, and what stands in for it where nothing is asked. */
+/** An open network: a `Network`, or the placeholder of a dry run, which sends no requests. */
 export interface OpenNetwork extends StreamNetwork, PlainNetwork {
   readonly name: string;
-  /** By id, in a stable order. */
+  /** The models by id, in a stable order. */
   readonly models: ReadonlyMap<string, Offer & { readonly entry: ModelEntry }>;
-  /** What it would list with these overrides, by id, in the place of those that are stored. */
+  /** Returns the models that the network would list with these overrides instead of the stored ones, by id. */
   entriesWith(overrides: ReadonlyMap<string, ModelOverride>): readonly ModelEntry[];
-  /** It has said what it has, once at least. */
-  readonly read: boolean;
-  /** Whether a worker could be asked now. */
+  /** True if the status document has been read at least once. */
+  readonly hasStatus: boolean;
+  /** True if at least one worker can get a request now. */
   readonly ready: boolean;
-  /** As it lists them now; absent: nothing is known of single workers. */
+  /** The workers that the network lists now. Undefined if single workers are not known. */
   readonly workers?: Iterable<WorkerStatus>;
-  /** Resolves when workers, prices and rate have been asked for once. */
+  /** Resolves when workers, prices and rate have been requested once. */
   readonly settled: Promise<void>;
-  /** Running requests go on. */
+  /** Closes the network. Running requests are completed. */
   close(): Promise<void>;
 }
 
-/** Stores what `Networks.override` is given; false: it could not be written. */
+/** Stores the overrides that `Networks.override` was called with. Returns false if they could not be written. */
 export type StoreOverrides = (
   network: string,
   models: readonly ModelOverride[],
@@ -47,31 +47,31 @@ export type StoreOverrides = (
 ) => boolean;
 
 export function createNetworks(networks: readonly OpenNetwork[], store: StoreOverrides): Networks {
-  const named = new Map(networks.map((network) => [network.name, network]));
-  const among = (name: string | undefined): readonly OpenNetwork[] => {
+  const byName = new Map(networks.map((network) => [network.name, network]));
+  const matching = (name: string | undefined): readonly OpenNetwork[] => {
     if (name === undefined) return networks;
-    const network = named.get(name);
+    const network = byName.get(name);
     return network === undefined ? [] : [network];
   };
   return {
-    names: [...named.keys()],
+    names: [...byName.keys()],
     models(name) {
       const entries: ModelEntry[] = [];
-      for (const network of among(name)) {
+      for (const network of matching(name)) {
         for (const model of network.models.values()) entries.push(model.entry);
       }
       return entries;
     },
     override(name, models, by) {
-      const network = named.get(name);
+      const network = byName.get(name);
       if (network === undefined || !store(name, models, by)) return undefined;
-      // The caller's transaction may still be open: what is stored is not read again before it ends.
+      // The caller's transaction may still be open, so the stored overrides cannot be read yet.
       return network.entriesWith(new Map(models.map((one) => [one.id, one])));
     },
-    unread: (name) => among(name).some((network) => !network.read),
+    unread: (name) => matching(name).some((network) => !network.hasStatus),
     find(modelId, name) {
       let listed: Offer | undefined;
-      for (const network of among(name)) {
+      for (const network of matching(name)) {
         const model = network.models.get(modelId);
         if (model !== undefined && model.activeWorkers > 0) return model;
         listed ??= model;

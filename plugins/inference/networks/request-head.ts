@@ -1,20 +1,20 @@
-/** What stands in the head of every request to a network's workers. */
+/** The parts of the head that all requests to the workers of a network share. */
 
-/** A base URL without slashes or `/v1` at its end: people write it either way. */
+/** Returns the base URL without slashes or `/v1` at its end, because both forms are in use. */
 export function baseOf(url: string): string {
   const { origin, pathname } = new URL(url);
   return origin + pathname.replace(/\/+$/, "").replace(/\/v1$/, "");
 }
 
-/** How a message is framed, and where it goes, is not for the configuration to say. */
+/** Fields that the configuration cannot set: the gateway decides how a message is framed and where it is sent. */
 const ownFields = ["host", "content-length", "transfer-encoding", "connection"];
 
-/** The lines of all fields but host and length; `configured` wins over ours. */
+/** Returns the lines of all fields except host and length. `configured`: fields that replace the defaults. */
 export function requestFields(configured: Readonly<Record<string, string>>): string {
   const fields = new Map([
     ["content-type", "application/json"],
     ["accept", "text/event-stream, application/json"],
-    // Coded tokens would have to wait for each other.
+    // With a content coding, tokens would have to wait for each other.
     ["accept-encoding", "identity"],
   ]);
   for (const [name, value] of Object.entries(configured)) fields.set(name.toLowerCase(), value);

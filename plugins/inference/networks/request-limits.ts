@@ -1,30 +1,36 @@
-/** How much a request allows its worker: what it may report, and how long its stream may become. */
+/** The limits of a request for its worker: the usage that it may report, and the size of its stream. */
 import type { InferenceRequest } from "../../../src/services/networks.ts";
-import type { Produced, UsageLimit } from "./usage.ts";
+import type { Produced, UsageLimit } from "./token-usage.ts";
 
-/** Tokens that a chat template may put around the messages, such as a system prompt of the model's own. */
+/** Number of tokens that a chat template may add to the messages, for example with the system prompt of a model. */
 const templateTokens = 16_384;
-/** No text of any length has more bytes per token on average, runs of spaces included. */
+/** Maximum average number of bytes per token. No text exceeds it, even with runs of spaces. */
 const bytesPerToken = 64;
-/** Choices without content: the role, the reason why it finished, a token that is not shown. */
+/**
+ * Number of choices per chunk with content, to allow for choices without content: the role, the finish reason, a token
+ * that is not shown.
+ */
 const choicesPerChunk = 4;
 
 export interface RequestLimits extends UsageLimit {
-  /** Chunks with content, bytes of text and choices of a stream, beyond which it is ended. */
+  /**
+   * Maximum number of chunks with content, bytes of text and choices of a stream. A stream that exceeds one of them is
+   * ended.
+   */
   readonly chunks: number;
   readonly bytes: number;
   readonly choices: number;
 }
 
 /**
- * `cap`: of a request without a limit of its own, tokens. A stream may go a little beyond its cap: some servers send
- * one token in several chunks, and all of them send chunks around the tokens.
+ * `cap`: token limit for requests without their own limit. A stream may slightly exceed its limit, because some servers
+ * send one token in several chunks and all of them send chunks around the tokens.
  */
 export function limitsOf({ body, maxTokens }: InferenceRequest, cap: number): RequestLimits {
   const completionTokens = maxTokens ?? cap;
   const chunks = completionTokens + Math.ceil(completionTokens / 8) + 32;
   return {
-    // A token has at least one byte, and the body is longer than all text in it.
+    // A token has at least one byte, and the body is longer than all of its text.
     promptTokens: body.length + templateTokens,
     completionTokens,
     chunks,
@@ -33,7 +39,7 @@ export function limitsOf({ body, maxTokens }: InferenceRequest, cap: number): Re
   };
 }
 
-export function isBeyond(
+export function isOverLimit(
   { chunks, bytes }: Produced,
   choices: number,
   limits: RequestLimits,

@@ -1,36 +1,36 @@
 /**
- * A worker of a network and how it has been doing. One that fails is left out for a while, then asked a cheap question,
- * and comes back when it answers; the time it is left out doubles until it has served a request again.
+ * A worker of a network and its health. A worker that fails is ejected for a cooldown, then probed with a cheap
+ * request, and readmitted if it answers. The cooldown doubles until the worker has served a request again.
  */
 import type { Clock } from "../../../src/services/clock.ts";
-import type { WorkerRoute } from "./route.ts";
-import type { ListedWorker } from "./status.ts";
+import type { WorkerRoute } from "./worker-route.ts";
+import type { ListedWorker } from "./status-document.ts";
 
-/** An answer that fails may be the request's fault; as many in a row are the worker's. */
-const failuresInRow = 3;
-const shortestRestMs = 2_000;
-const longestRestMs = 60_000;
+/** Number of failed answers in a row that eject a worker. A single failure may be the request's fault. */
+const maxFailuresInRow = 3;
+const minCooldownMs = 2_000;
+const maxCooldownMs = 60_000;
 
 export interface WorkerParts {
   readonly clock: Clock;
-  /** Told when it is left out, and when it is back. */
-  readonly noticed: (worker: Worker) => void;
+  /** Called when the worker is ejected and when it is readmitted. */
+  readonly onEjectionChange: (worker: Worker) => void;
 }
 
 export class Worker {
   readonly id: string;
-  /** As its network lists it now. */
+  /** The current entry of the worker in its network. */
   listed: ListedWorker;
   readonly route: WorkerRoute;
-  /** Requests that it is answering. */
+  /** Number of requests in flight. */
   inFlight = 0;
   readonly #parts: WorkerParts;
   #failures = 0;
-  #restMs = 0;
-  #rest: Disposable | undefined;
+  #cooldownMs = 0;
+  #cooldown: Disposable | undefined;
   #closed = false;
 
-  /** Closes `route` when it is closed. */
+  /** `route`: the route to the worker, which `close` closes. */
   constructor(listed: ListedWorker, route: WorkerRoute, parts: WorkerParts) {
     this.id = listed.id;
     this.listed = listed;
@@ -38,59 +38,61 @@ export class Worker {
     this.#parts = parts;
   }
 
-  /** Left out: others come first. */
-  get resting(): boolean {
-    return this.#rest !== undefined;
+  /** True during the cooldown. Other workers are then preferred. */
+  get isEjected(): boolean {
+    return this.#cooldown !== undefined;
   }
 
-  /** It has answered a request to the end. */
+  /** Called when the worker has answered a request completely. */
   succeeded(): void {
     this.#failures = 0;
-    this.#restMs = 0;
-    this.#return();
+    this.#cooldownMs = 0;
+    this.#readmit();
   }
 
-  /** `unreachable`: no connection, which no request is to blame for. */
+  /**
+   * Called when a request has failed. `unreachable`: there was no connection, which cannot be the fault of a request.
+   */
   failed(unreachable: boolean): void {
     this.#failures++;
-    if (unreachable || this.#failures >= failuresInRow) this.#leaveOut();
+    if (unreachable || this.#failures >= maxFailuresInRow) this.#eject();
   }
 
-  /** May get requests. */
-  get offered(): boolean {
+  /** True if the worker may get requests. */
+  get isAvailable(): boolean {
     return this.listed.state !== "draining" && this.route.admitted;
   }
 
-  /** Ends its timer and its route. */
+  /** Stops the timer and closes the route. */
   close(): void {
     this.#closed = true;
-    this.#rest?.[Symbol.dispose]();
+    this.#cooldown?.[Symbol.dispose]();
     this.route.close();
   }
 
-  #leaveOut(): void {
-    if (this.#rest !== undefined || this.#closed) return;
-    this.#restMs = Math.min(Math.max(this.#restMs * 2, shortestRestMs), longestRestMs);
-    this.#rest = this.#parts.clock.after(this.#restMs, () => void this.#ask());
-    this.#parts.noticed(this);
+  #eject(): void {
+    if (this.#cooldown !== undefined || this.#closed) return;
+    this.#cooldownMs = Math.min(Math.max(this.#cooldownMs * 2, minCooldownMs), maxCooldownMs);
+    this.#cooldown = this.#parts.clock.after(this.#cooldownMs, () => void this.#probe());
+    this.#parts.onEjectionChange(this);
   }
 
-  async #ask(): Promise<void> {
-    const rest = this.#rest;
+  async #probe(): Promise<void> {
+    const cooldown = this.#cooldown;
     const answers = await this.route.probe();
-    // Meanwhile it may have served a request, and failed another.
-    if (this.#closed || rest === undefined || this.#rest !== rest) return;
-    if (answers) return this.#return();
-    this.#restMs = Math.min(this.#restMs * 2, longestRestMs);
-    this.#rest = this.#parts.clock.after(this.#restMs, () => void this.#ask());
+    // During the probe, the worker may have served a request and failed another.
+    if (this.#closed || cooldown === undefined || this.#cooldown !== cooldown) return;
+    if (answers) return this.#readmit();
+    this.#cooldownMs = Math.min(this.#cooldownMs * 2, maxCooldownMs);
+    this.#cooldown = this.#parts.clock.after(this.#cooldownMs, () => void this.#probe());
   }
 
-  #return(): void {
-    if (this.#rest === undefined) return;
-    this.#rest[Symbol.dispose]();
-    this.#rest = undefined;
+  #readmit(): void {
+    if (this.#cooldown === undefined) return;
+    this.#cooldown[Symbol.dispose]();
+    this.#cooldown = undefined;
     // One more failure is enough to leave it out again.
-    this.#failures = failuresInRow - 1;
-    this.#parts.noticed(this);
+    this.#failures = maxFailuresInRow - 1;
+    this.#parts.onEjectionChange(this);
   }
 }

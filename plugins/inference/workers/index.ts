@@ -1,4 +1,4 @@
-/** Surface `workers`: how many workers serve each model, and how far their prices lie apart. */
+/** Surface `workers`: the number of workers per model, and the range of their prices. */
 import {
   defineSurface,
   refuse,

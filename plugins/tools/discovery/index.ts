@@ -1,6 +1,4 @@
-/**
- * Surface `discovery`: what this deployment offers to agents, for anyone to read (gateway.md, GET /.well-known/mcp).
- */
+/** Surface `discovery`: the public document about this deployment for agents (gateway.md, GET /.well-known/mcp). */
 import { createHash } from "node:crypto";
 import { defineSurface, type Host, type Reply } from "sluice-gateway/plugin";
 import { operation } from "./operation.ts";
@@ -15,7 +13,7 @@ interface Options {
 /** Revisions of the Model Context Protocol that POST /mcp speaks, newest first (decisions.md section 7). */
 const protocolVersions = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"];
 
-/** Tools change with a deployment only; five minutes is how long an agent may not know. */
+/** Tools change with a deployment only. Agents may miss a change for five minutes. */
 const cacheControl = "public, max-age=300";
 
 const path = { type: "string", pattern: "^/" };
@@ -53,7 +51,7 @@ export default defineSurface<Options>({
     };
     const unchanged: Reply = { status: 304, headers: shared };
     return {
-      answer: (x) => (names(x.request.headers["if-none-match"], etag) ? unchanged : whole),
+      answer: (x) => (matchesTag(x.request.headers["if-none-match"], etag) ? unchanged : whole),
     };
   },
 });
@@ -84,8 +82,8 @@ function documentOf(options: Options, host: Host): object {
   };
 }
 
-/** RFC 9110 section 13.1.2: a list of tags or `*`, compared weakly. Our tag holds no comma. */
-function names(ifNoneMatch: string | undefined, etag: string): boolean {
+/** RFC 9110 section 13.1.2: a list of tags or `*`, with weak comparison. The tag of this surface contains no comma. */
+function matchesTag(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false;
   return ifNoneMatch.split(",").some((part) => {
     const tag = part.trim();

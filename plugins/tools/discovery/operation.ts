@@ -1,4 +1,4 @@
-/** What the discovery document looks like (gateway.md, "Discovery document"). */
+/** The OpenAPI description of the discovery document (gateway.md, "Discovery document"). */
 import type { Operation } from "sluice-gateway/plugin";
 
 const text = { type: "string" };

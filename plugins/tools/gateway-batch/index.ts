@@ -1,5 +1,6 @@
 /**
- * Tools plugin `gateway-batch`: the tool gateway_batch, several calls in one (gateway.md, "gateway_batch behaviour").
+ * Tools plugin `gateway-batch`: the tool gateway_batch, which runs several calls as one (gateway.md, "gateway_batch
+ * behaviour").
  */
 import {
   defineTools,
@@ -20,11 +21,14 @@ interface Input {
 }
 
 const name = "gateway_batch";
-const mostCalls = 20;
-/** A batch ends before its own time-out of 30 s, so that what was done (and charged) is told. */
+const maxCalls = 20;
+/**
+ * Time limit of a batch. It is shorter than the time limit of a tool (30 s), so that completed (and charged) calls are
+ * reported.
+ */
 const batchMs = 29_000;
-/** A batch whose results have grown to this, characters, begins no further call: they make one result. */
-const mostResultChars = 24 * 1024 * 1024;
+/** Number of characters of results after which no further call begins, because all results become one result. */
+const maxResultChars = 24 * 1024 * 1024;
 
 const inputSchema = {
   type: "object",
@@ -32,7 +36,7 @@ const inputSchema = {
     calls: {
       description: "The calls, run one after the other.",
       type: "array",
-      maxItems: mostCalls,
+      maxItems: maxCalls,
       items: {
         type: "object",
         properties: {
@@ -58,9 +62,9 @@ function batchTool(clock: Clock): Tool<Input> {
     description:
       "Runs up to 20 tool calls one after the other. Each call succeeds or fails separately, and is charged separately. Write tools are refused.",
     inputSchema,
-    // The wrapper adds nothing: the catalogue counts what the inner calls cost.
+    // The batch itself is free. The catalogue adds the cost of the inner calls.
     price: { estimateMilli: 0, of: () => 0 },
-    // What the inner calls need is asked of each.
+    // The capability is checked for each inner call.
     capability: undefined,
     annotations: { title: "Batch of tool calls", readOnlyHint: true, openWorldHint: true },
     before: (input) => (isTooLarge(input) ? tooLarge : undefined),
@@ -68,7 +72,7 @@ function batchTool(clock: Clock): Tool<Input> {
   };
 }
 
-const tooLarge = toolFailure("GATEWAY_BATCH_TOO_LARGE", `a batch holds at most ${mostCalls} calls`);
+const tooLarge = toolFailure("GATEWAY_BATCH_TOO_LARGE", `a batch holds at most ${maxCalls} calls`);
 const nested = toolFailure("GATEWAY_INVALID_PARAMS", "a batch cannot contain a batch");
 const outOfTime = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the batch ran out of time");
 const outOfRoom = toolFailure(
@@ -76,10 +80,10 @@ const outOfRoom = toolFailure(
   "not run: the results of the earlier calls are too large",
 );
 
-/** Asked before the schema, so of anything. */
+/** Runs before the schema is checked, so the input can be any value. */
 function isTooLarge(input: unknown): boolean {
   if (typeof input !== "object" || input === null || !("calls" in input)) return false;
-  return Array.isArray(input.calls) && input.calls.length > mostCalls;
+  return Array.isArray(input.calls) && input.calls.length > maxCalls;
 }
 
 async function run(calls: readonly Call[], context: ToolContext, clock: Clock) {
@@ -93,7 +97,7 @@ async function run(calls: readonly Call[], context: ToolContext, clock: Clock) {
   const items: string[] = [];
   let chars = 0;
   for (const call of calls) {
-    const outcome = chars < mostResultChars ? await runOne(call, context, late.signal) : outOfRoom;
+    const outcome = chars < maxResultChars ? await runOne(call, context, late.signal) : outOfRoom;
     const item = itemOf(call.tool, outcome);
     items.push(item);
     chars += item.length;
@@ -112,12 +116,12 @@ async function runOne(
   return !outcome.ok && late.aborted ? outOfTime : outcome;
 }
 
-/** One item of the result. The error starts with its code, which is what callers branch on. */
+/** Returns one item of the result. The error starts with its code, by which clients decide. */
 function itemOf(tool: string, outcome: ToolOutcome | ToolFailure): string {
-  const spoken = JSON.stringify(tool);
+  const toolJson = JSON.stringify(tool);
   if (outcome.ok) {
-    return `{"tool":${spoken},"content":${outcome.json},"usedCUMilli":${outcome.usedCUMilli}}`;
+    return `{"tool":${toolJson},"content":${outcome.json},"usedCUMilli":${outcome.usedCUMilli}}`;
   }
   const error = JSON.stringify(`${outcome.code}: ${outcome.message}`);
-  return `{"tool":${spoken},"error":${error},"usedCUMilli":0}`;
+  return `{"tool":${toolJson},"error":${error},"usedCUMilli":0}`;
 }

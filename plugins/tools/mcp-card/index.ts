@@ -1,6 +1,6 @@
 /**
- * Surface `mcp-card`: the server card (SEP-2127), what a client may know of the MCP endpoint before it has a key. Cards
- * list no tools.
+ * Surface `mcp-card`: the server card (SEP-2127), which describes the MCP endpoint to clients that have no key yet.
+ * Cards do not list tools.
  */
 import { createHash } from "node:crypto";
 import { defineSurface, type Reply, type RequestHead } from "sluice-gateway/plugin";
@@ -14,7 +14,7 @@ interface Options {
 }
 
 const schema = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json";
-/** The same as the `mcp` surface announces: what its tests hold the card against. */
+/** The revisions that the `mcp` surface announces; a test compares the two. */
 const revisions = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"];
 
 const card = {
@@ -143,7 +143,7 @@ function cardOf(options: Options, version: string, base: string): object {
   };
 }
 
-/** As the client wrote it; a trusted proxy says which scheme it spoke. */
+/** Returns the base URL that the client used. A trusted proxy reports the scheme. */
 function baseOf({ headers, peer }: RequestHead): string {
   const isTls = peer.trusted && headers["x-forwarded-proto"] === "https";
   return `${isTls ? "https" : "http"}://${headers.host ?? "localhost"}`;
@@ -154,7 +154,7 @@ function replyWith(body: string, etag: string, known: string | undefined): Reply
     "content-type": "application/mcp-server-card+json",
     "cache-control": "public, max-age=3600",
     etag,
-    // The card's address depends on the name that it was asked for by.
+    // The URL in the card depends on the host name of the request.
     vary: "Host",
     "access-control-allow-origin": "*",
   }).flat();

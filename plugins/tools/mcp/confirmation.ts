@@ -1,32 +1,32 @@
 /**
  * Confirmation of write tools by the client's user. In revision 2026-07-28 the first call is answered with a question
- * whose `requestState` is the confirmation token, and the client repeats the call with the user's answer; in a session
- * the client is asked in the middle of the call.
+ * whose `requestState` is the confirmation token, and the client repeats the call with the user's answer. In a session,
+ * the client is asked during the call.
  */
 import type { Questions, ToolOutcome } from "sluice-gateway/plugin";
 import { isObject, type Params } from "./json-rpc.ts";
 
 const requestKey = "confirm";
-const shownCharacters = 2_000;
+const maxShownChars = 2_000;
 
-/** What a repeated call says. Whoever sends it may have made it up: only the token decides. */
-export type Said =
+/** The user's answer in a repeated call. A client could forge it, so only the token decides. */
+export type UserAnswer =
   | { readonly kind: "confirmed"; readonly token: string }
   | { readonly kind: "declined" }
-  /** Put away without an answer: some clients never show the question. The token is the other way. */
+  /** Dismissed without an answer, because some clients never show the question. The client then gets the token. */
   | { readonly kind: "cancelled" };
 
-/** Undefined: a first call, or one without an answer to the question. */
-export function askedAgain(params: Params): Said | undefined {
+/** Returns the answer in a repeated call. Undefined for a first call, or for one without an answer to the question. */
+export function answerInRetry(params: Params): UserAnswer | undefined {
   const { inputResponses, requestState } = params;
   if (typeof requestState !== "string") return undefined;
-  const kind = saidIn(inputResponses);
+  const kind = userAnswerIn(inputResponses);
   if (kind === undefined) return undefined;
   return kind === "confirmed" ? { kind, token: requestState } : { kind };
 }
 
-/** What the answer to the question says; undefined: nothing. */
-export function saidIn(answers: unknown): Said["kind"] | undefined {
+/** Returns the answer to the question. Undefined if there is none. */
+export function userAnswerIn(answers: unknown): UserAnswer["kind"] | undefined {
   const answer = isObject(answers) ? answers[requestKey] : undefined;
   if (!isObject(answer)) return undefined;
   const { action, content } = answer;
@@ -36,14 +36,15 @@ export function saidIn(answers: unknown): Said["kind"] | undefined {
   return isObject(content) && content["confirm"] === true ? "confirmed" : "declined";
 }
 
-/** Whether a client of these capabilities can show a form. An empty object means forms. */
-export function takesForms({ elicitation }: Params): boolean {
+/** Returns true if a client with these capabilities can show a form. An empty object means forms. */
+export function canShowForms({ elicitation }: Params): boolean {
   if (!isObject(elicitation)) return false;
   return Object.keys(elicitation).length === 0 || isObject(elicitation["form"]);
 }
 
 /**
- * The question and the token that an accepting answer stands for; undefined when the outcome asks for no confirmation.
+ * Returns the question and the token that is used if the user accepts. Undefined if the outcome does not require
+ * confirmation.
  */
 export function confirmationQuestion(
   outcome: ToolOutcome,
@@ -67,13 +68,13 @@ export function confirmationQuestion(
   return { requests: { [requestKey]: question }, token: String(token) };
 }
 
-/** Written by the gateway from what it decoded itself, never from the caller's words. */
+/** Returns the text of the question. It consists only of what the gateway has decoded, never of text of the caller. */
 function messageOf(tool: string, summary: unknown): string {
   const lines = isObject(summary)
     ? Object.entries(summary).map(([name, value]) => `${name}: ${shown(value)}`)
     : [];
   const text = [`Run ${tool}?`, ...lines].join("\n");
-  return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}…` : text;
+  return text.length > maxShownChars ? `${text.slice(0, maxShownChars)}…` : text;
 }
 
 function shown(value: unknown): string {

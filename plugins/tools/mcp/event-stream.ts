@@ -1,11 +1,11 @@
 /**
- * What is told of a call while it runs, and what its client is asked, as server-sent events. The stream opens with the
- * first event: a call that has none is answered as plain JSON.
+ * Progress and log messages of a running call, and questions to its client, as server-sent events. The stream opens
+ * with the first event; a call without events is answered as plain JSON.
  */
 import type { Clock, Exchange, LogLevel, Sink } from "sluice-gateway/plugin";
-import { reaches } from "./log-levels.ts";
+import { isAtLeast } from "./log-levels.ts";
 
-/** `X-Accel-Buffering`: nginx holds events back otherwise. */
+/** `X-Accel-Buffering`: without it, nginx holds events back. */
 const headers: readonly string[] = [
   "content-type",
   "text/event-stream",
@@ -14,17 +14,17 @@ const headers: readonly string[] = [
   "x-accel-buffering",
   "no",
 ];
-/** Proxies cut streams that are silent for longer than a minute or two. */
+/** Interval of keep-alive comments. Proxies cut streams that are silent for a minute or two. */
 const keepAliveMs = 15_000;
 const keepAlive = Buffer.from(": \n\n");
-/** Events that wait for the head. A tool that tells more in one go is not heard out. */
-const mostEarly = 1000;
+/** Maximum number of events that wait for the head. Further progress and log messages are dropped. */
+const maxQueuedEvents = 1000;
 
-/** What a client wants to hear of a call while it runs. */
-export interface Wanted {
+/** The notifications that a client wants during a call. */
+export interface WantedNotifications {
   /** The progress token as JSON text. */
   readonly token?: string | undefined;
-  /** The mildest of what the tool logs. */
+  /** The lowest level of log messages to send. */
   readonly level?: LogLevel | undefined;
 }
 
@@ -35,17 +35,17 @@ export function eventText(json: string): string {
 export class EventStream {
   readonly #x: Exchange;
   readonly #clock: Clock;
-  readonly #wanted: Wanted;
+  readonly #wanted: WantedNotifications;
   #opening: Promise<Sink> | undefined;
   #sink: Sink | undefined;
   #timer: Disposable | undefined;
-  /** Written before the head has gone through the steps. */
-  #early: string[] = [];
+  /** Events from before the head has passed through the steps. */
+  #queued: string[] = [];
   #last = -Infinity;
   #full = false;
   #ended = false;
 
-  constructor(x: Exchange, clock: Clock, wanted: Wanted) {
+  constructor(x: Exchange, clock: Clock, wanted: WantedNotifications) {
     this.#x = x;
     this.#clock = clock;
     this.#wanted = wanted;
@@ -55,7 +55,7 @@ export class EventStream {
     return this.#opening !== undefined;
   }
 
-  /** Must increase with every event; what does not is left out. */
+  /** Sends a progress notification. Progress must increase with every notification, so others are dropped. */
   progress(done: number, total?: number, message?: string): void {
     const { token } = this.#wanted;
     if (token === undefined || this.#ended) return;
@@ -63,23 +63,23 @@ export class EventStream {
     this.#last = done;
     const known = JSON.stringify({ progress: done, total, message }).slice(1);
     const params = `{"progressToken":${token},${known}`;
-    this.#tell(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
+    this.#notify(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
   }
 
-  /** What a tool logs, when the client wants to hear what is as severe. */
+  /** Sends a log message of a tool if its level is high enough. */
   log(tool: string, level: LogLevel, data: unknown): void {
-    const { level: least } = this.#wanted;
-    if (least === undefined || this.#ended || !reaches(level, least)) return;
+    const { level: minLevel } = this.#wanted;
+    if (minLevel === undefined || this.#ended || !isAtLeast(level, minLevel)) return;
     const params = { level, logger: tool, data: data ?? null };
-    this.#tell(JSON.stringify({ jsonrpc: "2.0", method: "notifications/message", params }));
+    this.#notify(JSON.stringify({ jsonrpc: "2.0", method: "notifications/message", params }));
   }
 
-  /** A request to the client. */
+  /** Sends a request to the client. */
   request(id: string, method: string, params: object): void {
     this.#send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
   }
 
-  /** Ends the stream with the answer, which leaves once its charge is on disk: a client needs nothing behind it. */
+  /** Ends the stream with the answer, which is sent once its charge is on disk. Nothing follows the answer. */
   async end(answer: string): Promise<undefined> {
     this.#ended = true;
     const sink = this.#sink ?? (await this.#open());
@@ -88,15 +88,18 @@ export class EventStream {
     return undefined;
   }
 
-  /** A client that does not read misses this, never a question or the answer. */
-  #tell(json: string): void {
-    if (!this.#full && this.#early.length < mostEarly) this.#send(json);
+  /**
+   * Sends a notification, unless the client does not read or too many events are queued. Questions and the answer are
+   * always sent.
+   */
+  #notify(json: string): void {
+    if (!this.#full && this.#queued.length < maxQueuedEvents) this.#send(json);
   }
 
   #send(json: string): void {
     if (this.#sink === undefined) {
-      this.#early.push(eventText(json));
-      // `end` waits for the same promise, and its caller learns of a failure there.
+      this.#queued.push(eventText(json));
+      // `end` awaits the same promise and passes a failure on to its caller.
       this.#open().catch(() => {});
     } else {
       this.#full = !this.#sink.write(Buffer.from(eventText(json)));
@@ -108,8 +111,8 @@ export class EventStream {
       this.#sink = sink;
       sink.onDrain = () => (this.#full = false);
       this.#timer = this.#clock.every(keepAliveMs, () => sink.write(keepAlive));
-      for (const event of this.#early) sink.write(Buffer.from(event));
-      this.#early = [];
+      for (const event of this.#queued) sink.write(Buffer.from(event));
+      this.#queued = [];
       return sink;
     });
     return this.#opening;

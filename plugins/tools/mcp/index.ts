@@ -1,6 +1,8 @@
 /**
- * Surface `mcp`: the catalogue of tools by the Model Context Protocol over streamable HTTP. Which of its three lanes a
- * request takes is decided from its body alone; nothing about a client is kept between requests but what a running call asks.
+ * Surface `mcp`: the catalogue of tools over the Model Context Protocol (streamable HTTP). The body of a request
+ * determines which of three protocols answers it: plain (`plain-protocol.ts`), with sessions (`session-protocol.ts`) or
+ * stateless (`stateless-protocol.ts`). Between requests, the process keeps only the questions of running calls and the
+ * log levels of sessions.
  */
 import {
   defineSurface,
@@ -12,18 +14,18 @@ import {
   type Reply,
   type TraceSpan,
 } from "sluice-gateway/plugin";
-import { reportMethod, type Call, type Server } from "./call.ts";
-import { createDialogues } from "./dialogue.ts";
-import { createGuard } from "./guard.ts";
-import { codes, failed, failureCode, invalidRequest, isObject } from "./json-rpc.ts";
-import { createLists } from "./lists.ts";
-import { createOpenQuestions } from "./open-questions.ts";
+import { reportMethod, type McpCall, type McpServer } from "./mcp-call.ts";
+import { createStatelessDialogues } from "./stateless-dialogue.ts";
+import { createRequestGuard } from "./request-guard.ts";
+import { codes, errorReply, failureCode, invalidRequest, isObject } from "./json-rpc.ts";
+import { precomputeResults } from "./precomputed-results.ts";
+import { createSessionQuestions } from "./session-questions.ts";
 import { operationAt } from "./operation.ts";
-import { plain } from "./plain.ts";
-import { arrayLane, sessionLane } from "./session-lane.ts";
-import { lostSession, sessionOf } from "./session-opening.ts";
+import { answerPlainCall } from "./plain-protocol.ts";
+import { answerSessionArray, answerSessionMessage } from "./session-protocol.ts";
+import { lostSession, sessionOf } from "./session-headers.ts";
 import { createSessions } from "./sessions.ts";
-import { isStateless, statelessLane } from "./stateless-lane.ts";
+import { isStateless, answerStatelessMessage } from "./stateless-protocol.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
@@ -46,7 +48,7 @@ interface Options {
 const bodyBytes = 1024 * 1024;
 
 const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
-const ended: Reply = { status: 204 };
+const sessionEnded: Reply = { status: 204 };
 
 export default defineSurface<Options>({
   name: "mcp",
@@ -92,7 +94,7 @@ export default defineSurface<Options>({
   operation: (_, place, host) => operationAt(place, host.use("tools").list),
   start(options, host) {
     const server = createServer(options, host);
-    const guard = createGuard(options);
+    const guard = createRequestGuard(options);
     return {
       body: { bytes: bodyBytes, json: true },
       answer: (x) => guard.refusal(x.request) ?? answer(server, x),
@@ -100,7 +102,7 @@ export default defineSurface<Options>({
   },
 });
 
-function createServer({ name, title, instructions }: Options, host: Host): Server {
+function createServer({ name, title, instructions }: Options, host: Host): McpServer {
   const { clock } = host;
   const tools = host.use("tools");
   return {
@@ -108,51 +110,55 @@ function createServer({ name, title, instructions }: Options, host: Host): Serve
     clock,
     tools,
     sessions: createSessions(host),
-    dialogues: createDialogues(host),
-    openQuestions: createOpenQuestions(host),
-    lists: createLists(tools, { name, title, version: host.version }, instructions),
+    dialogues: createStatelessDialogues(host),
+    sessionQuestions: createSessionQuestions(host),
+    results: precomputeResults(tools, { name, title, version: host.version }, instructions),
     resources: new Map(tools.resources.map((resource) => [resource.uri, resource])),
     writes: new Set(tools.list.filter((entry) => entry.write).map((entry) => entry.name)),
   };
 }
 
-function answer(server: Server, x: Exchange): Reply | undefined | Promise<Reply | undefined> {
+function answer(server: McpServer, x: Exchange): Reply | undefined | Promise<Reply | undefined> {
   const principal = x.get("principal");
-  // Only where `authorize` is missing or in shadow mode.
+  // Reached only if `authorize` is missing or in shadow mode.
   if (principal.kind !== "key") return unauthorized;
-  const call: Call = { server, x, principal, charge: x.get("charge") };
+  const call: McpCall = { server, x, principal, charge: x.get("charge") };
   const reply = x.request.method === "DELETE" ? endSession(call) : answerBody(call, x);
   return reply instanceof Promise
     ? reply.then((late) => reported(call, late))
     : reported(call, reply);
 }
 
-/** Reports a request that was refused before it was known what it calls. */
-function reported(call: Call, reply: Reply | undefined): Reply | undefined {
+/** Reports a request that was refused before its method was known. */
+function reported(call: McpCall, reply: Reply | undefined): Reply | undefined {
   const code = failureCode(reply);
   if (code !== undefined && call.x.calls === undefined) reportMethod(call, "", code);
   return reply;
 }
 
-function answerBody(call: Call, x: Exchange): Reply | Promise<Reply | undefined> {
+function answerBody(call: McpCall, x: Exchange): Reply | Promise<Reply | undefined> {
   const body = x.json();
-  if (!body.ok) return failed(400, "null", { code: codes.parse, message: "Parse error" });
+  if (!body.ok) return errorReply(400, "null", { code: codes.parse, message: "Parse error" });
   const { value } = body;
   if (Array.isArray(value)) {
-    return value.some(isStateless) ? failed(400, "null", invalidRequest) : arrayLane(call, value);
+    return value.some(isStateless)
+      ? errorReply(400, "null", invalidRequest)
+      : answerSessionArray(call, value);
   }
-  if (!isObject(value)) return failed(400, "null", invalidRequest);
-  if (!("jsonrpc" in value) && "tool" in value) return plain(call, value);
-  return isStateless(value) ? statelessLane(call, value) : sessionLane(call, value);
+  if (!isObject(value)) return errorReply(400, "null", invalidRequest);
+  if (!("jsonrpc" in value) && "tool" in value) return answerPlainCall(call, value);
+  return isStateless(value)
+    ? answerStatelessMessage(call, value)
+    : answerSessionMessage(call, value);
 }
 
-/** A session that was ended is remembered until its token would have expired anyway. */
-function endSession(call: Call): Reply {
+/** Ends a session. It is remembered as ended until its token would have expired. */
+function endSession(call: McpCall): Reply {
   const session = sessionOf(call, call.x.request.headers["mcp-session-id"]);
   if (session === undefined) {
-    return failed(400, "null", { ...invalidRequest, message: "Mcp-Session-Id is missing" });
+    return errorReply(400, "null", { ...invalidRequest, message: "Mcp-Session-Id is missing" });
   }
   if (session === "lost") return lostSession("null");
   call.server.sessions.end(session);
-  return ended;
+  return sessionEnded;
 }

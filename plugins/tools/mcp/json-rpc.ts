@@ -1,9 +1,9 @@
-/** JSON-RPC 2.0 as this protocol uses it: what a message is, and answers spliced from JSON text. */
+/** JSON-RPC 2.0 in this protocol: parsing messages, and building answers from JSON text. */
 import type { CallFailureCode, Host, Reply } from "sluice-gateway/plugin";
 
 export type Params = Readonly<Record<string, unknown>>;
 
-/** JSON-RPC's own codes, and those that revision 2026-07-28 adds. */
+/** The codes of JSON-RPC, and those that revision 2026-07-28 adds. */
 export const codes = {
   parse: -32700,
   invalidRequest: -32600,
@@ -15,7 +15,10 @@ export const codes = {
   unsupportedVersion: -32022,
 } as const;
 
-/** `id` is JSON text. `response`: a client's answer to a question; `result` undefined where it is an error. */
+/**
+ * A message. `id`: JSON text. `response`: the answer of a client to a question, whose `result` is undefined if it is an
+ * error.
+ */
 export type Message =
   | {
       readonly kind: "request";
@@ -27,15 +30,15 @@ export type Message =
   | { readonly kind: "response"; readonly id: unknown; readonly result: unknown }
   | { readonly kind: "invalid" };
 
-/** An error of the protocol itself, before it has an id. */
+/** A protocol error without the id of its request. */
 export interface RpcFailure {
   readonly code: number;
   readonly message: string;
   readonly data?: object;
 }
 
-/** Of an array, which only revision 2025-03-26 knows. */
-export const mostItems = 20;
+/** Maximum number of items in an array, which only revision 2025-03-26 allows. */
+export const maxItems = 20;
 
 const invalid: Message = { kind: "invalid" };
 export const jsonHeaders: readonly string[] = ["content-type", "application/json"];
@@ -45,7 +48,7 @@ export function isObject(value: unknown): value is Params {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** `exactId` gives the text of a number that a double may not hold. */
+/** Parses a message. `exactId`: returns the text of a number that a double cannot represent. */
 export function messageOf(value: unknown, exactId: () => string | undefined): Message {
   if (!isObject(value) || value["jsonrpc"] !== "2.0") return invalid;
   const { method, params } = value;
@@ -58,7 +61,7 @@ export function messageOf(value: unknown, exactId: () => string | undefined): Me
   return id === undefined ? invalid : { kind: "request", id, method, params };
 }
 
-/** The id as JSON text; undefined: it is neither a string nor a number. */
+/** Returns the id as JSON text. Undefined if it is neither a string nor a number. */
 function idText(id: unknown, exactId: () => string | undefined): string | undefined {
   if (typeof id === "string") return JSON.stringify(id);
   if (typeof id !== "number") return undefined;
@@ -66,8 +69,8 @@ function idText(id: unknown, exactId: () => string | undefined): string | undefi
 }
 
 /**
- * The id of one message of a body, or of an array with at most `mostItems`, as the client wrote it: 1e400 and
- * 12345678901234567890 come back as sent.
+ * Returns the id of one message of a body, or of an item of an array with at most `maxItems`, exactly as the client
+ * wrote it: 1e400 and 12345678901234567890 come back unchanged.
  */
 export function idAsSent(
   host: Pick<Host, "readJsonRpc">,
@@ -75,7 +78,7 @@ export function idAsSent(
   index: number | undefined,
 ): string | undefined {
   if (body === undefined) return undefined;
-  const read = host.readJsonRpc(body, mostItems);
+  const read = host.readJsonRpc(body, maxItems);
   const item =
     read.kind === "single"
       ? read.item
@@ -95,21 +98,23 @@ export function errorText(id: string, failure: RpcFailure): string {
   return `{"jsonrpc":"2.0","id":${id},"error":${error}}`;
 }
 
-/** A reply that is a JSON-RPC error. The core sends what a Reply has; the failure is for the report of the request. */
-interface FailedReply extends Reply {
+/**
+ * A reply that is a JSON-RPC error. Only the members of a Reply are sent; `failure` is for the report of the request.
+ */
+interface ErrorReply extends Reply {
   readonly failure: RpcFailure;
 }
 
-/** A JSON-RPC error with this HTTP status. */
-export function failed(status: number, id: string, failure: RpcFailure): FailedReply {
+/** Returns a JSON-RPC error with this HTTP status. */
+export function errorReply(status: number, id: string, failure: RpcFailure): ErrorReply {
   return { status, headers: jsonHeaders, body: errorText(id, failure), failure };
 }
 
-/** The code of a reply made by `failed`, for reports; undefined for any other reply. */
+/** Returns the code of a reply of `errorReply`, for reports. Undefined for any other reply. */
 export function failureCode(reply: Reply | undefined): string | undefined {
   const isFailed = reply !== undefined && "failure" in reply;
-  // Only `failed` adds this member.
-  return isFailed ? codeOf((reply as FailedReply).failure) : undefined;
+  // Only `errorReply` adds this member.
+  return isFailed ? codeOf((reply as ErrorReply).failure) : undefined;
 }
 
 const reportedCodes: Readonly<Record<number, CallFailureCode>> = {
@@ -119,7 +124,7 @@ const reportedCodes: Readonly<Record<number, CallFailureCode>> = {
   [codes.internal]: "UPSTREAM_ERROR",
 };
 
-/** The code by which logs and metrics know an error. */
+/** Returns the code of an error for logs and metrics. */
 export function codeOf({ code, data }: RpcFailure): string {
   const named: unknown = data !== undefined && "errorCode" in data ? data.errorCode : undefined;
   return typeof named === "string" ? named : (reportedCodes[code] ?? "INVALID_REQUEST");
@@ -135,11 +140,11 @@ export function invalidParams(message: string): RpcFailure {
   return { code: codes.invalidParams, message: `Invalid params: ${message}`, data };
 }
 
-/** The method's name is not repeated: it is the client's own text. */
+/** The message does not repeat the method, which is text of the client. */
 export const methodNotFound: RpcFailure = {
   code: codes.methodNotFound,
   message: "Method not found",
 };
 
-/** Lists here have one page, so that no cursor can be one of ours. */
-export const noCursor: RpcFailure = invalidParams("there is one page and no cursor");
+/** Lists have a single page, so a cursor cannot come from this server. */
+export const noCursor: RpcFailure = invalidParams("unknown cursor: the list has one page");

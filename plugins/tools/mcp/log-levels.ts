@@ -1,13 +1,13 @@
 /**
- * From which severity on a client hears what tools log. Stateless requests say it themselves; a session sets it once
- * (`logging/setLevel`), and one that has not hears nothing.
+ * The lowest level of log messages of tools that a client gets. Stateless requests contain it; a session sets it once
+ * (`logging/setLevel`). A session without a level gets no messages.
  */
 import type { LogLevel } from "sluice-gateway/plugin";
 import { isObject, type Params } from "./json-rpc.ts";
 import { metaKeys } from "./revisions.ts";
 import type { Session } from "./sessions.ts";
 
-/** Mildest first. */
+/** Lowest level first. */
 const logLevels: readonly LogLevel[] = [
   "debug",
   "info",
@@ -19,11 +19,11 @@ const logLevels: readonly LogLevel[] = [
   "emergency",
 ];
 
-const mostSessions = 10_000;
+const maxSessions = 10_000;
 
 /**
- * By the session's id. Of the whole process, for a reload makes another surface; on another replica, and after a
- * restart, the session hears nothing until it asks again.
+ * Levels by the id of the session. Shared by the whole process, because a reload creates another instance of the
+ * surface. On another replica, and after a restart, the session gets no messages until it sets its level again.
  */
 const bySession = new Map<string, LogLevel>();
 
@@ -31,24 +31,24 @@ export function isLogLevel(value: unknown): value is LogLevel {
   return typeof value === "string" && logLevels.some((level) => level === value);
 }
 
-/** What a stateless request asks for. */
+/** Returns the level in a stateless request. */
 export function logLevelIn(params: Params): LogLevel | undefined {
   const meta = params["_meta"];
   const level = isObject(meta) ? meta[metaKeys.logLevel] : undefined;
   return isLogLevel(level) ? level : undefined;
 }
 
-/** Whether what has this level is told to whoever asked for `least`. */
-export function reaches(level: LogLevel, least: LogLevel): boolean {
-  return logLevels.indexOf(level) >= logLevels.indexOf(least);
+/** Returns true if `level` is `minLevel` or higher. */
+export function isAtLeast(level: LogLevel, minLevel: LogLevel): boolean {
+  return logLevels.indexOf(level) >= logLevels.indexOf(minLevel);
 }
 
-/** The session that asked longest ago makes room. */
+/** Sets the level of a session. If there are too many, the session that set its level first is dropped. */
 export function setLogLevel({ id }: Session, level: LogLevel): void {
   bySession.delete(id);
   bySession.set(id, level);
   const [oldest] = bySession.keys();
-  if (bySession.size > mostSessions && oldest !== undefined) bySession.delete(oldest);
+  if (bySession.size > maxSessions && oldest !== undefined) bySession.delete(oldest);
 }
 
 export function logLevelOf(session: Session | undefined): LogLevel | undefined {

@@ -1,6 +1,6 @@
-/** What the agent protocol looks like as HTTP: its own specification says what the messages are. */
+/** The OpenAPI description of the agent protocol. The messages are specified by the protocol itself. */
 import type { CatalogueEntry, JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
-import { mostItems } from "./json-rpc.ts";
+import { maxItems } from "./json-rpc.ts";
 import { metaKeys } from "./revisions.ts";
 
 const jsonrpc = { const: "2.0" };
@@ -26,7 +26,7 @@ const batch = {
   description: "Messages of revision 2025-03-26, without `initialize`.",
   type: "array",
   minItems: 1,
-  maxItems: mostItems,
+  maxItems: maxItems,
   items: {
     anyOf: [request, response],
     not: {
@@ -38,14 +38,14 @@ const batch = {
   },
 };
 
-/** An object with all of these members. */
+/** Returns the schema of an object with all of these members. */
 function having(properties: Readonly<Record<string, JsonSchema>>): JsonSchema {
   return { type: "object", properties, required: Object.keys(properties) };
 }
 
-/** A bare call, answered with the bare result. */
+/** Returns the schema of a plain call, which is answered with the plain result. */
 function plainCall({ name, description, inputSchema }: CatalogueEntry): JsonSchema {
-  // A tool is called with `{}` where there is no input.
+  // Without `input` a tool is called with `{}`.
   const isNeeded = inputSchema["required"] !== undefined;
   return {
     description,

@@ -1,20 +1,21 @@
 /**
- * Arguments that a tool wants repeated in headers, so that what stands between can route by them (revision 2026-07-28,
- * "Custom headers from tool parameters"): its schema names the header as `x-mcp-header`.
+ * Arguments that clients repeat in headers, so that proxies can route by them (revision 2026-07-28, "Custom headers
+ * from tool parameters"). The schema of the tool names the header in `x-mcp-header`.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { JsonSchema } from "sluice-gateway/plugin";
-import { headerText } from "./header-text.ts";
+import { decodeHeader } from "./decode-header.ts";
 import { isObject } from "./json-rpc.ts";
 
-/** One of them: where it stands in the input, and the header's name, lower case. */
+/** An argument that is repeated in a header: its path in the input, and the name of the header in lower case. */
 export interface ParamHeader {
   readonly path: readonly string[];
   readonly header: string;
 }
 
 /**
- * Those of a schema. Only what is reached through `properties` alone counts; anywhere else the annotation says nothing.
+ * Returns the repeated arguments of a schema. The annotation counts only on members that are reached through
+ * `properties` alone.
  */
 export function paramHeaders(schema: unknown, path: readonly string[] = []): ParamHeader[] {
   const properties = isObject(schema) ? schema["properties"] : undefined;
@@ -29,7 +30,7 @@ export function paramHeaders(schema: unknown, path: readonly string[] = []): Par
 
 const nameOf = (header: string): string => `mcp-param-${header.toLowerCase()}`;
 
-/** By tool; without those that ask for none. */
+/** Returns the repeated arguments by tool, without tools that have none. */
 export function paramHeadersOf(
   tools: readonly { readonly name: string; readonly inputSchema: JsonSchema }[],
 ): ReadonlyMap<string, readonly ParamHeader[]> {
@@ -40,14 +41,14 @@ export function paramHeadersOf(
   );
 }
 
-/** The first header that does not say what the input says; undefined when all do. */
+/** Returns the first header that differs from the input. Undefined if all match. */
 export function paramMismatch(
   wanted: readonly ParamHeader[],
   headers: Readonly<IncomingHttpHeaders>,
   input: unknown,
 ): string | undefined {
   return wanted.find(
-    ({ path, header }) => !agrees(headerText(headers[header]), valueAt(input, path)),
+    ({ path, header }) => !matchesArgument(decodeHeader(headers[header]), valueAt(input, path)),
   )?.header;
 }
 
@@ -57,13 +58,16 @@ function valueAt(input: unknown, path: readonly string[]): unknown {
   return value;
 }
 
-/** `told`: undefined without the header, null when it is none of the two forms. An absent or null argument has none. */
-function agrees(told: string | null | undefined, value: unknown): boolean {
-  if (value === undefined || value === null) return told === undefined;
-  if (typeof told !== "string") return false;
+/**
+ * Compares a header with an argument. `text`: undefined without the header, null if it is malformed. An absent or null
+ * argument must have no header.
+ */
+function matchesArgument(text: string | null | undefined, value: unknown): boolean {
+  if (value === undefined || value === null) return text === undefined;
+  if (typeof text !== "string") return false;
   // 42.0 and 42 are the same number.
-  if (typeof value === "number") return told.trim() !== "" && Number(told) === value;
-  if (typeof value === "boolean") return told === `${value}`;
-  // Of what no header can hold, a list or an object, the schema has the last word.
-  return typeof value !== "string" || told === value;
+  if (typeof value === "number") return text.trim() !== "" && Number(text) === value;
+  if (typeof value === "boolean") return text === `${value}`;
+  // A list or an object cannot be in a header; the schema check rejects it.
+  return typeof value !== "string" || text === value;
 }

@@ -1,18 +1,22 @@
-/** `resources/read`: the documents that tools plugins offer beside their tools. */
+/** `resources/read`: the documents that tools plugins offer in addition to their tools. */
 import type { Resource, ResourceTemplate } from "sluice-gateway/plugin";
-import { logFailure, type Call } from "./call.ts";
-import { inTime } from "./in-time.ts";
+import { logFailure, type McpCall } from "./mcp-call.ts";
+import { withTimeLimit } from "./time-limit.ts";
 import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
 
-/** `members`: of the result object, without its braces. */
-export type Read =
+/** `members`: the members of the result object as JSON text, without braces. */
+export type ResourceResult =
   | { readonly ok: true; readonly members: string }
   | { readonly ok: false; readonly failure: RpcFailure };
 
 type Source = Resource | ResourceTemplate;
 
-/** `notFound`: the code of the request's revision for a document that is not there. */
-export async function readResource(call: Call, params: Params, notFound: number): Promise<Read> {
+/** Reads a resource. `notFound`: the error code of the revision for a missing resource. */
+export async function readResource(
+  call: McpCall,
+  params: Params,
+  notFound: number,
+): Promise<ResourceResult> {
   const { uri } = params;
   if (typeof uri !== "string") {
     return { ok: false, failure: invalidParams("uri must be a string") };
@@ -22,7 +26,8 @@ export async function readResource(call: Call, params: Params, notFound: number)
     capability === undefined || capabilities.has(capability);
   const resource = call.server.resources.get(withoutFragment(uri));
   if (resource !== undefined) {
-    if (!mayRead(resource)) return { ok: false, failure: denied(resource.capability) };
+    if (!mayRead(resource))
+      return { ok: false, failure: missingCapabilityError(resource.capability) };
     return (await readOne(call, resource, uri)) ?? missing(uri, notFound);
   }
   for (const template of call.server.tools.resourceTemplates) {
@@ -32,9 +37,13 @@ export async function readResource(call: Call, params: Params, notFound: number)
   return missing(uri, notFound);
 }
 
-async function readOne(call: Call, source: Source, uri: string): Promise<Read | undefined> {
+async function readOne(
+  call: McpCall,
+  source: Source,
+  uri: string,
+): Promise<ResourceResult | undefined> {
   try {
-    const content = await inTime(call.server.clock, source.read(uri));
+    const content = await withTimeLimit(call.server.clock, source.read(uri));
     if (content === undefined) return undefined;
     return { ok: true, members: contents(uri, source.mimeType, content) };
   } catch (error) {
@@ -43,7 +52,7 @@ async function readOne(call: Call, source: Source, uri: string): Promise<Read | 
   }
 }
 
-/** A link may name a part of a document; it is read whole. */
+/** Returns the URI without its fragment. A link may name a part of a document, but documents are read as a whole. */
 function withoutFragment(uri: string): string {
   const hash = uri.indexOf("#");
   return hash === -1 ? uri : uri.slice(0, hash);
@@ -57,13 +66,16 @@ function contents(uri: string, mimeType: string, content: string | Uint8Array): 
   return `"contents":[${JSON.stringify(entry)}]`;
 }
 
-function missing(uri: string, code: number): Read {
+function missing(uri: string, code: number): ResourceResult {
   const data = { uri, errorCode: "GATEWAY_NOT_FOUND" };
   return { ok: false, failure: { code, message: "Resource not found", data } };
 }
 
-/** Not 403: clients of this protocol would begin to ask for another kind of key. */
-export function denied(capability: string | undefined): RpcFailure {
+/**
+ * Returns an error for a missing capability. HTTP 403 is not used, because clients of this protocol would then request
+ * another kind of key.
+ */
+export function missingCapabilityError(capability: string | undefined): RpcFailure {
   return {
     code: codes.invalidParams,
     message: `the key lacks the capability ${capability ?? ""}`,

@@ -1,12 +1,12 @@
-/** The revisions of the Model Context Protocol that this server speaks, and who it says it is. */
+/** The revisions of the Model Context Protocol that this server supports. */
 
-/** The stateless revision: every request names it in `params._meta`. */
+/** The stateless revision. Every request names it in `params._meta`. */
 export const statelessRevision = "2026-07-28";
-/** What `initialize` is answered with when it asks for a revision that is not known. */
+/** The revision in the answer to `initialize` if the requested one is unknown. */
 export const newestSessionRevision = "2025-11-25";
-/** The first revision whose clients know `resource_link` content and dropped JSON-RPC arrays. */
+/** The first revision whose clients support `resource_link` content. It removed JSON-RPC arrays. */
 export const linksRevision = "2025-06-18";
-/** The only revision with JSON-RPC arrays, and the one of a client that names none. */
+/** The only revision with JSON-RPC arrays, and the default for clients that name none. */
 export const arraysRevision = "2025-03-26";
 
 /** Revisions with `initialize`. 2024-11-05 is older than this transport, but its clients work here. */
@@ -16,7 +16,7 @@ export const sessionRevisions: readonly string[] = [
   arraysRevision,
   "2024-11-05",
 ];
-/** What `server/discover`, -32022 and the server card announce. */
+/** The revisions that `server/discover`, error -32022 and the server card list. */
 export const announcedRevisions: readonly string[] = [
   statelessRevision,
   newestSessionRevision,
@@ -24,10 +24,10 @@ export const announcedRevisions: readonly string[] = [
   arraysRevision,
 ];
 
-/** Revisions are dates: text order is their order. */
+/** Returns true for a date. Revisions are dates, so comparing them as text gives their order. */
 export const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(text);
 
-/** Members of `_meta` that the stateless revision owns. */
+/** Members of `_meta` that the stateless revision defines. */
 export const metaKeys = {
   version: "io.modelcontextprotocol/protocolVersion",
   capabilities: "io.modelcontextprotocol/clientCapabilities",

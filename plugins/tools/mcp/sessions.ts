@@ -1,33 +1,43 @@
 /**
- * `Mcp-Session-Id` of the revisions with `initialize`: a sealed token that says itself whose session it is and which
- * revision was agreed, and what its client can be asked. Any replica can read it after any restart; nothing is stored
- * but the sessions that were ended.
+ * `Mcp-Session-Id` of the revisions with `initialize`: a sealed token with the key, the agreed revision and the
+ * capabilities of the client. Every replica can read it, even after a restart. Only ended sessions are stored.
  */
 import { randomUUID } from "node:crypto";
 import type { Claims, Clock, Dialogue, Seal } from "sluice-gateway/plugin";
 
-/** Clients do not begin again when a session is gone: a long life costs nothing, a short one a restart by hand. */
+/**
+ * Lifetime of a session. Clients do not start a new session when theirs has expired: a long lifetime costs nothing, a
+ * short one means manual restarts.
+ */
 const lifetimeMs = 7 * 24 * 60 * 60_000;
 const purpose = "mcp session";
-/** A session that was just verified is not verified again (25 µs). It ends on other replicas within this time. */
+/**
+ * Time for which a verified session is cached, because verification takes 25 µs. A session that is ended elsewhere ends
+ * here within this time.
+ */
 const freshMs = 1_000;
-const mostFresh = 10_000;
+const maxFresh = 10_000;
 
 export interface Session {
   readonly id: string;
   readonly token: string;
-  /** The key's id. Never enough to get in: the key itself comes with every request. */
+  /** Id of the key. It does not authenticate: every request also carries the key itself. */
   readonly key: string;
   readonly revision: string;
-  /** What the client can be asked in the middle of a call. */
+  /** The kinds of questions that the client answers during a call. */
   readonly capabilities: Dialogue["capabilities"];
   readonly expiresAt: number;
 }
 
 export interface Sessions {
-  /** The value of the header. `capabilities`: names of those whose questions the client answers. */
+  /**
+   * Starts a session and returns the value of the header. `capabilities`: names of the kinds of questions that the
+   * client answers.
+   */
   begin(keyId: string, revision: string, capabilities: readonly string[]): string;
-  /** Undefined: forged, another key's, ended or expired. */
+  /**
+   * Returns the session of a token. Undefined if the token is forged, belongs to another key, was ended or has expired.
+   */
   find(token: string, keyId: string): Session | undefined;
   end(session: Session): void;
 }
@@ -43,7 +53,7 @@ export function createSessions(parts: {
   const verified = (token: string, keyId: string, now: number): Session | undefined => {
     const opened = seal.open(purpose, token);
     if (opened === undefined || opened.expiresAt <= now) return undefined;
-    // What is sealed for this purpose was made below.
+    // Only `begin` seals values for this purpose.
     const { i, k, r, c = [] } = opened.value as { i: string; k: string; r: string; c?: string[] };
     if (k !== keyId || claims.has(claimOf(i))) return undefined;
     const capabilities = Object.fromEntries(c.map((name) => [name, {}]));
@@ -67,7 +77,7 @@ export function createSessions(parts: {
       }
       const session = verified(token, keyId, now);
       if (session === undefined) return undefined;
-      if (fresh.size >= mostFresh) fresh.clear();
+      if (fresh.size >= maxFresh) fresh.clear();
       fresh.set(token, { session, at: now });
       return session;
     },
@@ -78,7 +88,7 @@ export function createSessions(parts: {
   };
 }
 
-/** The wall clock may jump back: then nothing counts as fresh. */
+/** The wall clock may be set back. In that case nothing counts as fresh. */
 function isFresh(at: number, now: number): boolean {
   return now >= at && now - at < freshMs;
 }

@@ -1,11 +1,11 @@
-/** The two kinds of result object of revision 2026-07-28, around their members. */
-import type { Call } from "./call.ts";
+/** The two kinds of result objects of revision 2026-07-28. `members`: the members of the result as JSON text. */
+import type { McpCall } from "./mcp-call.ts";
 
-export function complete({ server }: Call, members: string): string {
-  return `{"resultType":"complete",${members},"_meta":{${server.lists.server}}}`;
+export function completeResult({ server }: McpCall, members: string): string {
+  return `{"resultType":"complete",${members},"_meta":{${server.results.server}}}`;
 }
 
-/** The result of a call that goes on once the client has answered. */
-export function asking({ server }: Call, members: string): string {
-  return `{"resultType":"input_required",${members},"_meta":{${server.lists.server}}}`;
+/** Returns the result of a call that continues when the client has answered. */
+export function inputRequiredResult({ server }: McpCall, members: string): string {
+  return `{"resultType":"input_required",${members},"_meta":{${server.results.server}}}`;
 }

@@ -1,20 +1,23 @@
-/** The result object of `tools/call`, spliced from the tool's own JSON text: nothing of it is parsed or built twice. */
+/**
+ * The result object of `tools/call`. The JSON text of the tool is inserted unchanged, so nothing is parsed or
+ * serialized twice.
+ */
 import type { ModelUsage, ResourceLink, ToolOutcome } from "sluice-gateway/plugin";
 
-/** What the revision of a request puts around every result. */
+/** The parts of the result that depend on the revision of the request. */
 export interface ResultFrame {
-  /** The brace and the members before the result's own, with a comma behind. */
+  /** The opening brace and the members before those of the result, with a trailing comma. */
   readonly head: string;
-  /** The members at the end of `_meta`, with a comma before, and the braces. */
+  /** The last members of `_meta`, with a leading comma, and the closing braces. */
   readonly end: string;
-  /** Whether the client knows content other than one text: `resource_link` and the rest. */
+  /** True if the client supports content other than one text, such as `resource_link`. */
   readonly rich: boolean;
 }
 
 export const plainFrame: ResultFrame = { head: "{", end: "}}", rich: false };
 export const richFrame: ResultFrame = { head: "{", end: "}}", rich: true };
 
-/** `at`: when the answer was produced, RFC 3339. */
+/** Returns the result object as JSON text. `at`: time of the answer (RFC 3339). */
 export function toolResult(outcome: ToolOutcome, frame: ResultFrame, at: string): string {
   if (!outcome.ok) {
     const asks = outcome.code === "GATEWAY_CONFIRMATION_REQUIRED";

@@ -1,4 +1,4 @@
-/** Tools plugin `platform-tools`: what the deployment itself can tell, its models and its attestation. */
+/** Tools plugin `platform-tools`: tools that report the models and the attestation of the deployment. */
 import {
   defineTools,
   toolFailure,
@@ -17,7 +17,7 @@ const priceMilli = 100;
 
 export interface PlatformToolsOptions {
   readonly evidence?: {
-    /** Not written where an environment variable leaves it out: then nobody attests. */
+    /** Undefined if it is set by an environment variable that is not set. Quotes are then not available. */
     readonly kind?: EvidenceSource;
     readonly binding: Quote["binding"];
   };
@@ -61,7 +61,7 @@ export default defineTools<PlatformToolsOptions>({
   },
 });
 
-/** Who attests, and how what callers ask for is bound. */
+/** The source of quotes, and how the bytes of a caller are bound into them. */
 interface Attestation {
   readonly evidence: Evidence;
   readonly binding: Quote["binding"];

@@ -1,6 +1,7 @@
 /**
- * JSON with the members of every object in code-unit order (the order of RFC 8785): one text for equal values. Takes
- * what JSON.parse gives; written by hand because an object made anew would put members that look like numbers first.
+ * Returns JSON with the members of every object in code-unit order (the order of RFC 8785), so that equal values have
+ * the same text. `value`: a result of JSON.parse. The text is built by hand because a copied object would list members
+ * with integer names first.
  */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item)).join(",")}]`;

@@ -1,4 +1,4 @@
-/** The catalogue: every tool of the deployment, and the one way in which any of them is called. */
+/** The catalogue of all tools of the deployment. All calls of tools go through it. */
 import type { Prompt, ResourceTemplate } from "../../../src/prompt.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
@@ -14,11 +14,11 @@ import {
   type Tools,
 } from "../../../src/tool.ts";
 import { createConfirmations, withToken } from "./confirmation.ts";
-import { toolMetrics, type ToolMetrics } from "./metrics.ts";
-import { ToolRun, type RunParts } from "./run.ts";
-import { createSchemaCompiler, type InputCheck } from "./schema.ts";
+import { toolMetrics, type ToolMetrics } from "./tool-metrics.ts";
+import { ToolRun, type RunParts } from "./tool-run.ts";
+import { createSchemaCompiler, type InputCheck } from "./input-schema.ts";
 
-/** What the catalogue works with. */
+/** Dependencies of the catalogue. */
 export interface CatalogueParts {
   readonly clock: Clock;
   readonly log: Log;
@@ -28,24 +28,24 @@ export interface CatalogueParts {
 }
 
 export interface Catalogue extends Tools {
-  /** Adds the tools of one plugin. What is wrong with them, one sentence each; those are left out. */
+  /** Adds the tools of one plugin. Returns one sentence per problem; invalid tools are skipped. */
   add(tools: readonly Tool<never>[]): string[];
-  /** The same for its documents. */
+  /** Adds the resources of one plugin in the same way. */
   addResources(resources: readonly Resource[]): string[];
-  /** The same for its prompts and patterns of documents. */
+  /** Adds the prompts of one plugin in the same way. */
   addPrompts(prompts: readonly Prompt[]): string[];
   addTemplates(templates: readonly ResourceTemplate[]): void;
 }
 
-/** Where a call is nested in the calls of other tools. */
+/** The position of a call in the calls of other tools. */
 export interface Nesting {
-  /** Number of calls around this one. */
+  /** Number of enclosing calls. */
   readonly depth: number;
-  /** Aborts when the call around this one is over: this call then fails, also after it has begun. */
+  /** Aborts when the enclosing call has ended. This call then fails, even if it has begun. */
   readonly stop: AbortSignal | undefined;
 }
 
-/** The catalogue as one of its tools sees it: calls know how deeply they are nested. */
+/** The catalogue for the code of tools: calls carry their nesting. */
 export interface NestingTools {
   entry(name: string): CatalogueEntry | undefined;
   callAt(
@@ -56,20 +56,23 @@ export interface NestingTools {
   ): ToolOutcome | Promise<ToolOutcome>;
 }
 
-/** A tool with its schema compiled and its price at hand. */
+/** A tool with its compiled schema and its price. */
 export interface CataloguedTool {
   readonly tool: Tool;
   readonly entry: CatalogueEntry;
   readonly check: InputCheck;
   readonly metrics: ToolMetrics;
-  /** Milli-CU of a call with this (valid) input. Throws for a price that is none: a bug of the tool. */
+  /**
+   * Returns the price of a call with this (valid) input in milli-CU. Throws for an invalid price, which is a bug of the
+   * tool.
+   */
   costOf(input: unknown): number;
 }
 
 const notNested: Nesting = { depth: 0, stop: undefined };
 
-/** A tool that calls tools that call tools: deeper than any of ours. One that calls itself ends here. */
-const mostDepth = 4;
+/** Maximum depth of nested calls. It is higher than shipped tools need, and ends a tool that calls itself. */
+const maxDepth = 4;
 
 const unknownTool = toolFailure("GATEWAY_TOOL_NOT_FOUND", "unknown tool");
 const tooDeep = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "tools call one another too deeply");
@@ -99,7 +102,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
 
   add(tools: readonly Tool<never>[]): string[] {
     return tools.flatMap((tool) => {
-      // Its input is validated by its own schema before it is called: that is what `Input` stands for.
+      // The input is validated by the schema of the tool before each call, which justifies the cast.
       const problem = this.#addOne(tool as unknown as Tool);
       return problem === undefined ? [] : [`tool "${tool.name}" ${problem}`];
     });
@@ -118,7 +121,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
   addPrompts(prompts: readonly Prompt[]): string[] {
     return prompts.flatMap((prompt) => {
       const isTaken = this.prompts.some((other) => other.name === prompt.name);
-      if (isTaken) return [`prompt "${prompt.name}" is there already`];
+      if (isTaken) return [`prompt "${prompt.name}" already exists`];
       this.prompts.push(prompt);
       return [];
     });
@@ -129,19 +132,20 @@ class LiveCatalogue implements Catalogue, NestingTools {
   }
 
   #resourceProblem(uri: string): string | undefined {
-    if (!URL.canParse(uri) || uri.includes("#")) return "is no absolute URI without a fragment";
-    return this.#uris.has(uri) ? "is there already" : undefined;
+    if (!URL.canParse(uri) || uri.includes("#")) return "is not an absolute URI without a fragment";
+    return this.#uris.has(uri) ? "already exists" : undefined;
   }
 
   #addOne(tool: Tool): string | undefined {
-    if (!toolName.test(tool.name)) return "has a name that is not letters, digits and underscores";
-    if (this.#tools.has(tool.name)) return "is there already";
+    if (!toolName.test(tool.name))
+      return "has an invalid name; expected a letter and up to 63 letters, digits and underscores";
+    if (this.#tools.has(tool.name)) return "already exists";
     const write = tool.write === true;
     const inputSchema = write ? withToken(tool.inputSchema) : tool.inputSchema;
     const check = this.#compile(inputSchema);
     if (typeof check === "string") return check;
     if (write && tool.annotations?.readOnlyHint === true) {
-      return "is a write tool and claims to be read-only";
+      return "is a write tool but has readOnlyHint: true";
     }
     const { price } = tool;
     const varies = typeof price !== "number";
@@ -183,7 +187,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
     caller: ToolCaller,
   ): ToolOutcome | Promise<ToolOutcome> {
     const found = this.#tools.get(name);
-    if (found === undefined || nesting.depth > mostDepth) {
+    if (found === undefined || nesting.depth > maxDepth) {
       const failure = found === undefined ? unknownTool : tooDeep;
       return { ...failure, tool: name, latencyMs: 0 };
     }
@@ -197,5 +201,5 @@ function isAmount(milli: unknown): milli is number {
 
 function amount(milli: unknown): number {
   if (isAmount(milli)) return milli;
-  throw new Error(`a price of ${String(milli)} milli-CU`);
+  throw new Error(`invalid price: ${String(milli)} milli-CU`);
 }

@@ -1,7 +1,8 @@
 /**
- * Confirmation of write tools (decisions.md section 6): the first call gets a token, the second one, with the token and
- * the same arguments, runs. A token is sealed, bound to key, tool and canonical arguments, valid for 5 minutes, and
- * used once: across replicas and restarts, because its claim is kept in the store.
+ * Confirmation of write tools (decisions.md section 6): the first call returns a token, and a second call with the
+ * token and the same arguments runs the tool. A token is sealed, bound to key, tool and canonical arguments, valid for
+ * 5 minutes, and can be used once. This holds across replicas and restarts, because used tokens are recorded in the
+ * store.
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { Clock } from "../../../src/services/clock.ts";
@@ -13,7 +14,7 @@ import { canonicalJson } from "./canonical-json.ts";
 const purpose = "confirmation";
 const lifetimeMs = 5 * 60_000;
 
-/** The member of a write tool's input that carries the token, on every transport. */
+/** The member of a write tool's input that contains the token, on every transport. */
 const tokenMember = "confirmation_token";
 
 export const confirmationExpired = toolFailure(
@@ -21,7 +22,7 @@ export const confirmationExpired = toolFailure(
   "the confirmation token has expired, was used, or was made for another call",
 );
 
-/** What a token stands for: this key, this tool, these arguments, however they were written. */
+/** The call that a token confirms: this key, this tool and these arguments in any notation. */
 export interface ConfirmedCall {
   readonly keyId: string;
   readonly tool: string;
@@ -29,9 +30,12 @@ export interface ConfirmedCall {
 }
 
 export interface Confirmations {
-  /** GATEWAY_CONFIRMATION_REQUIRED with a new token for the call. */
+  /** Returns GATEWAY_CONFIRMATION_REQUIRED with a new token for the call. */
   ask(call: ConfirmedCall, summary: object): ToolFailure;
-  /** Undefined: the token is not good for this call. `claim` uses it up; false when someone has done so before. */
+  /**
+   * Checks a token. Undefined if it is not valid for this call. `claim` uses the token; it returns false if the token
+   * was used before.
+   */
   redeem(token: string, call: ConfirmedCall): { claim(): boolean } | undefined;
 }
 
@@ -66,10 +70,12 @@ export function createConfirmations(parts: {
   };
 }
 
-/** The input schema of a write tool as it is published and checked: the tool's own, and the token. */
+/**
+ * Returns the input schema of a write tool as it is published and checked: the schema of the tool with the token added.
+ */
 export function withToken(schema: JsonSchema): JsonSchema {
   const properties = {
-    // A schema of type object; what its properties are is for ajv to judge.
+    // The schema has the type object; ajv checks its properties.
     ...(schema["properties"] as object | undefined),
     [tokenMember]: {
       type: "string",
@@ -79,12 +85,12 @@ export function withToken(schema: JsonSchema): JsonSchema {
   return { ...schema, properties };
 }
 
-/** A valid input of a write tool, apart: the tool's own input, and the token if there was one. */
+/** Splits a valid input of a write tool into the input of the tool and the token. */
 export function takeToken(given: unknown): {
   readonly input: object;
   readonly token: string | undefined;
 } {
-  // The schema of `withToken` has been checked: an object, whose token is a string if there is one.
+  // The input matches the schema of `withToken`: an object whose token, if present, is a string.
   const { [tokenMember]: token, ...input } = given as Record<string, unknown>;
   return { input, token: token as string | undefined };
 }

@@ -1,6 +1,6 @@
 /**
- * Surface `tool-rpc`: the catalogue of tools as JSON-RPC 2.0, one call or an array (gateway.md, POST /rpc). Here a body
- * becomes requests and their answers a response; what a single request is answered with stands in `requests.ts`.
+ * Surface `tool-rpc`: the catalogue of tools as JSON-RPC 2.0, single calls and arrays (gateway.md, POST /rpc). This
+ * file reads the requests of a body and combines their answers; `requests.ts` answers a single request.
  */
 import {
   defineSurface,
@@ -15,9 +15,9 @@ import {
   type ToolCaller,
   type TraceSpan,
 } from "sluice-gateway/plugin";
-import { codes } from "./codes.ts";
+import { codes } from "./error-codes.ts";
 import { operationOf } from "./operation.ts";
-import { createRequests, protocolReport, type Answer, type Requests } from "./requests.ts";
+import { createRequests, protocolReport, type RpcAnswer, type Requests } from "./requests.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
@@ -30,15 +30,16 @@ declare module "sluice-gateway/plugin" {
 
 /** decisions.md sections 4 and 6. */
 const bodyBytes = 1024 * 1024;
-const mostItems = 20;
+const maxItems = 20;
 /**
- * Calls of an array that run at the same time, and the characters of answers at which no further one begins. Together
- * with the longest result of a tool (64 million) they keep the response well within what one string can hold.
+ * Number of calls of an array that run at the same time, and the number of characters of answers after which no further
+ * call begins. Together with the maximum result of a tool (64 million characters) they keep the response well below the
+ * maximum length of a string.
  */
 const parallelCalls = 4;
-const mostAnswerChars = 32 * 1024 * 1024;
+const maxAnswerChars = 32 * 1024 * 1024;
 
-/** The failures whose JSON-RPC error does not come with HTTP 200. */
+/** Failures whose JSON-RPC error does not have HTTP status 200. */
 const confirmationStatus: Partial<Record<GatewayCode, number>> = {
   GATEWAY_CONFIRMATION_REQUIRED: 202,
   GATEWAY_CONFIRMATION_EXPIRED: 410,
@@ -55,7 +56,7 @@ export default defineSurface({
   needs: { principal: "answer", charge: "answer" },
   wants: { requestId: "answer", trace: "answer" },
   uses: ["tools"],
-  operation: (_, __, host) => operationOf(host.use("tools").list, mostItems),
+  operation: (_, __, host) => operationOf(host.use("tools").list, maxItems),
   start(_, host) {
     const requests = createRequests(host.use("tools"));
     return {
@@ -67,7 +68,7 @@ export default defineSurface({
 
 function answer(host: Host, requests: Requests, x: Exchange): Reply | Promise<Reply> {
   const principal = x.get("principal");
-  // Reached only where `authorize` is missing above, or in shadow mode: nobody is there to pay.
+  // Reached only if `authorize` is missing or in shadow mode. An anonymous caller cannot be charged.
   if (principal.kind === "anonymous") return refuse("GATEWAY_UNAUTHORIZED");
   const caller: ToolCaller = {
     principal,
@@ -77,7 +78,7 @@ function answer(host: Host, requests: Requests, x: Exchange): Reply | Promise<Re
     trace: x.peek("trace"),
     calls: x,
   };
-  const body = host.readJsonRpc(x.body ?? noBody, mostItems);
+  const body = host.readJsonRpc(x.body ?? noBody, maxItems);
   if (body.kind === "single") return single(requests, body.item, caller);
   if (body.kind === "batch") return batch(requests, body.items, caller);
   if (body.kind === "malformed") {
@@ -93,9 +94,9 @@ function single(requests: Requests, item: JsonRpcItem, caller: ToolCaller): Repl
   return answered instanceof Promise ? answered.then(replyOf) : replyOf(answered);
 }
 
-function replyOf({ text, failure }: Answer): Reply {
+function replyOf({ text, failure }: RpcAnswer): Reply {
   if (failure?.code === "GATEWAY_CU_LIMIT_EXCEEDED") {
-    // decisions.md section 4: the one refusal of a call that is HTTP's own on every surface.
+    // decisions.md section 4: the only refusal of a call with an HTTP status on every surface.
     const { message, details = {} } = failure;
     return refuse("GATEWAY_CU_LIMIT_EXCEEDED", { message, details });
   }
@@ -104,7 +105,10 @@ function replyOf({ text, failure }: Answer): Reply {
   return status === undefined ? ok(text) : { ...ok(text, status), code: failure?.code };
 }
 
-/** Each call reserves when it runs and fails alone; answers stand in the order of the requests. */
+/**
+ * Runs the calls of an array. Each call reserves credit when it runs and fails separately. Answers have the order of
+ * the requests.
+ */
 async function batch(
   requests: Requests,
   items: readonly JsonRpcItem[],
@@ -113,19 +117,19 @@ async function batch(
   const texts: string[] = items.map(() => "");
   let next = 0;
   let chars = 0;
-  const lane = async (): Promise<void> => {
+  const runCalls = async (): Promise<void> => {
     for (let at = next++; at < items.length; at = next++) {
       const item = items[at];
       if (item === undefined) continue;
-      const { text }: Answer =
-        chars < mostAnswerChars
+      const { text }: RpcAnswer =
+        chars < maxAnswerChars
           ? await requests.answer(item, caller)
-          : requests.crowdedOut(item, caller);
+          : requests.refuseOversized(item, caller);
       texts[at] = text;
       chars += text.length;
     }
   };
-  await Promise.all(Array.from({ length: parallelCalls }, lane));
+  await Promise.all(Array.from({ length: parallelCalls }, runCalls));
   const answers = texts.filter((text) => text !== "");
   return answers.length === 0 ? noContent : ok(`[${answers.join(",")}]`);
 }

@@ -1,4 +1,7 @@
-/** What the tool JSON-RPC takes and answers (gateway.md, POST /rpc), with the input schemas that calls are held against. */
+/**
+ * The OpenAPI description of the tool JSON-RPC (gateway.md, POST /rpc), with the input schemas that calls are checked
+ * against.
+ */
 import type { CatalogueEntry, JsonSchema, Operation } from "sluice-gateway/plugin";
 
 const id = { type: ["string", "number", "null"] };
@@ -47,13 +50,13 @@ const failure = {
 };
 const response = { oneOf: [result, failure] };
 
-/** `mostItems`: of an array. */
-export function operationOf(tools: readonly CatalogueEntry[], mostItems: number): Operation {
+/** `maxItems`: maximum number of requests in an array. */
+export function operationOf(tools: readonly CatalogueEntry[], maxItems: number): Operation {
   const request = { anyOf: [listing, ...tools.map(callOf)] };
-  const batch = { type: "array", items: request, minItems: 1, maxItems: mostItems };
+  const batch = { type: "array", items: request, minItems: 1, maxItems: maxItems };
   return {
     summary: "List and call tools",
-    description: `JSON-RPC 2.0 with the methods tools.list and tools.call: one request, or up to ${mostItems} at once.`,
+    description: `JSON-RPC 2.0 with the methods tools.list and tools.call: one request, or up to ${maxItems} at once.`,
     body: {
       content: {
         "application/json": {
@@ -89,7 +92,7 @@ export function operationOf(tools: readonly CatalogueEntry[], mostItems: number)
 const listing = envelope("tools.list", { type: ["object", "array", "null"] }, false);
 
 function callOf({ name, description, inputSchema }: CatalogueEntry): JsonSchema {
-  // A tool is called with `{}` where there is no input.
+  // Without `params` a tool is called with `{}`.
   const isNeeded = inputSchema["required"] !== undefined;
   const params = {
     type: "object",

@@ -1,4 +1,4 @@
-/** What one JSON-RPC request is answered with. Ids and results are spliced in as text: nothing is parsed twice. */
+/** Answers one JSON-RPC request. Ids and results are inserted as text, so nothing is parsed twice. */
 import {
   parseJson,
   toolFailure,
@@ -11,35 +11,38 @@ import {
   type ToolOutcome,
   type Tools,
 } from "sluice-gateway/plugin";
-import { codeOf, codes } from "./codes.ts";
+import { rpcCodeOf, codes } from "./error-codes.ts";
 
-/** The response object as JSON text, empty for a notification; the failure of a call, for what HTTP says of it. */
-export interface Answer {
+/**
+ * The response object as JSON text, empty for a notification. `failure`: the failure of a call, from which the HTTP
+ * status follows.
+ */
+export interface RpcAnswer {
   readonly text: string;
   readonly failure?: ToolFailure | undefined;
 }
 
 export interface Requests {
   /**
-   * Never rejects; a promise only where a tool gives one. A notification runs like a call: its sender only does not
-   * want to hear of it.
+   * Answers a request. Never rejects; returns a promise only if a tool does. A notification runs like a call, but its
+   * sender gets no answer.
    */
-  answer(item: JsonRpcItem, caller: ToolCaller): Answer | Promise<Answer>;
-  /** The answer of a request that is not run because the answers before it are too large. */
-  crowdedOut(item: JsonRpcItem, caller: ToolCaller): Answer;
-  /** An error response. `id`: JSON text. */
+  answer(item: JsonRpcItem, caller: ToolCaller): RpcAnswer | Promise<RpcAnswer>;
+  /** Returns the answer for a request that is not run because the earlier answers are too large. */
+  refuseOversized(item: JsonRpcItem, caller: ToolCaller): RpcAnswer;
+  /** Returns an error response. `id`: JSON text. */
   error(id: string, code: number, message: string, data?: object): string;
 }
 
 const methods = ["tools.list", "tools.call"];
 
-/** The report of a request that called no tool. `code`: why it was refused. */
+/** Returns the report of a request that called no tool. `code`: the reason for the refusal. */
 export function protocolReport(method: string, code?: CallFailureCode): CallReport {
   return { kind: "protocol", name: method, isListed: methods.includes(method), code };
 }
 
-const silent: Answer = { text: "" };
-const crowded = toolFailure(
+const silent: RpcAnswer = { text: "" };
+const oversized = toolFailure(
   "GATEWAY_TOOL_EXECUTION_ERROR",
   "not run: the earlier responses are too large",
 );
@@ -47,7 +50,7 @@ const crowded = toolFailure(
 interface CallParams {
   readonly tool: string;
   readonly input: unknown;
-  /** Taken beside the input, too. */
+  /** Accepted next to the input, too. */
   readonly token: string | undefined;
 }
 
@@ -55,7 +58,7 @@ export function createRequests(tools: Tools): Requests {
   const listing = listingOf(tools);
   const names = new Set(tools.list.map(({ name }) => name));
 
-  function answer(item: JsonRpcItem, caller: ToolCaller): Answer | Promise<Answer> {
+  function answer(item: JsonRpcItem, caller: ToolCaller): RpcAnswer | Promise<RpcAnswer> {
     if (item.kind === "invalid") {
       caller.calls?.called(protocolReport("", "INVALID_REQUEST"));
       return { text: error(item.id, codes.invalidRequest, "Invalid Request") };
@@ -78,7 +81,7 @@ export function createRequests(tools: Tools): Requests {
     id: string | undefined,
     text: string,
     caller: ToolCaller,
-  ): Answer | Promise<Answer> {
+  ): RpcAnswer | Promise<RpcAnswer> {
     const params = readParams(text);
     if ("ok" in params) {
       caller.calls?.called(protocolReport("tools.call", "INVALID_PARAMS"));
@@ -94,17 +97,17 @@ export function createRequests(tools: Tools): Requests {
 
   return {
     answer,
-    crowdedOut(item, { calls }) {
+    refuseOversized(item, { calls }) {
       calls?.called(protocolReport("tools.call", "UPSTREAM_ERROR"));
       return item.kind === "invalid"
         ? { text: error(item.id, codes.invalidRequest, "Invalid Request") }
-        : failed(item.kind === "call" ? item.id : undefined, crowded);
+        : failed(item.kind === "call" ? item.id : undefined, oversized);
     },
     error,
   };
 }
 
-function answerOf(id: string | undefined, outcome: ToolOutcome, { calls }: ToolCaller): Answer {
+function answerOf(id: string | undefined, outcome: ToolOutcome, { calls }: ToolCaller): RpcAnswer {
   calls?.called(toolReport(outcome));
   if (!outcome.ok) return failed(id, outcome);
   if (id === undefined) return silent;
@@ -117,25 +120,23 @@ function result(id: string, json: string): string {
 }
 
 function error(id: string, code: number, message: string, data?: object): string {
-  const told = JSON.stringify({ code, message, ...(data !== undefined && { data }) });
-  return `{"jsonrpc":"2.0","id":${id},"error":${told}}`;
+  const body = JSON.stringify({ code, message, ...(data !== undefined && { data }) });
+  return `{"jsonrpc":"2.0","id":${id},"error":${body}}`;
 }
 
-/** `data` is `{ errorCode, details? }`: the code is what callers branch on. */
-function failed(id: string | undefined, failure: ToolFailure): Answer {
+/** Returns an error with `data` as `{ errorCode, details? }`. Clients decide by the code. */
+function failed(id: string | undefined, failure: ToolFailure): RpcAnswer {
   if (id === undefined) return { text: "", failure };
   const { code, message, details } = failure;
   const data = { errorCode: code, ...(details !== undefined && { details }) };
-  return { text: error(id, codeOf(code), message, data), failure };
+  return { text: error(id, rpcCodeOf(code), message, data), failure };
 }
 
 function invalid(message: string): ToolFailure {
   return toolFailure("GATEWAY_INVALID_PARAMS", message);
 }
 
-/**
- * `{ tool, params }`; a tool without input may be called without `params`. `text` has been read as JSON, or is empty.
- */
+/** Reads `{ tool, params }`. A tool without input may be called without `params`. `text`: valid JSON, or empty. */
 function readParams(text: string): CallParams | ToolFailure {
   const value: unknown = text === "" ? undefined : parseJson(text);
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
@@ -151,7 +152,7 @@ function readParams(text: string): CallParams | ToolFailure {
   return invalid("params.confirmation_token must be a string");
 }
 
-/** The catalogue does not change while a surface lives. */
+/** Computed once, because the catalogue does not change during the life of a surface. */
 function listingOf({ list }: Tools): string {
   return JSON.stringify({
     tools: list.map(({ name, description, inputSchema, estimatedCUMilli, estimatedCUVaries }) => ({

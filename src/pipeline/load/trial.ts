@@ -98,7 +98,7 @@ function inertServices(): Services {
       },
       models: new Map(),
       entriesWith: () => [],
-      read: false,
+      hasStatus: false,
       ready: false,
       settled: Promise.resolve(),
       close: () => Promise.resolve(),

@@ -9,7 +9,7 @@ import * as fc from "fast-check";
 import { readUsage, type UsageRow } from "../../../plugins/billing/metering/read-usage.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
-import { dataOf } from "../../plugins/inference/networks/sse.ts";
+import { dataOf } from "../../plugins/inference/networks/chat-events.ts";
 import { chatBody, model, pipelineOf, tokenMilli } from "../../plugins/inference/chat-gateway.ts";
 import { gaugesAreZero } from "../gauges.ts";
 import { mutantsOf } from "../mutants.ts";

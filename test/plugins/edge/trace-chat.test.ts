@@ -2,8 +2,14 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../src/testing/gateway.ts";
-import { cutAtOnce, failing, streamed, usageOf, whole } from "../inference/networks/scripts.ts";
-import { startWorker, type Worker } from "../inference/networks/worker.ts";
+import {
+  cutAtOnce,
+  failing,
+  streamed,
+  usageOf,
+  whole,
+} from "../inference/networks/worker-scripts.ts";
+import { startWorker, type Worker } from "../inference/networks/scripted-worker.ts";
 import { environment, one, openReceiver, type ReceivedSpan } from "./otlp-receiver.ts";
 
 const model = "Test/Model-1";

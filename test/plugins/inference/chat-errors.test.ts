@@ -1,6 +1,4 @@
-/**
- * How chat completions fail: the caller's mistakes, the gateway's refusals, and workers that do not do as they should.
- */
+/** Failures of chat completions: invalid requests, refusals of the gateway, and workers that misbehave. */
 import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
 import { after, before, describe, it } from "node:test";
@@ -13,9 +11,9 @@ import {
   streamed,
   whole,
   workerSecret,
-} from "./networks/scripts.ts";
-import { chunkOf, eventOf } from "./networks/sse.ts";
-import { startWorker, type Script } from "./networks/worker.ts";
+} from "./networks/worker-scripts.ts";
+import { chunkOf, eventOf } from "./networks/chat-events.ts";
+import { startWorker, type Script } from "./networks/scripted-worker.ts";
 import {
   assertChatError,
   assertRefused,
@@ -35,7 +33,7 @@ before(async () => {
 });
 after(() => chat[Symbol.asyncDispose]());
 
-describe("a request that is wrong", () => {
+describe("an invalid request", () => {
   const asks = (): number => chat.worker.received.length;
   const bodies: readonly [string, string | Buffer][] = [
     ["no JSON", "{"],
@@ -51,7 +49,7 @@ describe("a request that is wrong", () => {
     ["a bad message", JSON.stringify(chatBody({ messages: [{ role: "user", content: 1 }] }))],
   ];
   for (const [what, body] of bodies) {
-    it(`${what}: 400 INVALID_REQUEST, charged nothing, sent to nobody`, async () => {
+    it(`${what}: returns 400 INVALID_REQUEST, charges nothing and sends nothing to a worker`, async () => {
       const earlier = [asks(), chat.charges().length];
       const headers: Ask["headers"] =
         typeof body === "string" ? {} : { "content-encoding": "gzip" };
@@ -60,12 +58,12 @@ describe("a request that is wrong", () => {
     });
   }
 
-  it("says what is wrong", async () => {
+  it("gets a message with the reason", async () => {
     const { json } = await chat.ask({ messages: [{ role: "user", content: 1 }] });
-    assert.equal(json.error.message, "messages[0].content must be a text or a list of parts");
+    assert.equal(json.error.message, "messages[0].content must be a string or a list of parts");
   });
 
-  it("a model that no network lists: 404 MODEL_NOT_FOUND, case and all", async () => {
+  it("a model that no network lists returns 404 MODEL_NOT_FOUND; ids are case-sensitive", async () => {
     for (const model of ["Nobody/Nothing-1", "test/model-1", "constructor", "x".repeat(100_000)]) {
       for (const stream of [false, true]) {
         assertChatError(await chat.ask({ model, stream }), 404, "MODEL_NOT_FOUND");
@@ -74,8 +72,8 @@ describe("a request that is wrong", () => {
   });
 });
 
-describe("what the gateway itself refuses: the canonical envelope", () => {
-  it("no key, a wrong key, a key without the capability", async () => {
+describe("refusals of the gateway itself use the canonical envelope", () => {
+  it("for a missing key, a wrong key and a key without the capability", async () => {
     const bare = { headers: { authorization: "" } };
     assertRefused(await chat.ask({}, bare), 401, "GATEWAY_UNAUTHORIZED");
     const wrong = { key: `gateway_dev_${"0".repeat(32)}` };
@@ -86,7 +84,7 @@ describe("what the gateway itself refuses: the canonical envelope", () => {
     assertRefused(await chat.ask({ model: "no" }, { key }), 403, "GATEWAY_PERMISSION_DENIED");
   });
 
-  it("another content type, another method, another network", async () => {
+  it("for another content type, method or network", async () => {
     const text = { headers: { "content-type": "text/plain" } };
     assertRefused(await chat.ask({}, text), 415, "GATEWAY_INVALID_PARAMS");
     const get = await chat.send(undefined, { method: "GET" });
@@ -96,14 +94,14 @@ describe("what the gateway itself refuses: the canonical envelope", () => {
     assertRefused(await chat.ask({}, elsewhere), 404, "GATEWAY_NOT_FOUND");
   });
 
-  it("a body over 10 MiB is 413; one of just under is read", async () => {
+  it("a body over 10 MiB returns 413; a slightly smaller one is read", async () => {
     const filler = (bytes: number): object => ({ filler: "x".repeat(bytes) });
     const most = 10 * 1024 * 1024;
     assert.equal((await chat.ask(filler(most - 1000))).status, 200);
     assertRefused(await chat.ask(filler(most)), 413, "GATEWAY_INVALID_PARAMS");
   });
 
-  it("a parameter of the content type, and headers that this service ignores, change nothing", async () => {
+  it("a parameter of the content type and ignored headers change nothing", async () => {
     const headers = {
       "content-type": "Application/JSON; charset=utf-8",
       "openai-organization": "org-x",
@@ -123,7 +121,7 @@ describe("what the gateway itself refuses: the canonical envelope", () => {
     }
   });
 
-  it("more credit than is left: 429 before anything is sent, by an upper estimate", async () => {
+  it("a request whose maximum cost exceeds the credit returns 429 before anything is sent", async () => {
     const { key } = chat.gateway.issue({ cuLimit24hMilli: 3_000 });
     const asked = chat.worker.received.length;
     for (const stream of [false, true]) {
@@ -139,12 +137,12 @@ describe("what the gateway itself refuses: the canonical envelope", () => {
       }
     }
     assert.equal(chat.worker.received.length, asked);
-    // With a limit of its own the request fits, and what was reserved and not used is there again.
+    // With its own token limit the request fits, and the unused part of the reservation is available again.
     for (let n = 0; n < 5; n++)
       assert.equal((await chat.ask({ max_tokens: 500 }, { key })).status, 200);
   });
 
-  it("a rate that is exceeded: 429 with Retry-After 1", async () => {
+  it("an exceeded rate limit returns 429 with Retry-After 1", async () => {
     await using other = await startChat({ clock: manualClock(), account: { rpsLimit: 1 } });
     for (let n = 0; n < 2; n++) assert.equal((await other.ask()).status, 200);
     const answer = await other.ask();
@@ -155,7 +153,7 @@ describe("what the gateway itself refuses: the canonical envelope", () => {
 });
 
 describe("pinned paths", () => {
-  it("a network's own models only, there; all of them on the plain path", async () => {
+  it("a pinned path serves only models of its network; the plain path serves all", async () => {
     await using alpha = await startWorker({ models: ["Alpha/Only-1"] });
     await using other = await startChat({
       networks: `  alpha: { kind: openai, url: "${alpha.url}", price_per_token_nano: "100" }`,
@@ -185,7 +183,7 @@ async function assertUnanswered(script: Script, status: number, code: string, ot
     assertChatError(answer, status, code);
     assert.ok(!answer.text.includes(workerSecret));
     assert.equal(other.charges().length, earlier, "nothing is charged");
-    // What is left of them.
+    // The remaining requests.
     while ((await other.ask()).status !== 200);
   }
 }
@@ -205,7 +203,7 @@ describe("a worker that fails before the first byte", inTime, () => {
     [204, 503, "UPSTREAM_ERROR"],
   ];
   for (const [said, status, code] of refusals) {
-    it(`${said} becomes ${status} ${code}, without a word of the worker's`, () =>
+    it(`${said} becomes ${status} ${code} without any text of the worker`, () =>
       assertUnanswered(failing(said), status, code));
   }
 
@@ -225,11 +223,11 @@ describe("a worker that fails before the first byte", inTime, () => {
     ["says gzip and sends something else", raw(200, { "content-encoding": "gzip" }, ["plain"])],
   ];
   for (const [how, script] of odd) {
-    it(`one that ${how}: 503 UPSTREAM_ERROR`, () =>
+    it(`a worker that ${how} leads to 503 UPSTREAM_ERROR`, () =>
       assertUnanswered(script, 503, "UPSTREAM_ERROR"));
   }
 
-  it("one that refuses connections: 503, and it is back when it is", async () => {
+  it("a worker that refuses connections leads to 503, and is used again when it accepts them", async () => {
     await using other = await startChat();
     await other.worker.refuse();
     for (const stream of [false, true])
@@ -239,7 +237,7 @@ describe("a worker that fails before the first byte", inTime, () => {
     assert.equal(other.charges().length, 1);
   });
 
-  it("one that is silent: 503 after the time that the network allows", async () => {
+  it("a silent worker leads to 503 after the time limit of the network", async () => {
     await using other = await startChat({ network: "idleMs: 50, answerMs: 50" });
     for (const stream of [false, true]) {
       other.worker.script(silent);
@@ -250,29 +248,25 @@ describe("a worker that fails before the first byte", inTime, () => {
   });
 });
 
-it(
-  "a worker is waited for a minute where nothing else is said, and no longer",
-  inTime,
-  async () => {
-    const clock = manualClock();
-    await using other = await startChat({ clock });
-    const held = other.worker.hold();
-    const asking = other.ask({ stream: true });
-    const { left } = await held;
-    let isOver = false;
-    void asking.then(() => (isOver = true));
-    clock.advance(59_000);
-    // A connection that is cut is seen by then.
-    for (let turn = 0; turn < 500; turn++) await new Promise(setImmediate);
-    assert.equal(isOver, false);
-    clock.advance(2_000);
-    assertChatError(await asking, 503, "UPSTREAM_ERROR");
-    await left;
-  },
-);
+it("the default time limit for a worker is one minute", inTime, async () => {
+  const clock = manualClock();
+  await using other = await startChat({ clock });
+  const held = other.worker.hold();
+  const asking = other.ask({ stream: true });
+  const { left } = await held;
+  let isOver = false;
+  void asking.then(() => (isOver = true));
+  clock.advance(59_000);
+  // A connection that is cut is seen by then.
+  for (let turn = 0; turn < 500; turn++) await new Promise(setImmediate);
+  assert.equal(isOver, false);
+  clock.advance(2_000);
+  assertChatError(await asking, 503, "UPSTREAM_ERROR");
+  await left;
+});
 
 describe("a listed model without a worker", () => {
-  it("503 MODEL_NOT_AVAILABLE with Retry-After, in both shapes", async () => {
+  it("returns 503 MODEL_NOT_AVAILABLE with Retry-After, streamed and whole", async () => {
     await using status = await startWorker();
     const worker = { id: "w1", model: "Test/Model-1", coefficient: 1000, state: "draining" };
     status.documents.set("/status", { price_per_token_nano: "12", workers: [worker] });
@@ -287,7 +281,7 @@ describe("a listed model without a worker", () => {
     assert.deepEqual(other.worker.received, []);
   });
 
-  it("a network that has said nothing yet: no model is unknown, all are unavailable", async () => {
+  it("while the status of a network is unknown, every model is unavailable instead of unknown", async () => {
     await using other = await startChat({
       network: 'status: { url: "${STATUS_URL}" }',
       env: { STATUS_URL: "http://127.0.0.1:1/status" },
@@ -297,7 +291,7 @@ describe("a listed model without a worker", () => {
 });
 
 describe("two workers", () => {
-  it("the other one answers where the first fails before a byte, at its own price", async () => {
+  it("the second one answers at its own price if the first fails before the first byte", async () => {
     await using good = await startWorker();
     await using bad = await startWorker({ otherwise: failing(500) });
     const worker = (id: string, url: string, coefficient: number) => ({
@@ -349,7 +343,7 @@ describe("a worker that fails after the first byte", inTime, () => {
     ],
   ];
   for (const [how, script] of cases) {
-    it(`one that ${how}: an error event, no [DONE], and what came is charged as estimated`, async () => {
+    it(`a worker that ${how} leads to an error event without [DONE], and the part that arrived is charged as estimated`, async () => {
       const earlier = chat.charges().length;
       chat.worker.script(script);
       const events = await chat.stream({ stream_options: { include_usage: true } });
@@ -370,7 +364,7 @@ describe("a worker that fails after the first byte", inTime, () => {
     });
   }
 
-  it("one that falls silent: the same, as timed out", async () => {
+  it("a worker that falls silent leads to the same, with outcome timedOut", async () => {
     await using other = await startChat({ network: "idleMs: 50" });
     other.worker.script(streamed({ stop: { after: 2, how: "silence" } }));
     const events = await other.stream();
@@ -381,14 +375,14 @@ describe("a worker that fails after the first byte", inTime, () => {
     assert.match(await other.logged(), /"status":200,"outcome":"timedOut"/);
   });
 
-  it("no other worker is asked: what was said cannot be unsaid", async () => {
+  it("the request is not retried, because part of the answer was already sent", async () => {
     const asked = chat.worker.received.length;
     chat.worker.script(streamed({ stop: { after: 1, how: "cut" } }));
     await chat.stream();
     assert.equal(chat.worker.received.length, asked + 1);
   });
 
-  it("one whose answer in one piece breaks off: 503, charged nothing", async () => {
+  it("a whole answer that breaks off leads to 503 and is not charged", async () => {
     const earlier = chat.charges().length;
     const broken: Script = async (exchange) => {
       exchange.begin(200, { "content-type": "application/json" });
@@ -401,7 +395,7 @@ describe("a worker that fails after the first byte", inTime, () => {
   });
 });
 
-it("a worker that goes on after [DONE], or beyond its one choice, is not listened to", async () => {
+it("output after [DONE] and further choices are ignored", async () => {
   const script = [
     eventOf(chunkOf({ content: "a" }, { finishReason: "stop" })),
     eventOf("[DONE]"),

@@ -11,9 +11,9 @@ import {
   type TestGateway,
   type WantedKey,
 } from "../../../src/testing/gateway.ts";
-import { dataOf } from "./networks/sse.ts";
-import { streamed, whole } from "./networks/scripts.ts";
-import { startWorker, type Script, type Worker } from "./networks/worker.ts";
+import { dataOf } from "./networks/chat-events.ts";
+import { streamed, whole } from "./networks/worker-scripts.ts";
+import { startWorker, type Script, type Worker } from "./networks/scripted-worker.ts";
 
 export const model = "Test/Model-1";
 
@@ -86,7 +86,7 @@ export interface ChatGateway extends AsyncDisposable {
   readonly worker: Worker;
   /** A chat request of the model with one short message, and these members beside or instead. */
   ask(members?: object, options?: Ask): Promise<Answer>;
-  /** Any request; a body that is no text is sent as JSON. */
+  /** Sends any request. A body that is not text is sent as JSON. */
   send(body: unknown, options?: Ask): Promise<Answer>;
   /** The data of the events of a streamed answer. */
   stream(members?: object, options?: Ask): Promise<string[]>;
@@ -94,7 +94,7 @@ export interface ChatGateway extends AsyncDisposable {
   open(members?: object): Promise<IncomingMessage>;
   /** Stops the gateway; the lines of its access log and its log, as text. */
   logged(): Promise<string>;
-  /** What has been charged until now. */
+  /** Returns the charges so far. */
   charges(): UsageRow[];
   /** Resolves when so many charges are on disk. */
   charged(count: number): Promise<UsageRow[]>;

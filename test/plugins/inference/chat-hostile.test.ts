@@ -4,14 +4,17 @@
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { chunkOf, eventOf, usageChunkOf } from "./networks/sse.ts";
-import { cutAtOnce, failing, raw, streamed, usageOf, whole } from "./networks/scripts.ts";
-import type { Script } from "./networks/worker.ts";
+import { chunkOf, eventOf, usageChunkOf } from "./networks/chat-events.ts";
+import { cutAtOnce, failing, raw, streamed, usageOf, whole } from "./networks/worker-scripts.ts";
+import type { Script } from "./networks/scripted-worker.ts";
 import { asAsked, startChat, tokenMilli, type Answer, type ChatGateway } from "./chat-gateway.ts";
 
 const inTime = { timeout: 30_000 };
 const maxTokens = 20;
-/** Of "Hi" and its role, a token per byte, the frame of one message and the variables of the template. */
+/**
+ * Upper bound for the prompt "Hi": one token per byte of text and role, the constant per message and the template
+ * variables.
+ */
 const reservedMilli = tokenMilli * (maxTokens + 2 + 4 + 32 + '{"enable_thinking":false}'.length);
 
 const content = eventOf(chunkOf({ content: "word " }));
@@ -119,8 +122,8 @@ describe("a model server that", inTime, () => {
   }
 });
 
-describe("a usage report above what was asked for", inTime, () => {
-  it("is counted instead, marked as estimated, logged and counted by worker", async () => {
+describe("a usage report above the limits of the request", inTime, () => {
+  it("is replaced by an estimate, marked as estimated, logged and counted by worker", async () => {
     await using chat = await startChat();
     for (const stream of [true, false]) {
       chat.worker.script(asAsked({ usage: usageOf(1e9, 1e9) }));
@@ -140,7 +143,7 @@ describe("a usage report above what was asked for", inTime, () => {
     assert.equal(lines.filter((line) => line.includes("reported more usage")).length, 1);
   });
 
-  it("is believed up to max_tokens, and without it up to the network's maxOutputTokens", async () => {
+  it("is accepted up to max_tokens, or up to the network's maxOutputTokens without it", async () => {
     await using chat = await startChat({ network: "maxOutputTokens: 50" });
     const used = async (completion: number, members: object): Promise<unknown> => {
       chat.worker.script(whole({ usage: usageOf(5, completion) }));
@@ -153,7 +156,7 @@ describe("a usage report above what was asked for", inTime, () => {
     assert.equal(await used(51, {}), 3);
   });
 
-  it("that is believed is charged up to the reservation, and the answer says what was charged", async () => {
+  it("that is accepted is charged up to the reservation, and the answer contains the charge", async () => {
     await using chat = await startChat();
     // A template may add to the prompt more than was reserved for it.
     chat.worker.script(whole({ usage: usageOf(10_000, 2) }));
@@ -167,8 +170,8 @@ describe("a usage report above what was asked for", inTime, () => {
   });
 });
 
-describe("a stream that runs past its cap", inTime, () => {
-  it("ends with finish_reason length and [DONE], and its worker is let go", async () => {
+describe("a stream that exceeds its token limit", inTime, () => {
+  it("ends with finish_reason length and [DONE], and the request to the worker is ended", async () => {
     await using chat = await startChat();
     const left = Promise.withResolvers<void>();
     chat.worker.script(async (exchange) => {
@@ -193,7 +196,7 @@ describe("a stream that runs past its cap", inTime, () => {
     assert.equal(await chat.metric(series), 1);
   });
 
-  it("is left alone while it keeps to its cap, however it cuts its tokens into chunks", async () => {
+  it("is not ended within the limit, in whatever way tokens are split into chunks", async () => {
     await using chat = await startChat();
     chat.worker.script(streamed({ tokens: Array.from({ length: maxTokens + 10 }, () => "x") }));
     const events = await chat.stream({ max_tokens: maxTokens });
@@ -202,7 +205,7 @@ describe("a stream that runs past its cap", inTime, () => {
 });
 
 it(
-  "what a request loses is named in a header and counted, streamed and whole",
+  "ignored fields of a request are listed in a header and counted, streamed and whole",
   inTime,
   async () => {
     await using chat = await startChat();
@@ -218,7 +221,7 @@ it(
 );
 
 it(
-  "a model that does not exist is named, short and printable, with the way to those that do",
+  "the error for an unknown model contains its shortened, printable id and the route that lists models",
   inTime,
   async () => {
     await using chat = await startChat();

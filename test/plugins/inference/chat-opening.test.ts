@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createCompletion } from "../../../plugins/inference/chat/completion.ts";
 import { readChatRequest } from "../../../plugins/inference/chat/request.ts";
-import { streamCompletion } from "../../../plugins/inference/chat/streamed.ts";
+import { streamCompletion } from "../../../plugins/inference/chat/streamed-completion.ts";
 import type {
   AnswerReader,
   Charge,
@@ -42,10 +42,10 @@ const produced: InferenceResult = {
 
 interface Scene {
   readonly x: Exchange;
-  /** What the worker, the client and the charge were told, in order. */
+  /** The events of worker, client and charge, in order. */
   readonly told: readonly string[];
   readonly answer: Promise<Reply | undefined>;
-  /** The worker says a token. */
+  /** The worker sends a token. */
   readonly says: () => void;
   readonly head: PromiseWithResolvers<Sink>;
   readonly sink: Sink;
@@ -115,8 +115,8 @@ function scene(): Scene {
   };
 }
 
-describe("a stream whose head has not left", () => {
-  it("holds its worker up, and then passes on what came meanwhile in one piece", async () => {
+describe("a stream whose head has not been sent", () => {
+  it("stops its worker by backpressure, and then forwards the queued chunks together", async () => {
     const { told, says, head, sink, x } = scene();
     says();
     assert.deepEqual(told, ["head"]);
@@ -128,7 +128,7 @@ describe("a stream whose head has not left", () => {
     x.onAbort?.aborted();
   });
 
-  it("may be left by its client: what was produced is charged, and nothing is written", async () => {
+  it("charges the produced tokens and writes nothing if the client leaves", async () => {
     const { told, says, head, sink, answer, x } = scene();
     says();
     x.onAbort?.aborted();
@@ -137,7 +137,7 @@ describe("a stream whose head has not left", () => {
     assert.deepEqual(told, ["head", "leave", "charge 2 clientLeft"]);
   });
 
-  it("stops its worker when a step throws at the head", async () => {
+  it("stops its worker if a step throws in responseHeaders", async () => {
     const { told, says, head, answer, x } = scene();
     says();
     head.reject(new Error("a step's bug"));

@@ -1,11 +1,14 @@
-/** What a chat request may say, and what a worker gets of it: every row of the request table of gateway.md. */
+/** Reading a chat request and writing the request for the worker: every row of the request table of gateway.md. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
-import { lastingBytes } from "../../../plugins/inference/chat/lasting.ts";
 import { requestSchema } from "../../../plugins/inference/chat/operation.ts";
-import { readChatRequest, type ChatRequest } from "../../../plugins/inference/chat/request.ts";
+import {
+  readChatRequest,
+  type ChatRequest,
+  unpooledBytes,
+} from "../../../plugins/inference/chat/request.ts";
 import { chatBody } from "./chat-gateway.ts";
 
 function read(members: object = {}): ChatRequest {
@@ -27,8 +30,8 @@ function refused(value: unknown): string {
 
 const noThinking = { enable_thinking: false };
 
-describe("what a worker gets", () => {
-  it("model, messages, the wish for no thinking, and nothing that was not asked for", () => {
+describe("the request to a worker contains", () => {
+  it("model, messages, enable_thinking: false, and nothing that the client did not send", () => {
     assert.deepEqual(sent(), {
       model: "Test/Model-1",
       messages: [{ role: "user", content: "Hi" }],
@@ -37,7 +40,7 @@ describe("what a worker gets", () => {
     });
   });
 
-  it("a stream always with usage, whoever asked for it", () => {
+  it("include_usage for every stream", () => {
     for (const options of [
       undefined,
       null,
@@ -57,7 +60,7 @@ describe("what a worker gets", () => {
     assert.equal(sent({ stream_options: { include_usage: true } })["stream_options"], undefined);
   });
 
-  it("max_tokens, which max_completion_tokens is another name for", () => {
+  it("max_tokens, also if the client calls it max_completion_tokens", () => {
     assert.equal(sent({ max_tokens: 7 })["max_tokens"], 7);
     assert.equal(sent({ max_completion_tokens: 8 })["max_tokens"], 8);
     assert.equal(sent({ max_tokens: 7, max_completion_tokens: 8 })["max_tokens"], 7);
@@ -66,7 +69,7 @@ describe("what a worker gets", () => {
     assert.equal("max_tokens" in sent({ max_tokens: null }), false);
   });
 
-  it("none of the fields that are ignored, nor any that nobody knows", () => {
+  it("no ignored and no unknown fields", () => {
     const ignored = {
       temperature: 0.5,
       top_p: 1,
@@ -97,7 +100,7 @@ describe("what a worker gets", () => {
     }
   });
 
-  it("chat_template_kwargs as they are, with thinking off unless the caller says otherwise", () => {
+  it("chat_template_kwargs unchanged, with thinking off unless the client enables it", () => {
     const kwargs = (value: unknown): unknown =>
       sent({ chat_template_kwargs: value })["chat_template_kwargs"];
     assert.deepEqual(kwargs(undefined), noThinking);
@@ -128,7 +131,7 @@ describe("what a worker gets", () => {
     }
   });
 
-  it("the keys of extra_body as if they stood beside it; one in both places is the body's own", () => {
+  it("the members of extra_body, which members of the body override", () => {
     const kwargs = { enable_thinking: true };
     assert.deepEqual(sent({ extra_body: { chat_template_kwargs: kwargs } }), {
       ...sent(),
@@ -145,7 +148,7 @@ describe("what a worker gets", () => {
     assert.ok(reading.ok && reading.request.model === "From/Extra-1");
   });
 
-  it("messages with role, content and name; of parts only those of type text", () => {
+  it("messages with role, content and name, and only the parts of type text", () => {
     const messages = [
       { role: "system", content: "Be brief.", name: "s", cache_control: {} },
       {
@@ -185,18 +188,18 @@ describe("what a worker gets", () => {
   });
 });
 
-describe("bytes that stay as long as an answer takes", () => {
-  it("have memory of their own, not a slice of what others share", () => {
+describe("bytes that are kept during an answer", () => {
+  it("are not a slice of the shared buffer pool", () => {
     const { body } = read();
     assert.equal(body.buffer.byteLength, body.length);
-    const bytes = lastingBytes("data: ü€😀");
+    const bytes = unpooledBytes("data: ü€😀");
     assert.equal(bytes.toString(), "data: ü€😀");
     assert.equal(bytes.buffer.byteLength, bytes.length);
   });
 });
 
-describe("what is counted of a request", () => {
-  it("the UTF-8 bytes of what is said", () => {
+describe("the sizes of a request", () => {
+  it("contain the UTF-8 bytes of the messages", () => {
     const messages = [
       { role: "system", content: "1234" },
       { role: "user", name: "12", content: [{ type: "text", text: "漢字🙂" }] },
@@ -205,39 +208,39 @@ describe("what is counted of a request", () => {
     assert.equal(read({ messages }).promptBytes, 4 + 2 + 10);
   });
 
-  it("more tokens than the prompt can have: bytes, roles and what a template is given", () => {
-    const least = read().promptTokensMost;
+  it("contain an upper bound for the tokens of the prompt: bytes, roles and template variables", () => {
+    const least = read().maxPromptTokens;
     assert.ok(least >= "user".length + "Hi".length);
-    const longer = (members: object): number => read(members).promptTokensMost - least;
+    const longer = (members: object): number => read(members).maxPromptTokens - least;
     const said = (content: string, role = "user") => ({ messages: [{ role, content }] });
     assert.equal(longer(said("Hi漢")), 3);
     assert.equal(longer(said("Hi", "user".repeat(2))), 4);
     assert.ok(longer({ chat_template_kwargs: { documents: "x".repeat(1000) } }) >= 1000);
     const short = Array.from({ length: 10 }, () => ({ role: "u", content: "" }));
-    assert.ok(read({ messages: short }).promptTokensMost >= 10 * 16);
+    assert.ok(read({ messages: short }).maxPromptTokens >= 10 * 16);
   });
 });
 
-describe("what is refused, and why", () => {
+describe("a request is refused with a reason for", () => {
   const notObjects = [null, undefined, [], "text", 1, true];
 
-  it("a body that is no object", () => {
+  it("a body that is not an object", () => {
     for (const value of notObjects) assert.match(refused(value), /^the body must be a JSON object/);
   });
 
-  it("a model that is missing or no text", () => {
+  it("a model that is missing or not a string", () => {
     for (const model of [undefined, null, "", 1, {}, ["a"]]) {
       assert.match(refused(chatBody({ model })), /^model /);
     }
   });
 
-  it("messages that are missing, empty or no list", () => {
+  it("messages that are missing, empty or not a list", () => {
     for (const messages of [undefined, null, [], {}, "Hi", 1]) {
       assert.match(refused(chatBody({ messages })), /^messages must be a list/);
     }
   });
 
-  it("a message that is none, by its place", () => {
+  it("an invalid message, with its index", () => {
     const good = { role: "user", content: "Hi" };
     const bad: readonly [unknown, string][] = [
       [null, " must be an object"],
@@ -277,26 +280,26 @@ describe("what is refused, and why", () => {
     });
   }
 
-  it("include_usage that is no boolean", () => {
+  it("include_usage that is not a boolean", () => {
     for (const value of ["true", 1, {}, []]) {
       const told = refused(chatBody({ stream_options: { include_usage: value } }));
       assert.match(told, /^stream_options.include_usage must be a boolean/);
     }
   });
 
-  it("template arguments nested so deep that no writer could write them again", () => {
+  it("template arguments that are nested too deeply to be serialized again", () => {
     const nested = (levels: number): unknown => JSON.parse("[".repeat(levels) + "]".repeat(levels));
     read({ chat_template_kwargs: { documents: nested(40) } });
     for (const levels of [65, 1_000_000]) {
       const told = refused(chatBody({ chat_template_kwargs: { documents: nested(levels) } }));
       assert.match(told, /nested deeper than 64/);
     }
-    // What is dropped anyway may be as deep as it likes.
+    // Ignored members may be nested to any depth.
     read({ tools: nested(1_000_000) });
   });
 });
 
-it("nothing that JSON can say makes it throw, and what passes has the members of the table only", () => {
+it("no JSON value makes the reader throw, and accepted requests contain only the documented members", () => {
   const known = [
     "model",
     "messages",
@@ -331,7 +334,7 @@ it("nothing that JSON can say makes it throw, and what passes has the members of
         members.filter((name) => !known.includes(name)),
         [],
       );
-      assert.ok(request.promptTokensMost >= request.promptBytes);
+      assert.ok(request.maxPromptTokens >= request.promptBytes);
     }),
     { numRuns: 500 },
   );
@@ -347,7 +350,7 @@ describe("the documented schema", () => {
     fc.oneof({ weight: 8, arbitrary: fc.constant(good) }, fc.constant(null), scalar);
   const list = (item: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
     fc.oneof({ weight: 8, arbitrary: fc.array(item, { maxLength: 3 }) }, scalar);
-  /** Of any members, or another value altogether. */
+  /** A body with arbitrary members, or any other value. */
   const record = (members: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<unknown> =>
     fc.oneof({ weight: 12, arbitrary: fc.record(members, { requiredKeys: [] }) }, scalar);
 
@@ -378,7 +381,7 @@ describe("the documented schema", () => {
   );
   const body = fc.oneof(short, record({ ...members, extra_body: extra }), list(scalar));
 
-  it("takes what is read, and nothing else", () => {
+  it("accepts exactly the requests that the reader accepts", () => {
     const seen = { taken: 0, refused: 0, completedByExtra: 0 };
     fc.assert(
       fc.property(body, (value) => {

@@ -1,8 +1,8 @@
 /** The chat surface through a whole gateway: both shapes of its answer, field by field, and what they cost. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { raw, streamed, usageOf, whole } from "./networks/scripts.ts";
-import { chunkOf, eventOf } from "./networks/sse.ts";
+import { raw, streamed, usageOf, whole } from "./networks/worker-scripts.ts";
+import { chunkOf, eventOf } from "./networks/chat-events.ts";
 import {
   asAsked,
   chunksOf,
@@ -35,7 +35,7 @@ async function timed<T>(work: () => Promise<T>): Promise<[T, (created: number) =
 }
 
 describe("an answer in one piece", () => {
-  it("has exactly the members of the table", async () => {
+  it("has exactly the documented members", async () => {
     const [answer, createdIn] = await timed(() => chat.ask());
     assert.equal(answer.status, 200, answer.text);
     assert.equal(answer.headers["content-type"], "application/json");
@@ -57,7 +57,7 @@ describe("an answer in one piece", () => {
     assert.equal(answer.headers["x-used-cu-milli"], String(usage.usedCUMilli));
   });
 
-  it("echoes the model that was asked for, and takes no other member from the worker", async () => {
+  it("contains the requested model, and no other member from the worker", async () => {
     const extra = { system_fingerprint: "fp", service_tier: "x", prompt_logprobs: [1] };
     chat.worker.script(whole({ model: "/models/weights.gguf", extra }));
     const { json } = await chat.ask();
@@ -65,7 +65,7 @@ describe("an answer in one piece", () => {
     assert.equal(json.model, "Test/Model-1");
   });
 
-  it("has one choice whatever the worker sends, and whatever the caller asked", async () => {
+  it("has one choice, whatever the worker sends and the client requests", async () => {
     const message = { role: "assistant", content: "first", tool_calls: [], refusal: null };
     const choices = [
       { index: 0, message, logprobs: {}, finish_reason: "length", stop_reason: null },
@@ -78,7 +78,7 @@ describe("an answer in one piece", () => {
     ]);
   });
 
-  it("carries reasoning as reasoning_content, however the worker calls it", async () => {
+  it("contains reasoning as reasoning_content under either name that workers use", async () => {
     chat.worker.script(whole({ reasoning: ["Hm", "m."] }));
     const thinking = { chat_template_kwargs: { enable_thinking: true } };
     const message = { role: "assistant", content: "Hello world", reasoning_content: "Hmm." };
@@ -88,7 +88,7 @@ describe("an answer in one piece", () => {
     assert.deepEqual((await chat.ask(thinking)).json.choices[0].message, message);
   });
 
-  it("shows the tokens that were cached or reasoned, where the worker tells", async () => {
+  it("contains cached and reasoning tokens if the worker reports them", async () => {
     const reported = {
       ...usageOf(5, 2),
       prompt_tokens_details: { cached_tokens: 4, audio_tokens: 0 },
@@ -102,7 +102,7 @@ describe("an answer in one piece", () => {
     });
   });
 
-  it("arrives decoded where the worker codes it although it was asked not to", async () => {
+  it("is decoded if the worker uses a content coding although it was asked not to", async () => {
     chat.worker.script(whole({ gzip: true }));
     const answer = await chat.ask();
     assert.equal(answer.headers["content-encoding"], undefined);
@@ -123,7 +123,7 @@ describe("an answer in one piece", () => {
 });
 
 describe("a streamed answer", () => {
-  it("is chunks with exactly the members of the table, then [DONE]", async () => {
+  it("consists of chunks with exactly the documented members, then [DONE]", async () => {
     const [events, createdIn] = await timed(() => chat.stream());
     const chunks = chunksOf(events);
     const [{ id, created }] = chunks;
@@ -144,7 +144,7 @@ describe("a streamed answer", () => {
     ]);
   });
 
-  it("is an event stream that nobody on the way may keep or hold back", async () => {
+  it("is an event stream that proxies must not cache or buffer", async () => {
     const answer = await chat.ask({ stream: true });
     assert.equal(answer.headers["content-type"], "text/event-stream; charset=utf-8");
     assert.equal(answer.headers["cache-control"], "no-cache");
@@ -153,7 +153,7 @@ describe("a streamed answer", () => {
     assert.ok(answer.text.endsWith("\n\ndata: [DONE]\n\n"));
   });
 
-  it("ends with usage before [DONE] when the caller asked for it, else without", async () => {
+  it("ends with usage before [DONE] only if the client asked for it", async () => {
     const asked = chunksOf(await chat.stream({ stream_options: { include_usage: true } }));
     const { id, created } = asked[0];
     assert.deepEqual(asked.at(-1), {
@@ -171,7 +171,7 @@ describe("a streamed answer", () => {
     }
   });
 
-  it("takes neither id nor model nor anything else of a chunk but its choice", async () => {
+  it("takes only the choice from a chunk of the worker, not id or model", async () => {
     chat.worker.script(
       streamed({ model: "/weights", extra: { system_fingerprint: "fp", usage: null } }),
     );
@@ -183,7 +183,7 @@ describe("a streamed answer", () => {
     }
   });
 
-  it("says `reasoning_content` where a worker says `reasoning`", async () => {
+  it("contains `reasoning_content` if a worker sends `reasoning`", async () => {
     const script = [
       chunkOf({ role: "assistant", content: "", reasoning: "Hm" }),
       chunkOf({ reasoning: 'm "\\"' }),
@@ -216,7 +216,7 @@ describe("a streamed answer", () => {
     ["with a usage report in every chunk", { extra: { usage: usageOf(5, 2) } }],
   ];
   for (const [how, form] of forms) {
-    it(`is the same when the worker sends it ${how}`, async () => {
+    it(`is the same if the worker sends it ${how}`, async () => {
       const tokens = ["Zwölf ", "🙂", 'a "b"', "\n\n", "data: x"];
       chat.worker.script(streamed({ usage: usageOf(5, 2), ...form, tokens }));
       const chunks = chunksOf(await chat.stream({ stream_options: { include_usage: true } }));
@@ -227,7 +227,7 @@ describe("a streamed answer", () => {
     });
   }
 
-  it("has each token before the worker has said the next", async () => {
+  it("forwards each token before the worker sends the next", async () => {
     const held = chat.worker.hold();
     const answer = chat.open();
     const worker = await held;
@@ -245,7 +245,7 @@ describe("a streamed answer", () => {
   });
 });
 
-describe("what it costs", () => {
+describe("the cost of an answer", () => {
   /** The last charge, which must be on disk when the answer is. */
   const lastCharge = () => chat.charges().at(-1);
   const shapes: readonly [
@@ -262,7 +262,7 @@ describe("what it costs", () => {
   const script = (said: Parameters<typeof whole>[0]) => chat.worker.script(asAsked(said));
 
   for (const [shape, ask] of shapes) {
-    it(`${shape}: the same number in the answer and in the journal, with what it was reckoned with`, async () => {
+    it(`${shape}: is the same in the answer and in the journal, which also contains the values it was computed from`, async () => {
       script({ usage: usageOf(1234, 567) });
       const { usage: told } = await ask({});
       assert.equal(told.usedCUMilli, (1234 + 567) * tokenMilli);
@@ -294,7 +294,7 @@ describe("what it costs", () => {
       ["lacks a number", { prompt_tokens: 5 }],
     ];
     for (const [how, reported] of odd) {
-      it(`${shape}: counted here and marked as estimated when the worker's usage ${how}`, async () => {
+      it(`${shape}: is estimated and marked as such if the worker's usage ${how}`, async () => {
         script({ usage: reported, tokens: ["one", "two", "thre"] });
         const { usage: told } = await ask({ messages: [{ role: "user", content: "12345" }] });
         // 5 characters make 2 tokens; 10 characters, or 3 chunks, make 3.
@@ -309,7 +309,7 @@ describe("what it costs", () => {
       });
     }
 
-    it(`${shape}: prompt and completion count where total_tokens says otherwise`, async () => {
+    it(`${shape}: uses prompt and completion if total_tokens differs`, async () => {
       script({ usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 1_000_000 } });
       const { usage: told } = await ask({});
       assert.deepEqual(told, {
@@ -321,7 +321,7 @@ describe("what it costs", () => {
     });
   }
 
-  it("a stream's charge is on disk when [DONE] arrives, also for a caller who wanted no usage", async () => {
+  it("is on disk when [DONE] of a stream arrives, also if the client did not ask for usage", async () => {
     const earlier = chat.charges().length;
     await chat.stream();
     assert.equal(chat.charges().length, earlier + 1);
@@ -330,13 +330,13 @@ describe("what it costs", () => {
   });
 });
 
-describe("prices that are odd", () => {
+describe("unusual prices", () => {
   const priced = async (price: string, rate: string): Promise<Answer> => {
     await using other = await startChat({ price, rate });
     return await other.ask();
   };
 
-  it("half up, once, from exact decimals", async () => {
+  it("are computed from exact decimals and rounded half up once", async () => {
     // 7 × 0.5 × 0.142857142857 = 0.4999999999995, and a whole milli-CU only where it is a half.
     const below = await priced("0.5", '"0.142857142857"');
     assert.equal(below.json.usage.usedCUMilli, 0);
@@ -344,7 +344,7 @@ describe("prices that are odd", () => {
     assert.equal(half.json.usage.usedCUMilli, 1);
   });
 
-  it("no rate: charged 0, and counted", async () => {
+  it("charge 0 without a rate, which is counted", async () => {
     await using other = await startChat({ rate: "" });
     const answer = await other.ask();
     assert.equal(answer.json.usage.usedCUMilli, 0);
@@ -358,8 +358,8 @@ describe("prices that are odd", () => {
   });
 });
 
-describe("what is logged", () => {
-  it("neither prompts nor answers, at any turn", async () => {
+describe("the log", () => {
+  it("contains neither prompts nor answers", async () => {
     await using other = await startChat();
     const secret = "wombat-in-the-prompt";
     const content = [{ type: "text", text: secret }];

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import OpenAI, { NotFoundError } from "openai";
-import { startWorker } from "./networks/worker.ts";
+import { startWorker } from "./networks/scripted-worker.ts";
 import { assertChatError, assertRefused, startChat, type Ask } from "./chat-gateway.ts";
 
 const get = (path: string): Ask => ({ method: "GET", path });
@@ -34,7 +34,7 @@ it("lists every model with owner, network, workers and prices, and nothing else"
   });
 });
 
-it("prices are those of the median worker, half up; a model whose workers drain stays listed", async () => {
+it("prices are those of the median worker, rounded half up; a model whose workers drain stays listed", async () => {
   await using status = await startWorker();
   const worker = (id: string, coefficient: number, state = "active", model = "Test/Model-1") => ({
     id,
@@ -69,7 +69,7 @@ it("prices are those of the median worker, half up; a model whose workers drain 
   ]);
 });
 
-it("a pinned path lists that network only; an unknown network is 404", async () => {
+it("a pinned path lists its network only; an unknown network returns 404", async () => {
   await using alpha = await startWorker({ models: ["Alpha/Only-1", "Test/Model-1"] });
   await using chat = await startChat({
     networks: `  alpha: { kind: openai, url: "${alpha.url}" }`,
@@ -89,7 +89,7 @@ it("a pinned path lists that network only; an unknown network is 404", async () 
   assertRefused(unknown, 404, "GATEWAY_NOT_FOUND");
 });
 
-it("a network that has said nothing yet: 503 in the chat shape, with Retry-After", async () => {
+it("while the status of a network is unknown, the surface returns 503 in the chat format with Retry-After", async () => {
   await using status = await startWorker();
   await using chat = await startChat(withStatus(status.url));
   for (const path of ["/v1/models", "/classic/v1/models"]) {
@@ -97,7 +97,7 @@ it("a network that has said nothing yet: 503 in the chat shape, with Retry-After
   }
 });
 
-it("a network that has said that it has none: an empty list", async () => {
+it("a network without models has an empty list", async () => {
   await using status = await startWorker();
   status.documents.set("/status", { workers: [] });
   await using chat = await startChat(withStatus(status.url));
@@ -105,7 +105,7 @@ it("a network that has said that it has none: an empty list", async () => {
   assert.deepEqual([code, text], [200, '{"object":"list","data":[]}']);
 });
 
-it("one model by its id, whose slash may be encoded; one that is not listed is 404", async () => {
+it("shows one model by its id, whose slash may be encoded; an unlisted model returns 404", async () => {
   await using alpha = await startWorker({ models: ["Alpha/Only-1"] });
   await using chat = await startChat({
     networks: `  alpha: { kind: openai, url: "${alpha.url}" }`,

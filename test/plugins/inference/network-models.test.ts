@@ -1,14 +1,17 @@
-/** How a change of a network's catalogue is read: by the very schema that the OpenAPI document shows. */
+/** Reading a change of the catalogue of a network by the same schema that the OpenAPI document contains. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bodySchema, readOverrides } from "../../../plugins/inference/network-models/body.ts";
+import {
+  bodySchema,
+  readOverrides,
+} from "../../../plugins/inference/network-models/read-overrides.ts";
 import { operation } from "../../../plugins/inference/network-models/operation.ts";
 
 interface Violations {
   readonly details: { readonly violations: readonly { readonly path: string }[] };
 }
 
-/** Where a body is wrong; undefined: it is taken. */
+/** Returns the position of the error in a body. Undefined if it is valid. */
 function wrongAt(body: unknown): string | undefined {
   const read = readOverrides(body);
   if (!("refused" in read)) return undefined;
@@ -23,7 +26,7 @@ test("the document shows the schema that bodies are checked against", () => {
   assert.equal(operation.body?.content["application/json"], bodySchema);
 });
 
-test("overrides are read in the order given; what is left out is not set", () => {
+test("overrides are read in order, and missing members are not set", () => {
   const models = [
     { id: "B/2", enabled: true, owned_by: "b", price_coefficient: 0 },
     { id: "A/1", enabled: false },
@@ -37,7 +40,7 @@ test("overrides are read in the order given; what is left out is not set", () =>
   assert.deepEqual(readOverrides({ models: [] }), { models: [] });
 });
 
-test("bounds hold to the last one, and a refusal says where", () => {
+test("limits are checked for every entry, and a refusal names the position", () => {
   const of = (member: object): unknown => ({ models: [{ id: "A/1", enabled: true, ...member }] });
   assert.equal(wrongAt(of({ id: "x".repeat(256) })), undefined);
   assert.equal(wrongAt(of({ id: "x".repeat(257) })), "/body/models/0/id");
@@ -54,7 +57,7 @@ test("bounds hold to the last one, and a refusal says where", () => {
   assert.equal(wrongAt(many(10_001)), "/body/models");
 });
 
-test("an id is a text that the store keeps as it is, and that a terminal may show", () => {
+test("ids must be text that the store keeps unchanged and that a terminal can show", () => {
   const at = (id: string): string | undefined => wrongAt({ models: [{ id, enabled: true }] });
   for (const id of ["\ud800", "a\udfffb", "\0", "a\nb", "a\x1b[31m", "a\x7f"]) {
     assert.equal(at(id), "/body/models/0/id", JSON.stringify(id));
@@ -62,7 +65,7 @@ test("an id is a text that the store keeps as it is, and that a terminal may sho
   for (const id of ["Acme/Große-1", "模型", "🦙", "a b"]) assert.equal(at(id), undefined, id);
 });
 
-test("an id stands once; a name of an object's own is an id as any other", () => {
+test("an id may occur once; names of Object.prototype are valid ids", () => {
   const ids = (...all: string[]): unknown => ({ models: all.map((id) => ({ id, enabled: true })) });
   assert.equal(wrongAt(ids("A/1", "__proto__", "constructor")), undefined);
   assert.equal(wrongAt(ids("A/1", "B/2", "A/1")), "/body/models/2/id");

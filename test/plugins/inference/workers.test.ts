@@ -1,7 +1,7 @@
 /** `GET /v1/confidential/workers`: how many workers serve each model, and the bands of their price coefficients. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { startWorker } from "./networks/worker.ts";
+import { startWorker } from "./networks/scripted-worker.ts";
 import { assertRefused, startChat, type Ask } from "./chat-gateway.ts";
 
 const path = "/v1/confidential/workers";
@@ -11,7 +11,7 @@ const withStatus = (url: string) => ({
   env: { STATUS_URL: `${url}/status` },
 });
 
-it("shows minimum, median and maximum over the active workers, null where there is none", async () => {
+it("shows minimum, median and maximum over the active workers, or null without active workers", async () => {
   await using status = await startWorker();
   const worker = (id: string, model: string, coefficient: number, state = "active") => ({
     id,
@@ -49,7 +49,7 @@ it("shows minimum, median and maximum over the active workers, null where there 
   });
 });
 
-it("without a status each model listed is one worker; a pinned path shows that network only", async () => {
+it("without a status document each listed model counts as one worker; a pinned path shows its network only", async () => {
   await using alpha = await startWorker({ models: ["Alpha/Only-1"] });
   await using chat = await startChat({
     networks: `  alpha: { kind: openai, url: "${alpha.url}" }`,
@@ -66,7 +66,7 @@ it("without a status each model listed is one worker; a pinned path shows that n
   assertRefused(await chat.send(undefined, get(`/beta${path}`)), 404, "GATEWAY_NOT_FOUND");
 });
 
-it("a network that has said nothing yet: 503, with Retry-After", async () => {
+it("while the status of a network is unknown, the surface returns 503 with Retry-After", async () => {
   await using status = await startWorker();
   await using chat = await startChat(withStatus(status.url));
   const answer = await chat.send(undefined, get());

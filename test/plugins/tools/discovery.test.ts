@@ -57,7 +57,7 @@ describe("the discovery document", () => {
     });
   });
 
-  it("claims no batch where there is none, and takes its names from the options", async () => {
+  it("lists no batch capability without gateway_batch, and takes its names from the options", async () => {
     const options = { name: "acme", description: "Ours.", mcp: "/agents", rpc: "/tools" };
     const document = documentOf(await ask(catalogueOf(), {}, options));
     assert.deepEqual(
@@ -73,7 +73,7 @@ describe("the discovery document", () => {
     );
   });
 
-  it("is cached by its tag: 304 without a body while nothing has changed", async () => {
+  it("is cached by its ETag: 304 without a body while nothing has changed", async () => {
     const tools = catalogueOf(tool());
     const first = await ask(tools);
     const etag = headerOf(first, "etag") ?? "";

@@ -23,7 +23,7 @@ test("a paragraph has the title of its section and the anchor of its heading", (
   ]);
 });
 
-test("headings that stand twice have anchors of their own", () => {
+test("repeated headings have different anchors", () => {
   const urls = paragraphs("# A\n\n## X\n\n1\n\n## X\n\n2\n").map(({ url }) => url);
   assert.deepEqual(urls, ["https://docs.test/a.md#x", "https://docs.test/a.md#x-1"]);
 });
@@ -42,7 +42,7 @@ test("the title of a page is its first heading of the highest level", () => {
   assert.equal(title, "Real");
 });
 
-test("markup is no text", () => {
+test("markup is not text", () => {
   const markdown =
     'A **bold** _word_, `code_span`, [a link](https://x.test "t"), ![a picture](p.png), ~~gone~~ a&amp;b &#228; \\*star\\* <b>tag</b><br>end  \nnext';
   assert.deepEqual(texts(markdown), [
@@ -55,7 +55,7 @@ test("html is indexed without its tags and comments", () => {
   assert.deepEqual(texts("<div>\nkept <!-- never closed\n"), ["kept"]);
 });
 
-test("code is text, line by line, in whatever way it is fenced", () => {
+test("code is indexed line by line, however it is fenced", () => {
   assert.deepEqual(texts("```yaml\na: 1\n  b: <2>\n```\n\n~~~\nc && d\n~~~\n\n    indented()\n"), [
     "a: 1\n  b: <2>",
     "c && d",
@@ -71,13 +71,13 @@ test("a sentence that ends in a colon belongs to what follows", () => {
   ]);
 });
 
-test("rows and items are lines, nested ones too", () => {
+test("rows and items are lines, even if nested", () => {
   assert.deepEqual(texts("| a | b |\n|---|---|\n| 1 | `x` |\n| | 2 |\n"), ["a; b\n1; x\n2"]);
   assert.deepEqual(texts("- one\n  - two\n- [ ] three\n\n  more\n"), ["one\ntwo\nthree\nmore"]);
   assert.deepEqual(texts("> quoted\n> - item\n"), ["quoted\nitem"]);
 });
 
-test("each part of a long table has its head", () => {
+test("each part of a long table has the head row", () => {
   const row = `| x | ${"word ".repeat(40).trim()} |\n`;
   const parts = texts(`| a | b |\n|---|---|\n${row.repeat(5)}`);
   assert.equal(parts.length, 3);
@@ -115,12 +115,12 @@ for (const [name, matter] of [
   ["empty", "---\n---\n"],
   ["Windows", "---\r\ntitle: secret\r\n---\r\n"],
 ] as const) {
-  test(`front matter is no text: ${name}`, () => {
+  test(`front matter is not text: ${name}`, () => {
     assert.deepEqual(texts(`${matter}# T\n\nText.\n`), ["Text."]);
   });
 }
 
-test("a rule at the start is no front matter, nor is one further down", () => {
+test("a rule at the start or further down is not front matter", () => {
   assert.deepEqual(texts("---\n\nText.\n"), ["Text."]);
   assert.deepEqual(texts("One.\n\n---\nkey: value\n\n---\n"), ["One.", "key: value"]);
 });
@@ -145,6 +145,6 @@ test("whatever Markdown holds, paragraphs are short, have a url and are not empt
   );
 });
 
-test("what holds no letter and no digit is no paragraph", () => {
+test("text without letters and digits is not a paragraph", () => {
   assert.deepEqual(texts("***\n\n…\n\n[a]: https://x.test\n\n```\n\n```\n"), []);
 });

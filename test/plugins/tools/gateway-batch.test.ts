@@ -33,7 +33,7 @@ function contentOf(outcome: ToolOutcome): unknown {
 }
 
 describe("gateway_batch", () => {
-  it("runs its calls in order, each on its own account, and uses their sum", async () => {
+  it("runs its calls in order, charges each separately, and reports the sum", async () => {
     const b = await start();
     const by = caller();
     const calls = [item("echo", { n: 1 }), item("fails"), item("echo", { n: 2 })];
@@ -56,7 +56,7 @@ describe("gateway_batch", () => {
     ]);
   });
 
-  it("splices results as they are", async () => {
+  it("inserts results unchanged", async () => {
     const json = '{"n":12345678901234567890,"n":1.0}';
     const b = await start(tool({ name: "raw", call: () => ({ ok: true, json }) }));
     const outcome = await b.call("gateway_batch", { calls: [item("raw")] });
@@ -80,7 +80,7 @@ describe("gateway_batch", () => {
     assert.deepEqual([contentOf(outcome), outcome.ok && outcome.usedCUMilli], [[], 0]);
   });
 
-  it("takes 20 calls, and no 21, whatever they are", async () => {
+  it("accepts 20 calls and refuses 21, whatever they are", async () => {
     const b = await start();
     const of = (n: number, one: unknown = item("echo")) => ({
       calls: Array.from({ length: n }, () => one),
@@ -100,7 +100,7 @@ describe("gateway_batch", () => {
     }
   });
 
-  it("refuses a write tool anywhere in it before anything runs", async () => {
+  it("refuses a write tool at any position before anything runs", async () => {
     const b = await start();
     for (const calls of [
       [item("echo"), item("writes")],
@@ -113,7 +113,7 @@ describe("gateway_batch", () => {
     }
   });
 
-  it("checks each call like any other; what fails, fails alone", async () => {
+  it("checks each call like any other, and each fails separately", async () => {
     const b = await start();
     const by = caller({ credit: 150 });
     const calls = [
@@ -148,7 +148,7 @@ describe("gateway_batch", () => {
     assert.equal(outcome.ok && outcome.usedCUMilli, 100);
   });
 
-  it("tells progress after each call", async () => {
+  it("reports progress after each call", async () => {
     const told: unknown[] = [];
     const by = caller({ progress: (done, total) => void told.push([done, total]) });
     await (await start()).call("gateway_batch", { calls: [item("echo"), item("fails")] }, by);
@@ -158,7 +158,7 @@ describe("gateway_batch", () => {
     ]);
   });
 
-  it("ends before its own time is up, and tells what was done until then", async () => {
+  it("ends before its time limit and reports the completed calls", async () => {
     const hanging = tool({ name: "hanging", call: () => new Promise(() => {}) });
     const b = await start(hanging);
     const by = caller();
@@ -176,7 +176,7 @@ describe("gateway_batch", () => {
     assert.equal(by.charge.usedMilli, 100);
   });
 
-  it("begins no further call once its caller has left; the one that runs is carried through and charged", async () => {
+  it("begins no further call after the client has left; the running one is completed and charged", async () => {
     let begun = 0;
     const by = caller();
     const leaving = tool({

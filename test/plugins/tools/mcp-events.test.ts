@@ -14,7 +14,7 @@ interface Fake {
   ended: number;
   /** The chunk that waited with the end for the steps above, such as the one that charges. */
   last: string | undefined;
-  /** Whether the client takes more. */
+  /** True while the client accepts more. */
   room: boolean;
 }
 
@@ -49,7 +49,7 @@ const progressOf = (text: string): unknown =>
   (JSON.parse(text.slice(text.indexOf("{"))) as { params?: { progress: unknown } }).params
     ?.progress;
 
-test("the stream opens with the first event and not before; what came early is not lost", async () => {
+test("the stream opens with the first event, and events from before its head are not lost", async () => {
   const fake = fakeExchange();
   const events = new EventStream(fake.x, manualClock(), { token: '"t"' });
   assert.equal(events.opened, false);
@@ -63,7 +63,7 @@ test("the stream opens with the first event and not before; what came early is n
   assert.equal(fake.written[2], 'event: message\ndata: {"id":1}\n\n');
 });
 
-test("the answer does not leave before the end, so not before its charge is on disk", async () => {
+test("the answer is sent at the end, so its charge is on disk", async () => {
   const fake = fakeExchange();
   const events = new EventStream(fake.x, manualClock(), { token: "1" });
   events.progress(1);
@@ -71,7 +71,7 @@ test("the answer does not leave before the end, so not before its charge is on d
   assert.equal(fake.last, 'event: message\ndata: {"id":1}\n\n');
 });
 
-test("what does not rise, is no number or comes after the answer is left out", async () => {
+test("progress that does not increase, is not a number or comes after the answer is dropped", async () => {
   const fake = fakeExchange();
   const events = new EventStream(fake.x, manualClock(), { token: "1" });
   for (const done of [Number.NaN, Infinity, 0.5, 0.5, 0.2, -1, 2]) events.progress(done);
@@ -81,7 +81,7 @@ test("what does not rise, is no number or comes after the answer is left out", a
   assert.deepEqual(fake.written.map(progressOf), [0.5, 2, undefined]);
 });
 
-test("a silent stream carries a comment every 15 s until its end", async () => {
+test("a silent stream gets a comment every 15 s until its end", async () => {
   const fake = fakeExchange();
   const clock = manualClock();
   const events = new EventStream(fake.x, clock, { token: "1" });
@@ -95,7 +95,7 @@ test("a silent stream carries a comment every 15 s until its end", async () => {
   assert.equal(fake.written.length, length);
 });
 
-test("a client that does not read misses progress until it does, and never the answer", async () => {
+test("a client that does not read misses progress, but never the answer", async () => {
   const fake = fakeExchange();
   const events = new EventStream(fake.x, manualClock(), { token: "1" });
   events.progress(1);
@@ -109,7 +109,7 @@ test("a client that does not read misses progress until it does, and never the a
   assert.deepEqual(fake.written.map(progressOf), [1, 2, 5, undefined]);
 });
 
-test("a stream without a token tells no progress; what is asked opens it, and is not missed by a slow client", async () => {
+test("without a progress token no progress is sent; a question opens the stream, and a slow client does not miss it", async () => {
   const fake = fakeExchange();
   fake.room = false;
   const events = new EventStream(fake.x, manualClock(), {});
@@ -128,7 +128,7 @@ test("a stream without a token tells no progress; what is asked opens it, and is
   ]);
 });
 
-test("a client that does not read misses what is logged, and a tool that talks without end is not heard out", async () => {
+test("a client that does not read misses log messages, and the messages of a tool that logs without end are dropped", async () => {
   const fake = fakeExchange();
   const events = new EventStream(fake.x, manualClock(), { level: "info" });
   events.log("t", "debug", "too mild");

@@ -14,7 +14,7 @@ before(async () => {
 after(() => gateway[Symbol.asyncDispose]());
 
 describe("the headers of a schema", () => {
-  it("are those that properties alone lead to", () => {
+  it("are those of members that are reached through `properties` alone", () => {
     const text = (header: unknown): object => ({ type: "string", "x-mcp-header": header });
     const schema = {
       type: "object",
@@ -81,7 +81,7 @@ describe("an argument and its header", () => {
     });
   }
 
-  it("are not looked for in an input that is no object", () => {
+  it("are not compared if the input is not an object", () => {
     for (const input of [undefined, null, [], "x", 1, { deep: "x" }]) {
       assert.equal(paramMismatch(wanted, {}, input), undefined);
     }
@@ -92,7 +92,7 @@ describe("a call", () => {
   const call = (input: object, headers: Record<string, string>, name = "test_custom_headers") =>
     ask(gateway, stateless("tools/call", { name, arguments: input }, { headers }));
 
-  it("whose headers agree runs; otherwise it is 400, -32020, naming the header", async () => {
+  it("runs if its headers match; otherwise it returns 400, -32020 with the name of the header", async () => {
     const input = { region: "eu", shard: 7, inner: { dry: true } };
     const headers = {
       "mcp-param-region": "eu",
@@ -114,19 +114,19 @@ describe("a call", () => {
     }
   });
 
-  it("of a tool that asks for no headers does not look at them", async () => {
+  it("ignores the headers if the tool does not declare any", async () => {
     const answer = await call({}, { "mcp-param-region": "eu" }, "test_simple_text");
     assert.equal(answer.status, 200);
   });
 
-  it("in a session has no such headers", async () => {
+  it("in a session does not need these headers", async () => {
     const params = { name: "test_custom_headers", arguments: { region: "eu" } };
     const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params };
     const answer = await ask(gateway, { body });
     assert.equal(answer.json.result.content[0].text, '{"region":"eu"}');
   });
 
-  it("of the official client carries them", async () => {
+  it("of the official client contains them", async () => {
     const client = new Client(
       { name: "test", version: "1" },
       { versionNegotiation: { mode: { pin: "2026-07-28" } } },

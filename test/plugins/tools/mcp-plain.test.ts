@@ -34,7 +34,7 @@ test("a call is answered with one text and all seven members of usage metadata",
   assert.ok(Number.isInteger(latencyMs) && latencyMs >= 0);
 });
 
-test("a tool that used a model says which and how much; its JSON text passes untouched", async () => {
+test("the result of a tool that used a model contains its usage, and its JSON text is unchanged", async () => {
   const { content, _meta: meta } = (await call({ tool: "infer" })).json;
   assert.equal(content[0].text, '{"answer":1.0}');
   assert.equal(meta.genAIRequestModel, 'Acme/"M"-1');
@@ -42,7 +42,7 @@ test("a tool that used a model says which and how much; its JSON text passes unt
   assert.equal(meta.genAIUsageOutputTokens, 4);
 });
 
-test("links are not for this lane: one text is all it promises", async () => {
+test("links are omitted, because the plain protocol returns one text only", async () => {
   assert.equal((await call({ tool: "linked" })).json.content.length, 1);
 });
 
@@ -65,7 +65,7 @@ const failures: readonly [what: string, body: object, code: string][] = [
   ["a tool that fails", { tool: "failing" }, "GATEWAY_TOOL_EXECUTION_ERROR"],
 ];
 for (const [what, body, code] of failures) {
-  test(`${what} is a failed result with ${code}, costs nothing and tells nothing`, async () => {
+  test(`${what} is a failed result with ${code}, which costs nothing and reveals nothing`, async () => {
     const answer = await call(body);
     assert.equal(answer.status, 200);
     assert.equal(answer.headers["x-used-cu-milli"], "0");
@@ -89,7 +89,7 @@ async function token(input: object = write.input): Promise<string> {
   return details.confirmation_token;
 }
 
-test("the first call of a write tool is 202 with a token, the second runs it", async () => {
+test("the first call of a write tool returns 202 with a token, and the second runs it", async () => {
   const first = await call(write);
   assert.equal(first.status, 202);
   // Like every refusal, which logs tell by its code.
@@ -106,7 +106,7 @@ test("the first call of a write tool is 202 with a token, the second runs it", a
   assert.deepEqual(seen.writes.slice(earlier), [write.input]);
 });
 
-test("the token may stand in the input, too", async () => {
+test("the token may be in the input, too", async () => {
   const answer = await call({
     tool: "write",
     input: { amount: 1, to: "Alice", confirmation_token: await token() },
@@ -115,7 +115,7 @@ test("the token may stand in the input, too", async () => {
   assert.equal(answer.json._meta.toolName, "write");
 });
 
-test("a token that was used, altered, or made for other arguments or another key is 410", async () => {
+test("a token that was used, altered, or issued for other arguments or another key returns 410", async () => {
   const used = await token();
   assert.equal((await call({ ...write, confirmation_token: used })).status, 200);
   const fresh = await token();
@@ -134,7 +134,7 @@ test("a token that was used, altered, or made for other arguments or another key
   }
 });
 
-test("a reached credit limit is 429 with the canonical envelope", async () => {
+test("a reached credit limit returns 429 with the canonical envelope", async () => {
   const poor = gateway.issue({ cuLimit24hMilli: 150 });
   assert.equal((await call({ tool: "echo", input: { text: "" } }, poor.key)).status, 200);
   const answer = await call({ tool: "echo", input: { text: "" } }, poor.key);

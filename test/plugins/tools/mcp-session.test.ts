@@ -63,7 +63,7 @@ for (const [asked, given] of versions) {
       capabilities: {},
       clientInfo: { name: "t", version: "1" },
     };
-    // The header says nothing here: some clients already send what they hope for.
+    // The header is ignored here, because some clients already send the revision that they hope for.
     const answer = await send(rpc("initialize", params), { headers: version("2026-07-28") });
     assert.equal(answer.status, 200);
     const { result } = answer.json;
@@ -74,7 +74,7 @@ for (const [asked, given] of versions) {
   });
 }
 
-test("a session is known after a restart, bound to its key, and ended once and for all by DELETE", async () => {
+test("a session survives a restart, is bound to its key, and is ended permanently by DELETE", async () => {
   await using mine = await startMcpGateway();
   const other = mine.issue({});
   const initialize = rpc("initialize", { protocolVersion: "2025-06-18" });
@@ -121,7 +121,7 @@ test("a session is known after a restart, bound to its key, and ended once and f
   }
 });
 
-test("a session ends with its time, and within a second on another replica", () => {
+test("a session expires, and a session that is ended ends within a second on other replicas", () => {
   const clock = manualClock();
   const ended = new Set<string>();
   const claims: Claims = {
@@ -147,7 +147,7 @@ test("a session ends with its time, and within a second on another replica", () 
   assert.equal(here.find(long, "key_1"), undefined);
 });
 
-test("initialize in a lost session begins another one", async () => {
+test("initialize in a lost session starts a new one", async () => {
   const answer = await send(rpc("initialize", {}), { headers: inSession("lost") });
   assert.equal(answer.status, 200);
   assert.ok(answer.headers["mcp-session-id"]);
@@ -162,7 +162,7 @@ test("a request without a session is served, and so is one that names another kn
   }
 });
 
-test("an unknown revision in the header is 400; a stateless one names what the body lacks", async () => {
+test("an unknown revision in the header returns 400; for the stateless one the error lists what the body lacks", async () => {
   for (const one of ["2025-01-01", "1", "latest", ""]) {
     const answer = await send(echo, { headers: version(one) });
     assert.equal(answer.status, 400, one);
@@ -185,7 +185,7 @@ const malformed: readonly [what: string, body: string][] = [
   ["not UTF-8 quotes", "{'jsonrpc':'2.0'}"],
 ];
 for (const [what, body] of malformed) {
-  test(`a body of ${what} is 400, -32700`, async () => {
+  test(`a body of ${what} returns 400, -32700`, async () => {
     const answer = await send(body, { headers: { "content-type": "application/json" } });
     assert.equal(answer.status, 400);
     assert.deepEqual(answer.json, {
@@ -214,7 +214,7 @@ const invalid: readonly unknown[] = [
   { jsonrpc: "2.0", id: [1], method: "ping" },
 ];
 for (const body of invalid) {
-  test(`${JSON.stringify(body)} is 400, -32600 without an id`, async () => {
+  test(`${JSON.stringify(body)} returns 400, -32600 without an id`, async () => {
     const answer = await send(JSON.stringify(body), {
       headers: { "content-type": "application/json" },
     });
@@ -224,12 +224,12 @@ for (const body of invalid) {
   });
 }
 
-test("with jsonrpc present a tool member does not make it a plain call", async () => {
+test("a message with jsonrpc is not a plain call, even with a member `tool`", async () => {
   const answer = await send({ jsonrpc: "2.0", id: 4, method: "ping", tool: "echo", input: {} });
   assert.deepEqual(answer.json, { jsonrpc: "2.0", id: 4, result: {} });
 });
 
-test("ids come back as sent, those of an array, too", async () => {
+test("ids come back exactly as sent, also in arrays", async () => {
   const ids = ["0", "-1", '""', '"a\\u00e9\\n"', "12345678901234567890", "1.5", "1e400", "-7e-9"];
   const headers = { "content-type": "application/json" };
   const ping = (id: string): string => `{"jsonrpc":"2.0","id":${id},"method":"ping"}`;
@@ -242,7 +242,7 @@ test("ids come back as sent, those of an array, too", async () => {
   assert.equal(text, `[${ids.map(pong).join()}]`);
 });
 
-test("notifications and stray responses are 202 with nothing in it, and cost nothing", async () => {
+test("notifications and unexpected responses return 202 without a body and cost nothing", async () => {
   for (const body of [
     { jsonrpc: "2.0", method: "notifications/initialized" },
     { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 1 } },
@@ -256,7 +256,7 @@ test("notifications and stray responses are 202 with nothing in it, and cost not
   }
 });
 
-test("what a client may ask without having been offered it is -32601 at 200", async () => {
+test("methods that the server does not offer return -32601 with status 200", async () => {
   for (const method of ["server/discover", "prompts/list", "prompts/get", "completion/complete"]) {
     const answer = await send(rpc(method, {}));
     assert.equal(answer.status, 200, method);
@@ -269,7 +269,7 @@ test("what a client may ask without having been offered it is -32601 at 200", as
   assert.deepEqual((await send(rpc("logging/setLevel", { level: "info" }))).json.result, {});
 });
 
-test("tools/list holds every tool in a stable order, with all hints, and no member of later revisions", async () => {
+test("tools/list contains every tool in a stable order, with all hints and without members of later revisions", async () => {
   const { result } = (await send(rpc("tools/list"))).json;
   assert.deepEqual(Object.keys(result), ["tools"]);
   const names = result.tools.map((tool: { name: string }) => tool.name);
@@ -289,7 +289,7 @@ test("tools/list holds every tool in a stable order, with all hints, and no memb
   assert.deepEqual([paged.status, paged.json.error.code], [200, -32602]);
 });
 
-test("bad params of a call are -32602; tool and input are taken for name and arguments", async () => {
+test("invalid params of a call return -32602; tool and input are accepted for name and arguments", async () => {
   for (const params of [undefined, null, {}, { name: 1 }, { name: null }, [], "x", 5]) {
     const answer = await send(rpc("tools/call", params));
     assert.deepEqual(
@@ -320,7 +320,7 @@ test("a failed tool is a result, not an error", async () => {
   }
 });
 
-test("links are shown to revisions that know them", async () => {
+test("links are sent only in revisions that support them", async () => {
   const linked = rpc("tools/call", { name: "linked" });
   const types = (answer: Answer): string[] =>
     answer.json.result.content.map((item: { type: string }) => item.type);
@@ -339,7 +339,7 @@ test("links are shown to revisions that know them", async () => {
   assert.deepEqual(types(await send(linked, { headers: session })), ["text", "resource_link"]);
 });
 
-test("documents are listed and read; a part of one is read whole; what is missing is -32002", async () => {
+test("documents are listed and read; a fragment is ignored; a missing document returns -32002", async () => {
   const { resources } = (await send(rpc("resources/list"))).json.result;
   assert.deepEqual(resources[0], {
     uri: "doc://guide",
@@ -369,7 +369,7 @@ test("documents are listed and read; a part of one is read whole; what is missin
   );
 });
 
-test("an array is answered item by item under 2025-03-26, each charged", async () => {
+test("an array is answered item by item under 2025-03-26, and each item is charged", async () => {
   const body = [
     echo,
     { jsonrpc: "2.0", method: "notifications/initialized" },
@@ -394,7 +394,7 @@ test("an array is answered item by item under 2025-03-26, each charged", async (
   assert.deepEqual([silent.status, silent.text], [202, ""]);
 });
 
-test("an item of an array that no longer fits the credit fails alone", async () => {
+test("only the item of an array that exceeds the credit fails", async () => {
   const poor = gateway.issue({ cuLimit24hMilli: 150 });
   const answer = await send([echo, echo, rpc("ping")], { key: poor.key });
   assert.equal(answer.status, 200);
@@ -405,7 +405,7 @@ test("an item of an array that no longer fits the credit fails alone", async () 
   assert.equal((await send(echo, { key: poor.key })).status, 429);
 });
 
-test("an array is refused when empty, longer than 20, of another revision or with a stateless item", async () => {
+test("an array is refused if it is empty, longer than 20, of another revision or has a stateless item", async () => {
   const stateless = rpc("ping", {
     _meta: { "io.modelcontextprotocol/protocolVersion": "2026-07-28" },
   });
@@ -428,7 +428,7 @@ test("an array is refused when empty, longer than 20, of another revision or wit
   assert.equal((await send([echo], { headers: session })).status, 200);
 });
 
-test("Accept is read liberally: an event only for who takes nothing else", async () => {
+test("Accept is read liberally: only clients that accept nothing else get an event", async () => {
   const json = [undefined, "*/*", "application/json", "application/*", "text/html", ""];
   json.push("application/json, text/event-stream", "text/event-stream, */*;q=0.1");
   for (const accept of json) {
@@ -445,7 +445,7 @@ const counting = (token: unknown, until = 3): object =>
   rpc("tools/call", { name: "counts", arguments: { until }, _meta: { progressToken: token } }, "c");
 const both = { accept: "application/json, text/event-stream" };
 
-test("progress comes as events when asked for, rising, and the answer last", async () => {
+test("requested progress comes as events with increasing values, and the answer last", async () => {
   for (const token of ["t", 0, 7]) {
     const answer = await send(counting(token), { headers: both });
     assert.equal(answer.headers["content-type"], "text/event-stream");
@@ -465,7 +465,7 @@ test("progress comes as events when asked for, rising, and the answer last", asy
   }
 });
 
-test("without a token, without events in Accept, or with nothing to report the answer is plain JSON", async () => {
+test("without a token, without events in Accept, or without progress the answer is plain JSON", async () => {
   const cases: readonly [unknown, Record<string, string>][] = [
     [counting(undefined), both],
     [counting(null), both],
@@ -481,7 +481,7 @@ test("without a token, without events in Accept, or with nothing to report the a
   }
 });
 
-test("what a tool logs comes as events, from the level on that the session asked for", async () => {
+test("log messages of tools come as events, from the level of the session on", async () => {
   const session = await begin();
   const headers = { ...both, ...inSession(session) };
   const told = async (accept = both): Promise<Parsed[]> => {
@@ -523,7 +523,7 @@ test("what a tool logs comes as events, from the level on that the session asked
   assert.equal(elsewhere.headers["content-type"], "application/json");
 });
 
-test("the items of an array have no stream: no progress, no questions", async () => {
+test("items of an array have no stream, so no progress and no questions", async () => {
   const session = await begin("2025-03-26");
   const headers = { ...both, ...inSession(session) };
   const answer = await send([counting("t"), echo], { headers });
@@ -534,7 +534,7 @@ test("the items of an array have no stream: no progress, no questions", async ()
   );
 });
 
-test("a client that leaves cancels nothing in these revisions", async () => {
+test("in these revisions a client that leaves does not cancel anything", async () => {
   const begun = Promise.withResolvers<void>();
   const hanging = seen.hanging;
   const aborted = seen.aborted;

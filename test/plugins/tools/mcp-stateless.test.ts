@@ -29,7 +29,7 @@ const echo = { name: "echo", arguments: { text: "x" } };
 const serverInfo = { name: "com.example/gate", title: "Gate" };
 const serverKey = "io.modelcontextprotocol/serverInfo";
 
-test("server/discover says which revisions, capabilities and server", async () => {
+test("server/discover returns revisions, capabilities and server info", async () => {
   const answer = await send("server/discover");
   assert.equal(answer.status, 200);
   assert.equal(answer.headers["mcp-session-id"], undefined);
@@ -47,7 +47,7 @@ test("server/discover says which revisions, capabilities and server", async () =
   assert.match(version, /^\d+\.\d+\.\d+/);
 });
 
-test("discovery is followed by initialize without a quarrel: clients in use do that", async () => {
+test("initialize after discovery works, because some clients do that", async () => {
   assert.equal((await send("server/discover")).status, 200);
   const body = {
     jsonrpc: "2.0",
@@ -63,7 +63,7 @@ test("discovery is followed by initialize without a quarrel: clients in use do t
   assert.equal(answer.json.result.protocolVersion, "2025-11-25");
 });
 
-test("results say what they are, who made them, what they cost, and how long lists hold", async () => {
+test("results contain their type, server and cost, and lists their lifetime", async () => {
   const { result } = (await send("tools/call", echo)).json;
   assert.equal(result.resultType, "complete");
   const { timestamp, latencyMs, [serverKey]: server, ...fixed } = result._meta;
@@ -110,7 +110,7 @@ const headerTable: readonly [
   ["another name in base64", { "mcp-name": "=?base64?d3JpdGU=?=" }, -32020],
 ];
 for (const [what, headers, code] of headerTable) {
-  test(`${what} in the headers is 400, ${code}, and calls nothing`, async () => {
+  test(`${what} in the headers returns 400, ${code}, and calls nothing`, async () => {
     const { headers: all, body } = stateless("tools/call", echo, { id: "i" });
     const sent = Object.entries({ ...all, ...headers }).filter(([, value]) => value !== absent);
     const answer = await ask(gateway, { body, headers: Object.fromEntries(sent) as never });
@@ -127,7 +127,7 @@ test("a name in base64 is read; a session id is ignored", async () => {
   assert.equal(answer.headers["mcp-session-id"], undefined);
 });
 
-test("a revision that is not known is 400, -32022, with those that are", async () => {
+test("an unknown revision returns 400, -32022 with the supported revisions", async () => {
   for (const version of ["2099-01-01", "2025-11-25", "draft"]) {
     const { headers, body } = stateless("tools/list", {
       _meta: { "io.modelcontextprotocol/protocolVersion": version },
@@ -145,7 +145,7 @@ test("a revision that is not known is 400, -32022, with those that are", async (
   }
 });
 
-test("incomplete metadata is 400, -32602", async () => {
+test("incomplete metadata returns 400, -32602", async () => {
   for (const meta of [
     { "io.modelcontextprotocol/clientCapabilities": undefined },
     { "io.modelcontextprotocol/clientCapabilities": [] },
@@ -162,7 +162,7 @@ test("incomplete metadata is 400, -32602", async () => {
   assert.equal(anonymous.status, 200);
 });
 
-test("methods of other revisions, and unknown ones, are 404, -32601", async () => {
+test("methods of other revisions and unknown methods return 404, -32601", async () => {
   const gone = ["initialize", "ping", "logging/setLevel", "resources/subscribe", "tasks/get"];
   for (const method of [...gone, "subscriptions/listen", "prompts/list", "nothing", ""]) {
     const answer = await send(method);
@@ -171,7 +171,7 @@ test("methods of other revisions, and unknown ones, are 404, -32601", async () =
   }
 });
 
-test("bad params of a call are 400, -32602; a notification is 202; an invalid message 400", async () => {
+test("invalid params of a call return 400, -32602; a notification returns 202; an invalid message 400", async () => {
   for (const params of [{}, { name: 1 }, { name: null }]) {
     const answer = await send("tools/call", params);
     // The header cannot repeat a name that is none.
@@ -196,7 +196,7 @@ async function question(more: More = forms): Promise<Parsed> {
   return (await send("tools/call", write, more)).json.result;
 }
 
-test("a write tool asks the client's user where the client can show forms", async () => {
+test("a write tool asks the client's user if the client can show forms", async () => {
   for (const elicitation of [{}, { form: {} }, { form: {}, url: {} }]) {
     const result = await question({ capabilities: { elicitation } });
     assert.equal(result.resultType, "input_required");
@@ -214,7 +214,7 @@ test("a write tool asks the client's user where the client can show forms", asyn
   }
 });
 
-test("accepted, the call runs once", async () => {
+test("a call that the user accepts runs once", async () => {
   const { requestState } = await question();
   const repeated = {
     ...write,
@@ -230,7 +230,7 @@ test("accepted, the call runs once", async () => {
   assert.equal(seen.writes.length, earlier + 1);
 });
 
-test("declined it fails; cancelled it gives the token; without an answer it asks again", async () => {
+test("a declined call fails, a dismissed one returns the token, and without an answer the question is repeated", async () => {
   const { requestState } = await question();
   const repeat = async (inputResponses: unknown): Promise<Parsed> =>
     (await send("tools/call", { ...write, inputResponses, requestState }, forms)).json.result;
@@ -273,7 +273,7 @@ test("an answer for other arguments, another key or with an altered state runs n
   assert.equal(seen.writes.length, earlier);
 });
 
-test("a request state of another kind is 400, -32602", async () => {
+test("a request state of another kind returns 400, -32602", async () => {
   const { requestState } = await question();
   for (const state of [requestState, "nonsense", "", 5, {}, null]) {
     const answer = await send("tools/call", { ...echo, requestState: state });
@@ -281,7 +281,7 @@ test("a request state of another kind is 400, -32602", async () => {
   }
 });
 
-test("a reached credit limit is 429 with the canonical envelope, also where progress was asked for", async () => {
+test("a reached credit limit returns 429 with the canonical envelope, also if progress was requested", async () => {
   const poor = gateway.issue({ cuLimit24hMilli: 50 });
   const counting = { name: "counts", _meta: { progressToken: 1 } };
   for (const call of [echo, counting]) {
@@ -305,7 +305,7 @@ test("progress comes as events, and the answer last", async () => {
   assert.equal(events[2].result.resultType, "complete");
 });
 
-test("what a tool logs is told from the level on that the request names, and without one not at all", async () => {
+test("log messages of tools are sent from the level in the request on, and not at all without a level", async () => {
   const levelKey = "io.modelcontextprotocol/logLevel";
   const call = (meta: object): Promise<Answer> => send("tools/call", { name: "logs", _meta: meta });
   const silent = await call({});
@@ -324,7 +324,7 @@ test("what a tool logs is told from the level on that the request names, and wit
   }
 });
 
-test("a client that leaves aborts no call that has begun: it is carried through", async () => {
+test("a call that has begun is completed even if its client leaves", async () => {
   const { headers, body } = stateless("tools/call", { name: "hangs" });
   const { hanging, aborted } = seen;
   const begun = Promise.withResolvers<void>();

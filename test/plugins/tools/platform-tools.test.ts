@@ -47,7 +47,7 @@ function contentOf(outcome: ToolOutcome): unknown {
 }
 
 describe("platform_listModels", () => {
-  it("answers [] where no network is configured, for 0.1 CU", async () => {
+  it("returns [] without a configured network and costs 0.1 CU", async () => {
     const outcome = await (await start({})).call("platform_listModels", {}, able());
     assert.deepEqual(contentOf(outcome), []);
     assert.equal(outcome.ok && outcome.usedCUMilli, 100);
@@ -121,14 +121,14 @@ describe("platform_getAttestationQuote", () => {
     simulated: false,
   };
 
-  it("fails, and costs nothing, where nobody attests", async () => {
+  it("fails and costs nothing without an evidence provider", async () => {
     const by = able();
     const outcome = await (await start({})).call("platform_getAttestationQuote", {}, by);
     assert.equal(codeOf(outcome), "GATEWAY_SERVICE_UNAVAILABLE");
     assert.equal(by.charge.usedMilli, undefined);
   });
 
-  it("binds 64 bytes of either spelling, or none, and answers what the provider made", async () => {
+  it("binds 64 bytes in either case of hex digits, or none, and returns the quote of the provider", async () => {
     const asked: unknown[] = [];
     const evidence: Evidence = {
       quote(reportData, _, binding) {
@@ -156,7 +156,7 @@ describe("platform_getAttestationQuote", () => {
     ["aborted", "GATEWAY_TOOL_EXECUTION_ERROR"],
     ["reserved", "GATEWAY_INVALID_PARAMS"],
   ] as const) {
-    it(`tells a provider's failure (${reason}) without its words`, async () => {
+    it(`reports the failure of a provider (${reason}) without its message`, async () => {
       const evidence: Evidence = { quote: () => Promise.resolve({ kind: "failed", reason }) };
       const by = able();
       const outcome = await (
@@ -167,7 +167,7 @@ describe("platform_getAttestationQuote", () => {
     });
   }
 
-  it("makes quotes of a simulation, which the answer says, and whose bytes can be checked", async () => {
+  it("creates simulated quotes, which are marked and whose bytes can be verified", async () => {
     const { clock, log } = fakeHost();
     const service = createEvidenceService({ clock, log, simulatedAllowed: true });
     const b = await start({ evidence: service.evidence("simulated") });

@@ -27,7 +27,7 @@ function named(prompts: readonly Prompt[], name: string): Prompt {
 /** Every tool that a text speaks of. */
 const toolsIn = (text: string): string[] => text.match(/\b(?:ledger|docs)_\w+/g) ?? [];
 
-test("a block is asked for by height or hash; anything else is no block", async () => {
+test("a block is selected by height or hash, and anything else is refused", async () => {
   const { prompts, catalogue } = await scriptedTools();
   const prompt = named(prompts, "ledger_explainBlock");
   assert.equal(prompt.capability, "ledger:read");
@@ -52,7 +52,7 @@ test("a block is asked for by height or hash; anything else is no block", async 
   }
 });
 
-test("an account is asked for by an address of the chain", async () => {
+test("an account is selected by an address of the chain", async () => {
   const { prompts } = await scriptedTools();
   const prompt = named(prompts, "ledger_explainAccount");
   const text = textOf(await prompt.get({ address }, context));
@@ -64,7 +64,7 @@ test("an account is asked for by an address of the chain", async () => {
   }
 });
 
-test("a question to the documentation comes with the way to answer it", async () => {
+test("the prompt for a question explains how to answer it from the documentation", async () => {
   const options = { own: false, folders: [] };
   const { prompts = [] } = await docsSearch.start(options, fakeHost());
   const prompt = named(prompts, "docs_answer");

@@ -1,4 +1,4 @@
-/** What `/rpc` does with many calls at once, on a catalogue of the test's own. */
+/** `/rpc` with many calls at once, on a test catalogue. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import toolRpc from "../../../plugins/tools/tool-rpc/index.ts";
@@ -27,7 +27,7 @@ const arrayOf = (n: number, name?: string): string =>
   `[${Array.from({ length: n }, (_, id) => call(id, name)).join(",")}]`;
 
 describe("the calls of an array", () => {
-  it("run four at a time, and are answered in order whatever order they end in", async () => {
+  it("run four at a time, and are answered in order, whatever order they end in", async () => {
     const waiting: { n: number; end: () => void }[] = [];
     let most = 0;
     const wait = tool({
@@ -57,7 +57,7 @@ describe("the calls of an array", () => {
     assert.equal(most, 4);
   });
 
-  it("are not begun once the answers are too large; notifications stay silent", async () => {
+  it("are not begun once the answers are too large; notifications are not answered", async () => {
     let begun = 0;
     const json = `"${"x".repeat(30 * 1024 * 1024)}"`;
     const large = tool({
@@ -83,7 +83,7 @@ describe("the calls of an array", () => {
 });
 
 describe("tool-rpc", () => {
-  it("passes who calls, for which request and on which account", async () => {
+  it("passes principal, request id and charge to the tool", async () => {
     const seen: unknown[] = [];
     const tools: Tools = {
       ...noTools,
@@ -115,7 +115,7 @@ describe("tool-rpc", () => {
     ]);
   });
 
-  it("reads its params right whatever names another caller's had", async () => {
+  it("reads params correctly, whatever members the params of other callers had", async () => {
     const read = tool({
       name: "read",
       inputSchema: { type: "object" },
@@ -130,14 +130,14 @@ describe("tool-rpc", () => {
     assert.deepEqual(result.content, { n: 1 });
   });
 
-  it("answers nobody without a key, should nothing above have asked for one", async () => {
+  it("refuses anonymous callers, even if no step above has", async () => {
     for (const principal of [missing, unknownKey]) {
       const reply = await answerOf(bench(tool()).catalogue, call(1, "echo"), { principal });
       assert.deepEqual([reply.status, reply.code], [401, "GATEWAY_UNAUTHORIZED"]);
     }
   });
 
-  it("tells logs the code of a confirmation, and of nothing else", async () => {
+  it("reports the code to logs for confirmations only", async () => {
     const catalogue = bench(tool({ name: "wait", write: true }), tool()).catalogue;
     const asked = await answerOf(catalogue, call(1));
     assert.deepEqual([asked.status, asked.code], [202, "GATEWAY_CONFIRMATION_REQUIRED"]);

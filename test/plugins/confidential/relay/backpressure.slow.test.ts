@@ -4,7 +4,7 @@ import { after, before, beforeEach, describe, it, type TestContext } from "node:
 import { requestPieces } from "../../../../plugins/confidential/protocol/channel.ts";
 import { maxRequestBytes } from "../../../../plugins/confidential/protocol/limits.ts";
 import { LiveConnection } from "../../../../src/http/connection.ts";
-import { chunkOf, eventOf, usageChunkOf } from "../../inference/networks/sse.ts";
+import { chunkOf, eventOf, usageChunkOf } from "../../inference/networks/chat-events.ts";
 import { model } from "./enclave-worker.ts";
 import { sound, type OpenStream } from "./stream-client.ts";
 import { startStreamGateway, type StreamGateway } from "./stream-gateway.ts";

@@ -1,8 +1,8 @@
 /** Sessions while the gateway stops, and while it is given another pipeline.yaml. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { chunkOf, eventOf } from "../../inference/networks/sse.ts";
-import type { Exchange } from "../../inference/networks/worker.ts";
+import { chunkOf, eventOf } from "../../inference/networks/chat-events.ts";
+import type { Exchange } from "../../inference/networks/scripted-worker.ts";
 import type { OpenStream } from "./stream-client.ts";
 import { openStream, openWire } from "./stream-client.ts";
 import { pageOrigin, pipeline, startStreamGateway, tokenMilli } from "./stream-gateway.ts";

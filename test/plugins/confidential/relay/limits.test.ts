@@ -82,7 +82,7 @@ describe("requests of a session", () => {
     session.ask();
     await session.answer();
     assert.equal((await stream.charges()).length, 1);
-    assert.ok(!stream.gateway.lines.some((line) => line.includes("left out")));
+    assert.ok(!stream.gateway.lines.some((line) => line.includes("ejected")));
   });
 
   it(`are ${maxRequests} at most, each charged`, async () => {

@@ -182,7 +182,7 @@ describe("how a session ends", () => {
     using session = await fresh.open();
     session.ask();
     await session.answer();
-    assert.ok(!fresh.gateway.lines.some((line) => line.includes("left out")));
+    assert.ok(!fresh.gateway.lines.some((line) => line.includes("ejected")));
   });
 
   const bills: readonly (readonly [string, Script, string, number])[] = [

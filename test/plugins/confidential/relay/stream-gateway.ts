@@ -8,8 +8,8 @@ import {
 } from "../../../../src/testing/gateway.ts";
 import { join } from "node:path";
 import type { Hello } from "../../../../plugins/confidential/protocol/hello.ts";
-import { streamed } from "../../inference/networks/scripts.ts";
-import { startWorker, type Worker } from "../../inference/networks/worker.ts";
+import { streamed } from "../../inference/networks/worker-scripts.ts";
+import { startWorker, type Worker } from "../../inference/networks/scripted-worker.ts";
 import { startEnclaveWorker, type EnclaveWorker } from "./enclave-worker.ts";
 import { openStream, openWire, type OpenStream, type Wire } from "./stream-client.ts";
 

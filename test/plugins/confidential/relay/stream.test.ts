@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { chunkOf, eventOf } from "../../inference/networks/sse.ts";
-import type { Exchange } from "../../inference/networks/worker.ts";
+import { chunkOf, eventOf } from "../../inference/networks/chat-events.ts";
+import type { Exchange } from "../../inference/networks/scripted-worker.ts";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { readAnswer } from "../../../../plugins/confidential/protocol/handshake.ts";
 import { writeHello } from "../../../../plugins/confidential/protocol/hello.ts";

@@ -10,7 +10,7 @@ import { sessionReportData } from "../../../../plugins/confidential/protocol/sta
 import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
 import { connectWorker } from "../../../../plugins/confidential/enclave-workers/socket.ts";
-import { readStatus } from "../../../../plugins/inference/networks/status.ts";
+import { readStatus } from "../../../../plugins/inference/networks/status-document.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ending, prepare } from "../enclave/client.ts";
 import { codeOf, sound, touched } from "../protocol/session.ts";

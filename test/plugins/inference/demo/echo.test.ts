@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { assert as check, lorem, oneof, property, string } from "fast-check";
 import { readChatRequest } from "../../../../plugins/inference/demo/chat-request.ts";
-import { echo, longestAnswer, tokensOf } from "../../../../plugins/inference/demo/echo.ts";
+import { echo, maxAnswerTokens, tokensOf } from "../../../../plugins/inference/demo/echo.ts";
 
 const asked = (text: string, maxTokens?: number, thinking = false) => ({
   messages: [{ role: "user", text }],
@@ -13,7 +13,7 @@ const asked = (text: string, maxTokens?: number, thinking = false) => ({
   maxTokens,
 });
 
-test("tokens joined again are the text, none of them is empty or long", () => {
+test("joined tokens are the text again, and none is empty or long", () => {
   check(
     property(oneof(string({ unit: "binary" }), lorem()), (text) => {
       const tokens = tokensOf(text);
@@ -27,7 +27,7 @@ test("a surrogate pair is never split between two tokens", () => {
   assert.deepEqual(tokensOf("😀".repeat(13)), ["😀".repeat(12), "😀"]);
 });
 
-test("the last thing the user wrote is repeated, whatever comes after it", () => {
+test("the last user message is repeated, whatever follows it", () => {
   const messages = [
     { role: "user", text: "first" },
     { role: "user", text: "second words" },
@@ -43,12 +43,12 @@ test("without a user the last message is repeated", () => {
   assert.deepEqual(echo({ ...asked(""), messages }).content, ["be", " brief"]);
 });
 
-test("no text is answered by no tokens", () => {
+test("an empty text is answered without tokens", () => {
   const { content, finishReason, usage } = echo(asked(""));
   assert.deepEqual([content, finishReason, usage.completion_tokens], [[], "stop", 0]);
 });
 
-test("max_tokens cuts reasoning and content alike, and says so", () => {
+test("max_tokens cuts reasoning and content, and the finish reason is length", () => {
   const whole = echo(asked("one two three", undefined, true));
   assert.equal(whole.finishReason, "stop");
   const thoughts = whole.reasoning.length;
@@ -59,9 +59,9 @@ test("max_tokens cuts reasoning and content alike, and says so", () => {
   assert.deepEqual([thinking.reasoning.length, thinking.content], [2, []]);
 });
 
-test("an answer ends at the model's own limit, whatever max_tokens allows", () => {
-  const { content, finishReason } = echo(asked("word ".repeat(longestAnswer + 10), 1e9));
-  assert.deepEqual([content.length, finishReason], [longestAnswer, "length"]);
+test("an answer ends at the limit of the model, whatever max_tokens allows", () => {
+  const { content, finishReason } = echo(asked("word ".repeat(maxAnswerTokens + 10), 1e9));
+  assert.deepEqual([content.length, finishReason], [maxAnswerTokens, "length"]);
 });
 
 const messages = [{ role: "user", content: "hi" }];
@@ -93,7 +93,7 @@ for (const [name, body, param] of [
   });
 }
 
-test("the members that count are read, the text parts of a message joined", () => {
+test("supported members are read, and the text parts of a message are joined", () => {
   const content = [
     { type: "text", text: "a" },
     { type: "text", text: "b" },

@@ -84,7 +84,7 @@ async function* events(answer: Response): AsyncGenerator<string> {
   assert.equal(text, "");
 }
 
-test("the catalogue and the status document name the one model", async () => {
+test("the catalogue and the status document list the one model", async () => {
   await using model = {
     ...(await startDemoModel()),
     [Symbol.asyncDispose]() {
@@ -162,7 +162,7 @@ test("a stream begins with the role and carries one token every 20 ms", async ()
   assert.equal((await stream.next()).done, true);
 });
 
-test("usage comes in a last chunk of its own when asked for, reasoning before content", async () => {
+test("requested usage comes in a separate last chunk, and reasoning comes before content", async () => {
   await using started = await start();
   const { model, clock } = started;
   const body = {
@@ -190,18 +190,22 @@ test("usage comes in a last chunk of its own when asked for, reasoning before co
 });
 
 for (const stream of [true, false]) {
-  test(`a caller that leaves ends its answer, stream ${stream}`, { timeout: 10_000 }, async () => {
-    await using started = await start();
-    const sent = request(`${started.model.url}/v1/chat/completions`, { method: "POST" });
-    sent.on("error", () => {});
-    sent.end(JSON.stringify({ model: demoModelId, messages, stream }));
-    await started.speaking;
-    sent.destroy();
-    await started.silenced;
-  });
+  test(
+    `a client that leaves ends its answer (stream: ${stream})`,
+    { timeout: 10_000 },
+    async () => {
+      await using started = await start();
+      const sent = request(`${started.model.url}/v1/chat/completions`, { method: "POST" });
+      sent.on("error", () => {});
+      sent.end(JSON.stringify({ model: demoModelId, messages, stream }));
+      await started.speaking;
+      sent.destroy();
+      await started.silenced;
+    },
+  );
 }
 
-test("a stream that nobody reads waits at the mark of its buffer", () => {
+test("a stream that is not read waits at the high-water mark of its buffer", () => {
   const clock = manualClock();
   // Without a connection nothing that is written leaves.
   const response = new ServerResponse(new IncomingMessage(new Socket()));
@@ -233,7 +237,7 @@ for (const [name, path, method, expected] of [
   });
 }
 
-test("a model that it does not have is 404, a body over 1 MiB is 413", async () => {
+test("an unknown model returns 404, and a body over 1 MiB returns 413", async () => {
   await using started = await start();
   const unknown = await ask(started.model, { model: "Demo/Echo-2" });
   assert.equal(unknown.status, 404);

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerReader } from "../../../../src/services/networks.ts";
-import { failureOf, model, openNetwork, resultOf } from "./asking.ts";
-import { costOf, error, estimated, firstEvent, streamOf, two } from "./calls.ts";
-import { cutAtOnce, failing, raw, streamed, whole } from "./scripts.ts";
-import { startWorker, type Script } from "./worker.ts";
+import { failureOf, model, openNetwork, resultOf } from "./network-harness.ts";
+import { costOf, error, estimated, firstEvent, streamOf, two } from "./call-fixtures.ts";
+import { cutAtOnce, failing, raw, streamed, whole } from "./worker-scripts.ts";
+import { startWorker, type Script } from "./scripted-worker.ts";
 
 const inTime = { timeout: 10_000 };
 
@@ -14,14 +14,18 @@ for (const [status, failure] of [
   [422, "rejected"],
   [404, "notServed"],
 ] as const) {
-  test(`a worker's ${status} is ${failure}, and no other worker is asked`, inTime, async () => {
-    await using first = await startWorker({ otherwise: failing(status) });
-    await using second = await startWorker();
-    await using opened = await two(first, second);
-    assert.deepEqual(await failureOf(opened.ask()), { failure, result: undefined });
-    assert.equal(second.received.length, 0);
-    assert.ok(opened.network.ready);
-  });
+  test(
+    `status ${status} of a worker is ${failure}, and the request is not retried`,
+    inTime,
+    async () => {
+      await using first = await startWorker({ otherwise: failing(status) });
+      await using second = await startWorker();
+      await using opened = await two(first, second);
+      assert.deepEqual(await failureOf(opened.ask()), { failure, result: undefined });
+      assert.equal(second.received.length, 0);
+      assert.ok(opened.network.ready);
+    },
+  );
 }
 
 const unanswered: readonly [name: string, script: Script][] = [
@@ -47,18 +51,22 @@ const unanswered: readonly [name: string, script: Script][] = [
 ];
 
 for (const [name, script] of unanswered) {
-  test(`of a worker that ${name} nothing is told, and another answers`, inTime, async () => {
-    await using first = await startWorker({ otherwise: script });
-    await using second = await startWorker({ otherwise: streamed() });
-    await using opened = await two(first, second);
-    const asked = opened.ask();
-    const result = await resultOf(asked);
-    assert.equal(result.worker.id, "w1");
-    assert.equal(asked.text, "Hello world");
-    assert.deepEqual([first.received.length, second.received.length], [1, 1]);
-  });
+  test(
+    `the answer of a worker that ${name} is not forwarded, and another worker answers`,
+    inTime,
+    async () => {
+      await using first = await startWorker({ otherwise: script });
+      await using second = await startWorker({ otherwise: streamed() });
+      await using opened = await two(first, second);
+      const asked = opened.ask();
+      const result = await resultOf(asked);
+      assert.equal(result.worker.id, "w1");
+      assert.equal(asked.text, "Hello world");
+      assert.deepEqual([first.received.length, second.received.length], [1, 1]);
+    },
+  );
 
-  test(`when every worker ${name} the answer is unavailable`, inTime, async () => {
+  test(`the call is unavailable if every worker ${name}`, inTime, async () => {
     await using worker = await startWorker({ otherwise: script });
     await using opened = await two(worker, worker);
     const failed = await failureOf(opened.ask());
@@ -77,27 +85,31 @@ for (const [name, text] of [
   ["an error", error],
   ["too much", `{"x":"${"y".repeat(17 * 1024 * 1024)}"}`],
 ]) {
-  test(`a whole answer that is ${name} is none, and every worker is asked`, inTime, async () => {
-    const headers = { "content-type": "application/json" };
-    await using worker = await startWorker({ otherwise: raw(200, headers, [text ?? ""]) });
-    await using opened = await two(worker, worker);
-    const failed = await failureOf(opened.ask({ streamed: false }));
-    assert.deepEqual(failed, { failure: "unavailable", result: undefined });
-    assert.equal(worker.received.length, 2);
-  });
+  test(
+    `a whole answer that is ${name} is rejected, and every worker is tried`,
+    inTime,
+    async () => {
+      const headers = { "content-type": "application/json" };
+      await using worker = await startWorker({ otherwise: raw(200, headers, [text ?? ""]) });
+      await using opened = await two(worker, worker);
+      const failed = await failureOf(opened.ask({ streamed: false }));
+      assert.deepEqual(failed, { failure: "unavailable", result: undefined });
+      assert.equal(worker.received.length, 2);
+    },
+  );
 }
 
-test("a worker that refuses connections rests, and another answers", inTime, async () => {
+test("a worker that refuses connections is ejected, and another answers", inTime, async () => {
   await using first = await startWorker();
   await using second = await startWorker({ otherwise: streamed() });
   await using opened = await two(first, second);
   await first.refuse();
   assert.equal((await resultOf(opened.ask())).worker.id, "w1");
-  assert.ok(opened.seen.lines.includes("warn a worker fails and is left out"));
+  assert.ok(opened.seen.lines.includes("warn a worker was ejected after failures"));
   assert.equal((await resultOf(opened.ask())).worker.id, "w1");
 });
 
-test("three workers are asked at most", inTime, async () => {
+test("at most three workers are tried", inTime, async () => {
   await using worker = await startWorker({ otherwise: failing(500) });
   const workers = ["a", "b", "c", "d"].map((id) => ({ id, model: "Test/Model-1" }));
   worker.documents.set("/status", { workers });
@@ -114,7 +126,7 @@ for (const [name, script] of [
   ["turns into an endless event", streamOf(firstEvent, `data: ${"x".repeat(1_500_000)}`)],
 ] satisfies [string, Script][]) {
   test(
-    `a stream that ${name} after the first chunk is broken, and charged so far`,
+    `a stream that ${name} after the first chunk is broken, and the part that arrived is charged`,
     inTime,
     async () => {
       await using worker = await startWorker({ otherwise: script });
@@ -132,7 +144,7 @@ for (const [name, script] of [
   );
 }
 
-test("a worker that breaks three answers in a row rests", inTime, async () => {
+test("a worker that breaks three answers in a row is ejected", inTime, async () => {
   await using worker = await startWorker({ otherwise: failing(500) });
   await using opened = await openNetwork(worker.url);
   for (const ready of [true, true, false]) {
@@ -145,32 +157,28 @@ test("a worker that breaks three answers in a row rests", inTime, async () => {
 });
 
 for (const callback of ["choice", "arrived", "ended"] as const) {
-  test(
-    `a reader that throws at ${callback} ends its own call, and nothing else`,
-    inTime,
-    async () => {
-      await using worker = await startWorker({ otherwise: streamed() });
-      await using opened = await openNetwork(worker.url);
-      const offer = opened.network.models.get(model);
-      assert.ok(offer);
-      const failed = Promise.withResolvers<string>();
-      const reader: AnswerReader = {
-        choice() {},
-        arrived() {},
-        ended() {},
-        failed: (failure) => failed.resolve(failure),
-      };
-      reader[callback] = () => {
-        // Where it is the last callback, no other follows.
-        if (callback === "ended") failed.resolve("broken");
-        throw new Error("a bug of the reader's");
-      };
-      const body = Buffer.from(JSON.stringify({ model, stream: true }));
-      offer.send({ body, streamed: true, promptBytes: 2 }, reader);
-      assert.equal(await failed.promise, "broken");
-      await worker.idle();
-      assert.equal((await resultOf(opened.ask())).finishReason, "stop");
-      assert.match(opened.seen.lines.join(), /error the reader of an answer threw/);
-    },
-  );
+  test(`a reader that throws in ${callback} ends its own call only`, inTime, async () => {
+    await using worker = await startWorker({ otherwise: streamed() });
+    await using opened = await openNetwork(worker.url);
+    const offer = opened.network.models.get(model);
+    assert.ok(offer);
+    const failed = Promise.withResolvers<string>();
+    const reader: AnswerReader = {
+      choice() {},
+      arrived() {},
+      ended() {},
+      failed: (failure) => failed.resolve(failure),
+    };
+    reader[callback] = () => {
+      // If it is the last callback, no other follows.
+      if (callback === "ended") failed.resolve("broken");
+      throw new Error("a bug of the reader's");
+    };
+    const body = Buffer.from(JSON.stringify({ model, stream: true }));
+    offer.send({ body, streamed: true, promptBytes: 2 }, reader);
+    assert.equal(await failed.promise, "broken");
+    await worker.idle();
+    assert.equal((await resultOf(opened.ask())).finishReason, "stop");
+    assert.match(opened.seen.lines.join(), /error the reader of an answer threw/);
+  });
 }

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { failureOf, openNetwork, resultOf } from "./asking.ts";
-import { costOf, estimated, reported, streamOf } from "./calls.ts";
-import { raw, streamed, whole, type Streamed } from "./scripts.ts";
-import { chunkOf, eventOf } from "./sse.ts";
-import { startWorker } from "./worker.ts";
+import { failureOf, openNetwork, resultOf } from "./network-harness.ts";
+import { costOf, estimated, reported, streamOf } from "./call-fixtures.ts";
+import { raw, streamed, whole, type Streamed } from "./worker-scripts.ts";
+import { chunkOf, eventOf } from "./chat-events.ts";
+import { startWorker } from "./scripted-worker.ts";
 
 const inTime = { timeout: 10_000 };
 
@@ -19,7 +19,7 @@ for (const [name, said] of [
   ["compressed, by the byte", { gzip: true, pieces: "byte" }],
   ["without [DONE]", { done: false }],
 ] satisfies [string, Streamed][]) {
-  test(`a stream that comes ${name} is told, with what it costs`, inTime, async () => {
+  test(`a stream that arrives ${name} is reported with its cost`, inTime, async () => {
     await using worker = await startWorker({ otherwise: streamed(said) });
     await using opened = await openNetwork(worker.url);
     const asked = opened.ask();
@@ -41,7 +41,7 @@ for (const [name, said] of [
   });
 }
 
-test("an answer in one piece is told in one piece", inTime, async () => {
+test("a whole answer is reported in one piece", inTime, async () => {
   await using worker = await startWorker({ otherwise: whole({ reasoning: ["hm"], gzip: true }) });
   await using opened = await openNetwork(worker.url);
   const ending = await opened.ask({ streamed: false }).ending;
@@ -50,7 +50,7 @@ test("an answer in one piece is told in one piece", inTime, async () => {
   assert.deepEqual(costOf(ending.result), { ...reported, completionTokens: 3, costMilli: 24 });
 });
 
-test("`reasoning` is told as `reasoning_content`, streamed and in one piece", inTime, async () => {
+test("`reasoning` is reported as `reasoning_content`, streamed and whole", inTime, async () => {
   await using worker = await startWorker();
   await using opened = await openNetwork(worker.url);
   const delta = { reasoning: "hm" };
@@ -72,7 +72,7 @@ test("`reasoning` is told as `reasoning_content`, streamed and in one piece", in
 
 const long = "a text that is longer than what is read byte by byte";
 
-test("white space that would end a line is told as spaces", inTime, async () => {
+test("white space that would end a line is replaced by spaces", inTime, async () => {
   const text = `data: {"choices":[{"delta":\r{"content":"${long}"},\r\t"finish_reason":"stop"}]}\n\n`;
   await using worker = await startWorker({ otherwise: streamOf(text) });
   await using opened = await openNetwork(worker.url);
@@ -82,7 +82,7 @@ test("white space that would end a line is told as spaces", inTime, async () => 
 });
 
 test(
-  "a line that ends inside a string reaches nobody: it could be an event of its own",
+  "a chunk with a line end inside a string is not forwarded, because it could form a separate event",
   inTime,
   async () => {
     const forged = `${long}\r\rdata: [DONE]\r\r`;
@@ -96,7 +96,7 @@ test(
 );
 
 for (const usage of ["none", -1, {}, { prompt_tokens: -5, completion_tokens: 2 }, "7"]) {
-  test(`usage of ${JSON.stringify(usage)} is replaced by a count`, inTime, async () => {
+  test(`a usage of ${JSON.stringify(usage)} is replaced by an estimate`, inTime, async () => {
     await using worker = await startWorker({ otherwise: streamed({ usage }) });
     await using opened = await openNetwork(worker.url);
     // Eleven bytes are three tokens, in two chunks or in one piece.
@@ -107,7 +107,7 @@ for (const usage of ["none", -1, {}, { prompt_tokens: -5, completion_tokens: 2 }
   });
 }
 
-test("of several reports in a stream the last that makes sense counts", inTime, async () => {
+test("the last valid report of a stream is used", inTime, async () => {
   const says = (usage: unknown): string => eventOf(chunkOf({ content: "x" }, { extra: { usage } }));
   const report = (completion: number): object => ({
     prompt_tokens: 5,
@@ -123,7 +123,7 @@ test("of several reports in a stream the last that makes sense counts", inTime, 
 });
 
 test(
-  "what is sent is what was given, under the network's headers and the request's",
+  "the body is sent unchanged, with the headers of the network and of the request",
   inTime,
   async () => {
     await using worker = await startWorker();
@@ -145,7 +145,7 @@ for (const [name, over, series] of [
   ["a rate", { rate: undefined }, "rate"],
   ["a rate above zero", { rate: { kind: "fixed", usd: "0" } }, "rate"],
 ] as const) {
-  test(`an answer without ${name} costs nothing, and is counted`, inTime, async () => {
+  test(`an answer without ${name} costs nothing and is counted`, inTime, async () => {
     await using worker = await startWorker({ otherwise: streamed() });
     await using opened = await openNetwork(worker.url, over);
     assert.deepEqual(costOf(await resultOf(opened.ask())), { ...reported, costMilli: 0 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { StreamedAnswer } from "../../../../plugins/inference/networks/answer.ts";
+import { StreamedAnswer } from "../../../../plugins/inference/networks/worker-answer.ts";
 
 interface Told {
   readonly choices: readonly string[];
@@ -12,7 +12,7 @@ interface Told {
   readonly finishReason: string | undefined;
 }
 
-/** What an answer of these chunks tells. */
+/** Returns what the sink receives for an answer with these chunks. */
 function tell(chunks: readonly string[]): Told {
   const choices: string[] = [];
   let isBroken = false;
@@ -29,7 +29,7 @@ function tell(chunks: readonly string[]): Told {
   return { choices, isBroken, content: produced.chunks, bytes: produced.bytes, finishReason };
 }
 
-/** What the same chunks tell when each is read without knowing any other. */
+/** Returns what the sink receives if each chunk is read separately. */
 function tellEach(chunks: readonly string[]): Told {
   const each = chunks.map((chunk) => tell([chunk]));
   const broken = each.findIndex(({ isBroken }) => isBroken);
@@ -47,7 +47,9 @@ function chunkOf(text: string, more = ""): string {
   return `{"id":"c","choices":[{"index":0,"delta":{"content":${text}}${more}}],"usage":null}`;
 }
 
-/** As they stand in a chunk: whole, empty, with escapes, with what a string may not hold, or no string at all. */
+/**
+ * Texts as in a chunk: complete, empty, with escapes, with characters that a string must not contain, or not a string.
+ */
 const text = fc.oneof(
   fc.string({ unit: "binary", maxLength: 8 }).map((one) => JSON.stringify(one)),
   fc.constantFrom('""', '"a"', '"\\\\"', '"\\"', '"\\"b"', '"a","content":"b"', '"\t"', '"\\x"'),
@@ -63,12 +65,12 @@ const chunk = fc.oneof(
   text.map((one) => chunkOf(one).replace("content", "reasoning_content")),
   text.map((one) => chunkOf(one).replace('"content"', '"role":"assistant","content"')),
   text.map((one) => chunkOf(one).replace("null}", '{"prompt_tokens":1}}')),
-  // As long as the others.
+  // This one is as long as the others.
   text.map((one) => chunkOf(one).replace('"usage":null', '"error":true')),
   text.map((one) => chunkOf(one).replace('"content"', '"refusal"')),
 );
 
-test("a chunk says the same after others as alone", () => {
+test("a chunk has the same result after other chunks as alone", () => {
   fc.assert(
     fc.property(fc.array(chunk, { maxLength: 8 }), (chunks) => {
       assert.deepEqual(tell(chunks), tellEach(chunks));
@@ -77,7 +79,7 @@ test("a chunk says the same after others as alone", () => {
   );
 });
 
-test("alike but for their texts: each text is told, an empty one is no content", () => {
+test("chunks that differ only in their text are reported with it, and an empty text is not content", () => {
   const texts = ['"one"', '""', '"\\"two\\""', '"drei €"', '"four"'];
   const told = tell(texts.map((one) => chunkOf(one)));
   assert.deepEqual(
@@ -87,11 +89,11 @@ test("alike but for their texts: each text is told, an empty one is no content",
   assert.equal(told.content, 4);
 });
 
-test("a line's end in a text breaks the answer, however alike the chunk is", () => {
+test("a line end in a text breaks the answer, even in a recognized chunk", () => {
   assert.equal(tell([chunkOf('"a"'), chunkOf('"b\r"')]).isBroken, true);
 });
 
-test("the bytes of a text are those of UTF-8, however the worker escapes it", () => {
+test("text is counted in UTF-8 bytes, however the worker escapes it", () => {
   const escaped = (one: string): string =>
     JSON.stringify(one).replaceAll(
       /[^ -~]/g,

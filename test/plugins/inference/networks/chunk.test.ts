@@ -40,23 +40,23 @@ for (const text of [
   '{"a":'.repeat(500),
   `{"a":${"[".repeat(500)}${"]".repeat(500)}}`,
 ]) {
-  test(`${JSON.stringify(text.slice(0, 40))} is no chunk`, () => {
+  test(`${JSON.stringify(text.slice(0, 40))} is not a chunk`, () => {
     assert.equal(read(text), undefined);
   });
 }
 
 const content = '{"index":0,"delta":{"content":"a"},"finish_reason":null}';
 
-test("of several choices the first is told, with its white space as it came", () => {
+test("only the first choice is reported, with its white space unchanged", () => {
   const text = `{"choices":[ { "delta" : {"content":"b"} } ,${content}]}`;
   assert.equal(read(text)?.choice, '{ "delta" : {"content":"b"} }');
 });
 
-test("a finish reason that is an empty text is none", () => {
+test("an empty finish reason is ignored", () => {
   assert.equal(read('{"choices":[{"finish_reason":""}]}')?.finishReason, undefined);
 });
 
-test("nothing of a chunk is left for the next", () => {
+test("a chunk does not affect the next one", () => {
   read(`{"choices":[${content.replace("null", '"stop"')}],"usage":{},"error":1}`);
   assert.deepEqual(read("{}"), nothing);
 });
@@ -66,12 +66,12 @@ for (const [name, text] of [
   ["text", '{"usage":"many","choices":"none"}'],
   ["an empty list", '{"usage":[],"choices":[ ]}'],
 ] as const) {
-  test(`usage and choices that are ${name} say nothing`, () => {
+  test(`usage and choices that are ${name} are ignored`, () => {
     assert.deepEqual(read(text), nothing);
   });
 }
 
-test("members that are named twice count as they stand last", () => {
+test("the last of two members with the same name is used", () => {
   const twice = `{"choices":[${content}],"choices":[],"error":1,"error":null,"usage":{},"usage":1}`;
   assert.deepEqual(read(twice), nothing);
 });

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Worker } from "../../../../plugins/inference/networks/worker.ts";
-import { observed } from "./observed.ts";
-import { untakenRoute } from "./routes.ts";
+import { observed } from "./observed-services.ts";
+import { untakenRoute } from "./fake-route.ts";
 
 interface Watched {
   readonly worker: Worker;
   /** Moves time on, and lets a probe that became due be answered. */
   pass(ms: number): Promise<void>;
-  /** `rests` and `is back`, in order. */
-  readonly noticed: readonly string[];
+  /** `ejected` and `readmitted`, in order. */
+  readonly changes: readonly string[];
   probes: number;
-  /** What a probe finds. */
+  /** The result of the next probe. */
   answers: boolean;
   /** Milliseconds of each rest. */
   readonly rests: readonly number[];
@@ -19,7 +19,7 @@ interface Watched {
 
 function watch(probe?: () => Promise<boolean>): Watched {
   const { clock, timers } = observed();
-  const noticed: string[] = [];
+  const changes: string[] = [];
   const listed = { id: "w", model: "m", coefficient: 1000, url: undefined } as const;
   const route = untakenRoute(() => {
     watched.probes++;
@@ -28,11 +28,11 @@ function watch(probe?: () => Promise<boolean>): Watched {
   const watched: Watched = {
     probes: 0,
     answers: false,
-    noticed,
+    changes,
     rests: timers,
     worker: new Worker({ ...listed, state: "active" }, route, {
       clock,
-      noticed: (worker) => void noticed.push(worker.resting ? "rests" : "is back"),
+      onEjectionChange: (worker) => void changes.push(worker.isEjected ? "ejected" : "readmitted"),
     }),
     async pass(ms) {
       clock.advance(ms);
@@ -42,68 +42,68 @@ function watch(probe?: () => Promise<boolean>): Watched {
   return watched;
 }
 
-test("one that cannot be reached rests at once, one that answers badly after three in a row", () => {
+test("an unreachable worker is ejected at once, a failing one after three failures in a row", () => {
   const unreachable = watch();
   unreachable.worker.failed(true);
-  assert.ok(unreachable.worker.resting);
+  assert.ok(unreachable.worker.isEjected);
   const bad = watch();
   bad.worker.failed(false);
   bad.worker.failed(false);
   bad.worker.succeeded();
   bad.worker.failed(false);
   bad.worker.failed(false);
-  assert.ok(!bad.worker.resting);
+  assert.ok(!bad.worker.isEjected);
   bad.worker.failed(false);
-  assert.ok(bad.worker.resting);
-  assert.deepEqual(bad.noticed, ["rests"]);
+  assert.ok(bad.worker.isEjected);
+  assert.deepEqual(bad.changes, ["ejected"]);
 });
 
-test("it is asked after its rest, comes back when it answers, and else rests twice as long", async () => {
+test("a worker is probed after its cooldown, readmitted if it answers, and else ejected for twice as long", async () => {
   const watched = watch();
   watched.worker.failed(true);
   await watched.pass(1_999);
   assert.equal(watched.probes, 0);
   await watched.pass(1);
   assert.equal(watched.probes, 1);
-  assert.ok(watched.worker.resting);
+  assert.ok(watched.worker.isEjected);
   for (const rest of [4_000, 8_000, 16_000, 32_000, 60_000]) await watched.pass(rest);
   assert.deepEqual(watched.rests, [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
   watched.answers = true;
   await watched.pass(60_000);
-  assert.ok(!watched.worker.resting);
+  assert.ok(!watched.worker.isEjected);
   assert.equal(watched.probes, 7);
-  assert.deepEqual(watched.noticed, ["rests", "is back"]);
+  assert.deepEqual(watched.changes, ["ejected", "readmitted"]);
 });
 
-test("back, it rests again after one failure, and twice as long", async () => {
+test("a readmitted worker is ejected after one failure, for twice as long", async () => {
   const watched = watch();
   watched.answers = true;
   watched.worker.failed(true);
   await watched.pass(2_000);
-  assert.ok(!watched.worker.resting);
+  assert.ok(!watched.worker.isEjected);
   watched.worker.failed(false);
   assert.deepEqual(watched.rests, [2_000, 4_000]);
 });
 
-test("an answer ends a rest, and all that was held against it", async () => {
+test("a successful answer ends the cooldown and resets the failures", async () => {
   const watched = watch();
   watched.worker.failed(true);
   await watched.pass(2_000);
   watched.worker.succeeded();
-  assert.ok(!watched.worker.resting);
+  assert.ok(!watched.worker.isEjected);
   await watched.pass(100_000);
   assert.equal(watched.probes, 1, "nobody asks one that is well");
   watched.worker.failed(true);
   assert.deepEqual(watched.rests, [2_000, 4_000, 2_000]);
 });
 
-test("failures while it rests do not make the rest longer", () => {
+test("failures during the cooldown do not extend it", () => {
   const watched = watch();
   for (let n = 0; n < 9; n++) watched.worker.failed(true);
   assert.deepEqual(watched.rests, [2_000]);
 });
 
-test("a probe that ends after it was back and rested again says nothing", async () => {
+test("a probe is ignored if the worker was readmitted and ejected again meanwhile", async () => {
   const found = Promise.withResolvers<boolean>();
   const watched = watch(() => found.promise);
   watched.worker.failed(true);
@@ -112,10 +112,10 @@ test("a probe that ends after it was back and rested again says nothing", async 
   watched.worker.failed(true);
   found.resolve(true);
   await watched.pass(0);
-  assert.ok(watched.worker.resting);
+  assert.ok(watched.worker.isEjected);
 });
 
-test("one that is closed is not asked any more, nor rests", async () => {
+test("a closed worker is neither probed nor ejected", async () => {
   const watched = watch();
   watched.worker.failed(true);
   watched.worker.close();
@@ -124,5 +124,5 @@ test("one that is closed is not asked any more, nor rests", async () => {
   const gone = watch();
   gone.worker.close();
   gone.worker.failed(true);
-  assert.ok(!gone.worker.resting);
+  assert.ok(!gone.worker.isEjected);
 });

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createNetworks } from "../../../../plugins/inference/networks/networks.ts";
-import { failureOf, model, openNetwork, resultOf, type Opened } from "./asking.ts";
-import { silent, streamed } from "./scripts.ts";
-import { startWorker, type Worker } from "./worker.ts";
-import { chunkOf, eventOf } from "./sse.ts";
+import { failureOf, model, openNetwork, resultOf, type Opened } from "./network-harness.ts";
+import { silent, streamed } from "./worker-scripts.ts";
+import { startWorker, type Worker } from "./scripted-worker.ts";
+import { chunkOf, eventOf } from "./chat-events.ts";
 
 const inTime = { timeout: 10_000 };
 
-/** A network whose status lists these workers. */
+/** Opens a network whose status lists these workers. */
 async function listing(
   at: Worker,
   workers: readonly ({ readonly url?: string } & Readonly<Record<string, unknown>>)[],
@@ -25,7 +25,7 @@ function list(at: Worker, workers: readonly object[], more: object = {}): void {
 }
 
 test(
-  "without a status every model listed is a worker, at the configured price",
+  "without a status document, every listed model counts as a worker at the configured price",
   inTime,
   async () => {
     await using worker = await startWorker({ models: ["b", "a"] });
@@ -51,7 +51,7 @@ test(
 );
 
 test(
-  "draining workers are left out, busy ones count; bands are lowest, median, highest",
+  "draining workers are skipped and busy ones count; the bands are lowest, median and highest coefficient",
   inTime,
   async () => {
     await using worker = await startWorker();
@@ -79,7 +79,7 @@ test(
   },
 );
 
-test("what an answer costs is its own worker's coefficient", inTime, async () => {
+test("an answer is charged at the coefficient of its worker", inTime, async () => {
   await using worker = await startWorker({ otherwise: streamed() });
   await using opened = await listing(worker, [{ id: "w1", coefficient: 1500 }]);
   const { costMilli, worker: served } = await resultOf(opened.ask());
@@ -88,7 +88,7 @@ test("what an answer costs is its own worker's coefficient", inTime, async () =>
   assert.equal(served.pricing.coefficient, 1500);
 });
 
-test("price and rate are those of when the worker was chosen", inTime, async () => {
+test("price and rate are those at the time when the worker was chosen", inTime, async () => {
   await using worker = await startWorker();
   worker.documents.set("/rate", { usd: "0.25" });
   const rate = {
@@ -121,7 +121,7 @@ test("price and rate are those of when the worker was chosen", inTime, async () 
 });
 
 test(
-  "a worker that has gone from the list finishes what it has, and is asked no more",
+  "a worker that is removed from the list completes its requests and gets no more",
   inTime,
   async () => {
     await using home = await startWorker();
@@ -142,7 +142,7 @@ test(
   },
 );
 
-test("a retry asks the workers of the moment", inTime, async () => {
+test("a retry uses the current workers", inTime, async () => {
   await using home = await startWorker();
   await using old = await startWorker();
   await using young = await startWorker({ otherwise: streamed() });
@@ -162,7 +162,7 @@ test("a retry asks the workers of the moment", inTime, async () => {
   assert.equal(old.received.length, 1);
 });
 
-test("a call whose model has gone meanwhile is unavailable", inTime, async () => {
+test("a call is unavailable if its model has been removed meanwhile", inTime, async () => {
   await using worker = await startWorker();
   await using opened = await listing(worker, [{ id: "w1" }, { id: "w2" }], { idleMs: 86_400_000 });
   const held = worker.hold();
@@ -174,7 +174,7 @@ test("a call whose model has gone meanwhile is unavailable", inTime, async () =>
   assert.equal((await failureOf(asked)).failure, "unavailable");
 });
 
-test("a worker is spread over by requests in flight", inTime, async () => {
+test("requests are distributed by the number of requests in flight", inTime, async () => {
   await using one = await startWorker({ otherwise: silent });
   await using other = await startWorker({ otherwise: silent });
   await using opened = await listing(one, [
@@ -190,7 +190,7 @@ test("a worker is spread over by requests in flight", inTime, async () => {
 });
 
 test(
-  "its price holds while the status says none, and before it was read the configured one",
+  "the last price is used while the status has none, and the configured one before the first reading",
   inTime,
   async () => {
     await using worker = await startWorker();
@@ -217,14 +217,14 @@ for (const url of [
   "http://127.0.0.1:1//v1",
   "https://v1/v1",
 ]) {
-  test(`a worker at ${url} does no harm`, inTime, async () => {
+  test(`a worker at ${url} is harmless`, inTime, async () => {
     await using worker = await startWorker();
     await using opened = await listing(worker, [{ id: "w1", url, model: "other" }, { id: "w2" }]);
     assert.deepEqual([...opened.network.models.keys()].toSorted(), [model, "other"].toSorted());
   });
 }
 
-test("a worker's own path stands before /v1", inTime, async () => {
+test("the path of a worker's URL precedes /v1", inTime, async () => {
   await using worker = await startWorker({ otherwise: streamed() });
   const at = `${worker.url}/deep/er/v1/`;
   await using opened = await listing(worker, [{ id: "w1", url: at }]);
@@ -233,7 +233,7 @@ test("a worker's own path stands before /v1", inTime, async () => {
 });
 
 test(
-  "overrides hide, list without a worker, name an owner and set the coefficient",
+  "overrides hide models, list models without workers, set owners and coefficients",
   inTime,
   async () => {
     await using worker = await startWorker({ otherwise: streamed() });
@@ -258,28 +258,24 @@ test(
   },
 );
 
-test(
-  "what would be listed with other overrides can be seen before they are stored",
-  inTime,
-  async () => {
-    await using worker = await startWorker({ otherwise: streamed() });
-    await using opened = await listing(worker, [{ id: "w1" }, { id: "w2", model: "hidden" }]);
-    const plain = { enabled: true, ownedBy: undefined, priceCoefficient: undefined };
-    const wanted = [
-      { ...plain, id: "hidden", enabled: false },
-      { ...plain, id: "announced", ownedBy: "Somebody" },
-    ];
-    const before = [...opened.network.models.values()].map(({ entry }) => entry);
-    const seen = opened.network.entriesWith(new Map(wanted.map((one) => [one.id, one])));
-    const listed = (): object[] => [...opened.network.models.values()].map(({ entry }) => entry);
-    assert.deepEqual(listed(), before);
-    opened.override(...wanted);
-    assert.deepEqual(seen, listed());
-    assert.notDeepEqual(seen, before);
-  },
-);
+test("the list with other overrides is available before they are stored", inTime, async () => {
+  await using worker = await startWorker({ otherwise: streamed() });
+  await using opened = await listing(worker, [{ id: "w1" }, { id: "w2", model: "hidden" }]);
+  const plain = { enabled: true, ownedBy: undefined, priceCoefficient: undefined };
+  const wanted = [
+    { ...plain, id: "hidden", enabled: false },
+    { ...plain, id: "announced", ownedBy: "Somebody" },
+  ];
+  const before = [...opened.network.models.values()].map(({ entry }) => entry);
+  const seen = opened.network.entriesWith(new Map(wanted.map((one) => [one.id, one])));
+  const listed = (): object[] => [...opened.network.models.values()].map(({ entry }) => entry);
+  assert.deepEqual(listed(), before);
+  opened.override(...wanted);
+  assert.deepEqual(seen, listed());
+  assert.notDeepEqual(seen, before);
+});
 
-test("a worker that rests is asked what it has, and comes back", inTime, async () => {
+test("an ejected worker is probed for its models and readmitted", inTime, async () => {
   await using worker = await startWorker({ otherwise: streamed() });
   await using opened = await openNetwork(worker.url, { headers: { authorization: "Bearer w" } });
   await worker.refuse();
@@ -290,34 +286,30 @@ test("a worker that rests is asked what it has, and comes back", inTime, async (
   opened.seen.clock.advance(2_000);
   await isBack;
   assert.deepEqual(worker.reads, ["/v1/models", "/v1/models"]);
-  assert.ok(opened.seen.lines.includes("info a worker is back"));
+  assert.ok(opened.seen.lines.includes("info a worker is available again"));
 });
 
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-test(
-  "a silent worker does not hold up the close of a network that nobody asks",
-  inTime,
-  async () => {
-    await using worker = await startWorker();
-    const opened = await openNetwork(worker.url);
-    const held = worker.hold();
-    const asked = opened.ask();
-    const exchange = await held;
-    exchange.begin();
-    const arrived = asked.arrived();
-    await exchange.push(eventOf(chunkOf({ content: "a" })));
-    await arrived;
-    asked.call.abort();
-    await opened.network.close();
-    await exchange.left;
-  },
-);
+test("a silent worker does not delay the close of an idle network", inTime, async () => {
+  await using worker = await startWorker();
+  const opened = await openNetwork(worker.url);
+  const held = worker.hold();
+  const asked = opened.ask();
+  const exchange = await held;
+  exchange.begin();
+  const arrived = asked.arrived();
+  await exchange.push(eventOf(chunkOf({ content: "a" })));
+  await arrived;
+  asked.call.abort();
+  await opened.network.close();
+  await exchange.left;
+});
 
 test(
-  "of two networks the first with an active worker serves, unless the path names one",
+  "the first of two networks with an active worker serves, unless the path names one",
   inTime,
   async () => {
     await using one = await startWorker();
@@ -345,7 +337,7 @@ test(
   },
 );
 
-test("a network is unread until it has said once what it has", inTime, async () => {
+test("a network is unread until its status has been read once", inTime, async () => {
   await using worker = await startWorker();
   worker.documents.set("/v1/models", 503);
   await using down = await openNetwork(worker.url, { name: "down" });
@@ -390,10 +382,10 @@ test(
   },
 );
 
-test("a price that no reservation could hold makes it no status document", inTime, async () => {
+test("a price too high for any reservation makes the status document invalid", inTime, async () => {
   await using worker = await startWorker();
   worker.documents.set("/status", { price_per_token_nano: "100000000000", workers: [] });
   await using opened = await openNetwork(worker.url, { statusUrl: `${worker.url}/status` });
-  assert.equal(opened.network.read, false);
+  assert.equal(opened.network.hasStatus, false);
   assert.match(opened.seen.lines.join(), /warn a polled document could not be read/);
 });

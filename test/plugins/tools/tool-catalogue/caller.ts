@@ -1,9 +1,9 @@
-/** Who calls a tool in a test: a key, an account that keeps what was charged, a signal. */
+/** The caller of a tool in tests: a key, an account that records charges, and a signal. */
 import type { Capability, Charge, ToolCaller } from "../../../../src/plugin.ts";
 import { keyPrincipal } from "../../fakes.ts";
 
 export interface TestCaller extends ToolCaller {
-  /** What was settled, as `method costMilli`. */
+  /** The settled charges, as `method costMilli`. */
   readonly charged: readonly string[];
   /** Parts that are neither settled nor released. */
   readonly open: () => number;

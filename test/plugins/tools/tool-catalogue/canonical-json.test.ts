@@ -12,11 +12,11 @@ function reversed(value: unknown): unknown {
   return Object.fromEntries(members.map(([name, member]) => [name, reversed(member)]));
 }
 
-/** What JSON.parse would give: no -0, no undefined. */
+/** Arbitrary results of JSON.parse: no -0, no undefined. */
 const parsed = fc.jsonValue().map((value): unknown => JSON.parse(JSON.stringify(value)));
 
 describe("canonical JSON", () => {
-  it("is one text for equal values, however their members are ordered", () => {
+  it("is the same text for equal values, whatever the order of their members", () => {
     fc.assert(
       fc.property(parsed, (value) => {
         assert.equal(canonicalJson(reversed(value)), canonicalJson(value));
@@ -25,7 +25,7 @@ describe("canonical JSON", () => {
     );
   });
 
-  it("reads back as the value", () => {
+  it("parses to the same value", () => {
     fc.assert(
       fc.property(parsed, (value) => {
         assert.deepEqual(JSON.parse(canonicalJson(value)), value);
@@ -43,7 +43,7 @@ describe("canonical JSON", () => {
     );
   });
 
-  it("orders members by code unit, numbers among them too, and keeps every name", () => {
+  it("orders members by code unit, including numeric names, and keeps every name", () => {
     const text =
       '{"b":1,"10":2,"9":3,"__proto__":{"z":[],"a":null},"\\ud83d\\ude00":4,"\\ufb33":5}';
     assert.equal(

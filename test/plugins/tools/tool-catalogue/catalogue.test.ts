@@ -1,10 +1,10 @@
-/** What the catalogue lists, and which tools it does not take. */
+/** The list of the catalogue, and the tools that it refuses. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { bench, caller, tool } from "./fixture.ts";
 
 describe("the list", () => {
-  it("keeps the order in which tools were added and says what each costs", () => {
+  it("keeps the order in which tools were added and contains their costs", () => {
     const { catalogue } = bench(
       tool({ name: "zebra" }),
       tool({
@@ -51,18 +51,18 @@ describe("the list", () => {
     assert.deepEqual(Object.keys(inputSchema.properties), ["a"]);
   });
 
-  it("takes the same tools again in another catalogue, schemas with an $id too", () => {
+  it("accepts the same tools in another catalogue, including schemas with an $id", () => {
     const one = tool({ inputSchema: { $id: "https://example.org/echo", type: "object" } });
     assert.doesNotThrow(() => [bench(one), bench(one)]);
   });
 });
 
-describe("a tool is left out", () => {
+describe("a tool is skipped", () => {
   const table: readonly [string, Parameters<typeof tool>[0], RegExp][] = [
-    ["without a name", { name: "" }, /^tool "" has a name/],
-    ["with a dash in its name", { name: "a-b" }, /has a name that is not/],
-    ["with a digit first", { name: "1a" }, /has a name that is not/],
-    ["with a name of 65", { name: "a".repeat(65) }, /has a name that is not/],
+    ["without a name", { name: "" }, /^tool "" has an invalid name/],
+    ["with a dash in its name", { name: "a-b" }, /has an invalid name/],
+    ["with a digit first", { name: "1a" }, /has an invalid name/],
+    ["with a name of 65", { name: "a".repeat(65) }, /has an invalid name/],
     ["without a type of object", { inputSchema: { type: "array" } }, /root is not/],
     ["without any type", { inputSchema: {} }, /root is not/],
     ["with oneOf at the root", { inputSchema: { type: "object", oneOf: [] } }, /`oneOf`/],
@@ -97,11 +97,11 @@ describe("a tool is left out", () => {
     });
   }
 
-  it("whose name is taken, by another plugin as well", () => {
+  it("if its name is taken, even by another plugin", () => {
     const { catalogue } = bench(tool());
     assert.deepEqual(catalogue.add([tool(), tool()]), [
-      'tool "echo" is there already',
-      'tool "echo" is there already',
+      'tool "echo" already exists',
+      'tool "echo" already exists',
     ]);
     assert.equal(catalogue.list.length, 1);
   });
@@ -116,7 +116,7 @@ describe("documents", () => {
     read: () => "a",
   };
 
-  it("are listed in order, each URI once, absolute and without fragment", () => {
+  it("are listed in order; each URI must be unique, absolute and without a fragment", () => {
     const { catalogue } = bench();
     const problems = catalogue.addResources([
       resource,
@@ -134,7 +134,7 @@ describe("documents", () => {
 });
 
 describe("an unknown tool", () => {
-  it("is a failure that costs nothing, whatever it is called", async () => {
+  it("is a failure that costs nothing, whatever its name", async () => {
     const { call } = bench(tool());
     for (const name of ["", "Echo", "echo ", "__proto__", "constructor", "a".repeat(100_000)]) {
       const by = caller();

@@ -1,4 +1,4 @@
-/** Write tools ask first: what the token stands for, where it may stand, and how often it works. */
+/** Confirmation of write tools: what a token is bound to, where it may be sent, and how often it works. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createMetrics } from "../../../../src/metrics.ts";
@@ -79,7 +79,7 @@ const detailsOf = (outcome: ToolOutcome): Readonly<Record<string, unknown>> =>
 const input = { to: "Bob" };
 
 describe("a write tool", () => {
-  it("answers its first call with a token, its expiry and a summary, and costs nothing", async () => {
+  it("returns a token, its expiry and a summary on its first call, which costs nothing", async () => {
     const { catalogue, clock, inputs } = startCatalogue();
     const caller = toolCaller();
     const asked = await catalogue.call("send", input, caller);
@@ -95,7 +95,7 @@ describe("a write tool", () => {
     assert.equal(caller.open(), 0);
   });
 
-  it("publishes the token as a member of its input, beside its own", () => {
+  it("has the token as an additional member of its published input", () => {
     const { catalogue } = startCatalogue();
     const schema = catalogue.list[0]?.inputSchema;
     assert.deepEqual(Object.keys(schema?.["properties"] ?? {}), [
@@ -106,7 +106,7 @@ describe("a write tool", () => {
     assert.deepEqual(schema?.["required"], ["to"]);
   });
 
-  it("runs with the token in its input, and never sees it", async () => {
+  it("runs with the token in its input, which the tool does not get", async () => {
     const { catalogue, inputs } = startCatalogue();
     const confirmation_token = await tokenFor(catalogue, input);
     const caller = toolCaller();
@@ -116,7 +116,7 @@ describe("a write tool", () => {
     assert.deepEqual(caller.charged, ["send 10000"]);
   });
 
-  it("runs with the token beside its input", async () => {
+  it("runs with the token next to its input", async () => {
     const { catalogue, inputs } = startCatalogue();
     const confirmationToken = await tokenFor(catalogue, input);
     const done = await catalogue.call("send", input, toolCaller({ confirmationToken }));
@@ -124,7 +124,7 @@ describe("a write tool", () => {
     assert.deepEqual(inputs, [input]);
   });
 
-  it("takes the token beside the input where there are two", async () => {
+  it("prefers the token next to the input if there are two", async () => {
     const { catalogue } = startCatalogue();
     const confirmationToken = await tokenFor(catalogue, input);
     const both = { ...input, confirmation_token: "another" };
@@ -134,7 +134,7 @@ describe("a write tool", () => {
     );
   });
 
-  it("takes the same arguments in another order", async () => {
+  it("accepts the same arguments in another order", async () => {
     const { catalogue } = startCatalogue();
     const confirmation_token = await tokenFor(catalogue, { to: "Bob", memo: "x" });
     const again = { confirmation_token, memo: "x", to: "Bob" };
@@ -154,7 +154,7 @@ describe("a write tool", () => {
     });
   }
 
-  it("that throws while it sums up is an internal error, and says nothing of it", async () => {
+  it("that throws in `summarise` is an internal error without details", async () => {
     const { catalogue } = startCatalogue({
       summarise: () => Promise.reject(new Error("a secret")),
     });
@@ -165,7 +165,7 @@ describe("a write tool", () => {
     assert.deepEqual(logged, ["a tool failed"]);
   });
 
-  it("that never ends summing up is given up after 30 seconds, its signal aborted", async () => {
+  it("whose `summarise` never ends fails after 30 seconds, and its signal aborts", async () => {
     let signal: AbortSignal | undefined;
     const { catalogue, clock } = startCatalogue({
       summarise: (_, context) => {
@@ -180,7 +180,7 @@ describe("a write tool", () => {
   });
 });
 
-describe("a confirmation token is no good", () => {
+describe("a confirmation token is refused", () => {
   const refused = async (
     catalogue: Catalogue,
     again: object,

@@ -1,4 +1,4 @@
-/** A catalogue on a manual clock, a caller whose account remembers what happened to it, and tools of a few lines. */
+/** A catalogue with a manual clock, a caller whose account records its operations, and small tools. */
 import type {
   Capability,
   Charge,
@@ -17,10 +17,10 @@ import {
 } from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
 import { keyPrincipal } from "../../fakes.ts";
 
-/** What one exchange's account was asked for: `open 100`, `settle tool 100`, `release 100`, in order. */
+/** The operations on the account of one exchange, in order: `open 100`, `settle tool 100`, `release 100`. */
 export interface FakeCharge extends Charge {
   readonly log: string[];
-  /** What is left to reserve, milli-CU. */
+  /** Remaining credit in milli-CU. */
   credit: number;
   /** The journal cannot be written. */
   unavailable: boolean;
@@ -100,7 +100,7 @@ export function caller(
   };
 }
 
-/** A tool that answers its input, for 100 milli-CU, unless told otherwise. */
+/** Returns a tool that returns its input for 100 milli-CU by default. */
 export function tool(more: Partial<Tool<never>> & { readonly name?: string } = {}): Tool<never> {
   return {
     name: "echo",

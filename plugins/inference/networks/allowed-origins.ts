@@ -1,0 +1,50 @@
+/**
+ * The origins that requests of a network may be sent to: those of its `url` and `origins`. A status document contains
+ * the addresses of workers, but it alone must not decide where prompts and the credentials of the network are sent.
+ */
+import type { NetworkConfig } from "../../../src/config/config.ts";
+import type { Log } from "../../../src/services/log.ts";
+import type { ListedWorker } from "./status-document.ts";
+
+/** Maximum number of log lines per reading of the status document. */
+const maxLines = 10;
+
+export class AllowedOrigins {
+  readonly #network: string;
+  readonly #allowed: ReadonlySet<string>;
+  readonly #log: Log;
+  /** Origins that were refused at the last reading. Each is logged once while it stays in the document. */
+  #refused: ReadonlySet<string> = new Set();
+
+  constructor({ name, url, origins }: NetworkConfig, log: Log) {
+    this.#network = name;
+    this.#allowed = new Set([url, ...origins].map(originOf));
+    this.#log = log;
+  }
+
+  /** Returns the workers with an allowed origin. The others are logged with their origin. */
+  filter(workers: readonly ListedWorker[]): readonly ListedWorker[] {
+    const refused = new Set<string>();
+    const allowed = workers.filter(({ url }) => {
+      const origin = url === undefined ? undefined : originOf(url);
+      if (origin === undefined || this.#allowed.has(origin)) return true;
+      refused.add(origin);
+      return false;
+    });
+    const newlyRefused = [...refused].filter((origin) => !this.#refused.has(origin));
+    for (const origin of newlyRefused.slice(0, maxLines)) {
+      this.#log.warn(
+        { network: this.#network, origin },
+        `workers at ${origin} are skipped: add it to networks.${this.#network}.origins in pipeline.yaml if it is yours`,
+      );
+    }
+    this.#refused = refused;
+    return allowed;
+  }
+}
+
+/** Returns the origin. A WebSocket has the origin of the HTTP request that it begins with. */
+function originOf(url: string): string {
+  const { protocol, host } = new URL(url);
+  return `${protocol.replace("ws", "http")}//${host}`;
+}

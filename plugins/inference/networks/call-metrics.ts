@@ -1,0 +1,192 @@
+/** Metrics and log lines of the calls of one network, by model and worker. */
+import type { Clock } from "../../../src/services/clock.ts";
+import type { Log } from "../../../src/services/log.ts";
+import type { Counter, Family, Histogram, Metrics } from "../../../src/services/metrics.ts";
+import type { InferenceFailure, TokenUsage } from "../../../src/services/networks.ts";
+import type { AttemptedWorker } from "./worker-route.ts";
+import type { UsageLimit } from "./token-usage.ts";
+
+/**
+ * Maximum number of models and of workers that get a separate series. A network chooses these names, so the number is
+ * bounded.
+ */
+const maxNames = 200;
+const otherNames = "_other";
+/** Minimum time between two log lines about the same worker. */
+const minLogIntervalMs = 60_000;
+
+/**
+ * Metrics of OpenTelemetry's conventions for generative AI
+ * (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/), with their Prometheus names and the recommended
+ * buckets.
+ */
+const tokenBuckets = Array.from({ length: 14 }, (_, power) => 4 ** power);
+const durationBuckets = Array.from({ length: 14 }, (_, power) => 0.01 * 2 ** power);
+const firstTokenBuckets = [
+  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
+];
+const modelLabels = [
+  "gen_ai_operation_name",
+  "gen_ai_provider_name",
+  "gen_ai_request_model",
+  "network",
+] as const;
+type ModelLabel = (typeof modelLabels)[number];
+
+/** The histograms of one model. */
+interface ModelHistograms {
+  readonly input: Histogram;
+  readonly output: Histogram;
+  readonly firstToken: Histogram;
+  /** By the reason why the answer is missing or incomplete; empty for a complete one. */
+  readonly durations: Map<string, Histogram>;
+  readonly labels: Readonly<Record<ModelLabel, string>>;
+}
+
+/** The reason why a call ended without a complete answer: a value of the label `error_type`. */
+type CallEnd = InferenceFailure | "client_left";
+
+export class CallMetrics {
+  readonly log: Log;
+  readonly #network: string;
+  readonly #clock: Clock;
+  readonly #tokens: Family<ModelLabel | "gen_ai_token_type", Histogram>;
+  readonly #durations: Family<ModelLabel | "error_type", Histogram>;
+  readonly #firstTokens: Family<ModelLabel, Histogram>;
+  readonly #implausibleReports: (worker: string) => Counter;
+  readonly #cappedStreams: (worker: string) => Counter;
+  readonly #models = new Map<string, ModelHistograms>();
+  readonly #quietUntil = new WeakMap<AttemptedWorker, number>();
+
+  constructor(
+    network: string,
+    {
+      clock,
+      log,
+      metrics,
+    }: { readonly clock: Clock; readonly log: Log; readonly metrics: Metrics },
+  ) {
+    this.log = log;
+    this.#network = network;
+    this.#clock = clock;
+    this.#tokens = metrics.histogram(
+      "gen_ai_client_token_usage",
+      "Charged tokens of a chat completion, by prompt (`input`) and completion (`output`).",
+      tokenBuckets,
+      [...modelLabels, "gen_ai_token_type"],
+    );
+    this.#durations = metrics.histogram(
+      "gen_ai_server_request_duration_seconds",
+      "Time from sending a chat completion to a worker to the end of its answer, including retries.",
+      durationBuckets,
+      [...modelLabels, "error_type"],
+    );
+    this.#firstTokens = metrics.histogram(
+      "gen_ai_server_time_to_first_token_seconds",
+      "Time from sending a streamed chat completion to a worker to the first token.",
+      firstTokenBuckets,
+      modelLabels,
+    );
+    const byWorker = (name: string, help: string): ((worker: string) => Counter) => {
+      const family = metrics.counter(name, help, ["network", "worker"]);
+      const known = new Map<string, Counter>();
+      return (worker) =>
+        seriesOf(known, worker, (label) => family.with({ network, worker: label }));
+    };
+    this.#implausibleReports = byWorker(
+      "sluice_inference_disbelieved_usage_total",
+      "Usage reports of a worker that exceeded the limits of the request. The gateway estimated the tokens instead.",
+    );
+    this.#cappedStreams = byWorker(
+      "sluice_inference_capped_streams_total",
+      "Streams that the gateway ended because the worker wrote more tokens than the request allows.",
+    );
+  }
+
+  /** Returns the monotonic time in milliseconds. */
+  now(): number {
+    return this.#clock.monotonic();
+  }
+
+  after(ms: number, task: () => void): Disposable {
+    return this.#clock.after(ms, task);
+  }
+
+  firstToken(model: string, since: number): void {
+    this.#of(model).firstToken.observe((this.now() - since) / 1000);
+  }
+
+  ended(model: string, since: number, why: CallEnd | ""): void {
+    const { durations, labels } = this.#of(model);
+    let duration = durations.get(why);
+    if (duration === undefined) {
+      duration = this.#durations.with({ ...labels, error_type: why });
+      durations.set(why, duration);
+    }
+    duration.observe((this.now() - since) / 1000);
+  }
+
+  used(
+    model: string,
+    { promptTokens, completionTokens }: Pick<TokenUsage, "promptTokens" | "completionTokens">,
+  ): void {
+    const { input, output } = this.#of(model);
+    input.observe(promptTokens);
+    output.observe(completionTokens);
+  }
+
+  implausibleUsage(worker: AttemptedWorker, reported: TokenUsage, limit: UsageLimit): void {
+    this.#implausibleReports(worker.id).add(1);
+    const { promptTokens, completionTokens } = reported;
+    this.#warn(
+      worker,
+      {
+        reported: { promptTokens, completionTokens },
+        max: { promptTokens: limit.promptTokens, completionTokens: limit.completionTokens },
+      },
+      "a worker reported more usage than the request allows; its tokens were estimated instead",
+    );
+  }
+
+  streamCapped(worker: AttemptedWorker, { completionTokens }: UsageLimit): void {
+    this.#cappedStreams(worker.id).add(1);
+    const message = "a worker produced more tokens than the request allows; its stream was ended";
+    this.#warn(worker, { maxTokens: completionTokens }, message);
+  }
+
+  #warn(worker: AttemptedWorker, about: object, message: string): void {
+    const now = this.now();
+    if (now < (this.#quietUntil.get(worker) ?? 0)) return;
+    this.#quietUntil.set(worker, now + minLogIntervalMs);
+    this.log.warn({ network: this.#network, worker: worker.id, ...about }, message);
+  }
+
+  #of(model: string): ModelHistograms {
+    return seriesOf(this.#models, model, (name) => {
+      const labels = {
+        gen_ai_operation_name: "chat",
+        gen_ai_provider_name: "openai",
+        gen_ai_request_model: name,
+        network: this.#network,
+      };
+      return {
+        labels,
+        input: this.#tokens.with({ ...labels, gen_ai_token_type: "input" }),
+        output: this.#tokens.with({ ...labels, gen_ai_token_type: "output" }),
+        firstToken: this.#firstTokens.with(labels),
+        durations: new Map(),
+      };
+    });
+  }
+}
+
+/** Returns the series for `name`, creating it if necessary. Names beyond the maximum share one series. */
+function seriesOf<S>(known: Map<string, S>, name: string, make: (label: string) => S): S {
+  const label = known.has(name) || known.size < maxNames ? name : otherNames;
+  let series = known.get(label);
+  if (series === undefined) {
+    series = make(label);
+    known.set(label, series);
+  }
+  return series;
+}

@@ -1,0 +1,315 @@
+/**
+ * One call of a model. The request is sent to a worker, and to another one if the first fails before its answer has
+ * begun. Until then nothing is charged and the reader has received nothing.
+ *
+ * All callbacks run from a worker's socket, a timer or a microtask. An error in them ends this call only.
+ */
+import type {
+  AnswerReader,
+  InferenceCall,
+  InferenceFailure,
+  InferenceRequest,
+  InferenceResult,
+  TokenUsage,
+  WholeMessage,
+} from "../../../src/services/networks.ts";
+import type { Network } from "./network.ts";
+import type { Price } from "../../../src/price.ts";
+import { isOverLimit, limitsOf, type RequestLimits } from "./request-limits.ts";
+import type {
+  AttemptedCall,
+  AttemptedWorker,
+  AttemptFailure,
+  RunningAttempt,
+} from "./worker-route.ts";
+import { estimateUsage, isWithin, type Produced } from "./token-usage.ts";
+import type { Worker } from "./worker.ts";
+
+/** The first worker and two retries. */
+const maxAttempts = 3;
+/**
+ * Time for a worker to report the usage of an answer whose client has left, in milliseconds (decisions.md section 3).
+ */
+const usageReportMs = 2_000;
+const emptyBody = Buffer.alloc(0);
+/** The last choice of a stream that the gateway ends at its token limit. */
+const capReached = Buffer.from('{"index":0,"delta":{},"finish_reason":"length"}');
+/** Replaces the reader when the client has left. */
+const noReader: AnswerReader = { choice() {}, arrived() {}, ended() {}, failed() {} };
+
+/** State of a call whose client has left, until the worker has reported its usage or the time is up. */
+interface PendingLeave {
+  readonly resolve: (result: InferenceResult | undefined) => void;
+  readonly timer: Disposable;
+  /** The part of a stream that had arrived when the client left. */
+  readonly produced: Produced | undefined;
+}
+
+export class NetworkCall implements InferenceCall, AttemptedCall {
+  request: InferenceRequest;
+  readonly network: Network;
+  readonly modelId: string;
+  readonly #limits: RequestLimits;
+  readonly #since: number;
+  #reader: AnswerReader;
+  readonly #tried: Worker[] = [];
+  #attempt: RunningAttempt | undefined;
+  /** The price at the time when the worker was chosen. Prices that are polled later apply to later answers. */
+  #price: Price | undefined;
+  /** True once the reader has received something. A failure is then final. */
+  #hasBegun = false;
+  #hasToken = false;
+  #choices = 0;
+  #leaving: PendingLeave | undefined;
+  #hasEnded = false;
+  /** The failure to report if no worker is left. */
+  #failure: InferenceFailure = "unavailable";
+  #finishReason: string | undefined;
+
+  constructor(modelId: string, network: Network, request: InferenceRequest, reader: AnswerReader) {
+    this.modelId = modelId;
+    this.network = network;
+    this.request = request;
+    this.#limits = limitsOf(request, network.config.maxOutputTokens);
+    this.#since = network.callMetrics.now();
+    this.#reader = reader;
+    // Deferred, so that the caller has the call before its reader is called.
+    queueMicrotask(() => this.#next());
+  }
+
+  pause(): void {
+    if (this.#leaving === undefined) this.#attempt?.pause();
+  }
+
+  resume(): void {
+    this.#attempt?.resume();
+  }
+
+  abort(): InferenceResult | undefined {
+    if (this.#hasEnded || this.#leaving !== undefined) return undefined;
+    const isOwed = this.#hasBegun || this.#attempt?.hasRequest === true;
+    this.#end("client_left");
+    this.#attempt?.abandon();
+    return isOwed ? this.#result() : undefined;
+  }
+
+  leave(): Promise<InferenceResult | undefined> {
+    const attempt = this.#attempt;
+    const isReported = attempt?.reported !== undefined;
+    if (this.#hasEnded || attempt === undefined || !attempt.hasRequest || isReported) {
+      return Promise.resolve(this.abort());
+    }
+    if (this.#leaving !== undefined) return Promise.resolve(undefined);
+    const { promise, resolve } = Promise.withResolvers<InferenceResult | undefined>();
+    this.#reader = noReader;
+    this.#leaving = {
+      resolve,
+      timer: this.network.callMetrics.after(usageReportMs, () => this.#endLeft(true)),
+      produced: this.request.streamed ? { ...attempt.produced } : undefined,
+    };
+    attempt.wrapUp();
+    return promise;
+  }
+
+  // Callbacks of the attempt.
+
+  choice(bytes: Buffer, start: number, end: number): void {
+    if (this.#hasEnded) return;
+    const attempt = this.#attempt;
+    if (!this.#hasBegun) this.#begin();
+    if (!this.#hasToken && (attempt?.produced.chunks ?? 0) > 0) this.#firstToken();
+    this.#choices++;
+    if (attempt !== undefined && isOverLimit(attempt.produced, this.#choices, this.#limits)) {
+      return this.#endAtCap(attempt);
+    }
+    try {
+      this.#reader.choice(bytes, start, end);
+    } catch (error) {
+      this.#readerBroke(error);
+    }
+  }
+
+  arrived(): void {
+    if (!this.#hasBegun || this.#hasEnded) return;
+    try {
+      this.#reader.arrived();
+    } catch (error) {
+      this.#readerBroke(error);
+    }
+  }
+
+  complete(message: WholeMessage | undefined): void {
+    if (this.#hasEnded) return;
+    if (this.#leaving !== undefined) return this.#endLeft(true);
+    this.#end("");
+    this.#ended(message);
+  }
+
+  failed(worker: AttemptedWorker, failure: AttemptFailure): void {
+    if (this.#hasEnded) return;
+    const final = finalFailure(worker, failure);
+    // A worker that refused the request has processed nothing of it.
+    if (this.#leaving !== undefined) return this.#endLeft(this.#hasBegun);
+    if (this.#hasBegun) return this.#fail(failure.kind === "timedOut" ? "timedOut" : "broken");
+    if (final !== undefined) return this.#fail(final);
+    if (failure.kind === "timedOut") this.#failure = "timedOut";
+    this.#next();
+  }
+
+  /**
+   * From now on the request is not retried. The body is released, because a prompt may be long and its answer may take
+   * minutes.
+   */
+  #begin(): void {
+    this.#hasBegun = true;
+    this.request = { ...this.request, body: emptyBody };
+  }
+
+  #firstToken(): void {
+    this.#hasToken = true;
+    this.network.callMetrics.firstToken(this.modelId, this.#since);
+  }
+
+  #next(): void {
+    if (this.#hasEnded) return;
+    try {
+      if (!this.#sendToAnother()) this.#fail(this.#failure);
+    } catch (error) {
+      this.network.callMetrics.log.error({ err: error }, "a request could not be sent to a worker");
+      this.#attempt?.abandon();
+      this.#fail("unavailable");
+    }
+  }
+
+  /** Returns false if no worker is left. */
+  #sendToAnother(): boolean {
+    const more = this.#tried.length < maxAttempts;
+    // Looked up again, because a worker of the offer may have been removed and its server closed.
+    const model = more ? this.network.models.get(this.modelId) : undefined;
+    const worker = model?.choose(this.#tried);
+    if (model === undefined || worker === undefined) return false;
+    this.#tried.push(worker);
+    this.#price = model.priceOf(worker);
+    this.#attempt = worker.route.attempt(this, worker);
+    this.#attempt.begin();
+    return true;
+  }
+
+  // End of the call.
+
+  #end(why: Parameters<Network["callMetrics"]["ended"]>[2]): void {
+    this.#hasEnded = true;
+    this.network.callMetrics.ended(this.modelId, this.#since, why);
+  }
+
+  #ended(message: WholeMessage | undefined): void {
+    const result = this.#result();
+    try {
+      if (result === undefined) this.#reader.failed("unavailable", undefined);
+      else this.#reader.ended(result, message);
+    } catch (error) {
+      this.#logBroken(error);
+    }
+  }
+
+  #fail(failure: InferenceFailure): void {
+    if (this.#hasEnded) return;
+    this.#end(failure);
+    const result = this.#hasBegun ? this.#result() : undefined;
+    try {
+      this.#reader.failed(failure, result);
+    } catch (error) {
+      this.#logBroken(error);
+    }
+  }
+
+  /** Stops a worker that produces more than was requested. The answer ends as at any other token limit. */
+  #endAtCap(attempt: RunningAttempt): void {
+    this.network.callMetrics.streamCapped(attempt.worker, this.#limits);
+    this.#finishReason = "length";
+    if (this.#leaving !== undefined) return this.#endLeft(true);
+    this.#end("");
+    attempt.abandon();
+    try {
+      this.#reader.choice(capReached, 0, capReached.length);
+    } catch (error) {
+      return this.#logBroken(error);
+    }
+    this.#ended(undefined);
+  }
+
+  /** Ends the call of a client that has left. `isOwed`: whether the result is charged. */
+  #endLeft(isOwed: boolean): void {
+    const leaving = this.#leaving;
+    if (leaving === undefined) return;
+    this.#leaving = undefined;
+    leaving.timer[Symbol.dispose]();
+    this.#end("client_left");
+    this.#attempt?.abandon();
+    leaving.resolve(isOwed ? this.#result(leaving.produced) : undefined);
+  }
+
+  /** The reader threw in the middle of an answer, so the rest is of no use to it. */
+  #readerBroke(error: unknown): void {
+    this.#attempt?.abandon();
+    this.#logBroken(error);
+    this.#fail("broken");
+  }
+
+  #logBroken(error: unknown): void {
+    const about = { err: error, network: this.network.name, model: this.modelId };
+    this.network.callMetrics.log.error(about, "the reader of an answer threw");
+  }
+
+  /** Returns the result of the answer. `produced`: what to charge, if not everything that has arrived. */
+  #result(produced?: Produced): InferenceResult | undefined {
+    const attempt = this.#attempt;
+    const price = this.#price;
+    if (attempt === undefined || price === undefined) return undefined;
+    const usage = this.#usageOf(attempt, produced ?? attempt.produced);
+    this.network.callMetrics.used(this.modelId, usage);
+    this.#countUnpriced(price);
+    const { pricing } = price;
+    return {
+      worker: { network: pricing.network, id: attempt.worker.id, pricing },
+      usage,
+      costMilli: price.costMilli(usage.promptTokens + usage.completionTokens),
+      finishReason: this.#finishReason ?? attempt.finishReason,
+    };
+  }
+
+  /** Returns the worker's report, or an estimate if the report is missing or exceeds the limits of the request. */
+  #usageOf({ reported, worker }: RunningAttempt, produced: Produced): TokenUsage {
+    if (reported !== undefined) {
+      if (isWithin(reported, this.#limits)) return reported;
+      this.network.callMetrics.implausibleUsage(worker, reported, this.#limits);
+    }
+    return estimateUsage(this.request.promptBytes, produced, this.#limits);
+  }
+
+  #countUnpriced({ pricing }: Price): void {
+    const { unpriced } = this.network;
+    if (Number(pricing.tokenUsdRate ?? 0) === 0) unpriced.rate.add(1);
+    if (Number(pricing.pricePerTokenNano) === 0) unpriced.price.add(1);
+  }
+}
+
+/**
+ * Returns the failure that every worker would report for this request. Undefined if another worker may answer. Also
+ * updates the health of the worker.
+ */
+function finalFailure(
+  worker: AttemptedWorker,
+  failure: AttemptFailure,
+): InferenceFailure | undefined {
+  if (failure.kind !== "refused") {
+    worker.failed(failure.kind === "unreachable");
+    return undefined;
+  }
+  const { status } = failure;
+  if (status === 400 || status === 413 || status === 422) return "rejected";
+  if (status === 404) return "notServed";
+  // 429 is not a fault of the worker and passes soon.
+  if (status !== 429) worker.failed(false);
+  return undefined;
+}

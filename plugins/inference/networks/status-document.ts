@@ -1,0 +1,114 @@
+/**
+ * The status of a network: its status document `{ price_per_token_nano, workers: [{ id, model, coefficient, state, url?
+ * }] }`, or the models that an OpenAI-compatible server lists (decisions.md section 8).
+ */
+import { decimalText } from "../../../src/decimal.ts";
+
+/** `busy` counts as active; a draining worker gets no new requests. */
+export type WorkerState = "active" | "busy" | "draining";
+
+export interface ListedWorker {
+  readonly id: string;
+  readonly model: string;
+  /** Thousandths. */
+  readonly coefficient: number;
+  readonly state: WorkerState;
+  /** Base URL. Undefined for the URL of the network. */
+  readonly url: string | undefined;
+}
+
+export interface NetworkStatus {
+  /** A decimal in nano native tokens. Undefined if the document has no price. */
+  readonly pricePerTokenNano: string | undefined;
+  readonly workers: readonly ListedWorker[];
+}
+
+/**
+ * Maximum price that is accepted: one native token per token of text. Reservations at a much higher price could not be
+ * computed exactly.
+ */
+const maxPriceNano = 1_000_000_000;
+const maxWorkers = 10_000;
+const maxIdChars = 256;
+/** A thousand times the price of the network. */
+const maxCoefficient = 1_000_000;
+
+/**
+ * Reads the status document of a network of that kind. Undefined if it is not valid; `statusProblem` returns the
+ * reason. A malformed worker entry is skipped.
+ */
+export function readStatus(
+  value: unknown,
+  kind: "openai" | "enclave" = "openai",
+): NetworkStatus | undefined {
+  if (!isObject(value) || !Array.isArray(value["workers"])) return undefined;
+  const { price_per_token_nano: price, workers } = value;
+  if (!isPrice(price)) return undefined;
+  const pricePerTokenNano = decimalText(price);
+  const listed = new Map<string, ListedWorker>();
+  for (const one of workers.slice(0, maxWorkers)) {
+    const worker = readWorker(one, schemes[kind]);
+    if (worker !== undefined) listed.set(worker.id, worker);
+  }
+  return { pricePerTokenNano, workers: [...listed.values()] };
+}
+
+/**
+ * Returns the reason why a document is not a status document, for the log. The text contains nothing of the document.
+ */
+export function statusProblem(value: unknown): string {
+  if (!isObject(value)) return "it is not a JSON object";
+  if (!Array.isArray(value["workers"])) return "it has no list of workers";
+  return `price_per_token_nano is not a decimal from 0 to ${maxPriceNano}`;
+}
+
+function isPrice(price: unknown): boolean {
+  if (price === undefined || price === null) return true;
+  const text = decimalText(price);
+  return text !== undefined && Number(text) <= maxPriceNano;
+}
+
+/** Allowed schemes in the address of a worker. */
+const schemes = {
+  openai: ["http:", "https:"],
+  enclave: ["http:", "https:", "ws:", "wss:"],
+} as const;
+
+function readWorker(value: unknown, allowed: readonly string[]): ListedWorker | undefined {
+  if (!isObject(value)) return undefined;
+  const { id, model, coefficient = 1000, state = "active", url } = value;
+  if (!isName(id) || !isName(model) || !isState(state)) return undefined;
+  if (typeof coefficient !== "number" || !Number.isInteger(coefficient)) return undefined;
+  if (coefficient < 0 || coefficient > maxCoefficient) return undefined;
+  if (url === undefined || url === null) return { id, model, coefficient, state, url: undefined };
+  return isUrl(url, allowed) ? { id, model, coefficient, state, url } : undefined;
+}
+
+/** Reads the answer of `GET /v1/models`. Each model counts as one active worker with coefficient 1000. */
+export function readModels(value: unknown): NetworkStatus | undefined {
+  if (!isObject(value) || !Array.isArray(value["data"])) return undefined;
+  const workers = new Map<string, ListedWorker>();
+  for (const one of value["data"].slice(0, maxWorkers)) {
+    const id = isObject(one) ? one["id"] : undefined;
+    if (!isName(id)) continue;
+    workers.set(id, { id, model: id, coefficient: 1000, state: "active", url: undefined });
+  }
+  return { pricePerTokenNano: undefined, workers: [...workers.values()] };
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === "string" && value !== "" && value.length <= maxIdChars;
+}
+
+function isState(value: unknown): value is WorkerState {
+  return value === "active" || value === "busy" || value === "draining";
+}
+
+function isUrl(value: unknown, allowed: readonly string[]): value is string {
+  const url = typeof value === "string" ? URL.parse(value) : null;
+  return url !== null && allowed.includes(url.protocol);
+}

@@ -1,0 +1,199 @@
+/**
+ * Parses the answer of a worker while it arrives: server-sent events, or one JSON document. Anything else (garbage, an
+ * error, an answer that ends too early) is reported as `broken`.
+ */
+import { parseJson } from "../../../src/parse-json.ts";
+import type { TokenUsage, WholeMessage } from "../../../src/services/networks.ts";
+import { skipValue } from "../../../src/http/json/scan.ts";
+import { EventStream, type EventReader } from "../../../src/http/sse.ts";
+import { emptyChunk, readChunk, textBytes, type Chunk } from "./chunk.ts";
+import { ChunkShape } from "./chunk-shape.ts";
+import { isObject } from "./status-document.ts";
+import { readUsage, type Produced } from "./token-usage.ts";
+
+/** Receives the parsed answer. Nothing is called after `complete` or `broken`. */
+export interface AnswerSink {
+  /** A choice in borrowed bytes. */
+  choice(bytes: Buffer, start: number, end: number): void;
+  complete(message: WholeMessage | undefined): void;
+  broken(): void;
+}
+
+export interface WorkerAnswer {
+  /** Parses a borrowed piece of the body. */
+  write(bytes: Buffer, start: number, end: number): void;
+  /** Reports that the body has ended. */
+  end(): void;
+  /** The worker's usage report. Undefined while it has not sent a valid one. */
+  readonly reported: TokenUsage | undefined;
+  readonly produced: Produced;
+  readonly finishReason: string | undefined;
+}
+
+/** Maximum size of one event, and of an answer in one piece. */
+const maxEventBytes = 1024 * 1024;
+const maxWholeBytes = 16 * 1024 * 1024;
+
+/** The chunk that was read last. All answers share it, because chunks are read one at a time. */
+const found = emptyChunk();
+const reasoningSuffix = Buffer.from("_content");
+
+/** An answer as server-sent events: `data: <chunk>` … `data: [DONE]`. */
+export class StreamedAnswer implements WorkerAnswer, EventReader {
+  finishReason: string | undefined = undefined;
+  reported: TokenUsage | undefined = undefined;
+  readonly produced = { chunks: 0, bytes: 0 };
+  readonly #sink: AnswerSink;
+  readonly #events = new EventStream(this, maxEventBytes);
+  readonly #shape = new ChunkShape();
+  #hasEnded = false;
+
+  constructor(sink: AnswerSink) {
+    this.#sink = sink;
+  }
+
+  write(bytes: Buffer, start: number, end: number): void {
+    if (this.#hasEnded) return;
+    if (!this.#events.write(bytes, start, end)) this.#break();
+  }
+
+  /** Some servers omit `[DONE]`. An answer with a finish reason is complete without it. */
+  end(): void {
+    if (this.finishReason === undefined) this.#break();
+    else this.#complete();
+  }
+
+  event(bytes: Buffer, start: number, end: number): void {
+    if (this.#hasEnded) return;
+    const shape = this.#shape;
+    if (shape.matches(bytes, start, end)) {
+      this.#count(textBytes(bytes, start + shape.textStart, end - shape.textEnd));
+      return this.#sink.choice(bytes, start + shape.choiceStart, end - shape.choiceEnd);
+    }
+    if (isDone(bytes, start, end)) return this.#complete();
+    if (!readChunk(bytes, start, end, found) || found.isError) return this.#break();
+    if (found.usageStart !== -1) this.#report(bytes, found.usageStart, found.usageEnd);
+    if (found.choiceStart === -1) return;
+    if (found.hasContent) this.#count(found.textBytes);
+    this.finishReason ??= found.finishReason;
+    if (!putOnOneLine(bytes, found.choiceStart, found.choiceEnd)) return this.#break();
+    if (isPlain(found)) shape.remember(bytes, start, end, found);
+    this.#passChoice(bytes, found.choiceStart, found.choiceEnd, found.reasoningAt);
+  }
+
+  #count(bytes: number): void {
+    this.produced.chunks++;
+    this.produced.bytes += bytes;
+  }
+
+  /** `reasoningAt`: where `reasoning` is renamed to `reasoning_content`; negative for no renaming. */
+  #passChoice(bytes: Buffer, start: number, end: number, reasoningAt: number): void {
+    if (reasoningAt < 0) return this.#sink.choice(bytes, start, end);
+    const before = bytes.subarray(start, reasoningAt);
+    const renamed = Buffer.concat([before, reasoningSuffix, bytes.subarray(reasoningAt, end)]);
+    this.#sink.choice(renamed, 0, renamed.length);
+  }
+
+  /** The last report is used, because some servers send one with every chunk. */
+  #report(bytes: Buffer, start: number, end: number): void {
+    const usage = parse(bytes.toString("utf8", start, end));
+    this.reported = readUsage(usage) ?? this.reported;
+  }
+
+  #complete(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#sink.complete(undefined);
+  }
+
+  #break(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#sink.broken();
+  }
+}
+
+/** Returns true if the chunk has a text and nothing else that matters. */
+function isPlain({ textStart, finishReason, usageStart, reasoningAt }: Chunk): boolean {
+  return textStart >= 0 && finishReason === undefined && usageStart === -1 && reasoningAt < 0;
+}
+
+/** Returns true for `[DONE]`, with or without surrounding space. */
+function isDone(bytes: Buffer, start: number, end: number): boolean {
+  return end - start < 16 && bytes.toString("latin1", start, end).trim() === "[DONE]";
+}
+
+/**
+ * Replaces the control characters of a choice by spaces, because they would end a line of the event that forwards it.
+ * Returns false if one is inside a string, which is not valid JSON.
+ */
+function putOnOneLine(bytes: Buffer, start: number, end: number): boolean {
+  let at = start;
+  while (at < end && (bytes[at] ?? 0) >= 0x20) at++;
+  if (at === end) return true;
+  if (skipValue(bytes, start, end, 0, "strict") !== end) return false;
+  for (; at < end; at++) if ((bytes[at] ?? 0) < 0x20) bytes[at] = 0x20;
+  return true;
+}
+
+/** An answer in one JSON document, which is buffered until it is complete. */
+export class WholeAnswer implements WorkerAnswer {
+  finishReason: string | undefined = undefined;
+  reported: TokenUsage | undefined = undefined;
+  produced: Produced = { chunks: 0, bytes: 0 };
+  readonly #sink: AnswerSink;
+  #pieces: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(sink: AnswerSink) {
+    this.#sink = sink;
+  }
+
+  write(bytes: Buffer, start: number, end: number): void {
+    this.#bytes += end - start;
+    if (this.#bytes <= maxWholeBytes) this.#pieces.push(Buffer.from(bytes.subarray(start, end)));
+    else if (this.#pieces.length > 0) {
+      this.#pieces = [];
+      this.#sink.broken();
+    }
+  }
+
+  end(): void {
+    if (this.#bytes > maxWholeBytes) return;
+    const document = parse(Buffer.concat(this.#pieces).toString("utf8"));
+    this.#pieces = [];
+    const choices = isObject(document) ? document["choices"] : undefined;
+    const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
+    const message = isObject(choice) ? readMessage(choice["message"]) : undefined;
+    if (!isObject(document) || !isObject(choice) || message === undefined)
+      return this.#sink.broken();
+    const { finish_reason: reason } = choice;
+    this.finishReason = typeof reason === "string" ? reason : "stop";
+    const { content, reasoningContent = "" } = message;
+    this.produced = {
+      chunks: 0,
+      bytes: Buffer.byteLength(content) + Buffer.byteLength(reasoningContent),
+    };
+    this.reported = readUsage(document["usage"]);
+    this.#sink.complete(message);
+  }
+}
+
+function readMessage(value: unknown): WholeMessage | undefined {
+  if (!isObject(value)) return undefined;
+  const { content, reasoning_content: reasoningContent, reasoning } = value;
+  if (content !== null && content !== undefined && typeof content !== "string") return undefined;
+  const thought = reasoningContent ?? reasoning;
+  return {
+    content: content ?? "",
+    reasoningContent: typeof thought === "string" ? thought : undefined,
+  };
+}
+
+function parse(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,178 @@
+/**
+ * One request and the functions that all three protocols share: calling a tool, reporting a call, and sending the
+ * answer.
+ */
+import { randomUUID } from "node:crypto";
+import {
+  refuse,
+  type Charge,
+  type Clock,
+  type Dialogue,
+  type Exchange,
+  type Host,
+  type KeyPrincipal,
+  type LogLevel,
+  type Reply,
+  type Resource,
+  type ToolCaller,
+  type ToolOutcome,
+  type Tools,
+  type TraceSpan,
+} from "sluice-gateway/plugin";
+import type { StatelessDialogues } from "./stateless-dialogue.ts";
+import { EventStream, eventText } from "./event-stream.ts";
+import { isObject, jsonHeaders, type Params } from "./json-rpc.ts";
+import type { PrecomputedResults } from "./precomputed-results.ts";
+import type { SessionQuestions } from "./session-questions.ts";
+import type { Sessions } from "./sessions.ts";
+
+/** The state that all requests of one surface share. */
+export interface McpServer {
+  readonly host: Pick<Host, "readJsonRpc" | "log">;
+  readonly clock: Clock;
+  readonly tools: Tools;
+  readonly sessions: Sessions;
+  readonly dialogues: StatelessDialogues;
+  readonly sessionQuestions: SessionQuestions;
+  readonly results: PrecomputedResults;
+  /** Resources by URI. */
+  readonly resources: ReadonlyMap<string, Resource>;
+  /** Names of the tools that ask for confirmation. */
+  readonly writes: ReadonlySet<string>;
+}
+
+export interface McpCall {
+  readonly server: McpServer;
+  readonly x: Exchange;
+  readonly principal: KeyPrincipal;
+  readonly charge: Charge;
+}
+
+/** The parameters of a tool call. */
+interface ToolCall {
+  /** `_meta` of the message. It may contain the trace of the client's own span (SEP-414). */
+  readonly meta?: unknown;
+  readonly tool: string;
+  readonly input: unknown;
+  readonly confirmationToken?: string | undefined;
+  readonly events?: EventStream | undefined;
+  readonly dialogue?: Dialogue | undefined;
+}
+
+/** Logs an error that a resource or prompt has thrown, with the id of the request. */
+export function logFailure(
+  { server, x }: McpCall,
+  error: unknown,
+  about: object,
+  message: string,
+): void {
+  server.host.log.error({ err: error, ...about, requestId: x.peek("requestId") }, message);
+}
+
+export function runTool(call: McpCall, wanted: ToolCall): ToolOutcome | Promise<ToolOutcome> {
+  const { x, principal, charge, server } = call;
+  const { events } = wanted;
+  const caller: ToolCaller = {
+    principal,
+    charge,
+    requestId: x.peek("requestId") ?? randomUUID(),
+    signal: x.signal,
+    confirmationToken: wanted.confirmationToken,
+    dialogue: wanted.dialogue,
+    trace: traceOf(x, wanted.meta),
+    calls: x,
+    ...(events !== undefined && {
+      progress: (done: number, total?: number, message?: string) =>
+        events.progress(done, total, message),
+      log: (level: LogLevel, data: unknown) => events.log(wanted.tool, level, data),
+    }),
+  };
+  return server.tools.call(wanted.tool, wanted.input, caller);
+}
+
+/** Known methods except lists. A method that the deployment does not offer only returns an error. */
+const methods: ReadonlySet<string> = new Set([
+  "initialize",
+  "ping",
+  "logging/setLevel",
+  "server/discover",
+  "tools/call",
+  "resources/read",
+  "prompts/get",
+  "completion/complete",
+]);
+
+/** Reports a request that called no tool. `code`: the reason for the refusal; undefined if it was answered. */
+export function reportMethod({ server, x }: McpCall, method: string, code?: string): void {
+  const isListed = methods.has(method) || server.results.byMethod.has(method);
+  x.called({ kind: "protocol", name: method, isListed, code });
+}
+
+function traceOf(x: Exchange, meta: unknown): TraceSpan | undefined {
+  const trace = x.peek("trace");
+  return trace !== undefined && isObject(meta) ? trace.within(meta) : trace;
+}
+
+/**
+ * Creates the stream for progress and log messages of a running call. Undefined unless the client accepts events and
+ * has sent a progress token or has set a log level. `level`: the lowest level to send.
+ */
+export function reportStream(
+  call: McpCall,
+  params: Params,
+  level: LogLevel | undefined,
+): EventStream | undefined {
+  const meta = params["_meta"];
+  const given = isObject(meta) ? meta["progressToken"] : undefined;
+  const isToken = typeof given === "string" || typeof given === "number";
+  if ((!isToken && level === undefined) || !acceptsEvents(call)) return undefined;
+  const token = isToken ? JSON.stringify(given) : undefined;
+  return new EventStream(call.x, call.server.clock, { token, level });
+}
+
+export function acceptsEvents({ x }: McpCall): boolean {
+  return x.request.headers.accept?.includes("text/event-stream") === true;
+}
+
+/** Sends the answer to a call on its stream if the stream was opened, else by `answerReply`. */
+export function sendAnswer(
+  call: McpCall,
+  events: EventStream | undefined,
+  answer: string,
+): Reply | Promise<undefined> {
+  return events === undefined || !events.opened ? answerReply(call, answer) : events.end(answer);
+}
+
+/** Returns a JSON-RPC answer with status 200; as an event if the client accepts nothing else, which is rare. */
+export function answerReply(call: McpCall, body: string, more: readonly string[] = []): Reply {
+  return acceptsOnlyEvents(call.x.request.headers.accept)
+    ? {
+        status: 200,
+        headers: ["content-type", "text/event-stream", "cache-control", "no-store", ...more],
+        body: eventText(body),
+      }
+    : { status: 200, headers: more.length === 0 ? jsonHeaders : [...jsonHeaders, ...more], body };
+}
+
+function acceptsOnlyEvents(accept: string | undefined): boolean {
+  if (accept === undefined || !accept.includes("text/event-stream")) return false;
+  if (accept.includes("application/json")) return false;
+  return !/application\/(json|\*)|\*\/\*/i.test(accept);
+}
+
+/** decisions.md section 4: a reached credit limit is 429 with the canonical envelope on every HTTP surface. */
+export function creditRefusal(outcome: ToolOutcome): Reply | undefined {
+  if (outcome.ok || outcome.code !== "GATEWAY_CU_LIMIT_EXCEEDED") return undefined;
+  const { code, details } = outcome;
+  return refuse(code, details === undefined ? {} : { details });
+}
+
+/** The last timestamp. Formatting one takes 1 µs, and under load dozens of answers share a millisecond. */
+let lastTimestamp = { now: Number.NaN, text: "" };
+
+/** Returns the current time for an answer (RFC 3339). */
+export function timestamp({ clock }: McpServer): string {
+  const now = clock.now();
+  if (now !== lastTimestamp.now) lastTimestamp = { now, text: new Date(now).toISOString() };
+  return lastTimestamp.text;
+}

@@ -1,0 +1,73 @@
+/**
+ * Refuses requests from browser pages of other sites, under any name of this gateway. DNS rebinding makes the requests
+ * of a foreign page arrive on a loopback address with the name of that page in `Host` and `Origin`.
+ */
+import { refuse, type Reply, type RequestHead } from "sluice-gateway/plugin";
+
+export interface RequestGuardOptions {
+  /**
+   * Allowed values of `Origin`, such as https://app.example.com. Undefined: loopback names with any scheme and port.
+   */
+  readonly origins?: readonly string[] | undefined;
+  /**
+   * Allowed names in `Host`, without port. Undefined: loopback names for clients on this machine, any name for others.
+   */
+  readonly hosts?: readonly string[] | undefined;
+}
+
+const forbidden = (what: string): Reply =>
+  refuse("GATEWAY_PERMISSION_DENIED", { message: `the ${what} is not allowed here` });
+const badOrigin = forbidden("origin");
+const badHost = forbidden("host");
+const badType = refuse("GATEWAY_INVALID_PARAMS", {
+  status: 415,
+  message: "content-type must be application/json",
+});
+
+export interface RequestGuard {
+  /** Returns the refusal of a request. Undefined if it is allowed. */
+  refusal(request: RequestHead): Reply | undefined;
+}
+
+export function createRequestGuard({ origins, hosts }: RequestGuardOptions): RequestGuard {
+  const allowedOrigins = origins && new Set(origins.map((origin) => origin.toLowerCase()));
+  const allowedHosts = hosts && new Set(hosts.map((host) => host.toLowerCase()));
+  const originPasses = (origin: string): boolean =>
+    allowedOrigins === undefined
+      ? isLoopback(nameOf(origin.slice(origin.indexOf("://") + 3)))
+      : allowedOrigins.has(origin.toLowerCase());
+  const hostPasses = (name: string, { peer }: RequestHead): boolean => {
+    if (allowedHosts !== undefined) return allowedHosts.has(name);
+    // A proxy on this machine (`server.trustProxy`) forwards the public name.
+    return peer.trusted || !isLoopbackAddress(peer.address) || isLoopback(name);
+  };
+  return {
+    refusal(request) {
+      const { origin, host, "content-type": type } = request.headers;
+      if (origin !== undefined && !originPasses(origin)) return badOrigin;
+      if (host !== undefined && !hostPasses(nameOf(host), request)) return badHost;
+      return request.method === "DELETE" || isJson(type) ? undefined : badType;
+    },
+  };
+}
+
+/** Returns the name in `name:port`, in lower case. IPv6 addresses keep their brackets. */
+function nameOf(authority: string): string {
+  const end = authority.startsWith("[") ? authority.indexOf("]") + 1 : authority.indexOf(":");
+  return (end <= 0 ? authority : authority.slice(0, end)).toLowerCase();
+}
+
+/** 127.0.0.0/8 is loopback (RFC 5735), and every name below `localhost` (RFC 6761 section 6.3). */
+function isLoopback(name: string): boolean {
+  if (name === "localhost" || name === "[::1]" || name.endsWith(".localhost")) return true;
+  return /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(name);
+}
+
+function isLoopbackAddress(address: string): boolean {
+  return address.startsWith("127.") || address === "::1" || address.startsWith("::ffff:127.");
+}
+
+function isJson(type: string | undefined): boolean {
+  if (type === "application/json") return true;
+  return type?.split(";", 1)[0]?.trim().toLowerCase() === "application/json";
+}

@@ -1,0 +1,219 @@
+/**
+ * The protocol with sessions, of the revisions with `initialize` (2024-11-05 to 2025-11-25): single messages, and the
+ * arrays of 2025-03-26.
+ */
+import { toolReport, type Reply } from "sluice-gateway/plugin";
+import { answerReply, creditRefusal, sendAnswer, reportMethod, type McpCall } from "./mcp-call.ts";
+import { canShowForms } from "./confirmation.ts";
+import {
+  accepted,
+  codeOf,
+  errorText,
+  errorReply,
+  idAsSent,
+  invalidParams,
+  invalidRequest,
+  isObject,
+  messageOf,
+  methodNotFound,
+  maxItems,
+  noCursor,
+  resultText,
+  type Message,
+  type Params,
+} from "./json-rpc.ts";
+import { isLogLevel, setLogLevel } from "./log-levels.ts";
+import { completion, getPrompt, promptFailure, promptMembers } from "./prompts.ts";
+import { readResource } from "./resources.ts";
+import {
+  arraysRevision,
+  linksRevision,
+  newestSessionRevision,
+  sessionRevisions,
+} from "./revisions.ts";
+import { readSessionHeaders } from "./session-headers.ts";
+import { callInSession, refusedAnswer, type ToolAnswer } from "./session-tool-call.ts";
+import type { Session } from "./sessions.ts";
+import { richFrame, plainFrame, type ResultFrame } from "./tool-result.ts";
+
+type Request = Extract<Message, { kind: "request" }>;
+
+/** Error code of these revisions for a missing resource. */
+const resourceNotFound = -32002;
+
+export function answerSessionMessage(
+  call: McpCall,
+  body: Params,
+): Reply | Promise<Reply | undefined> {
+  const message = messageOf(body, () => idAsSent(call.server.host, call.x.body, undefined));
+  if (message.kind === "invalid") return errorReply(400, "null", invalidRequest);
+  const isRequest = message.kind === "request";
+  if (isRequest && message.method === "initialize") return initialize(call, message);
+  const opened = readSessionHeaders(call, isRequest ? message.id : "null", isRequest);
+  if (!opened.ok) return opened.reply;
+  receive(call, message, opened.session);
+  if (!isRequest) return accepted;
+  const frame = frameOf(opened.revision);
+  const answer = answerTo(call, message, frame, opened);
+  return answer instanceof Promise
+    ? answer.then((late) => reply(call, reported(call, message, late)))
+    : reply(call, reported(call, message, answer));
+}
+
+/** Reports the method or tool that a request has called, after it has ended. */
+function reported(call: McpCall, { method }: Request, answer: ToolAnswer): ToolAnswer {
+  const { outcome, failure } = answer;
+  if (outcome !== undefined) call.x.called(toolReport(outcome));
+  else reportMethod(call, method, failure && codeOf(failure));
+  return answer;
+}
+
+function reply(call: McpCall, { text, outcome, events }: ToolAnswer): Reply | Promise<undefined> {
+  if (outcome !== undefined && events?.opened !== true) {
+    const refusal = creditRefusal(outcome);
+    if (refusal !== undefined) return refusal;
+  }
+  return sendAnswer(call, events, text);
+}
+
+/**
+ * Answers an array. Each item is answered separately and in order. Items of the stateless revision and `initialize` are
+ * not allowed.
+ */
+export async function answerSessionArray(call: McpCall, items: readonly unknown[]): Promise<Reply> {
+  const opened = readSessionHeaders(call, "null", true);
+  if (!opened.ok) return opened.reply;
+  const isValidLength = items.length > 0 && items.length <= maxItems;
+  if (!isValidLength || opened.revision !== arraysRevision) {
+    const what = isValidLength
+      ? `arrays are only allowed in revision ${arraysRevision}`
+      : `an array must have 1 to ${maxItems} items`;
+    return errorReply(400, "null", { ...invalidRequest, message: `Invalid Request: ${what}` });
+  }
+  const answers: string[] = [];
+  for (const [index, item] of items.entries()) {
+    const message = messageOf(item, () => idAsSent(call.server.host, call.x.body, index));
+    receive(call, message, opened.session);
+    if (message.kind === "invalid") {
+      reportMethod(call, "", codeOf(invalidRequest));
+      answers.push(errorText("null", invalidRequest));
+    }
+    if (message.kind !== "request") continue;
+    const answer =
+      message.method === "initialize"
+        ? refusedAnswer(message.id, invalidRequest)
+        : await answerTo(call, message, plainFrame, undefined);
+    answers.push(reported(call, message, answer).text);
+  }
+  if (answers.length === 0) return accepted;
+  const body = `[${answers.join(",")}]`;
+  return answerReply(call, body);
+}
+
+/**
+ * Handles messages that need no answer: the answer to a question is passed to the call that asked, and a call that the
+ * client cancels stops asking.
+ */
+function receive(
+  { server, principal }: McpCall,
+  message: Message,
+  session: Session | undefined,
+): void {
+  const { sessionQuestions } = server;
+  const keyId = principal.key.id;
+  if (message.kind === "response") sessionQuestions.answer(keyId, message.id, message.result);
+  if (message.kind !== "notification" || message.method !== "notifications/cancelled") return;
+  const request = isObject(message.params) ? message.params["requestId"] : undefined;
+  if (session === undefined || request === undefined) return;
+  sessionQuestions.cancel({ keyId, session: session.id, request: JSON.stringify(request) });
+}
+
+/**
+ * Answers `initialize`. An unknown revision is not an error: the answer names the newest one, and the client decides.
+ */
+function initialize(call: McpCall, { id, params }: Request): Reply {
+  const asked = isObject(params) ? params["protocolVersion"] : undefined;
+  const revision =
+    typeof asked === "string" && sessionRevisions.includes(asked) ? asked : newestSessionRevision;
+  const { sessions, results } = call.server;
+  const result = `{"protocolVersion":"${revision}",${results.initialize}}`;
+  reportMethod(call, "initialize");
+  const session = sessions.begin(call.principal.key.id, revision, questionCapabilities(params));
+  return answerReply(call, resultText(id, result), ["mcp-session-id", session]);
+}
+
+/**
+ * Returns the kinds of questions that the client declares it answers during a call. Most clients declare them as empty
+ * objects.
+ */
+function questionCapabilities(params: unknown): string[] {
+  const given = isObject(params) ? params["capabilities"] : undefined;
+  if (!isObject(given)) return [];
+  return [
+    ...(canShowForms(given) ? ["elicitation"] : []),
+    ...["sampling", "roots"].filter((name) => isObject(given[name])),
+  ];
+}
+
+function answerTo(
+  call: McpCall,
+  { id, method, params: given }: Request,
+  frame: ResultFrame,
+  single: { readonly session: Session | undefined } | undefined,
+): ToolAnswer | Promise<ToolAnswer> {
+  const params = given ?? {};
+  if (!isObject(params)) {
+    return refusedAnswer(id, invalidParams("params must be an object"));
+  }
+  if (method === "tools/call") return callInSession(call, id, params, frame, single);
+  const { byMethod } = call.server.results;
+  const list = byMethod.get(method);
+  if (list !== undefined) {
+    const isPaged = params["cursor"] !== undefined;
+    return isPaged ? refusedAnswer(id, noCursor) : { text: resultText(id, `{${list}}`) };
+  }
+  if (method === "ping") return { text: resultText(id, "{}") };
+  if (method === "logging/setLevel") {
+    const { level } = params;
+    if (!isLogLevel(level)) return refusedAnswer(id, invalidParams("level is not a log level"));
+    // Without a session the level cannot be stored. The protocol leaves it to the server which messages it sends in
+    // that case.
+    if (single?.session !== undefined) setLogLevel(single.session, level);
+    return { text: resultText(id, "{}") };
+  }
+  return answerOptionalMethod(call, id, method, params);
+}
+
+/** Answers the methods that not every deployment offers. */
+async function answerOptionalMethod(
+  call: McpCall,
+  id: string,
+  method: string,
+  params: Params,
+): Promise<ToolAnswer> {
+  const { byMethod } = call.server.results;
+  if (method === "resources/read" && byMethod.has("resources/list")) {
+    const read = await readResource(call, params, resourceNotFound);
+    return read.ok
+      ? { text: resultText(id, `{${read.members}}`) }
+      : refusedAnswer(id, read.failure);
+  }
+  if (method === "prompts/get" && byMethod.has("prompts/list")) {
+    const got = await getPrompt(call, params, undefined);
+    return got.ok
+      ? { text: resultText(id, `{${promptMembers(got)}}`) }
+      : refusedAnswer(id, promptFailure(got));
+  }
+  if (method === "completion/complete" && byMethod.has("prompts/list")) {
+    const done = completion(call, params);
+    return typeof done === "string"
+      ? { text: resultText(id, `{${done}}`) }
+      : refusedAnswer(id, done);
+  }
+  // HTTP 404 is not used, because these clients take it for a lost session.
+  return refusedAnswer(id, methodNotFound);
+}
+
+function frameOf(revision: string): ResultFrame {
+  return revision >= linksRevision ? richFrame : plainFrame;
+}

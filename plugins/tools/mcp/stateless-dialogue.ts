@@ -1,0 +1,104 @@
+/**
+ * Questions of a tool or a prompt to the client of a stateless call. The call ends with the questions, and the client
+ * repeats it with the answers. The state of the tool or prompt travels with the client in a sealed form.
+ */
+import type { Clock, Dialogue, Questions, Seal } from "sluice-gateway/plugin";
+import { codes, invalidParams, isObject, type Params, type RpcFailure } from "./json-rpc.ts";
+import { metaKeys } from "./revisions.ts";
+
+const purpose = "mcp dialogue";
+/** Lifetime of a state: the same as for a confirmation (decisions.md section 6). */
+const lifetimeMs = 5 * 60_000;
+
+/** The capability of the client that a question needs. */
+const capabilityOf: Readonly<Record<string, string>> = {
+  "elicitation/create": "elicitation",
+  "sampling/createMessage": "sampling",
+  "roots/list": "roots",
+};
+
+/** The call that a state belongs to. */
+export interface Asker {
+  readonly keyId: string;
+  readonly method: string;
+  readonly name: string;
+}
+
+export interface StatelessDialogues {
+  /**
+   * Reads the answers and the state of a request. Returns a failure if its `requestState` is not valid for this call or
+   * has expired.
+   */
+  read(params: Params, asker: Asker): { readonly dialogue: Dialogue } | RpcFailure;
+  /**
+   * Returns the members of the result that asks the questions, or a failure if the client lacks a capability for them.
+   */
+  ask(questions: Questions, dialogue: Dialogue, asker: Asker): string | RpcFailure;
+}
+
+interface Ticket extends Asker {
+  readonly state: unknown;
+}
+
+export function createStatelessDialogues(parts: {
+  readonly seal: Seal;
+  readonly clock: Clock;
+}): StatelessDialogues {
+  const { seal, clock } = parts;
+  const stateOf = (text: string, asker: Asker): { readonly state: unknown } | undefined => {
+    const opened = seal.open(purpose, text);
+    if (opened === undefined || opened.expiresAt <= clock.now()) return undefined;
+    // Only `ask` seals values for this purpose.
+    const ticket = opened.value as Ticket;
+    const isSameCall =
+      ticket.keyId === asker.keyId && ticket.method === asker.method && ticket.name === asker.name;
+    return isSameCall ? ticket : undefined;
+  };
+  return {
+    read(params, asker) {
+      const { inputResponses, requestState } = params;
+      const answers = isObject(inputResponses) ? inputResponses : {};
+      const capabilities = clientCapabilities(params);
+      if (requestState === undefined) {
+        return { dialogue: { capabilities, answers, state: undefined } };
+      }
+      const opened = typeof requestState === "string" ? stateOf(requestState, asker) : undefined;
+      if (opened === undefined) return invalidParams("requestState is not valid for this call");
+      return { dialogue: { capabilities, answers, state: opened.state } };
+    },
+    ask({ requests, state }, { capabilities }, asker) {
+      const missing = missingCapabilities(requests, capabilities);
+      if (missing.length > 0) return missingCapabilityFailure(missing);
+      const asked = `"inputRequests":${JSON.stringify(requests)}`;
+      if (state === undefined) return asked;
+      const sealed = seal.seal(purpose, { ...asker, state }, clock.now() + lifetimeMs);
+      return `${asked},"requestState":"${sealed}"`;
+    },
+  };
+}
+
+/** Returns the capabilities that the questions need and that the client did not declare. */
+export function missingCapabilities(
+  requests: Questions["requests"],
+  capabilities: Dialogue["capabilities"],
+): string[] {
+  return Object.values(requests)
+    .map(({ method }) => capabilityOf[method] ?? method)
+    .filter((name) => !(name in capabilities));
+}
+
+/** Returns the capabilities that the client of a stateless request declares. */
+export function clientCapabilities(params: Params): Params {
+  const meta = params["_meta"];
+  const declared = isObject(meta) ? meta[metaKeys.capabilities] : undefined;
+  return isObject(declared) ? declared : {};
+}
+
+function missingCapabilityFailure(missing: readonly string[]): RpcFailure {
+  const requiredCapabilities = Object.fromEntries(missing.map((name) => [name, {}]));
+  return {
+    code: codes.missingCapability,
+    message: "the call requires capabilities that the client did not declare",
+    data: { requiredCapabilities },
+  };
+}

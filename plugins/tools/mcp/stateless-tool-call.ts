@@ -1,0 +1,148 @@
+/** `tools/call` of revision 2026-07-28, with confirmation by the client's user and questions of the tool. */
+import { toolReport, type Dialogue, type Reply, type ToolOutcome } from "sluice-gateway/plugin";
+import {
+  answerReply,
+  creditRefusal,
+  sendAnswer,
+  reportMethod,
+  reportStream,
+  runTool,
+  timestamp,
+  type McpCall,
+} from "./mcp-call.ts";
+import {
+  answerInRetry,
+  confirmationQuestion,
+  canShowForms,
+  type UserAnswer,
+} from "./confirmation.ts";
+import { clientCapabilities } from "./stateless-dialogue.ts";
+import type { EventStream } from "./event-stream.ts";
+import {
+  codeOf,
+  errorText,
+  errorReply,
+  invalidParams,
+  resultText,
+  type Params,
+  type RpcFailure,
+} from "./json-rpc.ts";
+import { logLevelIn } from "./log-levels.ts";
+import { paramMismatch } from "./param-headers.ts";
+import { inputRequiredResult } from "./stateless-result.ts";
+import { headerMismatch } from "./stateless-checks.ts";
+import { failedResult, toolResult } from "./tool-result.ts";
+
+/** The answers of the client that a call contains in addition to the input of the tool. */
+interface ClientInput {
+  readonly userAnswer?: UserAnswer | undefined;
+  readonly dialogue?: Dialogue | undefined;
+}
+
+/**
+ * Calls a tool. In this revision a client cancels by closing the connection: that ends questions, and a tool that has
+ * not begun does not run.
+ */
+export function callTool(
+  call: McpCall,
+  id: string,
+  params: Params,
+): Reply | Promise<Reply | undefined> {
+  const { name: tool, arguments: input = {} } = params;
+  if (typeof tool !== "string") return refused(call, id, invalidParams("name must be a string"));
+  const { writes } = call.server;
+  const { paramHeaders, statelessFrame: frame } = call.server.results;
+  const repeated = paramHeaders.get(tool);
+  const wrong = repeated && paramMismatch(repeated, call.x.request.headers, input);
+  if (wrong !== undefined) return refused(call, id, headerMismatch(wrong));
+  const asker = { keyId: call.principal.key.id, method: "tools/call", name: tool };
+  const clientInput = readClientInput(call, params, asker);
+  if ("code" in clientInput) return refused(call, id, clientInput);
+  const { userAnswer, dialogue } = clientInput;
+  if (userAnswer?.kind === "declined") {
+    const declined = failedResult("GATEWAY_PERMISSION_DENIED", "the user declined", frame);
+    call.x.called({
+      kind: "tool",
+      name: tool,
+      isListed: writes.has(tool),
+      code: "GATEWAY_PERMISSION_DENIED",
+    });
+    return answerReply(call, resultText(id, declined));
+  }
+  const events = reportStream(call, params, logLevelIn(params));
+  const confirmationToken = userAnswer?.kind === "confirmed" ? userAnswer.token : undefined;
+  const outcome = runTool(call, {
+    tool,
+    input,
+    meta: params["_meta"],
+    confirmationToken,
+    dialogue,
+    events,
+  });
+  const one: ToolRequest = { call, id, params, clientInput, asker, events };
+  return outcome instanceof Promise
+    ? outcome.then((late) => reply(one, late))
+    : reply(one, outcome);
+}
+
+function refused(call: McpCall, id: string, failure: RpcFailure): Reply {
+  reportMethod(call, "tools/call", codeOf(failure));
+  return errorReply(400, id, failure);
+}
+
+interface ToolRequest {
+  readonly call: McpCall;
+  readonly id: string;
+  readonly params: Params;
+  readonly clientInput: ClientInput;
+  readonly asker: Asker;
+  readonly events: EventStream | undefined;
+}
+
+function reply(one: ToolRequest, outcome: ToolOutcome): Reply | Promise<undefined> {
+  const { call, id, events } = one;
+  const asked = question(one, outcome);
+  const report = toolReport(outcome);
+  // A call that asks its client a question has not failed: it continues with the answer.
+  call.x.called(typeof asked === "string" ? { ...report, code: undefined } : report);
+  const isOpen = events?.opened === true;
+  const refusal = isOpen ? undefined : creditRefusal(outcome);
+  if (refusal !== undefined) return refusal;
+  if (typeof asked === "object") {
+    return isOpen ? sendAnswer(call, events, errorText(id, asked)) : errorReply(400, id, asked);
+  }
+  const { server } = call;
+  const result = asked ?? toolResult(outcome, server.results.statelessFrame, timestamp(server));
+  return sendAnswer(call, events, resultText(id, result));
+}
+
+type Asker = Parameters<McpCall["server"]["dialogues"]["read"]>[1];
+
+function readClientInput(call: McpCall, params: Params, asker: Asker): ClientInput | RpcFailure {
+  const { writes, dialogues } = call.server;
+  return writes.has(asker.name)
+    ? { userAnswer: answerInRetry(params) }
+    : dialogues.read(params, asker);
+}
+
+/** Returns the outcome as a question to the client. Undefined if it is none. */
+function question(
+  { call, params, clientInput: { userAnswer, dialogue }, asker }: ToolRequest,
+  outcome: ToolOutcome,
+): string | RpcFailure | undefined {
+  if (outcome.ok) return undefined;
+  if (dialogue === undefined) {
+    // A client that dismissed the question gets the token itself.
+    const asks = userAnswer?.kind !== "cancelled" && canShowForms(clientCapabilities(params));
+    const asked = asks ? confirmationQuestion(outcome) : undefined;
+    if (asked === undefined) return undefined;
+    const requests = JSON.stringify(asked.requests);
+    return inputRequiredResult(
+      call,
+      `"inputRequests":${requests},"requestState":${JSON.stringify(asked.token)}`,
+    );
+  }
+  if (outcome.asks === undefined) return undefined;
+  const asked = call.server.dialogues.ask(outcome.asks, dialogue, asker);
+  return typeof asked === "string" ? inputRequiredResult(call, asked) : asked;
+}

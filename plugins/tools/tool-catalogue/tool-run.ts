@@ -1,0 +1,294 @@
+/** One call of one tool, from its input to its outcome. */
+import { gatewayErrors } from "../../../src/errors.ts";
+import type { Clock } from "../../../src/services/clock.ts";
+import type { Log } from "../../../src/services/log.ts";
+import type { ChargePart } from "../../../src/services/meter.ts";
+import type { ChildSpan } from "../../../src/services/trace.ts";
+import {
+  toolFailure,
+  type ModelUsage,
+  type ToolCaller,
+  type ToolFailure,
+  type ToolOutcome,
+  type ToolResult,
+} from "../../../src/tool.ts";
+import type { CataloguedTool, Nesting, NestingTools } from "./catalogue.ts";
+import { CallContext } from "./call-context.ts";
+import { confirmationExpired, takeToken, type Confirmations } from "./confirmation.ts";
+
+export interface RunParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly tools: NestingTools;
+  readonly confirmations: Confirmations;
+}
+
+/** decisions.md section 6. */
+const timeoutMs = 30_000;
+
+/**
+ * Maximum length of a result in characters. The largest block of a node, decoded, has about 30 million. Each level of
+ * nesting gets half of the limit of the enclosing call, so that a tool can combine the results of others; one string
+ * can hold 2^29 characters.
+ */
+const maxResultChars = 64 * 1024 * 1024;
+
+const timedOut = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the tool did not answer in time");
+const abandoned = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the caller has left");
+const tooLarge = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the result is too large");
+const broken = toolFailure("GATEWAY_INTERNAL_ERROR", "internal error");
+
+type Confirmed = { readonly ok: true; claim(): boolean };
+const noConfirmationNeeded: Confirmed = { ok: true, claim: () => true };
+
+export class ToolRun {
+  readonly #catalogued: CataloguedTool;
+  readonly #caller: ToolCaller;
+  readonly #nesting: Nesting;
+  readonly #parts: RunParts;
+  readonly #startedAt: number;
+  readonly #span: ChildSpan | undefined;
+  readonly #context: CallContext;
+
+  constructor(catalogued: CataloguedTool, caller: ToolCaller, nesting: Nesting, parts: RunParts) {
+    this.#catalogued = catalogued;
+    this.#caller = caller;
+    this.#nesting = nesting;
+    this.#parts = parts;
+    this.#startedAt = parts.clock.monotonic();
+    const { name } = catalogued.tool;
+    this.#span = caller.trace?.child(`execute_tool ${name}`, "internal", {
+      "gen_ai.operation.name": "execute_tool",
+      "gen_ai.tool.name": name,
+    });
+    this.#context = new CallContext(caller, nesting.depth, parts.tools, this.#span);
+  }
+
+  /**
+   * Runs the call. Never throws or rejects: an exception is a bug and becomes GATEWAY_INTERNAL_ERROR. Returns a promise
+   * only if the tool does, or if it is a write tool.
+   */
+  run(given: unknown): ToolOutcome | Promise<ToolOutcome> {
+    let outcome: ToolOutcome | Promise<ToolOutcome>;
+    try {
+      outcome = this.#outcome(given);
+    } catch (error) {
+      outcome = this.#internalError(error);
+    }
+    if (outcome instanceof Promise) return this.#later(outcome);
+    this.#context.end();
+    return outcome;
+  }
+
+  async #later(outcome: Promise<ToolOutcome>): Promise<ToolOutcome> {
+    try {
+      return await outcome;
+    } catch (error) {
+      return this.#internalError(error);
+    } finally {
+      this.#context.end();
+    }
+  }
+
+  #internalError(error: unknown): ToolOutcome {
+    const { name } = this.#catalogued.tool;
+    const { requestId } = this.#caller;
+    this.#parts.log.error({ err: error, tool: name, requestId }, "a tool failed");
+    return this.#failed(broken);
+  }
+
+  #outcome(given: unknown): ToolOutcome | Promise<ToolOutcome> {
+    const refused = this.#refusal(given);
+    if (refused !== undefined) return this.#failed(refused);
+    const writes = this.#catalogued.tool.write === true;
+    return writes ? this.#write(given) : this.#perform(given, noConfirmationNeeded);
+  }
+
+  async #write(given: unknown): Promise<ToolOutcome> {
+    const { input, token } = takeToken(given);
+    const confirmed = await this.#confirm(input, token);
+    return confirmed.ok ? this.#perform(input, confirmed) : this.#failed(confirmed);
+  }
+
+  /** Returns the reason to refuse the call before anything is done. */
+  #refusal(input: unknown): ToolFailure | undefined {
+    if (this.#caller.signal.aborted) return abandoned;
+    if (this.#nesting.stop?.aborted === true) return timedOut;
+    const { tool, check } = this.#catalogued;
+    const { capability } = tool;
+    if (capability !== undefined && !this.#caller.principal.key.capabilities.has(capability)) {
+      return toolFailure("GATEWAY_PERMISSION_DENIED", `the key lacks the capability ${capability}`);
+    }
+    const early = tool.before?.(input);
+    if (early !== undefined) return this.#checkedFailure(early);
+    const violations = check(input);
+    if (violations.length === 0) return undefined;
+    const [first] = violations;
+    const where = first === undefined || first.path === "" ? "the input" : first.path;
+    return toolFailure(
+      "GATEWAY_SCHEMA_VIOLATION",
+      `${where}: ${first?.reason ?? "does not match the schema"}`,
+      { violations },
+    );
+  }
+
+  /** Checks the confirmation of a write tool. The tool runs on its second call, with the token from the first one. */
+  async #confirm(input: object, token: string | undefined): Promise<Confirmed | ToolFailure> {
+    const { tool } = this.#catalogued;
+    const { confirmations } = this.#parts;
+    const call = { keyId: this.#caller.principal.key.id, tool: tool.name, input };
+    // A token of the transport takes precedence over one in the input, because it is the more deliberate of the two.
+    const shown = this.#caller.confirmationToken ?? token;
+    if (shown !== undefined) {
+      const redeemed = confirmations.redeem(shown, call);
+      return redeemed === undefined ? confirmationExpired : { ok: true, ...redeemed };
+    }
+    const summarised =
+      tool.summarise === undefined
+        ? undefined
+        : await this.#withTimeLimit(tool.summarise(input, this.#context));
+    if (summarised?.ok === false) return this.#checkedFailure(summarised);
+    return confirmations.ask(call, summarised?.summary ?? {});
+  }
+
+  /**
+   * Reserves credit, uses the confirmation and calls the tool. A result that is available at once needs neither a
+   * promise nor a timer.
+   */
+  #perform(input: unknown, confirmed: Confirmed): ToolOutcome | Promise<ToolOutcome> {
+    const { tool } = this.#catalogued;
+    const costMilli = this.#catalogued.costOf(input);
+    const part = this.#caller.charge.open(costMilli);
+    if ("kind" in part) return this.#failed(creditFailure(part));
+    let begun: ToolResult | Promise<ToolResult>;
+    try {
+      begun = confirmed.claim() ? tool.call(input, this.#context) : confirmationExpired;
+    } catch (error) {
+      part.release();
+      throw error;
+    }
+    if (!(begun instanceof Promise)) return this.#ended(begun, part, costMilli);
+    return this.#withTimeLimit<ToolResult>(begun).then(
+      (result) => this.#ended(result, part, costMilli),
+      (error: unknown) => {
+        part.release();
+        throw error;
+      },
+    );
+  }
+
+  /** Charges a successful call. Credit that is not charged is released in any case. */
+  #ended(result: ToolResult, part: ChargePart, costMilli: number): ToolOutcome {
+    let isCharged = false;
+    try {
+      if (!result.ok) return this.#failed(this.#checkedFailure(result));
+      const json = textOf(result);
+      if (result.usage !== undefined && !isUsage(result.usage)) {
+        throw new Error("the tool returned an invalid usage");
+      }
+      assertJson(result.links, result.content);
+      if (json.length > maxResultChars / 2 ** this.#nesting.depth) return this.#failed(tooLarge);
+      isCharged = true;
+      part.settle([{ method: this.#catalogued.tool.name, costMilli }]);
+      return this.#succeeded(result, json, costMilli);
+    } finally {
+      if (!isCharged) part.release();
+    }
+  }
+
+  /**
+   * Waits until the tool's code has ended or the time limit is reached. Rejects if the tool throws. A caller that
+   * leaves does not end the tool: its work cannot be undone, so it is completed and charged (decisions.md section 3).
+   */
+  async #withTimeLimit<T>(begun: Promise<T>): Promise<T | ToolFailure> {
+    const { stop } = this.#nesting;
+    const ended = Promise.withResolvers<ToolFailure>();
+    const expire = (): void => ended.resolve(timedOut);
+    stop?.addEventListener("abort", expire, { once: true });
+    if (stop?.aborted === true) expire();
+    using _timer = this.#parts.clock.after(timeoutMs, expire);
+    try {
+      return await Promise.race([begun, ended.promise]);
+    } finally {
+      stop?.removeEventListener("abort", expire);
+    }
+  }
+
+  #succeeded(
+    { usage, links, content }: Extract<ToolResult, { readonly ok: true }>,
+    json: string,
+    costMilli: number,
+  ): ToolOutcome {
+    const { tool, metrics } = this.#catalogued;
+    const latencyMs = this.#latency();
+    metrics.succeeded.add(1);
+    metrics.seconds.observe(latencyMs / 1000);
+    const usedCUMilli = costMilli + this.#context.nestedMilli;
+    this.#span?.set({ "sluice.cu.used_milli": usedCUMilli });
+    this.#span?.end();
+    return { ok: true, tool: tool.name, json, usedCUMilli, latencyMs, usage, links, content };
+  }
+
+  #failed(failure: ToolFailure): ToolOutcome {
+    const { tool, metrics } = this.#catalogued;
+    metrics.failed(failure.code);
+    this.#span?.end(failure.code);
+    return { ...failure, tool: tool.name, latencyMs: this.#latency() };
+  }
+
+  /**
+   * Checks that a failure has a known code (which is a metric label), a message and serializable details. Throws
+   * otherwise, because that is a bug of the tool.
+   */
+  #checkedFailure(failure: ToolFailure): ToolFailure {
+    const { code, message, details } = failure;
+    if (!Object.hasOwn(gatewayErrors, code))
+      throw new Error("the tool failed with an unknown code");
+    if (typeof message !== "string") throw new Error("the tool failed without a message");
+    assertJson(details);
+    return failure;
+  }
+
+  /** Returns the whole milliseconds since the call began. */
+  #latency(): number {
+    return Math.round(this.#parts.clock.monotonic() - this.#startedAt);
+  }
+}
+
+/** Returns the result as JSON text. Throws for a value that JSON cannot represent: a cycle, a BigInt, undefined. */
+function textOf(result: Extract<ToolResult, { readonly ok: true }>): string {
+  const text: unknown = "json" in result ? result.json : JSON.stringify(result.value);
+  if (typeof text === "string") return text;
+  throw new Error("the tool returned a result that is not JSON");
+}
+
+/**
+ * Throws for values that JSON cannot represent, before the call is charged and before the answers of other calls are
+ * affected.
+ */
+function assertJson(...values: readonly unknown[]): void {
+  for (const value of values) if (value !== undefined) JSON.stringify(value);
+}
+
+/** Returns true for a valid usage. Surfaces write it into their answers unchanged. */
+function isUsage({ model, inputTokens, outputTokens }: ModelUsage): boolean {
+  return (
+    typeof model === "string" &&
+    Number.isSafeInteger(inputTokens) &&
+    Number.isSafeInteger(outputTokens)
+  );
+}
+
+type NoCredit = Extract<ReturnType<ToolCaller["charge"]["open"]>, { readonly kind: string }>;
+
+function creditFailure(refusal: NoCredit): ToolFailure {
+  if (refusal.kind === "unavailable") {
+    return toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "temporarily unavailable");
+  }
+  const { window, usedCuMilli, limitCuMilli } = refusal;
+  return toolFailure("GATEWAY_CU_LIMIT_EXCEEDED", "credit limit exceeded", {
+    ...(window !== undefined && { window }),
+    used_cu_milli: usedCuMilli,
+    limit_cu_milli: limitCuMilli,
+  });
+}

@@ -1,0 +1,83 @@
+/** Metrics, log and clock that record the calls of the code under test. */
+import { EventEmitter, once } from "node:events";
+import type { Log } from "../../../../src/services/log.ts";
+import type { Metrics } from "../../../../src/services/metrics.ts";
+import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+
+export interface Observed {
+  readonly clock: ManualClock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Returns the value of a series, such as `name{label="x"}`. Undefined if it is not declared. */
+  value(series: string): number | undefined;
+  /** The log lines, as `level message`. */
+  readonly lines: readonly string[];
+  /** The milliseconds of each timer that was set, in order. */
+  readonly timers: readonly number[];
+  /** Number of running repeating timers. */
+  ticking(): number;
+  /** Resolves to the milliseconds of the next timer that `matches`. */
+  timer(matches: (ms: number) => boolean): Promise<number>;
+}
+
+export function observed(): Observed {
+  const values = new Map<string, number>();
+  const lines: string[] = [];
+  const timers: number[] = [];
+  const set = new EventEmitter();
+  const manual = manualClock();
+  const ticking = new Set<Disposable>();
+  const family = (name: string) => ({
+    with(labels: Readonly<Record<string, string>>) {
+      const pairs = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
+      const series = `${name}{${pairs.join(",")}}`;
+      const add = (n: number): void => void values.set(series, (values.get(series) ?? 0) + n);
+      add(0);
+      return { add, set: (n: number) => void values.set(series, n), observe: () => {} };
+    },
+  });
+  const keep =
+    (level: string) =>
+    (_: object, message: string): void =>
+      void lines.push(`${level} ${message}`);
+  const log: Log = {
+    debug: keep("debug"),
+    info: keep("info"),
+    warn: keep("warn"),
+    error: keep("error"),
+    child: () => log,
+  };
+  return {
+    clock: {
+      ...manual,
+      after(ms, task) {
+        timers.push(ms);
+        const timer = manual.after(ms, task);
+        set.emit("timer", ms);
+        return timer;
+      },
+      every(ms, task) {
+        const timer = manual.every(ms, task);
+        ticking.add(timer);
+        return {
+          [Symbol.dispose]() {
+            ticking.delete(timer);
+            timer[Symbol.dispose]();
+          },
+        };
+      },
+    },
+    log,
+    metrics: { counter: family, gauge: family, histogram: family },
+    value: (series) => values.get(series),
+    lines,
+    timers,
+    ticking: () => ticking.size,
+    async timer(matches) {
+      for (;;) {
+        const [ms] = (await once(set, "timer")) as [number];
+        if (matches(ms)) return ms;
+      }
+    },
+  };
+}

@@ -1,0 +1,292 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type RequestListener, type ServerResponse } from "node:http";
+import { test } from "node:test";
+import {
+  PolledDocument,
+  type DocumentOptions,
+} from "../../../../plugins/inference/networks/polled-document.ts";
+import { closed, listening } from "../../../e2e/rpc-node.ts";
+import { observed, type Observed } from "./observed-services.ts";
+
+const inTime = { timeout: 10_000 };
+const timeoutMs = 5_000;
+const ageSeries = 'sluice_polled_document_read_timestamp_seconds{document="d"}';
+const failureSeries = 'sluice_polled_document_failures_total{document="d"}';
+
+interface Polled extends AsyncDisposable {
+  readonly seen: Observed;
+  readonly document: PolledDocument<number>;
+  /** All values that were reported. */
+  readonly told: readonly number[];
+  /** Lets the time pass until the next reading, which ends before this resolves: the pause after it. */
+  readAgain(): Promise<number>;
+  /** The pause after the first reading. */
+  readonly firstPause: Promise<number>;
+  readonly headers: readonly (string | undefined)[];
+}
+
+/** A document `{ "n": 1 }` of a server that answers like this, polled every ten seconds without jitter. */
+async function poll(
+  answer: RequestListener,
+  over: Partial<DocumentOptions<number>> = {},
+): Promise<Polled> {
+  const headers: (string | undefined)[] = [];
+  const server = createServer((req, res) => {
+    headers.push(req.headers.authorization);
+    answer(req, res);
+  });
+  const url = `${await listening(server)}/document`;
+  const seen = observed();
+  const told: number[] = [];
+  const pauses = (): Promise<number> => seen.timer((ms) => ms !== timeoutMs);
+  const firstPause = pauses();
+  const document = new PolledDocument<number>({
+    ...seen,
+    name: "d",
+    url,
+    everyMs: 10_000,
+    random: () => 0.5,
+    read: (value) =>
+      typeof value === "object" && value !== null && "n" in value && typeof value.n === "number"
+        ? value.n
+        : undefined,
+    changed: (value) => void told.push(value),
+    ...over,
+  });
+  let next = firstPause;
+  return {
+    seen,
+    document,
+    told,
+    headers,
+    firstPause,
+    async readAgain() {
+      const pause = await next;
+      next = pauses();
+      seen.clock.advance(pause);
+      return next;
+    },
+    async [Symbol.asyncDispose]() {
+      document.close();
+      await closed(server);
+    },
+  };
+}
+
+function says(text: string, status = 200): RequestListener {
+  return (_, res) => void res.writeHead(status).end(text);
+}
+
+test("a document is read at once and after each interval", inTime, async () => {
+  let n = 0;
+  await using polled = await poll((_, res) => void res.end(`{"n":${++n}}`));
+  await polled.document.firstReading;
+  assert.deepEqual(polled.told, [1]);
+  assert.equal(await polled.readAgain(), 10_000);
+  assert.equal(await polled.readAgain(), 10_000);
+  assert.deepEqual(polled.told, [1, 2, 3]);
+  assert.equal(polled.seen.value(failureSeries), 0);
+  assert.deepEqual(polled.seen.lines, []);
+});
+
+test("the interval varies by at most a tenth", inTime, async () => {
+  for (const [random, pause] of [
+    [0, 9_000],
+    [0.25, 9_500],
+    [0.5, 10_000],
+    [1, 11_000],
+  ] as const) {
+    await using polled = await poll(says('{"n":1}'), { random: () => random });
+    assert.equal(Math.round(await polled.firstPause), pause);
+  }
+});
+
+test("failures double the interval up to a minute, and one success resets it", inTime, async () => {
+  let answer = says('{"n":0}');
+  await using polled = await poll((req, res) => answer(req, res));
+  await polled.firstPause;
+  answer = says("", 503);
+  const pauses: number[] = [];
+  for (let n = 0; n < 6; n++) pauses.push(await polled.readAgain());
+  assert.deepEqual(pauses, [10_000, 20_000, 40_000, 60_000, 60_000, 60_000]);
+  answer = says('{"n":1}');
+  assert.equal(await polled.readAgain(), 10_000);
+  assert.deepEqual(polled.told, [0, 1]);
+});
+
+test(
+  "a document that was never read is requested every two seconds; the log contains its address without secrets",
+  inTime,
+  async () => {
+    let answer = says("", 503);
+    const logged: object[] = [];
+    const log = { ...observed().log, warn: (about: object) => void logged.push(about) };
+    const server = createServer((req, res) => answer(req, res));
+    const url = await listening(server);
+    const secret = url.replace("http://", "http://user:secret@");
+    await using polled = await poll(says(""), { url: `${secret}/v1/models?key=secret`, log });
+    const pauses = [await polled.firstPause];
+    for (let n = 0; n < 4; n++) pauses.push(await polled.readAgain());
+    assert.deepEqual(pauses, [2_000, 2_000, 2_000, 2_000, 2_000]);
+    assert.deepEqual(logged, [
+      { document: "d", address: `${url}/v1/models`, reason: "status 503" },
+    ]);
+    answer = says('{"n":1}');
+    assert.equal(await polled.readAgain(), 10_000);
+    assert.deepEqual(polled.told, [1]);
+    await closed(server);
+  },
+);
+
+test(
+  "an error in the reader of a document ends neither the polling nor the process",
+  inTime,
+  async () => {
+    let n = 0;
+    await using polled = await poll(says('{"n":1}'), {
+      changed: () => {
+        n++;
+        throw new Error("a bug");
+      },
+    });
+    await polled.firstPause;
+    await polled.readAgain();
+    assert.equal(n, 2);
+    assert.match(
+      polled.seen.lines.join(),
+      /error the value of a polled document could not be used/,
+    );
+  },
+);
+
+test("an interval longer than a minute does not change after failures", inTime, async () => {
+  let answer = says('{"n":1}');
+  await using polled = await poll((req, res) => answer(req, res), { everyMs: 90_000 });
+  assert.equal(await polled.firstPause, 90_000);
+  answer = says("", 500);
+  assert.equal(await polled.readAgain(), 90_000);
+  assert.equal(await polled.readAgain(), 90_000);
+});
+
+test("the last value stays in use, with the time when it was read", inTime, async () => {
+  let answer = says('{"n":1}');
+  await using polled = await poll((req, res) => answer(req, res));
+  assert.equal(polled.seen.value(ageSeries), 0);
+  await polled.document.firstReading;
+  const readAt = polled.seen.clock.now() / 1000;
+  assert.equal(polled.seen.value(ageSeries), readAt);
+  answer = says("garbage");
+  await polled.readAgain();
+  await polled.readAgain();
+  assert.deepEqual(polled.told, [1]);
+  assert.equal(polled.seen.value(ageSeries), readAt);
+  assert.equal(polled.seen.value(failureSeries), 2);
+  answer = says('{"n":2}');
+  await polled.readAgain();
+  assert.deepEqual(polled.told, [1, 2]);
+  assert.equal(polled.seen.value(ageSeries), polled.seen.clock.now() / 1000);
+  assert.deepEqual(polled.seen.lines, [
+    "warn a polled document could not be read; the last value stays in use",
+    "info a polled document can be read again",
+  ]);
+});
+
+const mebibyte = 1024 * 1024;
+
+for (const [name, answer] of [
+  ["garbage", says("<html>")],
+  ["an empty body", says("")],
+  ["JSON of another shape", says("[]")],
+  ["bytes that are no text", (_, res) => void res.end(Buffer.of(0xff, 0xfe, 0))],
+  ["a redirect", (_, res) => void res.writeHead(302, { location: "/other" }).end()],
+  ["another good status", says('{"n":1}', 203)],
+  ["a status of its own", says('{"n":1}', 404)],
+  ["a connection that is cut", (req) => void req.socket.destroy()],
+  [
+    "a body that is cut",
+    (req, res) => {
+      res.writeHead(200, { "content-length": 100 });
+      res.write('{"n":1}', () => req.socket.destroy());
+    },
+  ],
+  [
+    "a body without an end",
+    (_, res) => {
+      const more = (error?: Error | null): void => {
+        if (!error) res.write(" ".repeat(mebibyte), more);
+      };
+      more();
+    },
+  ],
+  ["a body that is too long", says(`{"n":1}${" ".repeat(4 * mebibyte)}`)],
+  [
+    "a coded body",
+    (_, res) => void res.writeHead(200, { "content-encoding": "gzip" }).end(Buffer.of(31, 139, 8)),
+  ],
+] satisfies [string, RequestListener][]) {
+  test(`${name} is a failed reading`, inTime, async () => {
+    await using polled = await poll(answer);
+    await polled.document.firstReading;
+    assert.deepEqual(polled.told, []);
+    assert.equal(polled.seen.value(failureSeries), 1);
+  });
+}
+
+for (const [name, answer] of [
+  ["no head", () => {}],
+  ["no body", (_, res) => res.writeHead(200).flushHeaders()],
+  ["half a body", (_, res) => void res.writeHead(200).write('{"n":')],
+  ["a refusal without an end", (_, res) => void res.writeHead(503).write("x")],
+] satisfies [string, RequestListener][]) {
+  test(`reading from a server that sends ${name} stops after five seconds`, inTime, async () => {
+    const asked = Promise.withResolvers<void>();
+    await using polled = await poll((req, res) => {
+      answer(req, res);
+      asked.resolve();
+    });
+    await asked.promise;
+    polled.seen.clock.advance(timeoutMs);
+    await polled.document.firstReading;
+    assert.equal(polled.seen.value(failureSeries), 1);
+    assert.equal(await polled.firstPause, 2_000);
+  });
+}
+
+test("a server that refuses connections is a failed reading", inTime, async () => {
+  const server = createServer();
+  const url = await listening(server);
+  await closed(server);
+  await using polled = await poll(says(""), { url });
+  await polled.document.firstReading;
+  assert.equal(polled.seen.value(failureSeries), 1);
+});
+
+test("the configured headers are sent", inTime, async () => {
+  await using polled = await poll(says('{"n":1}'), { headers: { authorization: "Bearer x" } });
+  await polled.document.firstReading;
+  assert.deepEqual(polled.headers, ["Bearer x"]);
+});
+
+test("nothing is reported after close, and no timer is left", inTime, async () => {
+  const asked = Promise.withResolvers<() => void>();
+  await using polled = await poll((_, res) => asked.resolve(() => void res.end('{"n":1}')));
+  const answer = await asked.promise;
+  polled.document.close();
+  answer();
+  await polled.document.firstReading;
+  assert.deepEqual(polled.told, []);
+  assert.equal(polled.seen.value(failureSeries), 0);
+  assert.deepEqual(polled.seen.timers, [timeoutMs]);
+});
+
+test("close aborts a running reading", inTime, async () => {
+  const asked = Promise.withResolvers<ServerResponse>();
+  await using polled = await poll((_, res) => asked.resolve(res));
+  const unanswered = await asked.promise;
+  const left = once(unanswered, "close");
+  polled.document.close();
+  await left;
+  await polled.document.firstReading;
+  assert.deepEqual(polled.told, []);
+});

@@ -1,0 +1,198 @@
+/**
+ * A model server for tests: answers each chat request by the script that is next, counts what it was asked, and lets
+ * the test hold an answer in its own hands. Scripts are in scripts.ts, events in sse.ts.
+ */
+import { once } from "node:events";
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
+import { closed, listening } from "../../../e2e/rpc-node.ts";
+import { whole } from "./worker-scripts.ts";
+
+/** A chat request as it arrived. */
+export interface ChatReceived {
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  /** The body's own text, for tests of what exactly was sent. */
+  readonly text: string;
+  /** The parsed body. Empty if it is not a JSON object. */
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** A chat request and the answer to it, piece by piece. */
+export interface Exchange extends ChatReceived {
+  /** Sends the head at once. Default: 200 and `text/event-stream`; headers given are added to those. */
+  begin(status?: number, headers?: Readonly<Record<string, string>>): void;
+  /** Sends bytes, after the head. `taken`: the kernel has them; pending while the caller does not read. */
+  push(bytes: string | Buffer): Promise<"taken" | "left">;
+  /** Ends the answer as HTTP has it. */
+  end(): void;
+  /** Ends the connection without ending the answer. */
+  cut(): void;
+  /** Bytes pushed that the kernel has not taken. */
+  readonly waitingBytes: number;
+  /** Resolves when the caller closes the connection before the answer's end. */
+  readonly left: Promise<void>;
+}
+
+/** Answers one chat request; what it throws or leaves undone stays the request's own fate: silence. */
+export type Script = (exchange: Exchange) => void | Promise<void>;
+
+export interface WorkerOptions {
+  /** Models that `GET /v1/models` lists. */
+  readonly models?: readonly string[];
+  /** Answers when no script is waiting. Default: `whole()`. */
+  readonly otherwise?: Script;
+}
+
+export interface Worker extends AsyncDisposable {
+  /** `http://127.0.0.1:port`. */
+  readonly url: string;
+  /** Every chat request received, in order. */
+  readonly received: readonly ChatReceived[];
+  /** Chat requests that are neither answered to their end nor left. */
+  readonly inFlight: number;
+  /** Paths of every GET, in order. */
+  readonly reads: readonly string[];
+  /**
+   * What GET answers, by path; set, changed and deleted at will. Text is sent as it is, a number is a status without a
+   * body, all else is JSON. `/v1/models` is there from the start.
+   */
+  readonly documents: Map<string, unknown>;
+  /** The next chat requests are answered by these, one each. */
+  script(...scripts: readonly Script[]): void;
+  /** The next chat request that no earlier script takes, for the test to answer. */
+  hold(): Promise<Exchange>;
+  /** Resolves when nothing is in flight. */
+  idle(): Promise<void>;
+  /** Cuts all connections and refuses new ones, until `accept`. */
+  refuse(): Promise<void>;
+  accept(): Promise<void>;
+}
+
+export async function startWorker({
+  models = ["Test/Model-1"],
+  otherwise = whole(),
+}: WorkerOptions = {}): Promise<Worker> {
+  const received: ChatReceived[] = [];
+  const reads: string[] = [];
+  const documents = new Map<string, unknown>([["/v1/models", catalogue(models)]]);
+  const scripts: Script[] = [];
+  const idlers: (() => void)[] = [];
+  let inFlight = 0;
+
+  const answerChat = async (request: ChatReceived, response: ServerResponse): Promise<void> => {
+    received.push(request);
+    inFlight++;
+    response.once("close", () => {
+      inFlight--;
+      if (inFlight === 0) for (const idle of idlers.splice(0)) idle();
+    });
+    await (scripts.shift() ?? otherwise)(exchangeOf(request, response));
+  };
+  const server = createServer((req, res) => {
+    let text = "";
+    req.setEncoding("utf8");
+    req.on("data", (chunk: string) => (text += chunk));
+    req.on("end", () => {
+      const path = req.url ?? "";
+      if (req.method === "POST") {
+        void answerChat({ path, headers: req.headers, text, body: parse(text) }, res);
+        return;
+      }
+      reads.push(path);
+      sendDocument(res, documents.get(path) ?? 404);
+    });
+  });
+  // A test with a manual clock must not see a connection that the real clock has closed.
+  server.keepAliveTimeout = 0;
+  const url = await listening(server);
+  return {
+    url,
+    received,
+    get inFlight() {
+      return inFlight;
+    },
+    reads,
+    documents,
+    script: (...more) => void scripts.push(...more),
+    hold: () => new Promise((resolve) => void scripts.push((exchange) => resolve(exchange))),
+    idle: () =>
+      inFlight === 0 ? Promise.resolve() : new Promise((resolve) => void idlers.push(resolve)),
+    refuse: () => closed(server),
+    async accept() {
+      server.listen(Number(new URL(url).port), "127.0.0.1");
+      await once(server, "listening");
+    },
+    [Symbol.asyncDispose]: async () => {
+      if (server.listening) await closed(server);
+    },
+  };
+}
+
+function exchangeOf(request: ChatReceived, response: ServerResponse): Exchange {
+  const left = Promise.withResolvers<void>();
+  const pending = new Set<() => void>();
+  let isCut = false;
+  response.once("close", () => {
+    for (const leave of pending) leave();
+    if (!response.writableFinished && !isCut) left.resolve();
+  });
+  // Writing to a connection that is gone is what some tests are about.
+  response.on("error", () => {});
+  return {
+    ...request,
+    begin(status = 200, headers = {}) {
+      response.writeHead(status, { "content-type": "text/event-stream", ...headers });
+      response.flushHeaders();
+    },
+    push(bytes) {
+      if (!response.headersSent) throw new Error("the head comes first: begin()");
+      if (response.destroyed) return Promise.resolve("left");
+      return new Promise((resolve) => {
+        const leave = () => resolve("left");
+        pending.add(leave);
+        response.write(bytes, (error) => {
+          pending.delete(leave);
+          resolve(error ? "left" : "taken");
+        });
+      });
+    },
+    end: () => void response.end(),
+    cut() {
+      isCut = true;
+      response.destroy();
+    },
+    get waitingBytes() {
+      return response.writableLength;
+    },
+    left: left.promise,
+  };
+}
+
+function catalogue(models: readonly string[]): object {
+  const data = models.map((id) => ({
+    id,
+    object: "model",
+    created: 1_767_225_600,
+    owned_by: "test",
+  }));
+  return { object: "list", data };
+}
+
+function sendDocument(response: ServerResponse, document: unknown): void {
+  if (typeof document === "number") {
+    response.writeHead(document).end();
+    return;
+  }
+  const text = typeof document === "string" ? document : JSON.stringify(document);
+  response.writeHead(200, { "content-type": "application/json" }).end(text);
+}
+
+function parse(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    // A JSON object has members by name; a test reads those that it sent.
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { openTokenRate } from "../../../../plugins/inference/networks/token-rate.ts";
+import { observed } from "./observed-services.ts";
+import { startWorker } from "./scripted-worker.ts";
+
+const inTime = { timeout: 10_000 };
+const everyMs = 30_000;
+
+test("a fixed rate is known at once", async () => {
+  const rate = openTokenRate({ kind: "fixed", usd: "0.25" }, { ...observed(), name: "n" });
+  await rate.firstReading;
+  assert.equal(rate.usd, "0.25");
+  rate.close();
+});
+
+test("a fixed rate of 0 is accepted", () => {
+  const rate = openTokenRate({ kind: "fixed", usd: "0" }, { ...observed(), name: "n" });
+  assert.equal(rate.usd, "0");
+  rate.close();
+});
+
+test("the rate is undefined if none is configured", async () => {
+  const rate = openTokenRate(undefined, { ...observed(), name: "n" });
+  await rate.firstReading;
+  assert.equal(rate.usd, undefined);
+});
+
+const document = {
+  price: "0.25",
+  data: { usd: 1.5, list: [{ at: "0.5" }, 2], small: 1.5e-7, zero: 0 },
+  "a/b": { "m~n": "3", "": "4", "~1": "5" },
+  "0": "6",
+};
+
+for (const [pointer, document_, usd] of [
+  ["/price", document, "0.25"],
+  ["/data/usd", document, "1.5"],
+  ["/data/list/0/at", document, "0.5"],
+  ["/data/list/1", document, "2"],
+  ["/data/small", document, "0.00000015"],
+  ["/a~1b/m~0n", document, "3"],
+  ["/a~1b/", document, "4"],
+  ["/a~1b/~01", document, "5"],
+  ["/0", document, "6"],
+  ["", "7.5", "7.5"],
+  ["/0", [0.5], "0.5"],
+  ["/data/list/2", document, undefined],
+  ["/data/list/-", document, undefined],
+  ["/data/list/01", document, undefined],
+  ["/data/list/length", document, undefined],
+  ["/data/list/at", document, undefined],
+  ["/data", document, undefined],
+  ["/missing/price", document, undefined],
+  ["/price/0", document, undefined],
+  ["/constructor/name", document, undefined],
+  ["/__proto__", document, undefined],
+  ["", document, undefined],
+  ["/data/zero", document, undefined],
+  ["/price", { price: "0.000" }, undefined],
+  ["/price", { price: "0.0001" }, "0.0001"],
+  ["/price", { price: -0.25 }, undefined],
+  ["/price", { price: "-0.25" }, undefined],
+  ["/price", { price: 1e300 }, undefined],
+  ["/price", { price: "1e3" }, undefined],
+  ["/price", { price: null }, undefined],
+  ["/price", { price: "" }, undefined],
+  ["/price", { price: true }, undefined],
+] as const) {
+  test(
+    `${pointer} of ${JSON.stringify(document_).slice(0, 30)} is ${usd ?? "no rate"}`,
+    inTime,
+    async () => {
+      await using server = await startWorker();
+      server.documents.set("/rate", JSON.stringify(document_));
+      const url = `${server.url}/rate`;
+      const rate = openTokenRate(
+        { kind: "polled", url, pointer, everyMs },
+        { ...observed(), name: "n" },
+      );
+      await rate.firstReading;
+      assert.equal(rate.usd, usd);
+      rate.close();
+    },
+  );
+}
+
+test(
+  "the last valid rate is used while the document is invalid, and failures are counted",
+  inTime,
+  async () => {
+    await using server = await startWorker();
+    server.documents.set("/rate", { usd: 0.25 });
+    const seen = observed();
+    const pauses = (): Promise<number> => seen.timer((ms) => ms > 20_000);
+    let pause = pauses();
+    const config = { kind: "polled", url: `${server.url}/rate`, pointer: "/usd", everyMs } as const;
+    const rate = openTokenRate(config, { ...seen, name: "n" });
+    const rates: (string | undefined)[] = [];
+    for (const wrong of [{ usd: -1 }, { usd: 0 }, { usd: null }, 503, "{", {}, { usd: 0.5 }]) {
+      const ms = await pause;
+      rates.push(rate.usd);
+      server.documents.set("/rate", wrong);
+      pause = pauses();
+      seen.clock.advance(ms);
+    }
+    await pause;
+    assert.deepEqual([...rates, rate.usd], [...Array<string>(7).fill("0.25"), "0.5"]);
+    assert.equal(seen.value('sluice_polled_document_failures_total{document="n rate"}'), 6);
+    rate.close();
+  },
+);

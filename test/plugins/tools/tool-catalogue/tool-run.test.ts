@@ -1,0 +1,692 @@
+/** One call of one tool: all the ways in which it can end, its outcome, and its charge. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  toolFailure,
+  type Tool,
+  type ToolContext,
+  type ToolFailure,
+  type ToolOutcome,
+  type ToolResult,
+} from "../../../../src/plugin.ts";
+import { bench, caller, settled, tool, type Bench } from "./fixture.ts";
+
+const codeOf = (outcome: ToolOutcome): string => (outcome.ok ? "ok" : outcome.code);
+
+function never(): Promise<never> {
+  return new Promise(() => {});
+}
+
+/** Calls the tool `echo` with `{}` and returns the outcome and the operations on the account. */
+async function ending(b: Bench, by = caller()): Promise<[string, ...string[]]> {
+  const outcome = await b.call("echo", {}, by);
+  return [codeOf(outcome), ...by.charge.log];
+}
+
+describe("a call that succeeds", () => {
+  it("is charged its price and returns JSON text", async () => {
+    const by = caller();
+    const outcome = await bench(tool()).call("echo", { b: [1, "ü"], a: null }, by);
+    assert(outcome.ok);
+    assert.deepEqual(
+      [outcome.tool, outcome.json, outcome.usedCUMilli, outcome.latencyMs],
+      ["echo", '{"b":[1,"ü"],"a":null}', 100, 0],
+    );
+    assert.deepEqual(by.charge.log, ["open 100", "settle echo 100"]);
+  });
+
+  it("passes JSON text on unchanged", async () => {
+    const json = '{ "big": 12345678901234567890, "same": 1, "same": 2 }';
+    const b = bench(tool({ call: () => Promise.resolve({ ok: true, json }) }));
+    const outcome = await b.call("echo", {});
+    assert.equal(outcome.ok && outcome.json, json);
+  });
+
+  it("returns usage, links and its duration", async () => {
+    const usage = { model: "m", inputTokens: 1, outputTokens: 2 };
+    const links = [{ uri: "docs://a", name: "a" }];
+    const answered = Promise.withResolvers<ToolResult>();
+    const b = bench(tool({ call: () => answered.promise }));
+    const calling = b.call("echo", {});
+    b.clock.advance(12.4);
+    answered.resolve({ ok: true, value: [], usage, links });
+    const outcome = await calling;
+    assert(outcome.ok);
+    assert.deepEqual(
+      [outcome.usage, outcome.links, outcome.latencyMs, outcome.json],
+      [usage, links, 12, "[]"],
+    );
+  });
+
+  it("costs what its price function returns for the input", async () => {
+    const price = {
+      estimateMilli: 200,
+      of: (input: { keys: string[] }) => 200 * input.keys.length,
+    };
+    const by = caller();
+    const outcome = await bench(tool({ price })).call("echo", { keys: ["a", "b", "c"] }, by);
+    assert.equal(outcome.ok && outcome.usedCUMilli, 600);
+    assert.deepEqual(by.charge.log, ["open 600", "settle echo 600"]);
+  });
+
+  it("may cost nothing", async () => {
+    assert.deepEqual(await ending(bench(tool({ price: 0 }))), ["ok", "open 0", "settle echo 0"]);
+  });
+
+  it("passes on a result of 10 MiB unchanged", async () => {
+    const value = "x".repeat(10 * 1024 * 1024);
+    const outcome = await bench(tool({ call: () => ({ ok: true, value }) })).call("echo", {});
+    assert.equal(outcome.ok && outcome.json.length, value.length + 2);
+  });
+
+  it("passes the principal to the tool", async () => {
+    let seen: ToolContext | undefined;
+    const b = bench(
+      tool({
+        call(_, context) {
+          seen = context;
+          return { ok: true, value: 1 };
+        },
+      }),
+    );
+    const told: unknown[] = [];
+    const by = caller({ keyId: "key_7", progress: (...of) => void told.push(of) });
+    await b.call("echo", {}, by);
+    assert.equal(seen?.principal.key.id, "key_7");
+    assert.equal(seen.requestId, "r1");
+    assert.equal(seen.entry("echo")?.estimatedCUMilli, 100);
+    assert.equal(seen.entry("toString"), undefined);
+    // After the end of the call messages are dropped, and a late signal is already aborted.
+    seen.progress(1, 2, "late");
+    assert.deepEqual(told, []);
+    assert.equal(seen.signal.aborted, true);
+  });
+
+  it("can report progress while it runs", async () => {
+    const told: unknown[] = [];
+    const b = bench(
+      tool({
+        call(_, context) {
+          context.progress(1, 3, "begun");
+          context.progress(2);
+          return { ok: true, value: 1 };
+        },
+      }),
+    );
+    await b.call("echo", {}, caller({ progress: (...of) => void told.push(of) }));
+    assert.deepEqual(told, [
+      [1, 3, "begun"],
+      [2, undefined, undefined],
+    ]);
+  });
+
+  it("can destructure the methods of its context", async () => {
+    const reported: unknown[] = [];
+    const inner = tool({ name: "inner", price: 7 });
+    const outer: Tool<{ readonly keys: readonly string[] }> = {
+      name: "echo",
+      description: "Calls another tool.",
+      inputSchema: { type: "object" },
+      capability: undefined,
+      // The price knows the input's type from the tool.
+      price: { estimateMilli: 1, of: ({ keys }) => keys.length },
+      async call({ keys }, { progress, log, entry, run }) {
+        progress(1, 2);
+        log("info", entry("inner")?.estimatedCUMilli);
+        const outcome = await run("inner", {});
+        return { ok: true, value: [keys, codeOf(outcome)] };
+      },
+    };
+    const report = (...of: readonly unknown[]): void => void reported.push(of);
+    const by = caller({ progress: report, log: report });
+    const outcome = await bench(inner, outer).call("echo", { keys: ["a"] }, by);
+    assert.equal(outcome.ok && outcome.json, '[["a"],"ok"]');
+    assert.equal(outcome.ok && outcome.usedCUMilli, 8);
+    assert.deepEqual(reported, [
+      [1, 2, undefined],
+      ["info", 7],
+    ]);
+  });
+
+  it("can log while it runs, but not after it has ended", async () => {
+    const told: unknown[] = [];
+    let seen: ToolContext | undefined;
+    const b = bench(
+      tool({
+        call(_, context) {
+          seen = context;
+          context.log("info", { at: 1 });
+          return { ok: true, value: 1 };
+        },
+      }),
+    );
+    await b.call("echo", {}, caller({ log: (...of) => void told.push(of) }));
+    seen?.log("error", "late");
+    assert.deepEqual(told, [["info", { at: 1 }]]);
+    assert.equal((await b.call("echo", {})).ok, true);
+  });
+});
+
+describe("a call that is refused before anything is done", () => {
+  let ran = 0;
+  const counted = (more: Parameters<typeof tool>[0] = {}) =>
+    tool({
+      call() {
+        ran++;
+        return { ok: true, value: 1 };
+      },
+      ...more,
+    });
+
+  it("lacks the capability, which is checked before the input", async () => {
+    const b = bench(
+      counted({ capability: "docs:read", inputSchema: { type: "object", required: ["a"] } }),
+    );
+    const by = caller({ capabilities: ["ledger:read", "platform:admin"] });
+    const outcome = await b.call("echo", "nonsense", by);
+    assert.equal(codeOf(outcome), "GATEWAY_PERMISSION_DENIED");
+    assert.equal(
+      codeOf(await b.call("echo", { a: 1 }, caller({ capabilities: ["docs:read"] }))),
+      "ok",
+    );
+    assert.deepEqual(by.charge.log, []);
+  });
+
+  it("violates the schema, with the violations as details", async () => {
+    const by = caller();
+    const b = bench(counted({ inputSchema: { type: "object", required: ["a"] } }));
+    const outcome = await b.call("echo", {}, by);
+    assert.deepEqual(outcome, {
+      ok: false,
+      code: "GATEWAY_SCHEMA_VIOLATION",
+      message: "the input: must have required property 'a'",
+      details: { violations: [{ path: "", reason: "must have required property 'a'" }] },
+      tool: "echo",
+      latencyMs: 0,
+    });
+    assert.deepEqual(by.charge.log, []);
+  });
+
+  it("fails the tool's `before`, which runs before the schema check", async () => {
+    const b = bench(
+      counted({
+        inputSchema: { type: "object", required: ["a"] },
+        before: (input) =>
+          input === "big" ? toolFailure("GATEWAY_BATCH_TOO_LARGE", "too big") : undefined,
+      }),
+    );
+    assert.equal(codeOf(await b.call("echo", "big")), "GATEWAY_BATCH_TOO_LARGE");
+    assert.equal(codeOf(await b.call("echo", "small")), "GATEWAY_SCHEMA_VIOLATION");
+  });
+
+  it("has insufficient credit", async () => {
+    const before = ran;
+    const by = caller({ credit: 99 });
+    const outcome = await bench(counted()).call("echo", {}, by);
+    assert(!outcome.ok);
+    assert.deepEqual(
+      [outcome.code, outcome.details],
+      ["GATEWAY_CU_LIMIT_EXCEEDED", { window: "24h", used_cu_milli: 7, limit_cu_milli: 8 }],
+    );
+    assert.deepEqual(by.charge.log, ["refuse 100"]);
+    assert.equal(ran, before);
+  });
+
+  it("arrives while the journal cannot be written", async () => {
+    const before = ran;
+    const by = caller();
+    by.charge.unavailable = true;
+    assert.deepEqual(await ending(bench(counted()), by), ["GATEWAY_SERVICE_UNAVAILABLE"]);
+    assert.equal(ran, before);
+  });
+
+  it("is from a caller that has already left", async () => {
+    const before = ran;
+    const by = caller();
+    by.leaves();
+    assert.deepEqual(await ending(bench(counted()), by), ["GATEWAY_TOOL_EXECUTION_ERROR"]);
+    assert.equal(ran, before);
+  });
+});
+
+describe("a tool that misbehaves", () => {
+  const cycle: Record<string, unknown> = {};
+  cycle["self"] = cycle;
+  const bug = (error: string): never => {
+    throw new Error(error);
+  };
+  /** Results that TypeScript does not allow, but JavaScript tools can return. */
+  const answers = (value: unknown) => tool({ call: () => value as ToolResult });
+
+  const broken: readonly [string, ReturnType<typeof tool>][] = [
+    ["throws", tool({ call: () => bug("secret of an upstream") })],
+    ["rejects", tool({ call: () => Promise.reject(new Error("secret of an upstream")) })],
+    ["rejects with nothing", tool({ call: () => Promise.reject(undefined) })],
+    ["answers a cycle", tool({ call: () => ({ ok: true, value: cycle }) })],
+    ["answers a BigInt", tool({ call: () => ({ ok: true, value: { n: 1n } }) })],
+    ["answers undefined as value", tool({ call: () => ({ ok: true, value: undefined }) })],
+    ["answers a function", tool({ call: () => ({ ok: true, value: bug }) })],
+    [
+      "answers a getter that throws",
+      tool({ call: () => ({ ok: true, value: { toJSON: () => bug("x") } }) }),
+    ],
+    ["answers no text as json", answers({ ok: true, json: 5 })],
+    ["answers nothing", answers(undefined)],
+    ["answers null", answers(null)],
+    ["fails with a code of its own", answers({ ok: false, code: "MY_CODE", message: "x" })],
+    ["fails with a member of every object", answers({ ok: false, code: "toString", message: "x" })],
+    ["fails without a message", answers({ ok: false, code: "GATEWAY_NOT_FOUND" })],
+    [
+      "fails with details that JSON cannot say",
+      answers(toolFailure("GATEWAY_NOT_FOUND", "x", { n: 1n })),
+    ],
+    ["adds content that JSON cannot say", answers({ ok: true, value: 1, content: [1n] })],
+    ["adds links that JSON cannot say", answers({ ok: true, value: 1, links: [{ uri: 1n }] })],
+    ["names no model", answers({ ok: true, value: 1, usage: { inputTokens: 1, outputTokens: 1 } })],
+    [
+      "counts tokens that are no whole numbers",
+      answers({
+        ok: true,
+        value: 1,
+        usage: { model: "m", inputTokens: Number.NaN, outputTokens: 1 },
+      }),
+    ],
+  ];
+  for (const [title, one] of broken) {
+    it(`${title}: is an internal error, which is logged and not charged`, async () => {
+      const b = bench(one);
+      const by = caller();
+      const outcome = await b.call("echo", {}, by);
+      assert.deepEqual(outcome, {
+        ok: false,
+        code: "GATEWAY_INTERNAL_ERROR",
+        message: "internal error",
+        tool: "echo",
+        latencyMs: 0,
+      });
+      assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
+      assert.equal(b.errors.length, 1);
+      assert.equal(codeOf(await b.call("echo", {})), "GATEWAY_INTERNAL_ERROR");
+    });
+  }
+
+  for (const price of [-1, 0.5, Number.NaN, Infinity, 2 ** 53, "100", undefined]) {
+    it(`has ${String(price)} as the price of an input: no charge is opened`, async () => {
+      // A third party's JavaScript may answer anything.
+      const of = (): number => price as number;
+      const b = bench(tool({ price: { estimateMilli: 1, of } }));
+      assert.deepEqual(await ending(b), ["GATEWAY_INTERNAL_ERROR"]);
+      assert.equal(b.errors.length, 1);
+    });
+  }
+
+  it("throws in its price function or in `before`", async () => {
+    const price = { estimateMilli: 1, of: () => bug("price") };
+    assert.deepEqual(await ending(bench(tool({ price }))), ["GATEWAY_INTERNAL_ERROR"]);
+    const before = () => bug("before");
+    assert.deepEqual(await ending(bench(tool({ before }))), ["GATEWAY_INTERNAL_ERROR"]);
+    const wordless = () => ({ ok: false, code: "GATEWAY_NOT_FOUND" }) as ToolFailure;
+    assert.deepEqual(await ending(bench(tool({ before: wordless }))), ["GATEWAY_INTERNAL_ERROR"]);
+  });
+
+  it("returns a result too large for one string: fails and is not charged", async () => {
+    const json = " ".repeat(64 * 1024 * 1024 + 1);
+    assert.deepEqual(await ending(bench(tool({ call: () => ({ ok: true, json }) }))), [
+      "GATEWAY_TOOL_EXECUTION_ERROR",
+      "open 100",
+      "release 100",
+    ]);
+  });
+
+  it("returns a failure: the failure is passed on and not charged", async () => {
+    const failure = toolFailure("GATEWAY_NOT_FOUND", "no such block", { hash: "0x1" });
+    const by = caller();
+    const b = bench(tool({ call: () => Promise.resolve(failure) }));
+    assert.deepEqual(await b.call("echo", {}, by), { ...failure, tool: "echo", latencyMs: 0 });
+    assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
+    assert.deepEqual(b.errors, []);
+  });
+});
+
+describe("a tool that does not end", () => {
+  it("fails after 30 seconds, is aborted and not charged", async () => {
+    let signal: AbortSignal | undefined;
+    const b = bench(
+      tool({
+        call(_, context) {
+          ({ signal } = context);
+          return never();
+        },
+      }),
+    );
+    const by = caller();
+    const calling = b.call("echo", {}, by);
+    b.clock.advance(29_999);
+    await settled();
+    assert.equal(signal?.aborted, false);
+    assert.deepEqual(by.charge.log, ["open 100"]);
+    b.clock.advance(1);
+    assert.deepEqual(await calling, {
+      ok: false,
+      code: "GATEWAY_TOOL_EXECUTION_ERROR",
+      message: "the tool did not answer in time",
+      tool: "echo",
+      latencyMs: 30_000,
+    });
+    assert.equal(signal.aborted, true);
+    assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
+  });
+
+  it("may succeed or fail too late without any effect", async () => {
+    const late = [Promise.withResolvers<ToolResult>(), Promise.withResolvers<ToolResult>()];
+    let begun = 0;
+    const b = bench(tool({ call: () => late[begun++]?.promise ?? never() }));
+    const by = caller();
+    const calls = [b.call("echo", {}, by), b.call("echo", {}, by)];
+    b.clock.advance(30_000);
+    for (const outcome of await Promise.all(calls)) {
+      assert.equal(codeOf(outcome), "GATEWAY_TOOL_EXECUTION_ERROR");
+    }
+    late[0]?.resolve({ ok: true, value: 1 });
+    late[1]?.reject(new Error("too late"));
+    await settled();
+    assert.deepEqual(by.charge.log, ["open 100", "open 100", "release 100", "release 100"]);
+    assert.deepEqual(b.errors, []);
+  });
+
+  it("leaves no listener on its caller", async () => {
+    const { getEventListeners } = await import("node:events");
+    const by = caller();
+    const b = bench(tool({ call: () => Promise.resolve({ ok: true, value: 1 }) }));
+    for (let i = 0; i < 5; i++) await b.call("echo", {}, by);
+    assert.equal(getEventListeners(by.signal, "abort").length, 0);
+  });
+});
+
+// Finding 5: the caller's leaving used to release the reservation, although the work could not be taken back.
+describe("a call whose caller leaves while it runs", () => {
+  it("is completed, and charged if it succeeds", async () => {
+    const answers = Promise.withResolvers<ToolResult>();
+    let signal: AbortSignal | undefined;
+    const slow = tool({
+      call(_, context) {
+        ({ signal } = context);
+        return answers.promise;
+      },
+    });
+    const by = caller();
+    const calling = bench(slow).call("echo", {}, by);
+    await settled();
+    by.leaves();
+    await settled();
+    assert.equal(signal?.aborted, false);
+    assert.deepEqual(by.charge.log, ["open 100"]);
+    answers.resolve({ ok: true, value: 1 });
+    assert.equal(codeOf(await calling), "ok");
+    assert.deepEqual(by.charge.log, ["open 100", "settle echo 100"]);
+  });
+
+  it("is charged for a write tool that has used its confirmation", async () => {
+    const answers = Promise.withResolvers<ToolResult>();
+    const b = bench(tool({ write: true, call: () => answers.promise }));
+    const asked = await b.call("echo", {});
+    const confirmation_token = String(!asked.ok && asked.details?.["confirmation_token"]);
+    const by = caller();
+    const calling = b.call("echo", { confirmation_token }, by);
+    await settled();
+    by.leaves();
+    answers.resolve({ ok: true, value: 1 });
+    assert.equal(codeOf(await calling), "ok");
+    assert.deepEqual(by.charge.log, ["open 100", "settle echo 100"]);
+  });
+
+  it("is not charged if it fails, and still fails after 30 seconds", async () => {
+    const failing = Promise.withResolvers<ToolResult>();
+    const results = [failing.promise, never()];
+    const b = bench(tool({ call: () => results.shift() ?? never() }));
+    const by = caller();
+    const calls = [b.call("echo", {}, by), b.call("echo", {}, by)];
+    await settled();
+    by.leaves();
+    failing.resolve(toolFailure("GATEWAY_NOT_FOUND", "no such block"));
+    await settled();
+    b.clock.advance(30_000);
+    const codes = (await Promise.all(calls)).map(codeOf);
+    assert.deepEqual(codes, ["GATEWAY_NOT_FOUND", "GATEWAY_TOOL_EXECUTION_ERROR"]);
+    assert.deepEqual(by.charge.log, ["open 100", "open 100", "release 100", "release 100"]);
+  });
+});
+
+describe("a tool that calls tools", () => {
+  const inner = tool({ name: "inner", price: 7 });
+
+  it("reports their cost in addition to its own price; each is charged separately", async () => {
+    const outer = tool({
+      name: "outer",
+      async call(_, context) {
+        const results = [await context.run("inner", { a: 1 }), await context.run("inner", {})];
+        return { ok: true, value: results.map((one) => one.ok && one.usedCUMilli) };
+      },
+    });
+    const by = caller();
+    const outcome = await bench(inner, outer).call("outer", {}, by);
+    assert(outcome.ok);
+    assert.deepEqual([outcome.json, outcome.usedCUMilli], ["[7,7]", 114]);
+    assert.deepEqual(by.charge.log, [
+      "open 100",
+      "open 7",
+      "settle inner 7",
+      "open 7",
+      "settle inner 7",
+      "settle outer 100",
+    ]);
+  });
+
+  it("gets their failures; capability, schema and credit are checked as usual", async () => {
+    const guarded = tool({ name: "guarded", capability: "docs:read" });
+    const strict = tool({ name: "strict", inputSchema: { type: "object", required: ["a"] } });
+    const dear = tool({ name: "dear", price: 1000 });
+    const outer = tool({
+      name: "outer",
+      async call(_, context) {
+        const outcomes = [
+          await context.run("guarded", {}),
+          await context.run("strict", {}),
+          await context.run("dear", {}),
+          await context.run("nothing", {}),
+          await context.run("inner", {}),
+        ];
+        return { ok: true, value: outcomes.map(codeOf) };
+      },
+    });
+    const b = bench(inner, guarded, strict, dear, outer);
+    const outcome = await b.call("outer", {}, caller({ credit: 200 }));
+    assert(outcome.ok);
+    assert.deepEqual(JSON.parse(outcome.json), [
+      "GATEWAY_PERMISSION_DENIED",
+      "GATEWAY_SCHEMA_VIOLATION",
+      "GATEWAY_CU_LIMIT_EXCEEDED",
+      "GATEWAY_TOOL_NOT_FOUND",
+      "ok",
+    ]);
+    assert.equal(outcome.usedCUMilli, 107);
+  });
+
+  it("does not pass its own confirmation on", async () => {
+    const writes = tool({ name: "writes", write: true });
+    const outer = tool({
+      name: "outer",
+      async call(_, context) {
+        return { ok: true, value: codeOf(await context.run("writes", {})) };
+      },
+    });
+    const b = bench(writes, outer);
+    const asked = await b.call("writes", {});
+    assert(!asked.ok);
+    const confirmationToken = String(asked.details?.["confirmation_token"]);
+    const outcome = await b.call("outer", {}, caller({ confirmationToken }));
+    assert.equal(outcome.ok && outcome.json, '"GATEWAY_CONFIRMATION_REQUIRED"');
+  });
+
+  it("fails if it calls itself without end, and nothing is charged", async () => {
+    let begun = 0;
+    const b = bench(
+      tool({
+        async call(_, context) {
+          begun++;
+          const within = await context.run("echo", {});
+          return within.ok ? { ok: true, value: 1 } : within;
+        },
+      }),
+    );
+    const by = caller();
+    const outcome = await b.call("echo", {}, by);
+    assert.equal(codeOf(outcome), "GATEWAY_TOOL_EXECUTION_ERROR");
+    assert.equal(begun, 5);
+    assert.equal(by.charge.log.filter((line) => line === "release 100").length, 5);
+    assert.equal(by.charge.usedMilli, undefined);
+  });
+
+  it("ends them when its time limit is reached, and begins no more", async () => {
+    let context: ToolContext | undefined;
+    const gate = Promise.withResolvers<void>();
+    const hanging = tool({ name: "hanging", call: never });
+    const outer = tool({
+      name: "outer",
+      async call(_, given) {
+        context = given;
+        await given.run("inner", {});
+        await gate.promise;
+        await given.run("hanging", {});
+        return { ok: true, value: 1 };
+      },
+    });
+    const b = bench(inner, hanging, outer);
+    const by = caller();
+    const calling = b.call("outer", {}, by);
+    await settled();
+    b.clock.advance(10_000);
+    gate.resolve();
+    await settled();
+    // The outer call began 10 s before the one that hangs.
+    b.clock.advance(20_000);
+    assert.equal(codeOf(await calling), "GATEWAY_TOOL_EXECUTION_ERROR");
+    await settled();
+    assert.equal(
+      codeOf((await context?.run("inner", {})) ?? (await never())),
+      "GATEWAY_TOOL_EXECUTION_ERROR",
+    );
+    assert.deepEqual(by.charge.log.toSorted(), [
+      "open 100",
+      "open 100",
+      "open 7",
+      "release 100",
+      "release 100",
+      "settle inner 7",
+    ]);
+    assert.equal(by.charge.usedMilli, 7);
+  });
+
+  it("begins no more of them after its caller has left; begun calls are completed and charged", async () => {
+    const answers = Promise.withResolvers<ToolResult>();
+    const slow = tool({ name: "slow", call: () => answers.promise });
+    const outer = tool({
+      name: "outer",
+      async call(_, context) {
+        const outcomes = [await context.run("slow", {}), await context.run("inner", {})];
+        return { ok: true, value: outcomes.map(codeOf) };
+      },
+    });
+    const by = caller();
+    const calling = bench(inner, slow, outer).call("outer", {}, by);
+    await settled();
+    by.leaves();
+    answers.resolve({ ok: true, value: 1 });
+    const outcome = await calling;
+    assert.equal(outcome.ok && outcome.json, '["ok","GATEWAY_TOOL_EXECUTION_ERROR"]');
+    assert.deepEqual(by.charge.log, [
+      "open 100",
+      "open 100",
+      "settle slow 100",
+      "settle outer 100",
+    ]);
+  });
+
+  it("can give one of them a shorter time limit", async () => {
+    const hanging = tool({ name: "hanging", call: never });
+    const patience = new AbortController();
+    const outer = tool({
+      name: "outer",
+      async call(_, context) {
+        const outcome = await context.run("hanging", {}, { signal: patience.signal });
+        return { ok: true, value: codeOf(outcome) };
+      },
+    });
+    const calling = bench(hanging, outer).call("outer", {});
+    await settled();
+    patience.abort();
+    const outcome = await calling;
+    assert.equal(outcome.ok && outcome.json, '"GATEWAY_TOOL_EXECUTION_ERROR"');
+  });
+
+  it("gets results of at most half its own maximum size", async () => {
+    const json = " ".repeat(33 * 1024 * 1024);
+    const large = tool({ name: "large", call: () => ({ ok: true, json }) });
+    const outer = tool({
+      name: "outer",
+      async call(_, context) {
+        return { ok: true, value: codeOf(await context.run("large", {})) };
+      },
+    });
+    const b = bench(large, outer);
+    assert.equal(codeOf(await b.call("large", {})), "ok");
+    const outcome = await b.call("outer", {});
+    assert.equal(outcome.ok && outcome.json, '"GATEWAY_TOOL_EXECUTION_ERROR"');
+  });
+});
+
+describe("the confirmation of a write tool", () => {
+  const writes = tool({ write: true });
+  const tokenOf = (outcome: ToolOutcome): string =>
+    String(!outcome.ok && outcome.details?.["confirmation_token"]);
+
+  it("is not used by a call without credit", async () => {
+    const b = bench(writes);
+    const confirmation_token = tokenOf(await b.call("echo", {}));
+    const poor = caller({ credit: 0 });
+    const refused = await b.call("echo", { confirmation_token }, poor);
+    assert.equal(codeOf(refused), "GATEWAY_CU_LIMIT_EXCEEDED");
+    assert.equal(b.claimed.size, 0);
+    assert.equal(codeOf(await b.call("echo", { confirmation_token })), "ok");
+  });
+
+  it("releases the credit if the token was used before", async () => {
+    const b = bench(writes);
+    const confirmation_token = tokenOf(await b.call("echo", {}));
+    assert.equal(codeOf(await b.call("echo", { confirmation_token })), "ok");
+    const by = caller();
+    const again = await b.call("echo", { confirmation_token }, by);
+    assert.equal(codeOf(again), "GATEWAY_CONFIRMATION_EXPIRED");
+    assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
+  });
+
+  it("runs the tool once if the token arrives twice at the same time", async () => {
+    let ran = 0;
+    const slow = tool({
+      write: true,
+      async call() {
+        ran++;
+        await settled();
+        return { ok: true, value: 1 };
+      },
+    });
+    const b = bench(slow);
+    const confirmation_token = tokenOf(await b.call("echo", {}));
+    const both = await Promise.all([
+      b.call("echo", { confirmation_token }),
+      b.call("echo", { confirmation_token }),
+    ]);
+    assert.deepEqual(both.map(codeOf).toSorted(), ["GATEWAY_CONFIRMATION_EXPIRED", "ok"]);
+    assert.equal(ran, 1);
+  });
+});
