@@ -8,10 +8,14 @@ import { isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
 import { guarded } from "../protocol/guard.ts";
 import { createNodeChannel } from "../protocol/node-channel.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
-import { accountOf, judgeReport, type OwnAccount } from "../protocol/report-verdict.ts";
-import type { UsageReport } from "../protocol/report.ts";
+import {
+  sessionExpectation,
+  verifyUsageReport,
+  type ReportExpectation,
+} from "../protocol/verify-usage-report.ts";
+import type { UsageReport } from "../protocol/usage-report.ts";
 import type { LinkListener } from "../relay/link.ts";
-import type { OpenEnclave, Unopened } from "../relay/open.ts";
+import type { OpenEnclave, OpenFailure } from "../relay/open-enclave.ts";
 import type { Ephemeral } from "../protocol/suite.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { readTextFrame, type ReportFrame } from "../protocol/text-frames.ts";
@@ -24,7 +28,7 @@ import type {
   RunningAttempt,
 } from "../../inference/networks/route.ts";
 import { isObject } from "../../inference/networks/status.ts";
-import type { EnclaveParts } from "./records.ts";
+import type { EnclaveDeps } from "./enclave-state.ts";
 
 /** A session of the gateway's own, with the key that its `hello` named. */
 export interface OwnSession extends OpenEnclave {
@@ -34,8 +38,8 @@ export interface OwnSession extends OpenEnclave {
 
 /** Where an attempt gets its session from. */
 export interface OwnSessions {
-  readonly parts: EnclaveParts;
-  openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | Unopened>;
+  readonly parts: EnclaveDeps;
+  openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | OpenFailure>;
 }
 
 /** The one request of the session. */
@@ -232,13 +236,13 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     const { clock, counters, log } = this.#sessions.parts;
     const { notAfter } = attested.keyset;
     const account = {
-      ...accountOf(attested, hello),
+      ...sessionExpectation(attested, hello),
       evidence: evidence.assurance === "simulated" ? "simulated" : "accepted",
       now: Math.floor(clock.now() / 1000),
       exchange: this.#channel?.watch.take(rid),
       claimCounter: (digest, ctr) => counters.claim(digest, ctr, notAfter),
-    } satisfies OwnAccount;
-    const verdict = await judgeReport(nodeSuite, { report, sig }, account);
+    } satisfies ReportExpectation;
+    const verdict = await verifyUsageReport(nodeSuite, { report, sig }, account);
     const { verified, unverifiedReason } = verdict;
     if (!verified && unverifiedReason !== "simulated") {
       const about = { network: hello.network, worker: this.worker.id, reason: unverifiedReason };

@@ -7,7 +7,7 @@ import type { NetworkConfig } from "../../../src/config/config.ts";
 import { fault, isFault } from "../protocol/fault.ts";
 import { writeHello, type Hello } from "../protocol/hello.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
-import { openEnclave, type OpenEnclave, type Unopened } from "../relay/open.ts";
+import { openEnclave, type OpenEnclave, type OpenFailure } from "../relay/open-enclave.ts";
 import type { EvidenceKind } from "../../../src/services/networks.ts";
 import type {
   AttemptedCall,
@@ -19,14 +19,14 @@ import type { ListedWorker } from "../../inference/networks/status.ts";
 import { EnclaveAttempt, type OwnSession, type OwnSessions } from "./attempt.ts";
 import type { PolicyFor } from "./policy.ts";
 import { connectWorker } from "./socket.ts";
-import type { EnclaveParts } from "./records.ts";
+import type { EnclaveDeps } from "./enclave-state.ts";
 
 /** A keyset is asked for anew so long before it ends. */
 const renewMs = 300_000;
 
 export class EnclaveRoute implements WorkerRoute, OwnSessions {
   readonly config: NetworkConfig;
-  readonly parts: EnclaveParts;
+  readonly parts: EnclaveDeps;
   /** Settles when it is known for the first time whether the worker may be offered. */
   readonly settled: Promise<void>;
   readonly #url: string;
@@ -48,7 +48,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     config: NetworkConfig,
     listed: ListedWorker,
     policyFor: PolicyFor,
-    parts: EnclaveParts,
+    parts: EnclaveDeps,
   ) {
     this.config = config;
     this.parts = parts;
@@ -84,7 +84,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   /** `helloBytes` as they came. What it shows decides whether the worker goes on being offered. */
-  async open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | Unopened> {
+  async open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | OpenFailure> {
     const opened = await this.#open(helloBytes, hello);
     if (!isFault(opened) || opened.isUnseen !== true) return opened;
     // The client has met the keyset by way of another gateway; this one asks for the evidence itself.
@@ -94,7 +94,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     return this.#open(helloBytes, hello);
   }
 
-  async openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | Unopened> {
+  async openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | OpenFailure> {
     const opened = await this.#openOwn(model, maxOutputTokens, "cached");
     if (isFault(opened) || this.#isProven(opened)) return opened;
     await this.#check();
@@ -103,7 +103,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     return fault("ATTESTATION_UNAVAILABLE", "the keyset has shown no quote made for us");
   }
 
-  async #open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | Unopened> {
+  async #open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | OpenFailure> {
     const { clock, log } = this.parts;
     const { headers, connectMs } = this.config;
     const link = await connectWorker({ url: this.#url, headers, connectMs, clock, log });
@@ -127,7 +127,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     model: string,
     maxOutputTokens: number,
     freshness: Hello["freshness"],
-  ): Promise<OwnSession | Unopened> {
+  ): Promise<OwnSession | OpenFailure> {
     const ephemeral = await nodeSuite.createEphemeral();
     const hello: Hello = {
       network: this.config.name,
@@ -187,7 +187,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     if (isNew) this.#changed();
   }
 
-  #refuse(refused: Unopened): void {
+  #refuse(refused: OpenFailure): void {
     const failed = refused.evidence?.checks.filter(({ result }) => result === "fail");
     const about = { network: this.config.name, url: this.#url, code: refused.code, failed };
     if (this.#refusal !== refused.code && !this.#closed) {

@@ -3,15 +3,15 @@ import type { NetworkConfig } from "../../../src/config/config.ts";
 import type { Transport } from "../../inference/networks/route.ts";
 import type { ListedWorker } from "../../inference/networks/status.ts";
 import { policyOf, type PolicyFor } from "./policy.ts";
-import type { EnclaveParts } from "./records.ts";
+import type { EnclaveDeps } from "./enclave-state.ts";
 import { EnclaveRoute } from "./route.ts";
 
 export class EnclaveTransport implements Transport {
   readonly #config: NetworkConfig;
   readonly #policyFor: PolicyFor;
-  readonly #parts: EnclaveParts;
+  readonly #parts: EnclaveDeps;
 
-  constructor(config: NetworkConfig, parts: EnclaveParts) {
+  constructor(config: NetworkConfig, parts: EnclaveDeps) {
     // The configuration has it for every network of this kind.
     if (config.evidence === undefined) throw new TypeError(`${config.name} has no evidence policy`);
     this.#config = config;

@@ -7,13 +7,13 @@ import type {
   InferenceResult,
   Offer,
 } from "../../../src/services/networks.ts";
-import type { Finish, ReportTokens } from "../protocol/report.ts";
+import type { Finish, ReportTokens } from "../protocol/usage-report.ts";
 import { isJsonObject } from "../protocol/strict-json.ts";
 import type { ChatRequest, Refusal } from "./chat-request.ts";
 import { createDeltaBatch, type DeltaBatch } from "./delta-batch.ts";
 
 /** How an answer ended: what `final` says and the report is made of. */
-export interface Outcome {
+export interface AnswerOutcome {
   /** The model's own word where it has one. */
   readonly finishReason: string;
   readonly finish: Finish;
@@ -22,22 +22,22 @@ export interface Outcome {
   readonly error: Refusal | undefined;
 }
 
-export interface AnswerParts {
+export interface AnswerDeps {
   readonly clock: Clock;
   /** Sends one chunk's plaintext. */
   readonly send: (data: Uint8Array) => void;
   /** Called once, unless the answer was abandoned. */
-  readonly ended: (outcome: Outcome) => void;
+  readonly ended: (outcome: AnswerOutcome) => void;
 }
 
 export class EnclaveAnswer implements AnswerReader {
-  readonly #parts: AnswerParts;
+  readonly #parts: AnswerDeps;
   readonly #batch: DeltaBatch;
   readonly #call: InferenceCall;
   #isOver = false;
   #isPaused = false;
 
-  constructor(offer: Offer, request: ChatRequest, parts: AnswerParts) {
+  constructor(offer: Offer, request: ChatRequest, parts: AnswerDeps) {
     const { body, promptBytes, maxTokens } = request;
     this.#parts = parts;
     this.#batch = createDeltaBatch(parts.clock, parts.send);
@@ -91,7 +91,7 @@ export class EnclaveAnswer implements AnswerReader {
     this.#end({ finishReason: "error", finish: "error", result, error: errors[failure] });
   }
 
-  #end(outcome: Omit<Outcome, "error"> & { readonly error?: Refusal }): void {
+  #end(outcome: Omit<AnswerOutcome, "error"> & { readonly error?: Refusal }): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#batch.flush();
@@ -109,12 +109,12 @@ const errors: Readonly<Record<InferenceFailure, Refusal>> = {
 };
 
 /** Where nothing was asked of the model. */
-export function refused(error: Refusal): Outcome {
+export function refused(error: Refusal): AnswerOutcome {
   return { finishReason: "error", finish: "error", result: undefined, error };
 }
 
 /** Where the client ended it, by whatever means. `result` undefined: nothing had been produced. */
-export function cancelled(result?: InferenceResult): Outcome {
+export function cancelled(result?: InferenceResult): AnswerOutcome {
   return { finishReason: "cancel", finish: "cancel", result, error: undefined };
 }
 

@@ -3,7 +3,7 @@
  * to whoever watches the line. The first text goes at once, since everybody waits for it.
  */
 import type { Clock } from "../../../src/services/clock.ts";
-import { utf8 } from "../protocol/layout.ts";
+import { utf8 } from "../protocol/encoding.ts";
 import type { JsonObject } from "../protocol/strict-json.ts";
 
 export interface DeltaBatch {

@@ -15,13 +15,13 @@ import { writeKeyset } from "../protocol/keyset.ts";
 import type { Keyset } from "../protocol/keyset.ts";
 import { keysetSeconds } from "../protocol/limits.ts";
 import { createSigner, nodeSuite } from "../protocol/node-crypto.ts";
-import { evidenceDigest, sessionReportData } from "../protocol/statement.ts";
+import { evidenceDigest, sessionReportData } from "../protocol/report-data.ts";
 import type { Signer } from "../protocol/suite.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
-import { createAllowance } from "./rate.ts";
+import { createTokenBucket } from "./token-bucket.ts";
 
-export interface IdentityParts {
+export interface IdentityDeps {
   readonly net: string;
   readonly role: Role;
   /** What this code claims to serve. */
@@ -81,10 +81,10 @@ const quoteBurst = 32;
 const quoteEveryMs = 100;
 
 /** Begins at once; never rejects. */
-export function createEnclaveIdentity(parts: IdentityParts): EnclaveIdentity {
+export function createEnclaveIdentity(parts: IdentityDeps): EnclaveIdentity {
   const { net, role, provider, clock, log } = parts;
   const closing = new AbortController();
-  const isAllowed = createAllowance(quoteBurst, quoteEveryMs, clock);
+  const isAllowed = createTokenBucket(quoteBurst, quoteEveryMs, clock);
   let held: EnclaveKeyset | Fault = fault("ATTESTATION_UNAVAILABLE", "there is no evidence yet");
   let next: Disposable | undefined;
 
@@ -123,7 +123,7 @@ export function createEnclaveIdentity(parts: IdentityParts): EnclaveIdentity {
 }
 
 async function makeKeyset(
-  parts: IdentityParts,
+  parts: IdentityDeps,
   signal: AbortSignal,
 ): Promise<EnclaveKeyset | Fault> {
   const { net, role, models, clock } = parts;
@@ -152,7 +152,7 @@ async function makeKeyset(
 }
 
 async function quote(
-  { provider, role, clock, log }: IdentityParts,
+  { provider, role, clock, log }: IdentityDeps,
   digest: string,
   nonce: Uint8Array | undefined,
   signal: AbortSignal,

@@ -11,20 +11,20 @@ import type { Fault, StreamCode } from "../protocol/fault.ts";
 import { readHello } from "../protocol/hello.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { guarded } from "../protocol/guard.ts";
-import { SessionTime } from "../protocol/session-time.ts";
+import { SessionTimers } from "../protocol/session-timers.ts";
 import { ArrivalRate } from "../../../src/http/arrival-rate.ts";
 import type { HeldBytes } from "../../../src/http/unfinished-bytes.ts";
 import { readCancelFrame, writeReportFrame } from "../protocol/text-frames.ts";
 import { cancelled, EnclaveAnswer, refused } from "./answer.ts";
-import type { Outcome } from "./answer.ts";
+import type { AnswerOutcome } from "./answer.ts";
 import { readChatRequest } from "./chat-request.ts";
-import { establish, isServed, openingFault } from "./opening.ts";
-import type { Established, OpeningParts } from "./opening.ts";
+import { establish, isServed, checkHello } from "./handshake.ts";
+import type { EstablishedSession, EnclaveHandshakeDeps } from "./handshake.ts";
 import { createRequestBuffer } from "./request-buffer.ts";
 import type { RequestBuffer } from "./request-buffer.ts";
-import { sumUp, type Summary } from "./sum-up.ts";
+import { summarize, type Summary } from "./summary.ts";
 
-export interface EnclaveSessionParts extends OpeningParts {
+export interface EnclaveSessionDeps extends EnclaveHandshakeDeps {
   readonly clock: Clock;
   readonly log: Log;
   /** Accounts for the memory of a request that has not arrived completely. */
@@ -57,16 +57,16 @@ export interface EnclaveSession {
 const reportMarginMs = 10_000;
 
 /** Waits for `hello`. */
-export function openEnclaveSession(parts: EnclaveSessionParts, peer: EnclavePeer): EnclaveSession {
+export function openEnclaveSession(parts: EnclaveSessionDeps, peer: EnclavePeer): EnclaveSession {
   return new Session(parts, peer);
 }
 
 class Session implements EnclaveSession {
-  readonly #parts: EnclaveSessionParts;
+  readonly #parts: EnclaveSessionDeps;
   readonly #peer: EnclavePeer;
   /** `broken`: nothing is opened or sealed any more; a report may still be owed. */
   #state: "hello" | "answering" | "open" | "broken" | "closed" = "hello";
-  #established: Established | undefined;
+  #established: EstablishedSession | undefined;
   readonly #arriving: RequestBuffer;
   #answer: EnclaveAnswer | undefined;
   /** Reports that are being signed. */
@@ -74,18 +74,18 @@ class Session implements EnclaveSession {
   #isStopping = false;
   /** What the session ends with once nothing runs. */
   #ending: Fault | undefined;
-  readonly #time: SessionTime;
+  readonly #time: SessionTimers;
   /** Watches a request that has not arrived completely. */
   #rate: ArrivalRate | undefined;
   readonly #leaving = new AbortController();
 
-  constructor(parts: EnclaveSessionParts, peer: EnclavePeer) {
+  constructor(parts: EnclaveSessionDeps, peer: EnclavePeer) {
     this.#parts = parts;
     this.#peer = peer;
     this.#arriving = createRequestBuffer(parts.hold?.());
     const ends = (code: StreamCode, message: string): (() => void) =>
       this.#guarded(() => this.#fail(fault(code, message)));
-    this.#time = new SessionTime(parts.clock, {
+    this.#time = new SessionTimers(parts.clock, {
       late: ends("TIMEOUT", "the handshake took too long"),
       idle: ends("TIMEOUT", "the session was idle"),
       // It is the model that is silent, and its own deadline counts.
@@ -115,7 +115,7 @@ class Session implements EnclaveSession {
     if (this.#state !== "hello") return this.#laterText(bytes);
     const hello = readHello(bytes);
     if (isFault(hello)) return this.#fail(hello);
-    const refusal = openingFault(hello, this.#parts);
+    const refusal = checkHello(hello, this.#parts);
     if (refusal !== undefined) return this.#fail(refusal);
     this.#state = "answering";
     this.#shakeHands(Uint8Array.from(bytes), hello).catch((error: unknown) => this.#break(error));
@@ -194,7 +194,7 @@ class Session implements EnclaveSession {
     this.#answer = new EnclaveAnswer(offer, request, {
       clock,
       send: this.#guarded((data: Uint8Array) => this.#send("chunk", rid, data)),
-      ended: this.#guarded((outcome: Outcome) => this.#finish(rid, outcome)),
+      ended: this.#guarded((outcome: AnswerOutcome) => this.#finish(rid, outcome)),
     });
   }
 
@@ -218,11 +218,11 @@ class Session implements EnclaveSession {
     }
   }
 
-  #finish(rid: number, outcome: Outcome): void {
+  #finish(rid: number, outcome: AnswerOutcome): void {
     this.#answer = undefined;
     const established = this.#established;
     if (established === undefined || this.#state !== "open") return;
-    const summary = sumUp(outcome, established, this.#parts);
+    const summary = summarize(outcome, established, this.#parts);
     this.#send("final", rid, summary.final);
     if (!this.#hasEnded()) this.#report(rid, summary, () => this.#settle());
   }
@@ -276,7 +276,7 @@ class Session implements EnclaveSession {
     if (answer === undefined || established === undefined) return this.#fail(reason);
     this.#state = "broken";
     this.#answer = undefined;
-    const summary = sumUp(cancelled(answer.abandon()), established, this.#parts);
+    const summary = summarize(cancelled(answer.abandon()), established, this.#parts);
     this.#report(established.channel.watch.rid(), summary, () => this.#fail(reason));
   }
 

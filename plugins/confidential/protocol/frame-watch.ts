@@ -7,7 +7,7 @@ import { fault, isFault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
 import { headerBytes, readHeader, tagBytes } from "./frames.ts";
 import type { Direction, FrameHeader } from "./frames.ts";
-import { label, writeU32 } from "./layout.ts";
+import { label, writeU32 } from "./encoding.ts";
 import { maxFrames, maxPlaintextBytes, maxRequestBytes, maxRequests } from "./limits.ts";
 import type { IncrementalHash } from "./suite.ts";
 import { toHex } from "../verify/binary-text.ts";

@@ -4,7 +4,7 @@
  */
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
-import { readU32, writeU32 } from "./layout.ts";
+import { readU32, writeU32 } from "./encoding.ts";
 import { maxFrameDataBytes } from "./limits.ts";
 
 /** Client to server, server to client. */

@@ -7,7 +7,7 @@ import type { Fault } from "./fault.ts";
 import type { Hello, Role } from "./hello.ts";
 import { keysetFault, readCore, readKeyset, writeCore } from "./keyset.ts";
 import type { Core, Keyset } from "./keyset.ts";
-import { label, lengthPrefixed } from "./layout.ts";
+import { label, lengthPrefixed } from "./encoding.ts";
 import type { Ephemeral, Signer, Suite } from "./suite.ts";
 import { isZero, joinBytes, toHex } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
@@ -44,7 +44,7 @@ export interface HandshakeExpectation {
   readonly now: number;
 }
 
-export interface Answer {
+export interface HandshakeAnswer {
   /** The bytes of `core`; send exactly these. */
   readonly core: Bytes;
   /** 64 bytes. */
@@ -54,7 +54,7 @@ export interface Answer {
 }
 
 /** What an enclave answers with. `keyset`: the exact bytes that its evidence binds. `session`: 16 random bytes. */
-export interface Enclave {
+export interface AnsweringEnclave {
   readonly keyset: Bytes;
   readonly signer: Signer;
   readonly session: Bytes;
@@ -66,8 +66,8 @@ export async function answerHello(
   suite: Suite,
   helloBytes: Uint8Array,
   hello: Hello,
-  enclave: Enclave,
-): Promise<Answer | Fault> {
+  enclave: AnsweringEnclave,
+): Promise<HandshakeAnswer | Fault> {
   const ephemeral = await suite.createEphemeral();
   const { keyset, session, upstream, signer } = enclave;
   const core = writeCore({

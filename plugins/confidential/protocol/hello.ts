@@ -1,7 +1,7 @@
 /** The `hello` frame: what a client asks for. Its bytes are hashed as they came; nobody writes them again. */
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
-import { isDigestName, readBytes, toBase64Url, utf8 } from "./layout.ts";
+import { isDigestName, readBytes, toBase64Url, utf8 } from "./encoding.ts";
 import { defaultPad, maxHelloBytes, pads } from "./limits.ts";
 import type { Pad } from "./limits.ts";
 import { isCount, readJsonObject } from "./strict-json.ts";

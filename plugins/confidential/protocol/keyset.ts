@@ -5,8 +5,8 @@
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
 import type { Role } from "./hello.ts";
-import { canonicalBytes } from "./jcs.ts";
-import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./layout.ts";
+import { canonicalBytes } from "./canonical-json.ts";
+import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./encoding.ts";
 import { maxKeysetSeconds, maxTextBytes } from "./limits.ts";
 import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";

@@ -4,8 +4,8 @@
  */
 import { parseTime } from "../../../src/rfc3339.ts";
 import type { Role } from "./hello.ts";
-import { canonicalBytes } from "./jcs.ts";
-import { fromBase64Url, label, readBytes, toBase64Url } from "./layout.ts";
+import { canonicalBytes } from "./canonical-json.ts";
+import { fromBase64Url, label, readBytes, toBase64Url } from "./encoding.ts";
 import { readSevSnp } from "./sev-snp-policy.ts";
 import type { SevSnpMember } from "./sev-snp-policy.ts";
 import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";

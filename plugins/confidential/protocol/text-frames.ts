@@ -3,9 +3,9 @@
  */
 import { fault, isStreamCode } from "./fault.ts";
 import type { Fault, StreamCode } from "./fault.ts";
-import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./layout.ts";
+import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./encoding.ts";
 import { maxTextBytes } from "./limits.ts";
-import type { ReportTokens, ToldUsage } from "./report.ts";
+import type { ReportTokens, DoneUsage } from "./usage-report.ts";
 import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
 import type { JsonObject } from "./strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
@@ -37,7 +37,7 @@ export interface ReportFrame {
 export interface DoneFrame {
   readonly kind: "done";
   readonly rid: number;
-  readonly usage: ToldUsage;
+  readonly usage: DoneUsage;
   readonly usedCuMilli: number;
   /** What attempts before it have paid of its cost; 0: nothing. */
   readonly paidBeforeCuMilli: number;
@@ -106,7 +106,7 @@ function readError(object: JsonObject): ErrorFrame {
 }
 
 /** OpenAI's `usage`; details that are missing are 0. */
-function readUsage(usage: JsonObject): ToldUsage | undefined {
+function readUsage(usage: JsonObject): DoneUsage | undefined {
   const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage;
   const cached = readDetail(usage["prompt_tokens_details"], "cached_tokens");
   const reasoning = readDetail(usage["completion_tokens_details"], "reasoning_tokens");

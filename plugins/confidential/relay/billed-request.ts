@@ -6,33 +6,37 @@ import { atCoefficient } from "../../../src/price.ts";
 import type { Receipt, StreamCharge, StreamCustomer } from "../../../src/services/confidential.ts";
 import { fault, type Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
-import { toBase64Url } from "../protocol/layout.ts";
+import { toBase64Url } from "../protocol/encoding.ts";
 import { maxUnseenTokens } from "../protocol/limits.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 import type { Outcome } from "../../../src/plugin.ts";
 import type { FrameWatch, WatchedExchange } from "../protocol/frame-watch.ts";
-import type { Finish, UsageReport } from "../protocol/report.ts";
-import { accountOf, judgeReport, type ReportVerdict } from "../protocol/report-verdict.ts";
+import type { Finish, UsageReport } from "../protocol/usage-report.ts";
+import {
+  sessionExpectation,
+  verifyUsageReport,
+  type ReportVerdict,
+} from "../protocol/verify-usage-report.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import { usageOf, type ReportFrame } from "../protocol/text-frames.ts";
-import { creditMilli, type Retries } from "./retries.ts";
-import type { KeptServing, StreamPrice } from "./serving.ts";
+import { creditMilli, type RetryCredits } from "./retry-credits.ts";
+import type { UpstreamSession, StreamPrice } from "./upstream-session.ts";
 
-export interface SessionFacts {
+export interface SessionContext {
   readonly hello: Hello;
   /** base64url of 16 bytes. */
   readonly name: string;
-  readonly serving: KeptServing;
+  readonly serving: UpstreamSession;
   readonly watch: FrameWatch;
   readonly customer: StreamCustomer;
   readonly counters: SeenCounters;
-  readonly retries: Retries;
+  readonly retries: RetryCredits;
   /** Seconds since 1970. */
   readonly now: () => number;
 }
 
 /** A request that has been charged. */
-export interface Billed {
+export interface RequestBill {
   readonly receipt: Receipt;
   /** The text of the `done` frame. */
   readonly done: string;
@@ -45,7 +49,7 @@ export interface Billed {
 
 export class BilledRequest {
   readonly rid: number;
-  readonly #facts: SessionFacts;
+  readonly #facts: SessionContext;
   /** The enclave has all of it. */
   isAsked = false;
   /** Its final has gone to the client. */
@@ -56,7 +60,7 @@ export class BilledRequest {
   /** Monotonic milliseconds at which the enclave got the request; undefined before that and once its end is recorded. */
   #askedAt: number | undefined;
 
-  constructor(rid: number, facts: SessionFacts) {
+  constructor(rid: number, facts: SessionContext) {
     this.rid = rid;
     this.#facts = facts;
   }
@@ -89,7 +93,7 @@ export class BilledRequest {
   }
 
   /** Judges the report, charges what it says, and resolves when that is on disk. */
-  async bill(signed: ReportFrame): Promise<Billed | Fault> {
+  async bill(signed: ReportFrame): Promise<RequestBill | Fault> {
     const exchange = this.#facts.watch.take(this.rid);
     const verdict = await this.#judge(signed, exchange);
     const { report } = verdict;
@@ -128,8 +132,8 @@ export class BilledRequest {
   #judge(signed: ReportFrame, exchange: WatchedExchange | undefined): Promise<ReportVerdict> {
     const { hello, serving, counters, now } = this.#facts;
     const { notAfter } = serving.attested.keyset;
-    return judgeReport(nodeSuite, signed, {
-      ...accountOf(serving.attested, hello),
+    return verifyUsageReport(nodeSuite, signed, {
+      ...sessionExpectation(serving.attested, hello),
       evidence: serving.evidence.assurance === "simulated" ? "simulated" : "accepted",
       now: now(),
       exchange,
@@ -176,7 +180,7 @@ export class BilledRequest {
     verdict: ReportVerdict,
     { pricing }: StreamPrice,
     { costMilli, paidMilli }: { readonly costMilli: number; readonly paidMilli: number },
-  ): Pick<Billed, "receipt" | "verdict" | "done"> {
+  ): Pick<RequestBill, "receipt" | "verdict" | "done"> {
     const { serving, customer, name } = this.#facts;
     const { verified, unverifiedReason, report: read } = verdict;
     const tokens = read?.tokens ?? { prompt: 0, completion: 0, cached: 0, reasoning: 0 };
@@ -209,7 +213,7 @@ export class BilledRequest {
 }
 
 /** At the lower coefficient: the one that was offered, or the one that the enclave signed. */
-function priceOf({ price }: KeptServing, { coefficient }: UsageReport): StreamPrice {
+function priceOf({ price }: UpstreamSession, { coefficient }: UsageReport): StreamPrice {
   return atCoefficient(price, Math.min(coefficient, price.pricing.coefficient));
 }
 

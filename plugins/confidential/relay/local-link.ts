@@ -2,7 +2,7 @@
 import {
   openEnclaveSession,
   type EnclaveSession,
-  type EnclaveSessionParts,
+  type EnclaveSessionDeps,
 } from "../enclave/session.ts";
 import { errorFrame, fault } from "../protocol/fault.ts";
 import { LinkInbox, type EnclaveLink, type LinkListener } from "./link.ts";
@@ -15,7 +15,7 @@ export class LocalLink implements EnclaveLink {
   #paused = false;
   #closed = false;
 
-  constructor(parts: EnclaveSessionParts) {
+  constructor(parts: EnclaveSessionDeps) {
     this.#session = openEnclaveSession(parts, {
       text: (frame) => this.#tell((listener) => listener.text(Buffer.from(frame))),
       binary: (frame) => this.#take(frame),

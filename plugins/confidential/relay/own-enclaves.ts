@@ -12,11 +12,11 @@ import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
 import type { HeldBytes } from "../../../src/http/unfinished-bytes.ts";
 import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
-import type { EvidenceMemory } from "./evidence-memory.ts";
+import type { EvidenceCache } from "./evidence-cache.ts";
 import { LocalLink } from "./local-link.ts";
-import { openEnclave } from "./open.ts";
+import { openEnclave } from "./open-enclave.ts";
 import type { OwnEnclaves } from "./service.ts";
-import type { Serving, StreamPrice } from "./serving.ts";
+import type { AttestedUpstream, StreamPrice } from "./upstream-session.ts";
 
 /** A network whose requests leave this process in the clear. */
 export interface PlainNetwork {
@@ -27,10 +27,10 @@ export interface PlainNetwork {
   price(coefficient: number): StreamPrice;
 }
 
-interface OwnParts {
+interface OwnEnclaveDeps {
   readonly clock: Clock;
   readonly log: Log;
-  readonly memory: EvidenceMemory;
+  readonly memory: EvidenceCache;
   provider(source: EvidenceSource): Promise<EvidenceProvider | Fault>;
 }
 
@@ -47,7 +47,7 @@ const noEnclaves: OwnEnclaves = {
 export function openOwnEnclaves(
   source: EvidenceSource | undefined,
   networks: readonly PlainNetwork[],
-  parts: OwnParts,
+  parts: OwnEnclaveDeps,
 ): OwnEnclaves {
   if (source === undefined || networks.length === 0) return noEnclaves;
   const { clock, log } = parts;
@@ -95,8 +95,8 @@ async function openAt(
   identity: EnclaveIdentity,
   helloBytes: Uint8Array,
   hello: Hello,
-  { clock, log, memory, hold }: OwnParts & { readonly hold: () => HeldBytes },
-): Promise<Serving | Fault> {
+  { clock, log, memory, hold }: OwnEnclaveDeps & { readonly hold: () => HeldBytes },
+): Promise<AttestedUpstream | Fault> {
   // Which of its workers answers is not known yet: none costs more than this.
   const coefficient = network.models.get(hello.model)?.entry.coefficients?.priority ?? 1000;
   if (coefficient > (hello.maxCoefficient ?? Infinity)) {

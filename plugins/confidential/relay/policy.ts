@@ -3,7 +3,7 @@ import { createHmac } from "node:crypto";
 import type { NetworkConfig } from "../../../src/config/config.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { SignedPolicy } from "../../../src/services/confidential.ts";
-import { readBytes } from "../protocol/layout.ts";
+import { readBytes } from "../protocol/encoding.ts";
 import { nodeSuite, signerFrom } from "../protocol/node-crypto.ts";
 import {
   readPolicyDocument,

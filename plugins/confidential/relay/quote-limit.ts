@@ -3,7 +3,7 @@
  * milliseconds, and anybody who may open sessions can ask for one in every `hello`.
  */
 import type { Clock } from "../../../src/services/clock.ts";
-import { createAllowance, type Allowance } from "../enclave/rate.ts";
+import { createTokenBucket, type TakeToken } from "../enclave/token-bucket.ts";
 
 /** Every page that is opened asks for one. Less than one enclave makes (enclave/identity.ts): others need theirs. */
 const burst = 16;
@@ -16,9 +16,9 @@ export type QuoteLimit = (workspaceId: string) => boolean;
 
 export function createQuoteLimit(clock: Clock): QuoteLimit {
   /** Least recently asked first. */
-  const allowances = new Map<string, Allowance>();
+  const allowances = new Map<string, TakeToken>();
   return (workspaceId) => {
-    const isAllowed = allowances.get(workspaceId) ?? createAllowance(burst, everyMs, clock);
+    const isAllowed = allowances.get(workspaceId) ?? createTokenBucket(burst, everyMs, clock);
     allowances.delete(workspaceId);
     allowances.set(workspaceId, isAllowed);
     const oldest = allowances.keys().next().value;

@@ -8,15 +8,15 @@ import type { Hello, Role } from "../protocol/hello.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import type { QuoteLimit } from "./quote-limit.ts";
 import type { HeldBytes, UnfinishedBytes } from "../../../src/http/unfinished-bytes.ts";
-import type { SessionNames } from "./session-names.ts";
-import type { Billed } from "./billed-request.ts";
-import type { EvidenceMemory } from "./evidence-memory.ts";
+import type { SessionIds } from "./session-ids.ts";
+import type { RequestBill } from "./billed-request.ts";
+import type { EvidenceCache } from "./evidence-cache.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import type { Receipts } from "./receipts.ts";
 import { readSignedPolicy } from "./policy.ts";
-import type { Serving } from "./serving.ts";
-import type { Retries } from "./retries.ts";
-import { StreamSession, type SessionParts } from "./session.ts";
+import type { AttestedUpstream } from "./upstream-session.ts";
+import type { RetryCredits } from "./retry-credits.ts";
+import { StreamSession, type StreamSessionDeps } from "./session.ts";
 
 /** A network as sessions see it. */
 export interface StreamNetwork {
@@ -24,7 +24,7 @@ export interface StreamNetwork {
   /** Who ends the encryption. */
   readonly termination: Role;
   /** Of a network whose workers do; `helloBytes` as they came. */
-  openStream(helloBytes: Uint8Array, hello: Hello): Promise<Serving | Fault>;
+  openStream(helloBytes: Uint8Array, hello: Hello): Promise<AttestedUpstream | Fault>;
 }
 
 /** The gateway's own enclaves, for networks whose workers have none. */
@@ -36,33 +36,33 @@ export interface OwnEnclaves {
     helloBytes: Uint8Array,
     hello: Hello,
     hold: () => HeldBytes,
-  ): Promise<Serving | Fault>;
+  ): Promise<AttestedUpstream | Fault>;
   /** Running sessions go on. */
   close(): void;
 }
 
 /** What outlives a configuration. */
-export interface StreamRecords {
+export interface SharedStreamState {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly counters: SeenCounters;
-  readonly memory: EvidenceMemory;
+  readonly memory: EvidenceCache;
   readonly receipts: Receipts;
-  readonly retries: Retries;
+  readonly retries: RetryCredits;
   readonly quotes: QuoteLimit;
-  readonly names: SessionNames;
+  readonly names: SessionIds;
   readonly sessions: OpenSessions;
   readonly unfinished: UnfinishedBytes;
 }
 
-export interface ConfidentialParts extends StreamRecords {
+export interface ConfidentialDeps extends SharedStreamState {
   readonly networks: readonly StreamNetwork[];
   openOwn(options: StreamOptions): OwnEnclaves;
   readonly policy: Confidential["policy"];
 }
 
-export function createConfidential(parts: ConfidentialParts): Confidential {
+export function createConfidential(parts: ConfidentialDeps): Confidential {
   const { memory, receipts, policy } = parts;
   return {
     stream: (options) => createStream(parts, parts.openOwn(options), options),
@@ -74,7 +74,7 @@ export function createConfidential(parts: ConfidentialParts): Confidential {
 }
 
 function createStream(
-  parts: ConfidentialParts,
+  parts: ConfidentialDeps,
   own: OwnEnclaves,
   { sessionsPerKey, unfinished: limits }: StreamOptions,
 ): Stream {
@@ -87,7 +87,7 @@ function createStream(
       "Usage reports that are missing from their sequence of numbers.",
     )
     .with({});
-  const shared: SessionParts = {
+  const shared: StreamSessionDeps = {
     clock,
     log,
     counters,
@@ -107,7 +107,7 @@ function createStream(
         ? network.openStream(bytes, hello)
         : own.open(network.name, bytes, hello, () => parts.unfinished.hold(keyId, limits));
     },
-    keep({ receipt, verdict, isEmpty, isImplausible }: Billed) {
+    keep({ receipt, verdict, isEmpty, isImplausible }: RequestBill) {
       const { network } = receipt.pricing;
       count(network, verdict.unverifiedReason ?? "verified");
       missing.set(counters.missing());

@@ -19,21 +19,26 @@ import { createFrameWatch } from "../protocol/frame-watch.ts";
 import { guarded } from "../protocol/guard.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
-import { SessionTime } from "../protocol/session-time.ts";
+import { SessionTimers } from "../protocol/session-timers.ts";
 import { readTextFrame, writeCancelFrame, type ReportFrame } from "../protocol/text-frames.ts";
-import { BilledRequest, unreadable, type Billed, type SessionFacts } from "./billed-request.ts";
-import { enter, type Entry, type EntryParts } from "./entry.ts";
+import {
+  BilledRequest,
+  unreadable,
+  type RequestBill,
+  type SessionContext,
+} from "./billed-request.ts";
+import { acceptHello, type AcceptedSession, type AcceptHelloDeps } from "./accept-hello.ts";
 import type { LinkListener } from "./link.ts";
-import { enclaveCode } from "./open.ts";
-import type { Retries } from "./retries.ts";
+import { enclaveCode } from "./open-enclave.ts";
+import type { RetryCredits } from "./retry-credits.ts";
 
-export interface SessionParts extends EntryParts {
+export interface StreamSessionDeps extends AcceptHelloDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly counters: SeenCounters;
-  readonly retries: Retries;
+  readonly retries: RetryCredits;
   /** Keeps a receipt; resolves when it is on disk, to false when it cannot be. */
-  keep(billed: Billed): Promise<boolean>;
+  keep(billed: RequestBill): Promise<boolean>;
 }
 
 /** From the final frame to the report, and from the client's leaving to both. */
@@ -56,8 +61,8 @@ export class StreamSession implements LinkListener {
   readonly #end: () => void;
   readonly #connection: Connection;
   readonly #customer: StreamCustomer;
-  readonly #parts: SessionParts;
-  #facts: SessionFacts | undefined;
+  readonly #parts: StreamSessionDeps;
+  #facts: SessionContext | undefined;
   #request: BilledRequest | undefined;
   /** What comes before the handshake is done. */
   #held: Buffer[] | undefined;
@@ -70,10 +75,10 @@ export class StreamSession implements LinkListener {
   /** Bills on their way to the disk. */
   #billing: Promise<void> = Promise.resolve();
   #sound: boolean | undefined = true;
-  readonly #time: SessionTime;
+  readonly #time: SessionTimers;
   #report: Disposable | undefined;
 
-  constructor(connection: Connection, customer: StreamCustomer, parts: SessionParts) {
+  constructor(connection: Connection, customer: StreamCustomer, parts: StreamSessionDeps) {
     this.#connection = connection;
     this.#customer = customer;
     this.#parts = parts;
@@ -82,7 +87,7 @@ export class StreamSession implements LinkListener {
     this.#end = resolve;
     const times = (message: string): (() => void) =>
       this.#guarded(() => this.#fail(fault("TIMEOUT", message)));
-    this.#time = new SessionTime(parts.clock, {
+    this.#time = new SessionTimers(parts.clock, {
       late: times("the handshake took too long"),
       idle: times("nothing was sent for too long"),
       unfinished: times("the request did not come to its end"),
@@ -117,12 +122,12 @@ export class StreamSession implements LinkListener {
     // There is nothing to send before the answer.
     this.#connection.pause();
     this.#held = [];
-    this.#entering = enter(bytes, this.#customer, this.#parts)
+    this.#entering = acceptHello(bytes, this.#customer, this.#parts)
       .then((entry) => this.#entered(entry))
       .catch((error: unknown) => this.#broken(error));
   }
 
-  #entered(entry: Entry | Fault): void {
+  #entered(entry: AcceptedSession | Fault): void {
     if (isFault(entry)) return this.#fail(entry);
     const { hello, name, serving, attestation } = entry;
     const { clock, counters, retries, names } = this.#parts;
@@ -158,7 +163,7 @@ export class StreamSession implements LinkListener {
     this.#connection.resume();
   }
 
-  #relay(data: Buffer, facts: SessionFacts): void {
+  #relay(data: Buffer, facts: SessionContext): void {
     const header = facts.watch.observe("c2s", data);
     if (isFault(header)) return this.#fail(header);
     if (header.type === "request" && !header.isEnd) this.#time.requestGoesOn();
@@ -174,7 +179,7 @@ export class StreamSession implements LinkListener {
     this.#pass(data, facts);
   }
 
-  #begin(rid: number, facts: SessionFacts): BilledRequest | undefined {
+  #begin(rid: number, facts: SessionContext): BilledRequest | undefined {
     if (!this.#customer.admitted()) {
       this.#fail(fault("UNAUTHORIZED", "the key is not valid any more"));
       return undefined;
@@ -193,7 +198,7 @@ export class StreamSession implements LinkListener {
     return false;
   }
 
-  #pass(data: Buffer, { serving }: SessionFacts): void {
+  #pass(data: Buffer, { serving }: SessionContext): void {
     if (!serving.link.binary(data)) this.#connection.pause();
   }
 
@@ -246,8 +251,8 @@ export class StreamSession implements LinkListener {
   }
 
   /** Resolves when charge and receipt are on disk. */
-  async #settle(request: BilledRequest, report: ReportFrame): Promise<Billed | Fault> {
-    let billed: Billed | Fault;
+  async #settle(request: BilledRequest, report: ReportFrame): Promise<RequestBill | Fault> {
+    let billed: RequestBill | Fault;
     try {
       billed = await request.bill(report);
     } catch (error) {

@@ -15,7 +15,7 @@ import {
   readReport,
   reportMessage,
   type UsageReport,
-} from "../../../../plugins/confidential/protocol/report.ts";
+} from "../../../../plugins/confidential/protocol/usage-report.ts";
 import {
   readTextFrame,
   type AttestationFrame,

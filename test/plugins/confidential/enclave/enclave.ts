@@ -9,7 +9,7 @@ import {
 import {
   openEnclaveSession,
   type EnclaveSession,
-  type EnclaveSessionParts,
+  type EnclaveSessionDeps,
 } from "../../../../plugins/confidential/enclave/session.ts";
 import type { EvidenceProvider } from "../../../../plugins/confidential/evidence/provider.ts";
 import { createSimulatedProvider } from "../../../../plugins/confidential/evidence/simulated-provider.ts";
@@ -139,11 +139,11 @@ export interface TestEnclave {
   readonly now: number;
   /** What was logged. */
   readonly lines: readonly string[];
-  open(parts?: Partial<EnclaveSessionParts>): OpenedSession;
+  open(parts?: Partial<EnclaveSessionDeps>): OpenedSession;
   /** A session after its handshake. */
   connect(
     options?: Partial<ClientOptions>,
-    parts?: Partial<EnclaveSessionParts>,
+    parts?: Partial<EnclaveSessionDeps>,
   ): Promise<Connected>;
 }
 

@@ -10,7 +10,7 @@ import { createSimulatedProvider } from "../../../../plugins/confidential/eviden
 import { fault, isFault, type Fault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { readKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { evidenceDigest } from "../../../../plugins/confidential/protocol/statement.ts";
+import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { codeOf, sound } from "../protocol/session.ts";
 

@@ -3,11 +3,11 @@ import { describe, test } from "node:test";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { readKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { readReport } from "../../../../plugins/confidential/protocol/report.ts";
+import { readReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import {
   evidenceDigest,
   sessionReportData,
-} from "../../../../plugins/confidential/protocol/statement.ts";
+} from "../../../../plugins/confidential/protocol/report-data.ts";
 import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
 import { bytesOf, helloJson, sound, touched } from "../protocol/session.ts";

@@ -13,12 +13,15 @@ import {
   readAnswer,
 } from "../../../../plugins/confidential/protocol/handshake.ts";
 import { readHello } from "../../../../plugins/confidential/protocol/hello.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { judgeReport } from "../../../../plugins/confidential/protocol/report-verdict.ts";
-import { reportMessage, writeReport } from "../../../../plugins/confidential/protocol/report.ts";
-import { sessionReportData } from "../../../../plugins/confidential/protocol/statement.ts";
+import { verifyUsageReport } from "../../../../plugins/confidential/protocol/verify-usage-report.ts";
+import {
+  reportMessage,
+  writeReport,
+} from "../../../../plugins/confidential/protocol/usage-report.ts";
+import { sessionReportData } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import * as noble from "./noble-stream.ts";
@@ -209,7 +212,7 @@ describe("random sessions beside a second implementation", () => {
               report: owned(report),
               sig: noble.nobleSignReport(report, given.ur),
             };
-            const verdict = await judgeReport(suite, signed, {
+            const verdict = await verifyUsageReport(suite, signed, {
               evidence: "accepted",
               keysetDigest: attested.keysetDigest,
               reportKey: attested.keyset.ur,

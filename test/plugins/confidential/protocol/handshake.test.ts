@@ -23,7 +23,7 @@ import {
   readKeyset,
   writeCore,
 } from "../../../../plugins/confidential/protocol/keyset.ts";
-import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import * as limits from "../../../../plugins/confidential/protocol/limits.ts";
 import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
 import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
@@ -31,7 +31,7 @@ import {
   evidenceDigest,
   isReserved,
   sessionReportData,
-} from "../../../../plugins/confidential/protocol/statement.ts";
+} from "../../../../plugins/confidential/protocol/report-data.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import {
   bytesOf,

@@ -8,7 +8,10 @@ import {
   clientKeys,
   readAnswer,
 } from "../../../../plugins/confidential/protocol/handshake.ts";
-import type { Answer, Attested } from "../../../../plugins/confidential/protocol/handshake.ts";
+import type {
+  HandshakeAnswer,
+  Attested,
+} from "../../../../plugins/confidential/protocol/handshake.ts";
 import { readHello, writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import type { Hello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { writeKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
@@ -75,7 +78,7 @@ export function keysetWith(members: Partial<Keyset> = {}): Bytes {
 export interface TestHandshake {
   readonly ephemeral: Ephemeral;
   readonly hello: Bytes;
-  readonly answer: Answer;
+  readonly answer: HandshakeAnswer;
 }
 
 /** Our enclave's answer to our client. */
@@ -93,7 +96,7 @@ export async function shake(
 
 export interface TestSession {
   readonly attested: Attested;
-  readonly answer: Answer;
+  readonly answer: HandshakeAnswer;
   /** Both ends anew, at the beginning, with the same keys. */
   ends(): { readonly client: Channel; readonly enclave: Channel };
 }

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { workerSubprotocol, writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { EvidenceMemory } from "../../../../plugins/confidential/relay/evidence-memory.ts";
-import { evidenceDigest } from "../../../../plugins/confidential/protocol/statement.ts";
+import { EvidenceCache } from "../../../../plugins/confidential/relay/evidence-cache.ts";
+import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { model, type Script } from "./enclave-worker.ts";
 import { helloOf, openWire } from "./stream-client.ts";
@@ -92,7 +92,7 @@ describe("a worker's enclave", () => {
 
 describe("evidence in memory", () => {
   it("of single sessions does not crowd out what every session of a keyset is shown", async () => {
-    const memory = new EvidenceMemory();
+    const memory = new EvidenceCache();
     const shared = await memory.keep({ of: "a keyset" }, false);
     const single: string[] = [];
     for (let at = 0; at < 600; at++) single.push((await memory.keep({ at }, true)) ?? "");

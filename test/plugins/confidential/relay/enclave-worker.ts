@@ -22,18 +22,18 @@ import {
   type Hello,
 } from "../../../../plugins/confidential/protocol/hello.ts";
 import { writeKeyset, type Keyset } from "../../../../plugins/confidential/protocol/keyset.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
 import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import {
   reportMessage,
   writeReport,
   type UsageReport,
-} from "../../../../plugins/confidential/protocol/report.ts";
+} from "../../../../plugins/confidential/protocol/usage-report.ts";
 import {
   evidenceDigest,
   sessionReportData,
-} from "../../../../plugins/confidential/protocol/statement.ts";
+} from "../../../../plugins/confidential/protocol/report-data.ts";
 import {
   writeAttestation,
   writeReportFrame,

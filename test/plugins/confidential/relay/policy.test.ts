@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EvidencePolicyConfig, NetworkConfig } from "../../../../src/config/config.ts";
-import { fromBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { readPolicy } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import { createPolicy, policySigner } from "../../../../plugins/confidential/relay/policy.ts";
 import { policyOf } from "../../../../plugins/confidential/enclave-workers/policy.ts";

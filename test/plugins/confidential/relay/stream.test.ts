@@ -7,8 +7,8 @@ import { readAnswer } from "../../../../plugins/confidential/protocol/handshake.
 import { writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
-import { readReport } from "../../../../plugins/confidential/protocol/report.ts";
-import { fromBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { readReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
+import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { touched } from "../protocol/session.ts";
 import { model } from "./enclave-worker.ts";
 import { helloOf, sound, type OpenStream } from "./stream-client.ts";

@@ -11,8 +11,8 @@ import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schem
 import type { Capability } from "../../../../src/services/accounts.ts";
 import type { TestGateway } from "../../../../src/testing/gateway.ts";
 import { writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
-import { evidenceDigest } from "../../../../plugins/confidential/protocol/statement.ts";
-import { fromBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
+import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { readPolicyDocument } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";

@@ -14,7 +14,7 @@ import { writeAttestation } from "../protocol/text-frames.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import type { EnclaveIdentity, EnclaveKeyset } from "./identity.ts";
 
-export interface OpeningParts {
+export interface EnclaveHandshakeDeps {
   readonly identity: EnclaveIdentity;
   /** Who serves a model; undefined: nobody here. */
   readonly find: (modelId: string) => Offer | undefined;
@@ -25,7 +25,7 @@ export interface OpeningParts {
 }
 
 /** What the handshake has settled. */
-export interface Established {
+export interface EstablishedSession {
   readonly hello: Hello;
   readonly keyset: EnclaveKeyset;
   readonly channel: Channel;
@@ -42,7 +42,7 @@ export function isServed(offer: Offer | undefined): offer is Offer {
 }
 
 /** Why it will not serve this client; undefined: it will. */
-export function openingFault(hello: Hello, parts: OpeningParts): Fault | undefined {
+export function checkHello(hello: Hello, parts: EnclaveHandshakeDeps): Fault | undefined {
   const { identity, find, coefficient } = parts;
   if (hello.network !== identity.net) {
     return fault("NETWORK_NOT_AVAILABLE", "this enclave is of another network");
@@ -61,9 +61,9 @@ export function openingFault(hello: Hello, parts: OpeningParts): Fault | undefin
 export async function establish(
   helloBytes: Uint8Array,
   hello: Hello,
-  { identity, upstream }: OpeningParts,
+  { identity, upstream }: EnclaveHandshakeDeps,
   signal: AbortSignal,
-): Promise<Established | Fault> {
+): Promise<EstablishedSession | Fault> {
   const keyset = identity.current();
   if (isFault(keyset)) return keyset;
   const evidence = await evidenceFor(hello, keyset, identity, signal);

@@ -2,9 +2,9 @@
 import type { Clock } from "../../../src/services/clock.ts";
 
 /** Whether it may be asked for now; then it counts. */
-export type Allowance = () => boolean;
+export type TakeToken = () => boolean;
 
-export function createAllowance(burst: number, everyMs: number, clock: Clock): Allowance {
+export function createTokenBucket(burst: number, everyMs: number, clock: Clock): TakeToken {
   let left = burst;
   let at = clock.monotonic();
   return () => {

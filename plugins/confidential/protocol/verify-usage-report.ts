@@ -5,10 +5,10 @@
 import type { WatchedExchange } from "./frame-watch.ts";
 import type { Attested } from "./handshake.ts";
 import type { Hello } from "./hello.ts";
-import { toBase64Url } from "./layout.ts";
+import { toBase64Url } from "./encoding.ts";
 import { maxKeysetSeconds, maxUnseenTokens, reportSkewSeconds } from "./limits.ts";
-import { readReport, reportMessage } from "./report.ts";
-import type { ToldUsage, UsageReport } from "./report.ts";
+import { readReport, reportMessage } from "./usage-report.ts";
+import type { DoneUsage, UsageReport } from "./usage-report.ts";
 import type { Suite } from "./suite.ts";
 import { createChecklist } from "../verify/checklist.ts";
 import type { Checklist } from "../verify/checklist.ts";
@@ -35,7 +35,7 @@ export interface SignedReport {
 }
 
 /** What the verifier knows of the session itself, without the report. */
-export interface OwnAccount {
+export interface ReportExpectation {
   /** What its policy makes of the evidence; `simulated` also where a simulation was allowed but proves nothing. */
   readonly evidence: "accepted" | "simulated" | "refused";
   /** `sha256:<hex>`. */
@@ -56,16 +56,16 @@ export interface OwnAccount {
   readonly model: string;
   readonly maxOutputTokens: number;
   /** Of the `done` frame, by whoever reads one. */
-  readonly usage?: ToldUsage;
+  readonly usage?: DoneUsage;
   /** Whether the keyset's counter is new; asked last, and only for a report that the keyset signed. */
   claimCounter(keysetDigest: string, ctr: number): boolean;
 }
 
 /** What of it the handshake settles, for every request of the session. */
-export function accountOf(
+export function sessionExpectation(
   { keyset, keysetDigest, core, th }: Attested,
   { network, model, maxOutputTokens }: Hello,
-): Omit<OwnAccount, "evidence" | "now" | "exchange" | "usage" | "claimCounter"> {
+): Omit<ReportExpectation, "evidence" | "now" | "exchange" | "usage" | "claimCounter"> {
   return {
     keysetDigest,
     reportKey: keyset.ur,
@@ -104,10 +104,10 @@ type CheckName = keyof typeof reasons;
 const names = Object.keys(reasons) as readonly CheckName[];
 
 /** `signed` undefined: none came. */
-export async function judgeReport(
+export async function verifyUsageReport(
   suite: Suite,
   signed: SignedReport | undefined,
-  own: OwnAccount,
+  own: ReportExpectation,
 ): Promise<ReportVerdict> {
   const checks = createChecklist(names);
   checks.record("evidence", own.evidence === "refused" ? "the policy refuses it" : undefined);
@@ -135,7 +135,11 @@ export async function judgeReport(
 }
 
 /** Records what can be told without cryptography; whether the report is of this keyset, session and request. */
-function compare(report: UsageReport, own: OwnAccount, checks: Checklist<CheckName>): boolean {
+function compare(
+  report: UsageReport,
+  own: ReportExpectation,
+  checks: Checklist<CheckName>,
+): boolean {
   const { exchange } = own;
   const isKeyset = report.keyset === own.keysetDigest;
   checks.record("keyset", isKeyset ? undefined : "it names another keyset");
@@ -148,7 +152,10 @@ function compare(report: UsageReport, own: OwnAccount, checks: Checklist<CheckNa
   return isKeyset && isSession;
 }
 
-function freshnessFault({ iat }: UsageReport, { now, notAfter }: OwnAccount): string | undefined {
+function freshnessFault(
+  { iat }: UsageReport,
+  { now, notAfter }: ReportExpectation,
+): string | undefined {
   if (now >= notAfter) return "the keyset has expired";
   if (notAfter > now + maxKeysetSeconds) return "the keyset lasts too long";
   return Math.abs(iat - now) > reportSkewSeconds ? "it is of another time" : undefined;
@@ -163,7 +170,7 @@ function digestFault(
   return resDigest === exchange.resDigest ? undefined : "the response differs";
 }
 
-function usageFault(report: UsageReport, own: OwnAccount): string | undefined {
+function usageFault(report: UsageReport, own: ReportExpectation): string | undefined {
   const { prompt, completion, cached, reasoning } = report.tokens;
   const { usage, maxOutputTokens, exchange } = own;
   if (report.net !== own.net || report.model !== own.model) return "it is of another model";

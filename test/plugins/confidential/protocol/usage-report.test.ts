@@ -2,21 +2,21 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { webSuite } from "../../../../plugins/confidential/client/web-crypto.ts";
 import type { WatchedExchange } from "../../../../plugins/confidential/protocol/frame-watch.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { judgeReport } from "../../../../plugins/confidential/protocol/report-verdict.ts";
+import { verifyUsageReport } from "../../../../plugins/confidential/protocol/verify-usage-report.ts";
 import type {
-  OwnAccount,
+  ReportExpectation,
   ReportVerdict,
   SignedReport,
   UnverifiedReason,
-} from "../../../../plugins/confidential/protocol/report-verdict.ts";
+} from "../../../../plugins/confidential/protocol/verify-usage-report.ts";
 import {
   readReport,
   reportMessage,
   writeReport,
-} from "../../../../plugins/confidential/protocol/report.ts";
-import type { UsageReport } from "../../../../plugins/confidential/protocol/report.ts";
+} from "../../../../plugins/confidential/protocol/usage-report.ts";
+import type { UsageReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import { createSeenCounters } from "../../../../plugins/confidential/protocol/seen-counters.ts";
 import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
 import { toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
@@ -51,7 +51,7 @@ const report: UsageReport = {
   th: toHex(th),
   tokens,
 };
-const own: OwnAccount = {
+const own: ReportExpectation = {
   evidence: "accepted",
   keysetDigest,
   reportKey: reportSigner.publicKey,
@@ -73,10 +73,10 @@ async function signed(bytes: Bytes, signer: Signer = reportSigner): Promise<Sign
 
 async function judge(
   reported: Partial<UsageReport>,
-  account: Partial<OwnAccount> = {},
+  account: Partial<ReportExpectation> = {},
 ): Promise<ReportVerdict> {
   const bytes = sound(writeReport({ ...report, ...reported }));
-  return judgeReport(nodeSuite, await signed(bytes), { ...own, ...account });
+  return verifyUsageReport(nodeSuite, await signed(bytes), { ...own, ...account });
 }
 
 const json = JSON.parse(textOf(sound(writeReport(report)))) as Record<string, unknown>;
@@ -140,7 +140,7 @@ describe("the verdict on a report", () => {
     assert.deepEqual(verdict.report, report);
     assert.ok(verdict.checks.every(({ result }) => result === "pass"));
     const bytes = sound(writeReport(report));
-    const again = await judgeReport(webSuite, await signed(bytes), own);
+    const again = await verifyUsageReport(webSuite, await signed(bytes), own);
     assert.deepEqual(again, verdict);
   });
 
@@ -148,7 +148,7 @@ describe("the verdict on a report", () => {
     string,
     UnverifiedReason,
     Partial<UsageReport>,
-    Partial<OwnAccount>,
+    Partial<ReportExpectation>,
   ])[] = [
     ["refused evidence", "policy", {}, { evidence: "refused" }],
     ["another keyset", "unknown_key", { keyset: `sha256:${"2".repeat(64)}` }, {}],
@@ -190,9 +190,13 @@ describe("the verdict on a report", () => {
   }
 
   test("none: no_report; one that is signed and cannot be read likewise", async () => {
-    const none = await judgeReport(nodeSuite, undefined, own);
+    const none = await verifyUsageReport(nodeSuite, undefined, own);
     assert.deepEqual([none.verified, none.unverifiedReason], [false, "no_report"]);
-    const typed = await judgeReport(nodeSuite, await signed(changed({ typ: "other/1" })), own);
+    const typed = await verifyUsageReport(
+      nodeSuite,
+      await signed(changed({ typ: "other/1" })),
+      own,
+    );
     assert.deepEqual([typed.verified, typed.unverifiedReason], [false, "no_report"]);
     assert.equal(typed.report, undefined);
   });
@@ -201,20 +205,24 @@ describe("the verdict on a report", () => {
     const { report: bytes, sig } = await signed(sound(writeReport(report)));
     for (let at = 0; at < bytes.length; at++) {
       const other = { report: touched(bytes, at, at % 8), sig };
-      const verdict = await judgeReport(nodeSuite, other, own);
+      const verdict = await verifyUsageReport(nodeSuite, other, own);
       assert.equal(verdict.verified, false, `byte ${at}`);
       const check = verdict.checks.find(({ name }) => name === "signature");
       assert.equal(check?.result, "fail");
     }
     for (let at = 0; at < sig.length; at++) {
-      const verdict = await judgeReport(
+      const verdict = await verifyUsageReport(
         nodeSuite,
         { report: bytes, sig: touched(sig, at, at % 8) },
         own,
       );
       assert.equal(verdict.unverifiedReason, "bad_signature");
     }
-    const short = await judgeReport(nodeSuite, { report: bytes, sig: new Uint8Array(0) }, own);
+    const short = await verifyUsageReport(
+      nodeSuite,
+      { report: bytes, sig: new Uint8Array(0) },
+      own,
+    );
     assert.equal(short.unverifiedReason, "bad_signature");
   });
 

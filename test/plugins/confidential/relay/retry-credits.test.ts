@@ -3,18 +3,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   creditMilli,
-  Retries,
-  type Attempt,
-} from "../../../../plugins/confidential/relay/retries.ts";
+  RetryCredits,
+  type StreamAttempt,
+} from "../../../../plugins/confidential/relay/retry-credits.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
 import type { Clock } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 
 const hello = { idempotencyKey: "once", network: "alpha", model: "M", maxOutputTokens: 100 };
-const attempt: Attempt = { keyId: "key_1", hello, requestBytes: 288 };
+const attempt: StreamAttempt = { keyId: "key_1", hello, requestBytes: 288 };
 
-function retriesAt(clock: Clock): Retries {
-  return new Retries(clock, createMetrics());
+function retriesAt(clock: Clock): RetryCredits {
+  return new RetryCredits(clock, createMetrics());
 }
 
 test("what an answer cost that did not arrive is taken off the next one, once", () => {
@@ -26,7 +26,7 @@ test("what an answer cost that did not arrive is taken off the next one, once", 
 });
 
 test("only an attempt that asks for as much, of the same model and in as many bytes, takes its place", () => {
-  const others: readonly Attempt[] = [
+  const others: readonly StreamAttempt[] = [
     { ...attempt, keyId: "key_2" },
     { ...attempt, requestBytes: 544 },
     { ...attempt, hello: { ...hello, idempotencyKey: "twice" } },
@@ -63,7 +63,7 @@ test("one key has at most 64 credits, and does not push out those of others", ()
   const retries = retriesAt(manualClock());
   const other = { ...attempt, keyId: "key_2" };
   retries.lost(other, 20);
-  const numbered = (index: number): Attempt => ({
+  const numbered = (index: number): StreamAttempt => ({
     ...attempt,
     hello: { ...hello, idempotencyKey: `once-${index}` },
   });

@@ -1,7 +1,7 @@
 /** A session of a client's with one of a network's workers: which worker, and at what price. */
 import { fault, isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
-import type { Serving } from "../relay/serving.ts";
+import type { AttestedUpstream } from "../relay/upstream-session.ts";
 import type { Model } from "../../inference/networks/model.ts";
 import type { Network } from "../../inference/networks/network.ts";
 import type { Worker } from "../../inference/networks/worker.ts";
@@ -18,7 +18,7 @@ export async function openStream(
   network: Network,
   helloBytes: Uint8Array,
   hello: Hello,
-): Promise<Serving | Fault> {
+): Promise<AttestedUpstream | Fault> {
   const tried: Worker[] = [];
   let failed: Fault = fault("MODEL_NOT_AVAILABLE", "no worker serves the model");
   while (tried.length < mostAttempts) {
@@ -47,7 +47,7 @@ async function openAt(
   worker: Worker,
   helloBytes: Uint8Array,
   hello: Hello,
-): Promise<Serving | Fault> {
+): Promise<AttestedUpstream | Fault> {
   const { route } = worker;
   if (!(route instanceof EnclaveRoute)) return fault("TERMINATION_NOT_AVAILABLE", "no enclave");
   worker.inFlight++;

@@ -2,7 +2,7 @@
  * Evidence that has been seen, by its digest: a client that has it need not be sent it again, and one that has not can
  * fetch it. In memory, as long as keysets are used; what is verified is verified by whoever reads it.
  */
-import { evidenceDigest } from "../protocol/statement.ts";
+import { evidenceDigest } from "../protocol/report-data.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 
 /** A keyset holds for an hour, so that this is evidence of some hundred workers. */
@@ -10,7 +10,7 @@ const mostShared = 512;
 /** Of quotes made for one nonce, which nobody is shown again; any client may ask for as many as it likes. */
 const mostSingle = 64;
 
-export class EvidenceMemory {
+export class EvidenceCache {
   readonly #shared = createRecent(mostShared);
   readonly #single = createRecent(mostSingle);
 

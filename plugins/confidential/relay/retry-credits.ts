@@ -11,7 +11,7 @@ import type { Clock } from "../../../src/services/clock.ts";
 import type { Metrics } from "../../../src/services/metrics.ts";
 import type { Hello } from "../protocol/hello.ts";
 
-export interface Attempt {
+export interface StreamAttempt {
   readonly keyId: string;
   readonly hello: Pick<Hello, "idempotencyKey" | "network" | "model" | "maxOutputTokens">;
   /** Bytes of the frames of the request. */
@@ -47,7 +47,7 @@ const maxKeys = 10_000;
 /** Credits of one API key; above it the oldest is forgotten. */
 const maxCreditsPerKey = 64;
 
-export class Retries {
+export class RetryCredits {
   readonly #clock: Clock;
   /** By API key, the least recently used first; then by attempt, the oldest first. */
   readonly #credits = new Map<string, Map<string, Credit>>();
@@ -71,7 +71,7 @@ export class Retries {
   }
 
   /** Records that a part of an answer that cost `milli` was not sent. */
-  lost(attempt: Attempt, milli: number): void {
+  lost(attempt: StreamAttempt, milli: number): void {
     const name = nameOf(attempt);
     if (name === undefined || milli === 0) return;
     const { keyId } = attempt;
@@ -86,7 +86,7 @@ export class Retries {
   }
 
   /** Returns how much of a cost earlier attempts have paid, milli-CU, and uses that up. */
-  paid(attempt: Attempt, costMilli: number): number {
+  paid(attempt: StreamAttempt, costMilli: number): number {
     const name = nameOf(attempt);
     if (name === undefined) return 0;
     const { keyId } = attempt;
@@ -110,7 +110,7 @@ export class Retries {
 }
 
 /** Undefined: the attempt takes no other's place. */
-function nameOf({ hello, requestBytes }: Attempt): string | undefined {
+function nameOf({ hello, requestBytes }: StreamAttempt): string | undefined {
   const { idempotencyKey, network, model, maxOutputTokens } = hello;
   if (idempotencyKey === undefined) return undefined;
   return JSON.stringify([idempotencyKey, network, model, maxOutputTokens, requestBytes]);

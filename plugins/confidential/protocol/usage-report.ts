@@ -1,6 +1,6 @@
 /** The usage report: what an enclave signs for each request, and anybody can bill from (confidential-stream.md, 2). */
-import { canonicalBytes } from "./jcs.ts";
-import { isDigestName, label, readBytes } from "./layout.ts";
+import { canonicalBytes } from "./canonical-json.ts";
+import { isDigestName, label, readBytes } from "./encoding.ts";
 import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
 import { joinBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
@@ -16,7 +16,7 @@ export interface ReportTokens {
 }
 
 /** The same, as a `done` frame tells it. */
-export interface ToldUsage extends ReportTokens {
+export interface DoneUsage extends ReportTokens {
   readonly total: number;
 }
 

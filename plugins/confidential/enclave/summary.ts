@@ -4,15 +4,15 @@
  */
 import type { Clock } from "../../../src/services/clock.ts";
 import type { WatchedExchange } from "../protocol/frame-watch.ts";
-import { toBase64Url, utf8 } from "../protocol/layout.ts";
-import { reportMessage, writeReport } from "../protocol/report.ts";
+import { toBase64Url, utf8 } from "../protocol/encoding.ts";
+import { reportMessage, writeReport } from "../protocol/usage-report.ts";
 import { usageOf } from "../protocol/text-frames.ts";
 import { toHex } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { tokensOf } from "./answer.ts";
-import type { Outcome } from "./answer.ts";
+import type { AnswerOutcome } from "./answer.ts";
 import type { EnclaveIdentity } from "./identity.ts";
-import type { Established } from "./opening.ts";
+import type { EstablishedSession } from "./handshake.ts";
 
 export interface SignedBytes {
   readonly report: Bytes;
@@ -27,13 +27,17 @@ export interface Summary {
   report(account: WatchedExchange): Promise<SignedBytes>;
 }
 
-interface SummaryParts {
+interface SummaryDeps {
   readonly identity: EnclaveIdentity;
   readonly clock: Clock;
   readonly coefficient?: number;
 }
 
-export function sumUp(outcome: Outcome, session: Established, parts: SummaryParts): Summary {
+export function summarize(
+  outcome: AnswerOutcome,
+  session: EstablishedSession,
+  parts: SummaryDeps,
+): Summary {
   const { finishReason, finish, result, error } = outcome;
   const { hello, keyset, id, th } = session;
   const { identity, clock, coefficient } = parts;

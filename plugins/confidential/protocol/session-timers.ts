@@ -5,7 +5,7 @@
 import type { Clock } from "../../../src/services/clock.ts";
 import { handshakeMs, idleMs, maxSessionMs, requestMs } from "./limits.ts";
 
-export interface SessionTimeouts {
+export interface SessionTimerHandlers {
   /** The handshake took too long. */
   late(): void;
   /** No frame has come or gone for too long. */
@@ -18,9 +18,9 @@ export interface SessionTimeouts {
   expired(): void;
 }
 
-export class SessionTime implements Disposable {
+export class SessionTimers implements Disposable {
   readonly #clock: Clock;
-  readonly #timeouts: SessionTimeouts;
+  readonly #timeouts: SessionTimerHandlers;
   #lastFrameAt = 0;
   /** First for the handshake, then for silence. */
   #silence: Disposable;
@@ -28,7 +28,7 @@ export class SessionTime implements Disposable {
   #request: Disposable | undefined;
 
   /** Begins with the handshake. */
-  constructor(clock: Clock, timeouts: SessionTimeouts) {
+  constructor(clock: Clock, timeouts: SessionTimerHandlers) {
     this.#clock = clock;
     this.#timeouts = timeouts;
     this.#silence = clock.after(handshakeMs, () => timeouts.late());

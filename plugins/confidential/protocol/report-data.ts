@@ -1,7 +1,7 @@
 /** What evidence binds (confidential-stream.md, 1.4), and the names of evidence. */
 import type { Role } from "./hello.ts";
-import { canonicalBytes } from "./jcs.ts";
-import { utf8 } from "./layout.ts";
+import { canonicalBytes } from "./canonical-json.ts";
+import { utf8 } from "./encoding.ts";
 import type { Suite } from "./suite.ts";
 import { digestName } from "./handshake.ts";
 import { toHex } from "../verify/binary-text.ts";

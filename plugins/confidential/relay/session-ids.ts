@@ -4,14 +4,14 @@
  */
 import type { Receipts } from "./receipts.ts";
 
-export interface SessionNames {
+export interface SessionIds {
   /** Whether no session has it or had it. `name`: base64url of 16 bytes. */
   claim(name: string): boolean;
   /** The session is over, and its receipts are on disk. */
   release(name: string): void;
 }
 
-export function createSessionNames(receipts: Pick<Receipts, "has">): SessionNames {
+export function createSessionIds(receipts: Pick<Receipts, "has">): SessionIds {
   const open = new Set<string>();
   return {
     claim(name) {

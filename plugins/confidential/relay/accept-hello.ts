@@ -2,32 +2,36 @@
 import type { StreamCustomer } from "../../../src/services/confidential.ts";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { readHello, type Hello } from "../protocol/hello.ts";
-import { toBase64Url } from "../protocol/layout.ts";
+import { toBase64Url } from "../protocol/encoding.ts";
 import type { AttestationFrame } from "../protocol/text-frames.ts";
-import type { KeptServing, Serving } from "./serving.ts";
-import type { SessionNames } from "./session-names.ts";
+import type { UpstreamSession, AttestedUpstream } from "./upstream-session.ts";
+import type { SessionIds } from "./session-ids.ts";
 
-export interface EntryParts {
-  readonly names: SessionNames;
+export interface AcceptHelloDeps {
+  readonly names: SessionIds;
   /** Finds who serves a `hello`. */
-  open(helloBytes: Uint8Array, hello: Hello, customer: StreamCustomer): Promise<Serving | Fault>;
+  open(
+    helloBytes: Uint8Array,
+    hello: Hello,
+    customer: StreamCustomer,
+  ): Promise<AttestedUpstream | Fault>;
 }
 
-export interface Entry {
+export interface AcceptedSession {
   readonly hello: Hello;
   /** base64url of 16 bytes; to be released when the session is over. */
   readonly name: string;
-  readonly serving: KeptServing;
+  readonly serving: UpstreamSession;
   /** The text frame that answers `hello`. */
   readonly attestation: string;
 }
 
 /** `bytes`: the text frame as it came, and as it goes on. */
-export async function enter(
+export async function acceptHello(
   bytes: Uint8Array,
   customer: StreamCustomer,
-  parts: EntryParts,
-): Promise<Entry | Fault> {
+  parts: AcceptHelloDeps,
+): Promise<AcceptedSession | Fault> {
   const hello = readHello(bytes);
   if (isFault(hello)) return hello;
   if (customer.model !== undefined && customer.model !== hello.model) {
@@ -49,7 +53,7 @@ export async function enter(
 /** `core`, `sig` and evidence as they came, with what the gateway has to say of the price. */
 function attestationText(
   { core, sig, evidence: shown, evidenceDigest }: AttestationFrame,
-  { attested, price }: KeptServing,
+  { attested, price }: UpstreamSession,
 ): string {
   const { coefficient, pricePerTokenNano } = price.pricing;
   return JSON.stringify({

@@ -8,12 +8,12 @@ import { readAnswer, type Attested } from "../protocol/handshake.ts";
 import type { Hello, Role } from "../protocol/hello.ts";
 import { handshakeMs } from "../protocol/limits.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
-import { sessionReportData } from "../protocol/statement.ts";
+import { sessionReportData } from "../protocol/report-data.ts";
 import { readTextFrame, type AttestationFrame } from "../protocol/text-frames.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
 import type { VerificationReport } from "../verify/report.ts";
-import type { EvidenceMemory } from "./evidence-memory.ts";
+import type { EvidenceCache } from "./evidence-cache.ts";
 import type { EnclaveLink } from "./link.ts";
 
 export interface OpenEnclave {
@@ -27,16 +27,16 @@ export interface OpenEnclave {
   readonly evidence: VerificationReport;
 }
 
-export interface OpenParts {
+export interface OpenEnclaveDeps {
   readonly clock: Clock;
   readonly role: Role;
   readonly policyFor: (evidence: unknown) => VerificationPolicy;
   readonly verifier: EvidenceVerifier;
-  readonly memory: EvidenceMemory;
+  readonly memory: EvidenceCache;
 }
 
 /** The enclave refused, in its own words' code, or what it showed is not good enough: then with the checks. */
-export interface Unopened extends Fault {
+export interface OpenFailure extends Fault {
   readonly evidence?: VerificationReport;
   /** It named evidence that has not been seen here: a client may have seen it elsewhere. */
   readonly isUnseen?: true;
@@ -54,8 +54,8 @@ export async function openEnclave(
   link: EnclaveLink,
   helloBytes: Uint8Array,
   hello: Hello,
-  parts: OpenParts,
-): Promise<OpenEnclave | Unopened> {
+  parts: OpenEnclaveDeps,
+): Promise<OpenEnclave | OpenFailure> {
   const opened = await shakeHands(link, helloBytes, hello, parts);
   if (isFault(opened)) link.close();
   return opened;
@@ -67,8 +67,8 @@ async function shakeHands(
   link: EnclaveLink,
   helloBytes: Uint8Array,
   hello: Hello,
-  parts: OpenParts,
-): Promise<OpenEnclave | Unopened> {
+  parts: OpenEnclaveDeps,
+): Promise<OpenEnclave | OpenFailure> {
   const { clock, role } = parts;
   const answer = firstText(link, clock);
   link.text(helloBytes);
@@ -106,7 +106,7 @@ function firstText(link: EnclaveLink, clock: Clock): Promise<Buffer | Fault> {
   });
 }
 
-const unseen: Unopened = {
+const unseen: OpenFailure = {
   ...fault("ATTESTATION_UNAVAILABLE", "the evidence has not been seen here"),
   isUnseen: true,
 };
@@ -115,8 +115,8 @@ async function examine(
   { evidence: sent, evidenceDigest: named }: AttestationFrame,
   hello: Hello,
   { keysetDigest }: Attested,
-  { clock, role, policyFor, verifier, memory }: OpenParts,
-): Promise<Pick<OpenEnclave, "evidence" | "evidenceDigest"> | Unopened> {
+  { clock, role, policyFor, verifier, memory }: OpenEnclaveDeps,
+): Promise<Pick<OpenEnclave, "evidence" | "evidenceDigest"> | OpenFailure> {
   const evidence = sent ?? (named === undefined ? undefined : memory.find(named));
   if (evidence === undefined) return unseen;
   const nonce = hello.freshness === "quote" ? hello.nonce : undefined;

@@ -1,5 +1,5 @@
 /** RFC 8785, JSON Canonicalization Scheme: one text for equal values, so that what is signed can be made again. */
-import { utf8 } from "./layout.ts";
+import { utf8 } from "./encoding.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
 /** As deep as strict JSON may be; keeps the recursion from running out of stack. */

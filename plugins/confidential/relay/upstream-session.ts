@@ -1,6 +1,6 @@
 /** An open session with the enclave that serves it, and what it costs. */
 import type { Pricing } from "../../../src/services/networks.ts";
-import type { OpenEnclave } from "./open.ts";
+import type { OpenEnclave } from "./open-enclave.ts";
 
 export interface StreamPrice {
   readonly pricing: Pricing;
@@ -9,7 +9,7 @@ export interface StreamPrice {
 }
 
 /** Metrics of the network's requests. Times are monotonic milliseconds, from `now`. */
-export interface ServingRecords {
+export interface UpstreamMetrics {
   now(): number;
   /** Records the time from `since`, when the worker got the request, to the first chunk of the answer. */
   firstToken(model: string, since: number): void;
@@ -21,9 +21,9 @@ export interface ServingRecords {
   ): void;
 }
 
-export interface Serving extends OpenEnclave {
+export interface AttestedUpstream extends OpenEnclave {
   /** Undefined for the gateway's own enclave, whose calls to the model are recorded as plain chat completions. */
-  readonly records?: ServingRecords | undefined;
+  readonly records?: UpstreamMetrics | undefined;
   /** For log lines; undefined: the gateway's own enclave. */
   readonly workerId: string | undefined;
   /** What is offered and reserved at; a report of a lower coefficient is charged at that. */
@@ -36,4 +36,4 @@ export interface Serving extends OpenEnclave {
 }
 
 /** What a session needs of it once its client has been sent the attestation. */
-export type KeptServing = Omit<Serving, "attestation">;
+export type UpstreamSession = Omit<AttestedUpstream, "attestation">;
