@@ -71,9 +71,9 @@ export function openConfidentialServices(
     metrics,
     ...enclaves,
     receipts,
-    retries: new RetryCredits(clock, metrics),
-    quotes: createQuoteLimit(clock),
-    names: createSessionIds(receipts),
+    retryCredits: new RetryCredits(clock, metrics),
+    quoteLimit: createQuoteLimit(clock),
+    sessionIds: createSessionIds(receipts),
     sessions: createOpenSessions(metrics),
     unfinished: openUnfinished(metrics),
     evidence,
@@ -109,14 +109,14 @@ function confidentialOpener({
   secret,
   ...records
 }: ConfidentialServices): Services["openConfidential"] {
-  const { clock, log, memory } = records;
+  const { clock, log, evidenceCache } = records;
   const signer = policySigner(secret);
   return (networks, configured) => {
     const plain = networks.filter(({ termination }) => termination === "gateway");
     const own = {
       clock,
       log,
-      memory,
+      evidenceCache,
       provider: (source: EvidenceSource) => evidence.provider(source),
     };
     return createConfidential({

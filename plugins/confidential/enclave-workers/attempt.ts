@@ -38,7 +38,7 @@ export interface OwnSession extends OpenEnclave {
 
 /** Where an attempt gets its session from. */
 export interface OwnSessions {
-  readonly parts: EnclaveDeps;
+  readonly deps: EnclaveDeps;
   openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | OpenFailure>;
 }
 
@@ -86,7 +86,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   begin(): void {
     this.worker.inFlight++;
     this.#open().catch((error: unknown) => {
-      this.#sessions.parts.log.error({ err: error }, "a session with a worker could not be opened");
+      this.#sessions.deps.log.error({ err: error }, "a session with a worker could not be opened");
       this.#fail({ kind: "broken" });
     });
   }
@@ -154,7 +154,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
 
   #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
     return guarded(run, (error) => {
-      this.#sessions.parts.log.error({ err: error }, "an answer of a worker's enclave broke");
+      this.#sessions.deps.log.error({ err: error }, "an answer of a worker's enclave broke");
       this.#fail({ kind: "broken" });
     });
   }
@@ -191,7 +191,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
       return this.#fail({ kind: read.code === "TIMEOUT" ? "timedOut" : "broken" });
     }
     this.#judge(read).catch((error: unknown) => {
-      this.#sessions.parts.log.error({ err: error }, "a usage report could not be judged");
+      this.#sessions.deps.log.error({ err: error }, "a usage report could not be judged");
       this.#fail({ kind: "broken" });
     });
   }
@@ -233,7 +233,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
       return this.#fail({ kind: "broken" });
     }
     const { attested, hello, evidence } = session;
-    const { clock, counters, log } = this.#sessions.parts;
+    const { clock, counters, log } = this.#sessions.deps;
     const { notAfter } = attested.keyset;
     const account = {
       ...sessionExpectation(attested, hello),
@@ -291,7 +291,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.#deadline?.[Symbol.dispose]();
     if (this.#over) return;
     const ms = request.streamed ? idleMs : answerMs;
-    this.#deadline = this.#sessions.parts.clock.after(ms, this.#late);
+    this.#deadline = this.#sessions.deps.clock.after(ms, this.#late);
   }
 }
 

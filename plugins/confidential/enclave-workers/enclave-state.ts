@@ -7,14 +7,14 @@ import type { Log } from "../../../src/services/log.ts";
 
 export interface EnclaveState {
   readonly verifier: EvidenceVerifier;
-  readonly memory: EvidenceCache;
+  readonly evidenceCache: EvidenceCache;
   readonly counters: SeenCounters;
 }
 
 export function createEnclaveState(): EnclaveState {
   return {
     verifier: createEvidenceVerifier({ entries: 512 }),
-    memory: new EvidenceCache(),
+    evidenceCache: new EvidenceCache(),
     counters: createSeenCounters(),
   };
 }

@@ -26,7 +26,7 @@ const renewMs = 300_000;
 
 export class EnclaveRoute implements WorkerRoute, OwnSessions {
   readonly config: NetworkConfig;
-  readonly parts: EnclaveDeps;
+  readonly deps: EnclaveDeps;
   /** Settles when it is known for the first time whether the worker may be offered. */
   readonly settled: Promise<void>;
   readonly #url: string;
@@ -48,10 +48,10 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     config: NetworkConfig,
     listed: ListedWorker,
     policyFor: PolicyFor,
-    parts: EnclaveDeps,
+    deps: EnclaveDeps,
   ) {
     this.config = config;
-    this.parts = parts;
+    this.deps = deps;
     this.#url = streamUrl(listed.url ?? config.url);
     this.#model = listed.model;
     this.#policyFor = policyFor;
@@ -59,7 +59,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   get admitted(): boolean {
-    return this.parts.clock.now() < this.#admittedUntil;
+    return this.deps.clock.now() < this.#admittedUntil;
   }
 
   get evidence(): EvidenceKind {
@@ -76,7 +76,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   listedAgain(): void {
-    if (this.parts.clock.now() > this.#admittedUntil - renewMs) void this.#check();
+    if (this.deps.clock.now() > this.#admittedUntil - renewMs) void this.#check();
   }
 
   close(): void {
@@ -104,13 +104,13 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   async #open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | OpenFailure> {
-    const { clock, log } = this.parts;
+    const { clock, log } = this.deps;
     const { headers, connectMs } = this.config;
     const link = await connectWorker({ url: this.#url, headers, connectMs, clock, log });
     if (link === undefined) return fault("UPSTREAM_FAILED", "the worker cannot be reached");
     const policyFor = this.#policyFor;
-    const parts = { ...this.parts, role: "worker", policyFor } as const;
-    const opened = await openEnclave(link, helloBytes, hello, parts);
+    const deps = { ...this.deps, role: "worker", policyFor } as const;
+    const opened = await openEnclave(link, helloBytes, hello, deps);
     if (!isFault(opened)) {
       if (this.#isProven(opened)) this.#admit(opened);
       // Of itself it may serve its client, who has a nonce of its own; what comes next is checked.
@@ -155,7 +155,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   #check(): Promise<void> {
     this.#checking ??= this.#shakeHands()
       .catch((error: unknown) => {
-        this.parts.log.error({ err: error, url: this.#url }, "a worker could not be checked");
+        this.deps.log.error({ err: error, url: this.#url }, "a worker could not be checked");
         this.#refuse(fault("UPSTREAM_FAILED", "the check failed"));
       })
       .finally(() => {
@@ -165,7 +165,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   async #shakeHands(): Promise<void> {
-    const { clock, counters } = this.parts;
+    const { clock, counters } = this.deps;
     counters.forget(clock.now() / 1000);
     const opened = await this.#openOwn(this.#model, 1, "quote");
     if (!isFault(opened)) {
@@ -191,7 +191,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     const failed = refused.evidence?.checks.filter(({ result }) => result === "fail");
     const about = { network: this.config.name, url: this.#url, code: refused.code, failed };
     if (this.#refusal !== refused.code && !this.#closed) {
-      this.parts.log.warn(about, `a worker is not offered: ${refused.message}`);
+      this.deps.log.warn(about, `a worker is not offered: ${refused.message}`);
     }
     this.#refusal = refused.code;
     if (this.#admittedUntil === 0) return;
@@ -200,7 +200,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   #changed(): void {
-    if (!this.#closed) this.parts.changed();
+    if (!this.#closed) this.deps.changed();
   }
 }
 

@@ -91,13 +91,13 @@ class WorkerSocket implements EnclaveLink {
       if (this.#closing !== undefined) return;
       this.#contain(() => {
         if (isBinary) this.#inbox.binary(frame);
-        else this.#inbox.tell((listener) => listener.text(frame));
+        else this.#inbox.deliver((listener) => listener.text(frame));
       });
     });
     webSocket.on("close", () => {
       this.#pings[Symbol.dispose]();
       this.#closing?.[Symbol.dispose]();
-      this.#contain(() => this.#tell((listener) => listener.ended()));
+      this.#contain(() => this.#deliver((listener) => listener.ended()));
     });
     socket.on("drain", () => this.#contain(() => this.#inbox.listener?.drained()));
     this.#readOrWait();
@@ -163,8 +163,8 @@ class WorkerSocket implements EnclaveLink {
     }
   }
 
-  #tell(what: (listener: LinkListener) => void): void {
-    if (this.#closing === undefined) this.#inbox.tell(what);
+  #deliver(notify: (listener: LinkListener) => void): void {
+    if (this.#closing === undefined) this.#inbox.deliver(notify);
   }
 
   #isOpen(): boolean {

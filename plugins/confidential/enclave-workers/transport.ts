@@ -9,18 +9,18 @@ import { EnclaveRoute } from "./route.ts";
 export class EnclaveTransport implements Transport {
   readonly #config: NetworkConfig;
   readonly #policyFor: PolicyFor;
-  readonly #parts: EnclaveDeps;
+  readonly #deps: EnclaveDeps;
 
-  constructor(config: NetworkConfig, parts: EnclaveDeps) {
+  constructor(config: NetworkConfig, deps: EnclaveDeps) {
     // The configuration has it for every network of this kind.
     if (config.evidence === undefined) throw new TypeError(`${config.name} has no evidence policy`);
     this.#config = config;
     this.#policyFor = policyOf(config.evidence);
-    this.#parts = parts;
+    this.#deps = deps;
   }
 
   routeTo(listed: ListedWorker): EnclaveRoute {
-    return new EnclaveRoute(this.#config, listed, this.#policyFor, this.#parts);
+    return new EnclaveRoute(this.#config, listed, this.#policyFor, this.#deps);
   }
 
   /** Sessions are their callers' to end. */

@@ -31,16 +31,16 @@ export interface AnswerDeps {
 }
 
 export class EnclaveAnswer implements AnswerReader {
-  readonly #parts: AnswerDeps;
+  readonly #deps: AnswerDeps;
   readonly #batch: DeltaBatch;
   readonly #call: InferenceCall;
   #isOver = false;
   #isPaused = false;
 
-  constructor(offer: Offer, request: ChatRequest, parts: AnswerDeps) {
+  constructor(offer: Offer, request: ChatRequest, deps: AnswerDeps) {
     const { body, promptBytes, maxTokens } = request;
-    this.#parts = parts;
-    this.#batch = createDeltaBatch(parts.clock, parts.send);
+    this.#deps = deps;
+    this.#batch = createDeltaBatch(deps.clock, deps.send);
     this.#call = offer.send({ body, streamed: true, promptBytes, maxTokens }, this);
   }
 
@@ -96,7 +96,7 @@ export class EnclaveAnswer implements AnswerReader {
     this.#isOver = true;
     this.#batch.flush();
     this.#batch.close();
-    this.#parts.ended({ error: undefined, ...outcome });
+    this.#deps.ended({ error: undefined, ...outcome });
   }
 }
 

@@ -42,8 +42,8 @@ export function isServed(offer: Offer | undefined): offer is Offer {
 }
 
 /** Why it will not serve this client; undefined: it will. */
-export function checkHello(hello: Hello, parts: EnclaveHandshakeDeps): Fault | undefined {
-  const { identity, find, coefficient } = parts;
+export function checkHello(hello: Hello, deps: EnclaveHandshakeDeps): Fault | undefined {
+  const { identity, find, coefficient } = deps;
   if (hello.network !== identity.net) {
     return fault("NETWORK_NOT_AVAILABLE", "this enclave is of another network");
   }

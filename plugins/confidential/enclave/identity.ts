@@ -81,15 +81,15 @@ const quoteBurst = 32;
 const quoteEveryMs = 100;
 
 /** Begins at once; never rejects. */
-export function createEnclaveIdentity(parts: IdentityDeps): EnclaveIdentity {
-  const { net, role, provider, clock, log } = parts;
+export function createEnclaveIdentity(deps: IdentityDeps): EnclaveIdentity {
+  const { net, role, provider, clock, log } = deps;
   const closing = new AbortController();
   const isAllowed = createTokenBucket(quoteBurst, quoteEveryMs, clock);
   let held: EnclaveKeyset | Fault = fault("ATTESTATION_UNAVAILABLE", "there is no evidence yet");
   let next: Disposable | undefined;
 
   async function renew(): Promise<void> {
-    const made = await makeKeyset(parts, closing.signal);
+    const made = await makeKeyset(deps, closing.signal);
     if (closing.signal.aborted) return;
     if (!isFault(made)) {
       held = made;
@@ -113,7 +113,7 @@ export function createEnclaveIdentity(parts: IdentityDeps): EnclaveIdentity {
     },
     async quoteFor({ digest }, nonce, signal) {
       if (!isAllowed()) return fault("RATE_LIMITED", "too many quotes asked for");
-      return quote(parts, digest, nonce, signal);
+      return quote(deps, digest, nonce, signal);
     },
     close() {
       closing.abort();
@@ -122,18 +122,15 @@ export function createEnclaveIdentity(parts: IdentityDeps): EnclaveIdentity {
   };
 }
 
-async function makeKeyset(
-  parts: IdentityDeps,
-  signal: AbortSignal,
-): Promise<EnclaveKeyset | Fault> {
-  const { net, role, models, clock } = parts;
+async function makeKeyset(deps: IdentityDeps, signal: AbortSignal): Promise<EnclaveKeyset | Fault> {
+  const { net, role, models, clock } = deps;
   const [hs, ur] = [createSigner(), createSigner()];
   const notAfter = Math.floor(clock.now() / 1000) + keysetSeconds;
   const named = { net, role, notAfter, ...(models && { models }) };
   const keyset = writeKeyset({ hs: hs.publicKey, ur: ur.publicKey, ...named });
   if (keyset === undefined) return fault("ATTESTATION_UNAVAILABLE", "a name cannot be written");
   const digest = await digestName(nodeSuite, keyset);
-  const evidence = await quote(parts, digest, undefined, signal);
+  const evidence = await quote(deps, digest, undefined, signal);
   if (isFault(evidence)) return evidence;
   const evidenceName = await evidenceDigest(nodeSuite, evidence);
   if (evidenceName === undefined)

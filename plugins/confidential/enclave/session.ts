@@ -57,12 +57,12 @@ export interface EnclaveSession {
 const reportMarginMs = 10_000;
 
 /** Waits for `hello`. */
-export function openEnclaveSession(parts: EnclaveSessionDeps, peer: EnclavePeer): EnclaveSession {
-  return new Session(parts, peer);
+export function openEnclaveSession(deps: EnclaveSessionDeps, peer: EnclavePeer): EnclaveSession {
+  return new Session(deps, peer);
 }
 
 class Session implements EnclaveSession {
-  readonly #parts: EnclaveSessionDeps;
+  readonly #deps: EnclaveSessionDeps;
   readonly #peer: EnclavePeer;
   /** `broken`: nothing is opened or sealed any more; a report may still be owed. */
   #state: "hello" | "answering" | "open" | "broken" | "closed" = "hello";
@@ -74,24 +74,24 @@ class Session implements EnclaveSession {
   #isStopping = false;
   /** What the session ends with once nothing runs. */
   #ending: Fault | undefined;
-  readonly #time: SessionTimers;
+  readonly #timers: SessionTimers;
   /** Watches a request that has not arrived completely. */
   #rate: ArrivalRate | undefined;
   readonly #leaving = new AbortController();
 
-  constructor(parts: EnclaveSessionDeps, peer: EnclavePeer) {
-    this.#parts = parts;
+  constructor(deps: EnclaveSessionDeps, peer: EnclavePeer) {
+    this.#deps = deps;
     this.#peer = peer;
-    this.#arriving = createRequestBuffer(parts.hold?.());
+    this.#arriving = createRequestBuffer(deps.hold?.());
     const ends = (code: StreamCode, message: string): (() => void) =>
       this.#guarded(() => this.#fail(fault(code, message)));
-    this.#time = new SessionTimers(parts.clock, {
-      late: ends("TIMEOUT", "the handshake took too long"),
-      idle: ends("TIMEOUT", "the session was idle"),
+    this.#timers = new SessionTimers(deps.clock, {
+      handshakeTimeout: ends("TIMEOUT", "the handshake took too long"),
+      idleTimeout: ends("TIMEOUT", "the session was idle"),
       // It is the model that is silent, and its own deadline counts.
-      isAwaited: () => this.#answer !== undefined,
-      unfinished: ends("TIMEOUT", "the request did not come to its end"),
-      expired: this.#guarded(() => this.#expire()),
+      isSilenceExpected: () => this.#answer !== undefined,
+      requestTimeout: ends("TIMEOUT", "the request did not come to its end"),
+      sessionTimeout: this.#guarded(() => this.#expire()),
     });
   }
 
@@ -115,7 +115,7 @@ class Session implements EnclaveSession {
     if (this.#state !== "hello") return this.#laterText(bytes);
     const hello = readHello(bytes);
     if (isFault(hello)) return this.#fail(hello);
-    const refusal = checkHello(hello, this.#parts);
+    const refusal = checkHello(hello, this.#deps);
     if (refusal !== undefined) return this.#fail(refusal);
     this.#state = "answering";
     this.#shakeHands(Uint8Array.from(bytes), hello).catch((error: unknown) => this.#break(error));
@@ -135,7 +135,7 @@ class Session implements EnclaveSession {
         ? fault("BAD_FRAME", "a frame before the handshake")
         : this.#established.channel.open(frame);
     if (isFault(opened)) return this.#breakOff(opened);
-    this.#time.frame();
+    this.#timers.onFrame();
     if (opened.header.type === "cancel") this.#cancel(opened.header.rid);
     else this.#collect(opened);
   }
@@ -150,13 +150,13 @@ class Session implements EnclaveSession {
   // The handshake.
 
   async #shakeHands(bytes: Uint8Array, hello: Hello): Promise<void> {
-    const established = await establish(bytes, hello, this.#parts, this.#leaving.signal);
+    const established = await establish(bytes, hello, this.#deps, this.#leaving.signal);
     if (isFault(established)) return this.#fail(established);
     // The peer may have left, or this enclave been stopped.
     if (this.#isClosed()) return;
     this.#established = established;
     this.#state = "open";
-    this.#time.begin(established.keyset.notAfter * 1000 - reportMarginMs);
+    this.#timers.begin(established.keyset.notAfter * 1000 - reportMarginMs);
     this.#peer.text(established.attestation);
   }
 
@@ -167,9 +167,9 @@ class Session implements EnclaveSession {
       return this.#breakOff(fault("RATE_LIMITED", "too much of unfinished requests is held"));
     }
     if (header.isEnd) return this.#run(header.rid, this.#takeRequest());
-    this.#time.requestGoesOn();
+    this.#timers.onRequestFrame();
     this.#rate ??= new ArrivalRate(
-      this.#parts.clock,
+      this.#deps.clock,
       this.#guarded(() => this.#fail(fault("TIMEOUT", "the request arrives too slowly"))),
     );
     this.#rate.add(data.length);
@@ -177,14 +177,14 @@ class Session implements EnclaveSession {
 
   /** Returns what has arrived, and waits for no more of it. */
   #takeRequest(): Buffer {
-    this.#time.requestEnds();
+    this.#timers.onRequestEnd();
     this.#rate?.[Symbol.dispose]();
     this.#rate = undefined;
     return this.#arriving.take();
   }
 
   #run(rid: number, bytes: Uint8Array): void {
-    const { find, clock } = this.#parts;
+    const { find, clock } = this.#deps;
     const hello = this.#established?.hello;
     if (hello === undefined) return;
     const request = readChatRequest(bytes, hello);
@@ -211,7 +211,7 @@ class Session implements EnclaveSession {
     const frame = this.#established?.channel.seal(type, rid, data);
     if (frame === undefined) return;
     if (isFault(frame)) return this.#breakOff(frame);
-    this.#time.frame();
+    this.#timers.onFrame();
     // `seal` makes its frames from Node's pool.
     if (!this.#peer.binary(Buffer.from(frame.buffer, frame.byteOffset, frame.length))) {
       this.#answer?.pause();
@@ -222,7 +222,7 @@ class Session implements EnclaveSession {
     this.#answer = undefined;
     const established = this.#established;
     if (established === undefined || this.#state !== "open") return;
-    const summary = summarize(outcome, established, this.#parts);
+    const summary = summarize(outcome, established, this.#deps);
     this.#send("final", rid, summary.final);
     if (!this.#hasEnded()) this.#report(rid, summary, () => this.#settle());
   }
@@ -276,7 +276,7 @@ class Session implements EnclaveSession {
     if (answer === undefined || established === undefined) return this.#fail(reason);
     this.#state = "broken";
     this.#answer = undefined;
-    const summary = summarize(cancelled(answer.abandon()), established, this.#parts);
+    const summary = summarize(cancelled(answer.abandon()), established, this.#deps);
     this.#report(established.channel.watch.rid(), summary, () => this.#fail(reason));
   }
 
@@ -287,7 +287,7 @@ class Session implements EnclaveSession {
 
   /** A bug of ours: the session's keys are not used any further. */
   #break(error: unknown): void {
-    this.#parts.log.error({ err: error }, "a session of the encrypted stream broke");
+    this.#deps.log.error({ err: error }, "a session of the encrypted stream broke");
     this.#close(plainCloseCodes.internal);
   }
 
@@ -299,7 +299,7 @@ class Session implements EnclaveSession {
 
   #end(): void {
     this.#state = "closed";
-    this.#time[Symbol.dispose]();
+    this.#timers[Symbol.dispose]();
     this.#leaving.abort();
     this.#takeRequest();
     this.#answer?.abandon();

@@ -36,11 +36,11 @@ interface SummaryDeps {
 export function summarize(
   outcome: AnswerOutcome,
   session: EstablishedSession,
-  parts: SummaryDeps,
+  deps: SummaryDeps,
 ): Summary {
   const { finishReason, finish, result, error } = outcome;
   const { hello, keyset, id, th } = session;
-  const { identity, clock, coefficient } = parts;
+  const { identity, clock, coefficient } = deps;
   const tokens = tokensOf(result, hello.maxOutputTokens);
   const told = { finish_reason: finishReason, usage: usageOf(tokens), error };
   return {

@@ -1,66 +1,66 @@
 /**
- * The time that a session has (confidential-stream.md, 1.3): for its handshake, without a frame, for a request to
- * arrive, and in all. Whoever keeps one end of it is told what has run out, and ends it.
+ * The timeouts of a session (confidential-stream.md, 1.3): for its handshake, without a frame, for a request to arrive,
+ * and in total. The session ends itself when a handler is called.
  */
 import type { Clock } from "../../../src/services/clock.ts";
 import { handshakeMs, idleMs, maxSessionMs, requestMs } from "./limits.ts";
 
 export interface SessionTimerHandlers {
-  /** The handshake took too long. */
-  late(): void;
-  /** No frame has come or gone for too long. */
-  idle(): void;
-  /** Whether silence is to be expected; asked when it has lasted. Absent: never. */
-  isAwaited?(): boolean;
-  /** A request has not come to its end. Absent: nobody tells when one begins. */
-  unfinished?(): void;
-  /** It has lasted as long as it may. */
-  expired(): void;
+  /** Called when the handshake has taken too long. */
+  handshakeTimeout(): void;
+  /** Called when no frame was sent or received for too long. */
+  idleTimeout(): void;
+  /** Returns whether silence is expected, which prevents `idleTimeout`. Missing if it never is. */
+  isSilenceExpected?(): boolean;
+  /** Called when a request has not arrived completely in time. Missing if `onRequestFrame` is not used. */
+  requestTimeout?(): void;
+  /** Called when the session has reached its maximum duration. */
+  sessionTimeout(): void;
 }
 
 export class SessionTimers implements Disposable {
   readonly #clock: Clock;
-  readonly #timeouts: SessionTimerHandlers;
+  readonly #handlers: SessionTimerHandlers;
   #lastFrameAt = 0;
-  /** First for the handshake, then for silence. */
+  /** The timer for the handshake, and later for silence. */
   #silence: Disposable;
   #lifetime: Disposable | undefined;
   #request: Disposable | undefined;
 
-  /** Begins with the handshake. */
-  constructor(clock: Clock, timeouts: SessionTimerHandlers) {
+  /** Starts the timer for the handshake. */
+  constructor(clock: Clock, handlers: SessionTimerHandlers) {
     this.#clock = clock;
-    this.#timeouts = timeouts;
-    this.#silence = clock.after(handshakeMs, () => timeouts.late());
+    this.#handlers = handlers;
+    this.#silence = clock.after(handshakeMs, () => handlers.handshakeTimeout());
   }
 
-  /** The handshake is done. `until`: milliseconds since 1970, beyond which it must not last. */
+  /** Call when the handshake is complete. `until`: latest end of the session, in milliseconds since 1970. */
   begin(until: number): void {
     this.#silence[Symbol.dispose]();
-    this.frame();
+    this.onFrame();
     this.#watchSilence(idleMs);
     const ms = Math.min(maxSessionMs, until - this.#clock.now());
-    this.#lifetime = this.#clock.after(Math.max(0, ms), () => this.#timeouts.expired());
+    this.#lifetime = this.#clock.after(Math.max(0, ms), () => this.#handlers.sessionTimeout());
   }
 
-  /** One has come or gone. */
-  frame(): void {
+  /** Call for each frame that was sent or received. */
+  onFrame(): void {
     this.#lastFrameAt = this.#clock.monotonic();
   }
 
-  /** A frame of a request has come that is not its last. */
-  requestGoesOn(): void {
-    this.#request ??= this.#clock.after(requestMs, () => this.#timeouts.unfinished?.());
+  /** Call for each frame of a request that is not its last. The first of them starts the timer. */
+  onRequestFrame(): void {
+    this.#request ??= this.#clock.after(requestMs, () => this.#handlers.requestTimeout?.());
   }
 
-  /** The request is whole, or nobody wants it any more. */
-  requestEnds(): void {
+  /** Call when the request is complete or was cancelled. */
+  onRequestEnd(): void {
     this.#request?.[Symbol.dispose]();
     this.#request = undefined;
   }
 
   [Symbol.dispose](): void {
-    this.requestEnds();
+    this.onRequestEnd();
     this.#silence[Symbol.dispose]();
     this.#lifetime?.[Symbol.dispose]();
   }
@@ -68,9 +68,9 @@ export class SessionTimers implements Disposable {
   #watchSilence(ms: number): void {
     this.#silence = this.#clock.after(ms, () => {
       const silentMs = this.#clock.monotonic() - this.#lastFrameAt;
-      if (this.#timeouts.isAwaited?.() === true) this.#watchSilence(idleMs);
+      if (this.#handlers.isSilenceExpected?.() === true) this.#watchSilence(idleMs);
       else if (silentMs < idleMs) this.#watchSilence(idleMs - silentMs);
-      else this.#timeouts.idle();
+      else this.#handlers.idleTimeout();
     });
   }
 }

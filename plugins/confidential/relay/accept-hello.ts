@@ -1,4 +1,4 @@
-/** From a client's `hello` to the enclave that serves it, under a name that no session had before. */
+/** Handles a client's `hello`: finds the enclave that serves the session and claims the session id that it chose. */
 import type { StreamCustomer } from "../../../src/services/confidential.ts";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { readHello, type Hello } from "../protocol/hello.ts";
@@ -8,8 +8,8 @@ import type { UpstreamSession, AttestedUpstream } from "./upstream-session.ts";
 import type { SessionIds } from "./session-ids.ts";
 
 export interface AcceptHelloDeps {
-  readonly names: SessionIds;
-  /** Finds who serves a `hello`. */
+  readonly sessionIds: SessionIds;
+  /** Opens a session with the enclave that serves the `hello`. */
   open(
     helloBytes: Uint8Array,
     hello: Hello,
@@ -19,40 +19,42 @@ export interface AcceptHelloDeps {
 
 export interface AcceptedSession {
   readonly hello: Hello;
-  /** base64url of 16 bytes; to be released when the session is over. */
-  readonly name: string;
-  readonly serving: UpstreamSession;
-  /** The text frame that answers `hello`. */
+  /** base64url of 16 bytes. Must be released when the session ends. */
+  readonly id: string;
+  readonly upstream: UpstreamSession;
+  /** The text frame with which the gateway answers `hello`. */
   readonly attestation: string;
 }
 
-/** `bytes`: the text frame as it came, and as it goes on. */
+/** `bytes`: the text frame as received; the enclave gets the same bytes. */
 export async function acceptHello(
   bytes: Uint8Array,
   customer: StreamCustomer,
-  parts: AcceptHelloDeps,
+  deps: AcceptHelloDeps,
 ): Promise<AcceptedSession | Fault> {
   const hello = readHello(bytes);
   if (isFault(hello)) return hello;
   if (customer.model !== undefined && customer.model !== hello.model) {
-    return fault("UNAUTHORIZED", "the ticket is for another model");
+    return fault("UNAUTHORIZED", "the ticket is for a different model");
   }
-  const opened = await parts.open(bytes, hello, customer);
+  const opened = await deps.open(bytes, hello, customer);
   if (isFault(opened)) return opened;
-  // Evidence is long and a session may last: it is sent, and not kept.
-  const { attestation, ...serving } = opened;
-  const name = toBase64Url(serving.attested.core.session);
-  if (parts.names.claim(name)) {
-    return { hello, name, serving, attestation: attestationText(attestation, serving) };
+  // The evidence is large and sessions can last long, so it is not kept after it has been sent.
+  const { attestation, ...upstream } = opened;
+  const id = toBase64Url(upstream.attested.core.session);
+  if (deps.sessionIds.claim(id)) {
+    return { hello, id, upstream, attestation: attestationText(attestation, upstream) };
   }
-  serving.link.close();
-  serving.ended(false);
-  return fault("ATTESTATION_UNAVAILABLE", "the enclave repeats itself");
+  upstream.link.close();
+  upstream.ended(false);
+  return fault("ATTESTATION_UNAVAILABLE", "the enclave reused a session id");
 }
 
-/** `core`, `sig` and evidence as they came, with what the gateway has to say of the price. */
+/**
+ * Returns the attestation frame for the client: `core`, `sig` and evidence as received, and the gateway's price offer.
+ */
 function attestationText(
-  { core, sig, evidence: shown, evidenceDigest }: AttestationFrame,
+  { core, sig, evidence, evidenceDigest }: AttestationFrame,
   { attested, price }: UpstreamSession,
 ): string {
   const { coefficient, pricePerTokenNano } = price.pricing;
@@ -60,7 +62,7 @@ function attestationText(
     type: "attestation",
     core: toBase64Url(core),
     sig: toBase64Url(sig),
-    ...(shown === undefined ? { evidence_digest: evidenceDigest } : { evidence: shown }),
+    ...(evidence === undefined ? { evidence_digest: evidenceDigest } : { evidence }),
     offer: {
       coefficient,
       pricePerTokenNano,

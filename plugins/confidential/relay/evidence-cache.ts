@@ -1,22 +1,25 @@
 /**
- * Evidence that has been seen, by its digest: a client that has it need not be sent it again, and one that has not can
- * fetch it. In memory, as long as keysets are used; what is verified is verified by whoever reads it.
+ * A cache of the evidence that enclaves have shown, by digest. A client that already has the evidence gets only its
+ * digest, and any client can fetch it. The cache is in memory. It does not verify the evidence; its readers do.
  */
 import { evidenceDigest } from "../protocol/report-data.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 
-/** A keyset holds for an hour, so that this is evidence of some hundred workers. */
-const mostShared = 512;
-/** Of quotes made for one nonce, which nobody is shown again; any client may ask for as many as it likes. */
-const mostSingle = 64;
+/** Maximum number of entries for keysets. A keyset is valid for an hour, so this covers some hundred workers. */
+const maxShared = 512;
+/**
+ * Maximum number of quotes for a single nonce. They are not shown again, and a client may request any number of them.
+ */
+const maxSingle = 64;
 
 export class EvidenceCache {
-  readonly #shared = createRecent(mostShared);
-  readonly #single = createRecent(mostSingle);
+  readonly #shared = createLruCache(maxShared);
+  readonly #single = createLruCache(maxSingle);
 
   /**
-   * Its digest; undefined when it has no canonical form. `evidence`: parsed JSON. `isSingle`: made for one session, so that
-   * it must not crowd out what every session of a keyset is shown.
+   * Stores evidence and returns its digest. Undefined if the evidence has no canonical form. `evidence`: parsed JSON.
+   * `isSingle`: whether it was made for one session; it must not evict the evidence that all sessions of a keyset
+   * share.
    */
   async keep(evidence: unknown, isSingle: boolean): Promise<string | undefined> {
     const digest = await evidenceDigest(nodeSuite, evidence);
@@ -29,20 +32,19 @@ export class EvidenceCache {
   }
 }
 
-/** The values used most recently. */
-interface Recent {
+interface LruCache {
   add(name: string, value: unknown): void;
   find(name: string): unknown;
 }
 
-function createRecent(most: number): Recent {
+function createLruCache(maxEntries: number): LruCache {
   /** Least recently used first. */
   const values = new Map<string, unknown>();
   const add = (name: string, value: unknown): void => {
     values.delete(name);
     values.set(name, value);
     const oldest = values.keys().next().value;
-    if (values.size > most && oldest !== undefined) values.delete(oldest);
+    if (values.size > maxEntries && oldest !== undefined) values.delete(oldest);
   };
   return {
     add,

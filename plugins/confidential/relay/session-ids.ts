@@ -1,24 +1,24 @@
 /**
- * The names of sessions, which enclaves choose: each is used once, as far back as there are receipts. Otherwise an enclave
- * could bill a request of an earlier session again, or hide one customer's receipt behind another's.
+ * The ids of sessions, which enclaves choose. Each id is used only once, as far back as there are receipts. Otherwise
+ * an enclave could charge a request of an earlier session again, or make two customers' receipts collide.
  */
 import type { Receipts } from "./receipts.ts";
 
 export interface SessionIds {
-  /** Whether no session has it or had it. `name`: base64url of 16 bytes. */
-  claim(name: string): boolean;
-  /** The session is over, and its receipts are on disk. */
-  release(name: string): void;
+  /** Claims an id. Returns false if an open or earlier session has it. `id`: base64url of 16 bytes. */
+  claim(id: string): boolean;
+  /** Releases the id of a session that has ended and whose receipts are on disk. */
+  release(id: string): void;
 }
 
 export function createSessionIds(receipts: Pick<Receipts, "has">): SessionIds {
   const open = new Set<string>();
   return {
-    claim(name) {
-      if (open.has(name) || receipts.has(name)) return false;
-      open.add(name);
+    claim(id) {
+      if (open.has(id) || receipts.has(id)) return false;
+      open.add(id);
       return true;
     },
-    release: (name) => void open.delete(name),
+    release: (id) => void open.delete(id),
   };
 }

@@ -1,14 +1,14 @@
-/** An open session with the enclave that serves it, and what it costs. */
+/** An open session with an enclave, and its price. */
 import type { Pricing } from "../../../src/services/networks.ts";
 import type { OpenEnclave } from "./open-enclave.ts";
 
 export interface StreamPrice {
   readonly pricing: Pricing;
-  /** Milli-CU of so many tokens. */
+  /** Returns the cost of a number of tokens in milli-CU. */
   costMilli(tokens: number): number;
 }
 
-/** Metrics of the network's requests. Times are monotonic milliseconds, from `now`. */
+/** Records metrics of the network's requests. Times are monotonic milliseconds, as returned by `now`. */
 export interface UpstreamMetrics {
   now(): number;
   /** Records the time from `since`, when the worker got the request, to the first chunk of the answer. */
@@ -22,18 +22,18 @@ export interface UpstreamMetrics {
 }
 
 export interface AttestedUpstream extends OpenEnclave {
-  /** Undefined for the gateway's own enclave, whose calls to the model are recorded as plain chat completions. */
+  /** Undefined for the gateway's own enclave: its calls to the model are recorded as ordinary chat completions. */
   readonly records?: UpstreamMetrics | undefined;
-  /** For log lines; undefined: the gateway's own enclave. */
+  /** The worker, for log lines. Undefined for the gateway's own enclave. */
   readonly workerId: string | undefined;
-  /** What is offered and reserved at; a report of a lower coefficient is charged at that. */
+  /** The price that is offered and reserved. A report with a lower coefficient is charged at the lower one. */
   readonly price: StreamPrice;
   /**
-   * The session is over. `isSound`: nothing went wrong on the enclave's side; undefined: it would not go on with what the
-   * client sent, which says nothing of it.
+   * Called when the session has ended. `isHealthy`: false if the enclave failed, true if it did not. Undefined if the
+   * enclave refused what the client sent, which says nothing about the enclave's health.
    */
-  ended(isSound: boolean | undefined): void;
+  ended(isHealthy: boolean | undefined): void;
 }
 
-/** What a session needs of it once its client has been sent the attestation. */
+/** The same session after its attestation has been sent to the client. */
 export type UpstreamSession = Omit<AttestedUpstream, "attestation">;

@@ -83,7 +83,7 @@ describe("a hostile worker", () => {
   };
   const exceptions: readonly (readonly [string, (t: TestContext) => { restore(): void }])[] = [
     ["a receipt", (t) => t.mock.method(Receipts.prototype, "keep", fail).mock],
-    ["a bill", (t) => t.mock.method(RetryCredits.prototype, "paid", fail).mock],
+    ["a bill", (t) => t.mock.method(RetryCredits.prototype, "take", fail).mock],
   ];
   for (const [what, breakIt] of exceptions) {
     it(`an exception over ${what} ends its session alone, and reserves nothing any more`, async (t) => {

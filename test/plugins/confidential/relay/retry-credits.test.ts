@@ -18,11 +18,11 @@ function retriesAt(clock: Clock): RetryCredits {
 }
 
 test("what an answer cost that did not arrive is taken off the next one, once", () => {
-  const retries = retriesAt(manualClock());
-  retries.lost(attempt, 20);
-  assert.equal(retries.paid(attempt, 15), 15);
-  assert.equal(retries.paid(attempt, 15), 5);
-  assert.equal(retries.paid(attempt, 15), 0);
+  const credits = retriesAt(manualClock());
+  credits.add(attempt, 20);
+  assert.equal(credits.take(attempt, 15), 15);
+  assert.equal(credits.take(attempt, 15), 5);
+  assert.equal(credits.take(attempt, 15), 0);
 });
 
 test("only an attempt that asks for as much, of the same model and in as many bytes, takes its place", () => {
@@ -35,18 +35,18 @@ test("only an attempt that asks for as much, of the same model and in as many by
     { ...attempt, hello: { ...hello, model: "N" } },
     { ...attempt, hello: { ...hello, maxOutputTokens: 1000 } },
   ];
-  const retries = retriesAt(manualClock());
-  retries.lost(attempt, 20);
-  for (const other of others) assert.equal(retries.paid(other, 20), 0);
-  assert.equal(retries.paid(attempt, 20), 20);
+  const credits = retriesAt(manualClock());
+  credits.add(attempt, 20);
+  for (const other of others) assert.equal(credits.take(other, 20), 0);
+  assert.equal(credits.take(attempt, 20), 20);
 });
 
 test("after an hour nobody tries again", () => {
   const clock = manualClock();
-  const retries = retriesAt(clock);
-  retries.lost(attempt, 20);
+  const credits = retriesAt(clock);
+  credits.add(attempt, 20);
   clock.advance(3_600_000);
-  assert.equal(retries.paid(attempt, 20), 0);
+  assert.equal(credits.take(attempt, 20), 0);
 });
 
 test("the part of an answer that was sent is not credited, and halves go to the operator", () => {
@@ -60,16 +60,16 @@ test("the part of an answer that was sent is not credited, and halves go to the 
 });
 
 test("one key has at most 64 credits, and does not push out those of others", () => {
-  const retries = retriesAt(manualClock());
+  const credits = retriesAt(manualClock());
   const other = { ...attempt, keyId: "key_2" };
-  retries.lost(other, 20);
+  credits.add(other, 20);
   const numbered = (index: number): StreamAttempt => ({
     ...attempt,
     hello: { ...hello, idempotencyKey: `once-${index}` },
   });
-  for (let index = 0; index < 20_000; index++) retries.lost(numbered(index), 20);
-  assert.equal(retries.paid(numbered(19_935), 20), 0);
-  assert.equal(retries.paid(numbered(19_936), 20), 20);
-  assert.equal(retries.paid(numbered(19_999), 20), 20);
-  assert.equal(retries.paid(other, 20), 20);
+  for (let index = 0; index < 20_000; index++) credits.add(numbered(index), 20);
+  assert.equal(credits.take(numbered(19_935), 20), 0);
+  assert.equal(credits.take(numbered(19_936), 20), 20);
+  assert.equal(credits.take(numbered(19_999), 20), 20);
+  assert.equal(credits.take(other, 20), 20);
 });
