@@ -1,4 +1,4 @@
-/** What the gateway remembers of enclaves, whichever network they belong to: one for the process. */
+/** The state about enclaves that all networks of the process share: verified evidence, evidence by digest, counters. */
 import { EvidenceCache } from "../relay/evidence-cache.ts";
 import { createSeenCounters, type SeenCounters } from "../protocol/seen-counters.ts";
 import { createEvidenceVerifier, type EvidenceVerifier } from "../verify/evidence-verifier.ts";
@@ -19,10 +19,10 @@ export function createEnclaveState(): EnclaveState {
   };
 }
 
-/** With what a network adds. */
+/** The shared state and the dependencies of one network. */
 export interface EnclaveDeps extends EnclaveState {
   readonly clock: Clock;
   readonly log: Log;
-  /** A worker may be offered now, or no longer. */
+  /** Called when a worker becomes available or unavailable. */
   readonly changed: () => void;
 }

@@ -1,6 +1,6 @@
 /**
- * The way to one worker's enclave. It is not offered before a quote made for this gateway has shown what it runs, and
- * no longer than the keyset of that quote holds; every session is checked again by itself.
+ * The route to one worker's enclave. The worker is offered only after a quote that was made for this gateway has proven
+ * what the worker runs, and only while the keyset of that quote is valid. Every session is verified again.
  */
 import { randomBytes } from "node:crypto";
 import type { NetworkConfig } from "../../../src/config/config.ts";
@@ -21,23 +21,24 @@ import type { PolicyFor } from "./policy.ts";
 import { connectWorker } from "./socket.ts";
 import type { EnclaveDeps } from "./enclave-state.ts";
 
-/** A keyset is asked for anew so long before it ends. */
+/** How long before the end of a keyset the worker is checked again. */
 const renewMs = 300_000;
 
 export class EnclaveRoute implements WorkerRoute, OwnSessions {
   readonly config: NetworkConfig;
   readonly deps: EnclaveDeps;
-  /** Settles when it is known for the first time whether the worker may be offered. */
+  /** Resolves when the first check of the worker has succeeded or failed. */
   readonly settled: Promise<void>;
   readonly #url: string;
   readonly #model: string;
   readonly #policyFor: PolicyFor;
   #evidence: EvidenceKind = "none";
-  /** Milliseconds since 1970; 0: not admitted. */
+  /** Milliseconds since 1970. 0 if the worker is not admitted. */
   #admittedUntil = 0;
   /**
-   * The keyset that has shown a quote for a nonce of ours (confidential-stream.md section 1.4): one without a nonce may
-   * have been made long ago, by a host that sets its guest's clock.
+   * The digest of the keyset for which the worker has shown a quote with the gateway's own nonce
+   * (confidential-stream.md section 1.4). A quote without a nonce could be old, if the host manipulates the clock of
+   * its guest.
    */
   #provenKeyset: string | undefined;
   #checking: Promise<void> | undefined;
@@ -83,11 +84,14 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     this.#closed = true;
   }
 
-  /** `helloBytes` as they came. What it shows decides whether the worker goes on being offered. */
+  /**
+   * Opens a session. `helloBytes`: the `hello` frame as received. The evidence that the worker shows also decides
+   * whether the worker is still offered.
+   */
   async open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | OpenFailure> {
     const opened = await this.#open(helloBytes, hello);
     if (!isFault(opened) || opened.isUnseen !== true) return opened;
-    // The client has met the keyset by way of another gateway; this one asks for the evidence itself.
+    // The client knows the keyset through another gateway, so this gateway must get the evidence for itself.
     const own = await this.#openOwn(this.#model, 1, "cached");
     if (isFault(own)) return own;
     own.link.close();
@@ -100,7 +104,10 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     await this.#check();
     if (this.#isProven(opened)) return opened;
     opened.link.close();
-    return fault("ATTESTATION_UNAVAILABLE", "the keyset has shown no quote made for us");
+    return fault(
+      "ATTESTATION_UNAVAILABLE",
+      "the worker has not shown a quote for this gateway's nonce",
+    );
   }
 
   async #open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | OpenFailure> {
@@ -113,10 +120,11 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     const opened = await openEnclave(link, helloBytes, hello, deps);
     if (!isFault(opened)) {
       if (this.#isProven(opened)) this.#admit(opened);
-      // Of itself it may serve its client, who has a nonce of its own; what comes next is checked.
+      // This session is allowed, because the client can require a quote for its own nonce. The worker is checked for
+      // later sessions.
       else void this.#check();
     }
-    // Whatever else went wrong, it showed no bad evidence.
+    // With any other code, the worker has not shown bad evidence.
     else if (opened.code === "ATTESTATION_UNAVAILABLE" && opened.isUnseen !== true) {
       this.#refuse(opened);
     }
@@ -151,7 +159,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     return attested.keysetDigest === this.#provenKeyset;
   }
 
-  /** Never rejects. */
+  /** Checks the worker. Calls at the same time share one check. Never rejects. */
   #check(): Promise<void> {
     this.#checking ??= this.#shakeHands()
       .catch((error: unknown) => {
@@ -173,7 +181,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
       this.#provenKeyset = opened.attested.keysetDigest;
       this.#admit(opened);
     }
-    // Others have asked it for quotes; what it has shown before still holds.
+    // RATE_LIMITED means that others have requested many quotes. The earlier proof is still valid.
     else if (opened.code !== "RATE_LIMITED") this.#refuse(opened);
   }
 
@@ -204,7 +212,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 }
 
-/** A worker's address as people write it: with the scheme of its status, with or without the path. */
+/** Returns the WebSocket URL of a worker. `text`: its URL with `http` or `ws`, with or without the path. */
 function streamUrl(text: string): string {
   const url = new URL(text);
   url.protocol = url.protocol.replace("http", "ws");

@@ -1,4 +1,4 @@
-/** The ways to workers that end an encrypted stream in an enclave of theirs. */
+/** The transport of networks whose workers decrypt the encrypted stream in their own enclaves. */
 import type { NetworkConfig } from "../../../src/config/config.ts";
 import type { Transport } from "../../inference/networks/route.ts";
 import type { ListedWorker } from "../../inference/networks/status.ts";
@@ -12,7 +12,7 @@ export class EnclaveTransport implements Transport {
   readonly #deps: EnclaveDeps;
 
   constructor(config: NetworkConfig, deps: EnclaveDeps) {
-    // The configuration has it for every network of this kind.
+    // The configuration always contains it for networks of this kind.
     if (config.evidence === undefined) throw new TypeError(`${config.name} has no evidence policy`);
     this.#config = config;
     this.#policyFor = policyOf(config.evidence);
@@ -23,7 +23,7 @@ export class EnclaveTransport implements Transport {
     return new EnclaveRoute(this.#config, listed, this.#policyFor, this.#deps);
   }
 
-  /** Sessions are their callers' to end. */
+  /** Sessions are closed by their callers. */
   close(): Promise<void> {
     return Promise.resolve();
   }

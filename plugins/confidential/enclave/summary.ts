@@ -1,6 +1,6 @@
 /**
- * The end of one request in two forms: `final`, for the client inside the encryption, and the signed report, for
- * everybody.
+ * The summary of one request in two forms: the `final` frame, which is encrypted for the client, and the signed report,
+ * which everyone may read.
  */
 import type { Clock } from "../../../src/services/clock.ts";
 import type { WatchedExchange } from "../protocol/frame-watch.ts";
@@ -21,10 +21,10 @@ export interface SignedBytes {
 }
 
 export interface Summary {
-  /** Plaintext. */
+  /** The plaintext of the `final` frame. */
   readonly final: Uint8Array;
-  /** `account`: of the frames on the wire, `final` included. */
-  report(account: WatchedExchange): Promise<SignedBytes>;
+  /** Signs the report. `watched`: all frames of the request and its answer, including `final`. */
+  report(watched: WatchedExchange): Promise<SignedBytes>;
 }
 
 interface SummaryDeps {
@@ -42,9 +42,9 @@ export function summarize(
   const { hello, keyset, id, th } = session;
   const { identity, clock, coefficient } = deps;
   const tokens = tokensOf(result, hello.maxOutputTokens);
-  const told = { finish_reason: finishReason, usage: usageOf(tokens), error };
+  const final = { finish_reason: finishReason, usage: usageOf(tokens), error };
   return {
-    final: utf8(JSON.stringify(told)),
+    final: utf8(JSON.stringify(final)),
     async report({ rid, reqDigest, resDigest }) {
       const report = writeReport({
         coefficient: coefficient ?? result?.worker.pricing.coefficient ?? 1000,
@@ -61,7 +61,7 @@ export function summarize(
         th: toHex(th),
         tokens,
       });
-      // Whatever `hello` names has been read as well-formed.
+      // `readHello` has checked that all names in `hello` are well-formed.
       if (report === undefined) throw new TypeError("the report cannot be written");
       return { report, sig: await keyset.ur.sign(reportMessage(report)) };
     },

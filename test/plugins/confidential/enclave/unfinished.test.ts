@@ -134,7 +134,7 @@ describe("an exception behind a callback", () => {
     }
     assert.deepEqual(await ending(session.wire), { code: 1011, error: undefined });
     assert.ok(
-      enclave.lines.some((line) => line.startsWith("a session of the encrypted stream broke")),
+      enclave.lines.some((line) => line.startsWith("a session of the encrypted stream failed")),
     );
     const answered = other.client.ask({ model: "Demo/Echo-1", messages: [{ role: "user" }] });
     enclave.model.asked[0]?.end();
