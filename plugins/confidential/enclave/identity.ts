@@ -93,7 +93,7 @@ export function createEnclaveIdentity(deps: IdentityDeps): EnclaveIdentity {
     if (closing.signal.aborted) return;
     if (!isFault(made)) {
       keyset = made;
-      log?.info({ keyset: made.digest, tee: provider.teeType }, "a new keyset has been attested");
+      log?.info({ keyset: made.digest, tee: provider.teeType }, "a keyset has been attested");
     } else {
       // The current keyset is used until it expires.
       if (isFault(keyset)) keyset = made;

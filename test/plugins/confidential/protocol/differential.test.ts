@@ -64,7 +64,7 @@ const sessions = fc.record({
   exchanges,
 });
 
-/** What our end did with one request, beside the other implementation on the other end. */
+/** The result of one request at our end, with the other implementation at the other end. */
 class NobleEnd {
   readonly request: Uint8Array[] = [];
   readonly response: Uint8Array[] = [];
@@ -147,9 +147,9 @@ async function createChannel(by: string, options: ChannelOptions): Promise<Ours>
   return by === "WebCrypto" ? createWebChannel(options) : createNodeChannel(options);
 }
 
-describe("random sessions beside a second implementation", () => {
+describe("random sessions against a second implementation", () => {
   for (const [by, suite] of Object.entries(suites)) {
-    test(`${by}: our client and its enclave agree on every byte and on the bill`, async () => {
+    test(`${by}: our client and the other enclave agree on every byte and on the report`, async () => {
       await fc.assert(
         fc.asyncProperty(sessions, async (given) => {
           const { network, model, session, nonce } = given;
@@ -233,7 +233,7 @@ describe("random sessions beside a second implementation", () => {
       );
     });
 
-    test(`${by}: our enclave and its client agree on every byte and on the bill`, async () => {
+    test(`${by}: our enclave and the other client agree on every byte and on the report`, async () => {
       await fc.assert(
         fc.asyncProperty(sessions, async (given) => {
           const { network, model } = given;
@@ -291,7 +291,7 @@ describe("random sessions beside a second implementation", () => {
       );
     });
 
-    test(`${by}: agreement with any 32 bytes is what the judge agrees on`, async () => {
+    test(`${by}: key agreement with any 32 bytes has the same result as in the other implementation`, async () => {
       await fc.assert(
         fc.asyncProperty(key, key, async (secret, peer) => {
           const ephemeral = await suite.createEphemeral();
@@ -299,7 +299,7 @@ describe("random sessions beside a second implementation", () => {
           const ours = await ephemeral.agree(owned(noble.noblePublic(secret)));
           assert.ok(theirs !== undefined && ours !== undefined);
           assert.equal(toHex(ours), noble.nobleHex(theirs));
-          // A key that nobody made is a point all the same, unless it is of low order.
+          // Any 32 bytes are a valid point, unless the point has a low order.
           const agreed = await ephemeral.agree(owned(peer));
           const isUsable = noble.nobleAgreement(secret, peer) !== undefined;
           assert.equal(agreed === undefined || agreed.every((byte) => byte === 0), !isUsable);

@@ -1,4 +1,4 @@
-/** A session between our two ends, for tests of what goes over the wire. */
+/** A session between our client and our enclave, for tests of its frames. */
 import assert from "node:assert/strict";
 import type { Channel } from "../../../../plugins/confidential/protocol/channel.ts";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
@@ -32,7 +32,7 @@ export function sound<Value extends object>(value: Value | Fault | undefined): V
   return value;
 }
 
-/** The code of what must be a fault. */
+/** Returns the code of a fault. Fails the test if the value is not a fault. */
 export function codeOf(value: object | undefined): StreamCode {
   assert.ok(isFault(value), `no fault: ${JSON.stringify(value)}`);
   return value.code;
@@ -97,7 +97,7 @@ export async function shake(
 export interface TestSession {
   readonly attested: Attested;
   readonly answer: HandshakeAnswer;
-  /** Both ends anew, at the beginning, with the same keys. */
+  /** Creates both ends again in their initial state, with the same keys. */
   ends(): { readonly client: Channel; readonly enclave: Channel };
 }
 
@@ -121,7 +121,7 @@ export async function openSession(members: Partial<Hello> = {}): Promise<TestSes
 export const bytesOf = (text: string): Bytes => new TextEncoder().encode(text);
 export const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
-/** A copy with one bit of one byte turned over. */
+/** Returns a copy with one flipped bit. */
 export function touched(bytes: Uint8Array, at: number, bit = 0): Bytes {
   const copy = Uint8Array.from(bytes);
   copy[at] = (copy[at] ?? 0) ^ (1 << bit);

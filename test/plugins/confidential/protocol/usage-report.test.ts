@@ -83,7 +83,7 @@ const json = JSON.parse(textOf(sound(writeReport(report)))) as Record<string, un
 const changed = (members: object): Bytes => bytesOf(JSON.stringify({ ...json, ...members }));
 
 describe("a usage report", () => {
-  test("is written in one way and read back", () => {
+  test("is written canonically and read back", () => {
     const bytes = sound(writeReport(report));
     assert.deepEqual(readReport(bytes), report);
     assert.equal(textOf(bytes).startsWith('{"coefficient":1000,"ctr":17,"finish":"stop"'), true);
@@ -115,12 +115,12 @@ describe("a usage report", () => {
     { tokens: { ...tokens, prompt: "9" } },
   ];
   for (const members of wrong) {
-    test(`with ${JSON.stringify(members).slice(0, 60)} or without it is none`, () => {
+    test(`with ${JSON.stringify(members).slice(0, 60)} or without it is refused`, () => {
       assert.equal(readReport(changed(members)), undefined);
     });
   }
 
-  test("with a member twice is none, though JSON.parse takes it", () => {
+  test("with a duplicate member is refused, although JSON.parse accepts it", () => {
     const text = textOf(sound(writeReport(report)));
     for (const twice of [
       text.replace('"ctr":17', '"ctr":17,"ctr":17'),
@@ -134,7 +134,7 @@ describe("a usage report", () => {
 });
 
 describe("the verdict on a report", () => {
-  test("is good when everything agrees, by either cryptography", async () => {
+  test("is positive if everything matches, with both implementations of the cryptography", async () => {
     const verdict = await judge({});
     assert.equal(verdict.verified, true);
     assert.deepEqual(verdict.report, report);
@@ -189,7 +189,7 @@ describe("the verdict on a report", () => {
     });
   }
 
-  test("none: no_report; one that is signed and cannot be read likewise", async () => {
+  test("is no_report if there is no report, or if a signed report cannot be read", async () => {
     const none = await verifyUsageReport(nodeSuite, undefined, own);
     assert.deepEqual([none.verified, none.unverifiedReason], [false, "no_report"]);
     const typed = await verifyUsageReport(
@@ -201,7 +201,7 @@ describe("the verdict on a report", () => {
     assert.equal(typed.report, undefined);
   });
 
-  test("any bit of report or signature turned over is no report of the keyset", async () => {
+  test("is negative if any bit of the report or the signature is flipped", async () => {
     const { report: bytes, sig } = await signed(sound(writeReport(report)));
     for (let at = 0; at < bytes.length; at++) {
       const other = { report: touched(bytes, at, at % 8), sig };
@@ -226,11 +226,11 @@ describe("the verdict on a report", () => {
     assert.equal(short.unverifiedReason, "bad_signature");
   });
 
-  test("a report of a request that nobody saw is a replay", async () => {
+  test("is replay for a request of which no frame was seen", async () => {
     assert.equal((await judge({}, { exchange: undefined })).unverifiedReason, "replay");
   });
 
-  test("the reason is the first check that fails, a simulation the last", async () => {
+  test("has the reason of the first failed check; the check for simulation is the last", async () => {
     const all: Partial<UsageReport> = {
       keyset: `sha256:${"2".repeat(64)}`,
       iat: 0,
@@ -256,7 +256,7 @@ describe("the verdict on a report", () => {
     assert.equal((await judge(left, { evidence: "simulated" })).unverifiedReason, "simulated");
   });
 
-  test("a counter is used up only by a report of this session that the keyset signed", async () => {
+  test("uses up a counter only for a signed report of this session", async () => {
     const claimed: number[] = [];
     const claimCounter = (_: string, ctr: number): boolean => claimed.push(ctr) > 0;
     await judge({ keyset: `sha256:${"2".repeat(64)}` }, { claimCounter });
@@ -269,7 +269,7 @@ describe("the verdict on a report", () => {
 });
 
 describe("counters of reports", () => {
-  test("each comes once, in any order, for each keyset", () => {
+  test("each counter of a keyset is accepted once, in any order", () => {
     const seen = createSeenCounters();
     assert.deepEqual(
       [5, 3, 4, 3, 5].map((ctr) => seen.claim("one", ctr, now)),
@@ -278,7 +278,7 @@ describe("counters of reports", () => {
     assert.equal(seen.claim("two", 3, now), true);
   });
 
-  test("the missing ones between are counted", () => {
+  test("missing counters in between are counted", () => {
     const seen = createSeenCounters();
     assert.equal(seen.missing(), 0);
     for (const ctr of [10, 12, 15]) seen.claim("one", ctr, now);
@@ -291,7 +291,7 @@ describe("counters of reports", () => {
     assert.equal(seen.missing(), 1);
   });
 
-  test("an expired keyset is forgotten", () => {
+  test("counters of an expired keyset are dropped", () => {
     const seen = createSeenCounters();
     seen.claim("one", 1, now);
     seen.claim("two", 1, now + 1);

@@ -107,7 +107,7 @@ describe("the vectors of the specification", { skip: skipWithoutVectors }, () =>
         maxOutputTokens: 64,
         claimCounter: () => true,
       });
-      // Their report is of another time than their keyset.
+      // The report of the vectors has a different time than their keyset.
       const failed = checks.filter(({ result }) => result === "fail").map((check) => check.name);
       assert.deepEqual(failed, ["fresh"]);
     });

@@ -1,4 +1,4 @@
-/** What an attempt that takes another's place is spared. */
+/** Credit for retries of answers that broke off. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -17,7 +17,7 @@ function retriesAt(clock: Clock): RetryCredits {
   return new RetryCredits(clock, createMetrics());
 }
 
-test("what an answer cost that did not arrive is taken off the next one, once", () => {
+test("the cost of an answer that did not arrive is deducted from the retry once", () => {
   const credits = retriesAt(manualClock());
   credits.add(attempt, 20);
   assert.equal(credits.take(attempt, 15), 15);
@@ -25,7 +25,7 @@ test("what an answer cost that did not arrive is taken off the next one, once", 
   assert.equal(credits.take(attempt, 15), 0);
 });
 
-test("only an attempt that asks for as much, of the same model and in as many bytes, takes its place", () => {
+test("only an attempt with the same model, maximum and length uses the credit", () => {
   const others: readonly StreamAttempt[] = [
     { ...attempt, keyId: "key_2" },
     { ...attempt, requestBytes: 544 },
@@ -41,7 +41,7 @@ test("only an attempt that asks for as much, of the same model and in as many by
   assert.equal(credits.take(attempt, 20), 20);
 });
 
-test("after an hour nobody tries again", () => {
+test("credits expire after one hour", () => {
   const clock = manualClock();
   const credits = retriesAt(clock);
   credits.add(attempt, 20);
@@ -49,7 +49,7 @@ test("after an hour nobody tries again", () => {
   assert.equal(credits.take(attempt, 20), 0);
 });
 
-test("the part of an answer that was sent is not credited, and halves go to the operator", () => {
+test("the part of an answer that was sent is not credited, and the credit is rounded down", () => {
   assert.equal(creditMilli(300, { sent: 0, all: 0 }), 300);
   assert.equal(creditMilli(300, { sent: 0, all: 1_000 }), 300);
   assert.equal(creditMilli(300, { sent: 1_000, all: 1_000 }), 0);
@@ -59,7 +59,7 @@ test("the part of an answer that was sent is not credited, and halves go to the 
   assert.equal(creditMilli(much, { sent: 2 ** 31, all: 2 ** 32 }), (much - 1) / 2);
 });
 
-test("one key has at most 64 credits, and does not push out those of others", () => {
+test("a key has at most 64 credits and does not evict those of other keys", () => {
   const credits = retriesAt(manualClock());
   const other = { ...attempt, keyId: "key_2" };
   credits.add(other, 20);
