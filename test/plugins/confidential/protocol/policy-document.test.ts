@@ -130,7 +130,7 @@ describe("a policy document", () => {
   test("is refused with a different key, even one that the document names", async () => {
     const other = createSigner();
     const document = await signPolicy(bytes, other);
-    assert.equal(await open(document), "the document has another key than the pinned one");
+    assert.equal(await open(document), "the document has a different key than the pinned one");
     const disguised = { ...document, key: toBase64Url(signer.publicKey) };
     assert.equal(await open(disguised), "the signature of the document is not valid");
   });
