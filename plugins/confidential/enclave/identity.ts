@@ -166,7 +166,7 @@ async function quote(
   const made = await Promise.race([asked, whenAborted(until)]);
   if (made === undefined) return fault("ATTESTATION_UNAVAILABLE", "the platform took too long");
   if (isFault(made)) return made;
-  if (!(await carries(made, reportData))) {
+  if (!(await bindsReportData(made, reportData))) {
     return fault("ATTESTATION_UNAVAILABLE", "the quote does not contain the requested report data");
   }
   if (provider.staples !== true) return made;
