@@ -22,10 +22,10 @@ import { writeHeader, type FrameHeader } from "../../plugins/confidential/protoc
 import { answerHello, digestName } from "../../plugins/confidential/protocol/handshake.ts";
 import { readHello } from "../../plugins/confidential/protocol/hello.ts";
 import { writeKeyset } from "../../plugins/confidential/protocol/keyset.ts";
-import { toBase64Url } from "../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../plugins/confidential/protocol/encoding.ts";
 import { createSigner, nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
-import { reportMessage, writeReport } from "../../plugins/confidential/protocol/report.ts";
-import { sessionReportData } from "../../plugins/confidential/protocol/statement.ts";
+import { reportMessage, writeReport } from "../../plugins/confidential/protocol/usage-report.ts";
+import { sessionReportData } from "../../plugins/confidential/protocol/report-data.ts";
 import {
   writeAttestation,
   writeReportFrame,

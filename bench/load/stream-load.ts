@@ -5,7 +5,7 @@
  */
 import { once } from "node:events";
 import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
-import { readReport } from "../../plugins/confidential/protocol/report.ts";
+import { readReport } from "../../plugins/confidential/protocol/usage-report.ts";
 import { readTextFrame } from "../../plugins/confidential/protocol/text-frames.ts";
 import {
   helloFor,

@@ -18,9 +18,9 @@ import {
 } from "../../plugins/confidential/protocol/handshake.ts";
 import { readHello } from "../../plugins/confidential/protocol/hello.ts";
 import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
-import { judgeReport } from "../../plugins/confidential/protocol/report-verdict.ts";
-import type { OwnAccount } from "../../plugins/confidential/protocol/report-verdict.ts";
-import { reportMessage, writeReport } from "../../plugins/confidential/protocol/report.ts";
+import { verifyUsageReport } from "../../plugins/confidential/protocol/verify-usage-report.ts";
+import type { ReportExpectation } from "../../plugins/confidential/protocol/verify-usage-report.ts";
+import { reportMessage, writeReport } from "../../plugins/confidential/protocol/usage-report.ts";
 import { toHex } from "../../plugins/confidential/verify/binary-text.ts";
 import {
   expected,
@@ -169,7 +169,7 @@ const report = sound(
 const signed = { report, sig: await reportSigner.sign(reportMessage(report)) };
 const zeros = "0".repeat(64);
 const exchange = { rid: 1, reqDigest: zeros, resDigest: zeros, hasEnded: true };
-const own: OwnAccount = {
+const own: ReportExpectation = {
   evidence: "accepted",
   keysetDigest: opened.attested.keysetDigest,
   reportKey: reportSigner.publicKey,
@@ -183,5 +183,5 @@ const own: OwnAccount = {
   maxOutputTokens: 64,
   claimCounter: () => true,
 };
-if (!(await judgeReport(nodeSuite, signed, own)).verified) throw new Error("not verified");
-await measured("report verified", 1, () => judgeReport(nodeSuite, signed, own));
+if (!(await verifyUsageReport(nodeSuite, signed, own)).verified) throw new Error("not verified");
+await measured("report verified", 1, () => verifyUsageReport(nodeSuite, signed, own));

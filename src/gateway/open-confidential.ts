@@ -15,15 +15,15 @@ import { openOwnEnclaves } from "../../plugins/confidential/relay/own-enclaves.t
 import { createPolicy, policySigner } from "../../plugins/confidential/relay/policy.ts";
 import { createQuoteLimit } from "../../plugins/confidential/relay/quote-limit.ts";
 import { Receipts } from "../../plugins/confidential/relay/receipts.ts";
-import { Retries } from "../../plugins/confidential/relay/retries.ts";
+import { RetryCredits } from "../../plugins/confidential/relay/retry-credits.ts";
 import {
   createConfidential,
-  type StreamRecords,
+  type SharedStreamState,
 } from "../../plugins/confidential/relay/service.ts";
-import { createSessionNames } from "../../plugins/confidential/relay/session-names.ts";
+import { createSessionIds } from "../../plugins/confidential/relay/session-ids.ts";
 import { UnfinishedBytes } from "../http/unfinished-bytes.ts";
 import type { Config } from "../config/config.ts";
-import { createEnclaveRecords } from "../../plugins/confidential/enclave-workers/records.ts";
+import { createEnclaveState } from "../../plugins/confidential/enclave-workers/enclave-state.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import type { Services } from "../pipeline/load/services.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
@@ -33,7 +33,7 @@ interface Opened {
   /** Who attests this process. */
   readonly evidence: EvidenceService;
   /** What is known of workers' enclaves, for the networks. */
-  readonly enclaves: ReturnType<typeof createEnclaveRecords>;
+  readonly enclaves: ReturnType<typeof createEnclaveState>;
   readonly openConfidential: Services["openConfidential"];
 }
 
@@ -64,16 +64,16 @@ export function openConfidentialServices(
   stack.add("threads of receipts", () => pool.close());
   const receipts = new Receipts(store.data, clock, pool);
   stack.add("receipts", () => receipts.close());
-  const enclaves = createEnclaveRecords();
+  const enclaves = createEnclaveState();
   const openConfidential = confidentialOpener({
     clock,
     log,
     metrics,
     ...enclaves,
     receipts,
-    retries: new Retries(clock, metrics),
-    quotes: createQuoteLimit(clock),
-    names: createSessionNames(receipts),
+    retryCredits: new RetryCredits(clock, metrics),
+    quoteLimit: createQuoteLimit(clock),
+    sessionIds: createSessionIds(receipts),
     sessions: createOpenSessions(metrics),
     unfinished: openUnfinished(metrics),
     evidence,
@@ -98,7 +98,7 @@ function collateralOf({ collateral }: Config, clock: Clock): CollateralSource | 
   return pccs === undefined ? undefined : collateralService(pccs, clock);
 }
 
-interface ConfidentialServices extends StreamRecords {
+interface ConfidentialServices extends SharedStreamState {
   readonly evidence: EvidenceService;
   /** The deployment's. */
   readonly secret: string;
@@ -109,14 +109,14 @@ function confidentialOpener({
   secret,
   ...records
 }: ConfidentialServices): Services["openConfidential"] {
-  const { clock, log, memory } = records;
+  const { clock, log, evidenceCache } = records;
   const signer = policySigner(secret);
   return (networks, configured) => {
     const plain = networks.filter(({ termination }) => termination === "gateway");
     const own = {
       clock,
       log,
-      memory,
+      evidenceCache,
       provider: (source: EvidenceSource) => evidence.provider(source),
     };
     return createConfidential({

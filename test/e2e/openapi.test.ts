@@ -10,7 +10,7 @@ import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { parse } from "yaml";
 import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
-import { evidenceDigest } from "../../plugins/confidential/protocol/statement.ts";
+import { evidenceDigest } from "../../plugins/confidential/protocol/report-data.ts";
 import { startDemo } from "../../src/commands/demo.ts";
 import type { Capability } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";

@@ -1,7 +1,7 @@
 /** One answer: its deltas as they arrive, and at the end its cost and whether the signed report is valid. */
 import type { JsonObject } from "../protocol/strict-json.ts";
-import type { SignedReport, UnverifiedReason } from "../protocol/report-verdict.ts";
-import type { UsageReport } from "../protocol/report.ts";
+import type { SignedReport, UnverifiedReason } from "../protocol/verify-usage-report.ts";
+import type { UsageReport } from "../protocol/usage-report.ts";
 import type { OpenAiUsage } from "../protocol/text-frames.ts";
 import type { Check } from "../verify/report.ts";
 import type { StreamPricing } from "./cost.ts";

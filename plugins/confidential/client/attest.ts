@@ -5,7 +5,7 @@
 import { isFault } from "../protocol/fault.ts";
 import { clientKeys, readAnswer } from "../protocol/handshake.ts";
 import type { Attested } from "../protocol/handshake.ts";
-import { sessionReportData } from "../protocol/statement.ts";
+import { sessionReportData } from "../protocol/report-data.ts";
 import { isCount, isJsonObject } from "../protocol/strict-json.ts";
 import type { Ephemeral } from "../protocol/suite.ts";
 import { readTextFrame } from "../protocol/text-frames.ts";

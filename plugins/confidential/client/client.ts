@@ -22,8 +22,8 @@ export type { ConfidentialCode } from "./failure.ts";
 export type { ClientMemory, PolicySerials } from "./memory.ts";
 export type { ConnectOptions } from "./options.ts";
 export type { Session } from "./session.ts";
-export type { UsageReport } from "../protocol/report.ts";
-export type { SignedReport, UnverifiedReason } from "../protocol/report-verdict.ts";
+export type { UsageReport } from "../protocol/usage-report.ts";
+export type { SignedReport, UnverifiedReason } from "../protocol/verify-usage-report.ts";
 export type { Assurance, Check, VerificationReport } from "../verify/report.ts";
 
 /**

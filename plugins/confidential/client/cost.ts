@@ -1,5 +1,5 @@
 /** The cost of a signed report. Gateways, clients and auditors compute the same integer from it. */
-import type { UsageReport } from "../protocol/report.ts";
+import type { UsageReport } from "../protocol/usage-report.ts";
 import { isCount, isJsonObject } from "../protocol/strict-json.ts";
 import { parseDecimal } from "../../../src/decimal.ts";
 import { createPrice } from "../../../src/price.ts";

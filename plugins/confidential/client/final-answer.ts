@@ -1,6 +1,6 @@
 /** Builds the end of an answer: verifies the signed report and recomputes the cost. */
-import { accountOf, judgeReport } from "../protocol/report-verdict.ts";
-import type { ReportVerdict, SignedReport } from "../protocol/report-verdict.ts";
+import { sessionExpectation, verifyUsageReport } from "../protocol/verify-usage-report.ts";
+import type { ReportVerdict, SignedReport } from "../protocol/verify-usage-report.ts";
 import { usageOf } from "../protocol/text-frames.ts";
 import type { DoneFrame } from "../protocol/text-frames.ts";
 import type { FinalAnswer } from "./answer.ts";
@@ -61,8 +61,8 @@ async function verifyReport(
   signed: SignedReport | undefined,
 ): Promise<ReportVerdict> {
   const { notAfter } = attested.keyset;
-  return judgeReport(webSuite, signed, {
-    ...accountOf(attested, hello),
+  return verifyUsageReport(webSuite, signed, {
+    ...sessionExpectation(attested, hello),
     evidence: evidence.verified ? "accepted" : "simulated",
     now: Math.floor(clock.now() / 1000),
     exchange: channel.watch.take(rid),

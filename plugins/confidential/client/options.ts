@@ -1,7 +1,7 @@
 /** The options of `connect`, and their validation. */
 import { clientSubprotocol } from "../protocol/hello.ts";
 import type { Role } from "../protocol/hello.ts";
-import { readBytes, toBase64Url, utf8 } from "../protocol/layout.ts";
+import { readBytes, toBase64Url, utf8 } from "../protocol/encoding.ts";
 import { defaultPad, pads } from "../protocol/limits.ts";
 import type { Pad } from "../protocol/limits.ts";
 import { isCount } from "../protocol/strict-json.ts";

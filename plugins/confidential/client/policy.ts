@@ -1,6 +1,6 @@
 /** The policy of a session: the operator's document, signed by the pinned key, overridden by the caller's options. */
 import type { Role } from "../protocol/hello.ts";
-import { toBase64Url } from "../protocol/layout.ts";
+import { toBase64Url } from "../protocol/encoding.ts";
 import { policyPath, readPolicyDocument } from "../protocol/policy-document.ts";
 import type { NetworkPolicy } from "../protocol/policy-document.ts";
 import { snpPolicyOf } from "../protocol/sev-snp-policy.ts";

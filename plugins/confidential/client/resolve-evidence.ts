@@ -1,7 +1,7 @@
 /**
  * Finds the evidence of a handshake: included in the frame, known from an earlier session, or fetched by its digest.
  */
-import { evidenceDigest } from "../protocol/statement.ts";
+import { evidenceDigest } from "../protocol/report-data.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
 import type { AttestationFrame } from "../protocol/text-frames.ts";
 import { fetchJson } from "./fetch-json.ts";

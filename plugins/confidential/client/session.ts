@@ -1,6 +1,6 @@
 /** A verified session: runs requests one after the other until it is closed, fails or expires. */
 import type { Role } from "../protocol/hello.ts";
-import { toBase64Url, utf8 } from "../protocol/layout.ts";
+import { toBase64Url, utf8 } from "../protocol/encoding.ts";
 import { maxRequestBytes, maxRequests, maxSessionMs } from "../protocol/limits.ts";
 import { isCount } from "../protocol/strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";

@@ -3,7 +3,7 @@
  * other, the unread ones are bounded, and the end of the connection is a message too.
  */
 import { plainCloseCodes } from "../protocol/fault.ts";
-import { utf8 } from "../protocol/layout.ts";
+import { utf8 } from "../protocol/encoding.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { ConfidentialError } from "./failure.ts";

@@ -2,7 +2,7 @@
  * The cryptography of the protocol, implemented with WebCrypto for browsers and Node. Private keys cannot be exported.
  */
 import { sha256 } from "@noble/hashes/sha2.js";
-import { utf8 } from "../protocol/layout.ts";
+import { utf8 } from "../protocol/encoding.ts";
 import type { Ephemeral, KeyOutput, Suite } from "../protocol/suite.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 

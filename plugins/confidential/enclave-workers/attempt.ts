@@ -1,6 +1,6 @@
 /**
- * One chat completion by a worker's enclave: a session of its own, in which the gateway is the client. What the worker
- * counts is what its signed report says.
+ * One chat completion by a worker's enclave. It uses a separate session in which the gateway is the client. The token
+ * counts are those of the worker's signed report.
  */
 import { clientKeys } from "../protocol/handshake.ts";
 import { requestPieces, type Channel, type OpenedFrame } from "../protocol/channel.ts";
@@ -8,10 +8,14 @@ import { isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
 import { guarded } from "../protocol/guard.ts";
 import { createNodeChannel } from "../protocol/node-channel.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
-import { accountOf, judgeReport, type OwnAccount } from "../protocol/report-verdict.ts";
-import type { UsageReport } from "../protocol/report.ts";
+import {
+  sessionExpectation,
+  verifyUsageReport,
+  type ReportExpectation,
+} from "../protocol/verify-usage-report.ts";
+import type { UsageReport } from "../protocol/usage-report.ts";
 import type { LinkListener } from "../relay/link.ts";
-import type { OpenEnclave, Unopened } from "../relay/open.ts";
+import type { OpenEnclave, OpenFailure } from "../relay/open-enclave.ts";
 import type { Ephemeral } from "../protocol/suite.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { readTextFrame, type ReportFrame } from "../protocol/text-frames.ts";
@@ -24,25 +28,25 @@ import type {
   RunningAttempt,
 } from "../../inference/networks/worker-route.ts";
 import { isObject } from "../../inference/networks/status-document.ts";
-import type { EnclaveParts } from "./records.ts";
+import type { EnclaveDeps } from "./enclave-state.ts";
 
-/** A session of the gateway's own, with the key that its `hello` named. */
+/** A session in which the gateway is the client, with the private key of its `hello`. */
 export interface OwnSession extends OpenEnclave {
   readonly hello: Hello;
   readonly ephemeral: Ephemeral;
 }
 
-/** Where an attempt gets its session from. */
+/** Opens the sessions of attempts. */
 export interface OwnSessions {
-  readonly parts: EnclaveParts;
-  openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | Unopened>;
+  readonly deps: EnclaveDeps;
+  openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | OpenFailure>;
 }
 
-/** The one request of the session. */
+/** The id of the session's only request. */
 const rid = 1;
-const nothing = new Uint8Array(0);
-/** Of an answer in one piece. */
-const wholeChars = 16 * 1024 * 1024;
+const noData = new Uint8Array(0);
+/** Maximum length of an answer that is not streamed. */
+const maxWholeChars = 16 * 1024 * 1024;
 
 export class EnclaveAttempt implements RunningAttempt, LinkListener {
   readonly worker: AttemptedWorker;
@@ -51,7 +55,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   readonly #sessions: OwnSessions;
   #session: OwnSession | undefined;
   #channel: Channel | undefined;
-  /** What waits for room. */
+  /** Frames that wait until the link has room. */
   #unsent: Uint8Array[] = [];
   #deadline: Disposable | undefined;
   readonly produced = { chunks: 0, bytes: 0 };
@@ -59,7 +63,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   #content = "";
   #reasoning = "";
   #paused = false;
-  #over = false;
+  #hasEnded = false;
 
   constructor(call: AttemptedCall, worker: AttemptedWorker, sessions: OwnSessions) {
     this.#call = call;
@@ -82,7 +86,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   begin(): void {
     this.worker.inFlight++;
     this.#open().catch((error: unknown) => {
-      this.#sessions.parts.log.error({ err: error }, "a session with a worker could not be opened");
+      this.#sessions.deps.log.error({ err: error }, "a session with a worker could not be opened");
       this.#fail({ kind: "broken" });
     });
   }
@@ -101,25 +105,25 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     return this.#channel !== undefined && this.#unsent.length === 0;
   }
 
-  /** The enclave ends the answer and signs a report of what it came to. */
+  /** Cancels the answer. The enclave then signs a report of the tokens produced so far. */
   wrapUp(): void {
     this.resume();
     if (this.finishReason !== undefined) return;
-    const frame = this.#channel?.seal("cancel", rid, nothing);
+    const frame = this.#channel?.seal("cancel", rid, noData);
     if (frame !== undefined && !isFault(frame)) this.#session?.link.binary(frame);
   }
 
-  /** Closing the session stops the worker, too. */
+  /** Closes the session, which also stops the worker. */
   abandon(): void {
     this.#end();
   }
 
   async #open(): Promise<void> {
     const { request, modelId, network } = this.#call;
-    const most = request.maxTokens ?? network.config.maxOutputTokens;
-    const session = await this.#sessions.openOwn(modelId, most);
+    const maxOutputTokens = request.maxTokens ?? network.config.maxOutputTokens;
+    const session = await this.#sessions.openOwn(modelId, maxOutputTokens);
     if (isFault(session)) return this.#fail(failureOf(session));
-    if (this.#over) return session.link.close();
+    if (this.#hasEnded) return session.link.close();
     const keys = await clientKeys(nodeSuite, session.ephemeral, session.attested);
     if (isFault(keys)) {
       session.link.close();
@@ -136,49 +140,49 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
       if (isFault(frame)) return this.#fail({ kind: "refused", status: 413 });
       this.#unsent.push(frame);
     }
-    this.#wait();
+    this.#restartTimeout();
     session.link.listener = this;
     this.drained();
   }
 
-  // What the worker says. An exception behind its socket ends this attempt and not the process.
+  // Callbacks of the link. An exception in one of them ends this attempt and not the process.
 
-  readonly drained = this.#guarded(() => this.#drained());
-  readonly binary = this.#guarded((frame: Buffer) => this.#binary(frame));
-  readonly text = this.#guarded((frame: Buffer) => this.#text(frame));
+  readonly drained = this.#guarded(() => this.#sendFrames());
+  readonly binary = this.#guarded((frame: Buffer) => this.#onBinary(frame));
+  readonly text = this.#guarded((frame: Buffer) => this.#onText(frame));
   readonly ended = this.#guarded(() => this.#fail({ kind: "broken" }));
 
   #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
     return guarded(run, (error) => {
-      this.#sessions.parts.log.error({ err: error }, "an answer of a worker's enclave broke");
+      this.#sessions.deps.log.error({ err: error }, "an answer of a worker's enclave failed");
       this.#fail({ kind: "broken" });
     });
   }
 
-  readonly #late = this.#guarded(() => {
-    if (this.#paused) this.#wait();
+  readonly #onTimeout = this.#guarded(() => {
+    if (this.#paused) this.#restartTimeout();
     else this.#fail({ kind: "timedOut" });
   });
 
-  #drained(): void {
+  #sendFrames(): void {
     const link = this.#session?.link;
     for (let frame = this.#unsent.shift(); frame !== undefined; frame = this.#unsent.shift()) {
       if (link?.binary(frame) === false) return;
     }
   }
 
-  #binary(frame: Buffer): void {
+  #onBinary(frame: Buffer): void {
     const opened = this.#channel?.open(frame);
-    if (opened === undefined || this.#over) return;
+    if (opened === undefined || this.#hasEnded) return;
     if (isFault(opened)) return this.#fail({ kind: "broken" });
-    this.#wait();
+    this.#restartTimeout();
     const value = parse(opened.data);
     if (!isObject(value)) return this.#fail({ kind: "broken" });
-    if (opened.header.type === "chunk") this.#delta(opened, value);
-    else this.#final(value);
+    if (opened.header.type === "chunk") this.#onDelta(opened, value);
+    else this.#onFinal(value);
   }
 
-  #text(frame: Buffer): void {
+  #onText(frame: Buffer): void {
     const read = readTextFrame(frame);
     if (isFault(read) || read.kind === "attestation" || read.kind === "done") {
       return this.#fail({ kind: "broken" });
@@ -186,13 +190,13 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     if (read.kind === "error") {
       return this.#fail({ kind: read.code === "TIMEOUT" ? "timedOut" : "broken" });
     }
-    this.#judge(read).catch((error: unknown) => {
-      this.#sessions.parts.log.error({ err: error }, "a usage report could not be judged");
+    this.#verify(read).catch((error: unknown) => {
+      this.#sessions.deps.log.error({ err: error }, "a usage report could not be verified");
       this.#fail({ kind: "broken" });
     });
   }
 
-  #delta({ data }: OpenedFrame, delta: Readonly<Record<string, unknown>>): void {
+  #onDelta({ data }: OpenedFrame, delta: Readonly<Record<string, unknown>>): void {
     const { content, reasoning_content: reasoning } = delta;
     const text =
       (typeof content === "string" ? content : "") +
@@ -201,58 +205,59 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
       this.produced.chunks++;
       this.produced.bytes += Buffer.byteLength(text);
     }
-    if (this.#call.request.streamed) return this.#tell(Buffer.from(data).toString(), null);
+    if (this.#call.request.streamed) return this.#passOn(Buffer.from(data).toString(), null);
     if (typeof content === "string") this.#content += content;
     if (typeof reasoning === "string") this.#reasoning += reasoning;
-    if (this.#content.length + this.#reasoning.length > wholeChars) this.#fail({ kind: "broken" });
+    if (this.#content.length + this.#reasoning.length > maxWholeChars)
+      this.#fail({ kind: "broken" });
   }
 
-  /** `error` is for a client's eyes; the gateway says its own. */
-  #final({ finish_reason: finishReason, error }: Readonly<Record<string, unknown>>): void {
+  /** Handles the final frame. Its `error` is for end-to-end clients; the gateway replies with its own error. */
+  #onFinal({ finish_reason: finishReason, error }: Readonly<Record<string, unknown>>): void {
     if (error !== undefined || typeof finishReason !== "string") {
       return this.#fail({ kind: "broken" });
     }
     this.finishReason = finishReason;
-    if (this.#call.request.streamed) this.#tell("{}", finishReason);
+    if (this.#call.request.streamed) this.#passOn("{}", finishReason);
   }
 
-  #tell(delta: string, finishReason: string | null): void {
+  #passOn(delta: string, finishReason: string | null): void {
     const finish = JSON.stringify(finishReason);
     const choice = Buffer.from(`{"index":0,"delta":${delta},"finish_reason":${finish}}`);
     this.#call.choice(choice, 0, choice.length);
-    if (!this.#over) this.#call.arrived();
+    if (!this.#hasEnded) this.#call.arrived();
   }
 
-  async #judge({ rid: reported, report, sig }: ReportFrame): Promise<void> {
+  async #verify({ rid: reported, report, sig }: ReportFrame): Promise<void> {
     const session = this.#session;
     if (session === undefined || reported !== rid || this.finishReason === undefined) {
       return this.#fail({ kind: "broken" });
     }
     const { attested, hello, evidence } = session;
-    const { clock, counters, log } = this.#sessions.parts;
+    const { clock, counters, log } = this.#sessions.deps;
     const { notAfter } = attested.keyset;
     const account = {
-      ...accountOf(attested, hello),
+      ...sessionExpectation(attested, hello),
       evidence: evidence.assurance === "simulated" ? "simulated" : "accepted",
       now: Math.floor(clock.now() / 1000),
       exchange: this.#channel?.watch.take(rid),
       claimCounter: (digest, ctr) => counters.claim(digest, ctr, notAfter),
-    } satisfies OwnAccount;
-    const verdict = await judgeReport(nodeSuite, { report, sig }, account);
+    } satisfies ReportExpectation;
+    const verdict = await verifyUsageReport(nodeSuite, { report, sig }, account);
     const { verified, unverifiedReason } = verdict;
     if (!verified && unverifiedReason !== "simulated") {
       const about = { network: hello.network, worker: this.worker.id, reason: unverifiedReason };
-      log.warn(about, "a worker's usage report does not hold; the answer counts as broken");
+      log.warn(about, "a worker's usage report could not be verified; the answer counts as failed");
       return this.#fail({ kind: "broken" });
     }
     this.#report = verdict.report;
     this.#complete();
   }
 
-  // How it ends.
+  // The end of the attempt.
 
   #complete(): void {
-    if (this.#over) return;
+    if (this.#hasEnded) return;
     this.#end();
     this.worker.succeeded();
     this.#call.complete(this.#call.request.streamed ? undefined : this.#message());
@@ -267,27 +272,27 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   }
 
   #fail(failure: AttemptFailure): void {
-    if (this.#over) return;
+    if (this.#hasEnded) return;
     this.#end();
     this.#call.failed(this.worker, failure);
   }
 
   #end(): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     this.worker.inFlight--;
     this.#deadline?.[Symbol.dispose]();
     this.#session?.link.close();
   }
 
-  /** For the next frame; a paused answer waits for its reader. */
-  #wait(): void {
+  /** Restarts the timeout for the next frame. */
+  #restartTimeout(): void {
     const { request, network } = this.#call;
     const { idleMs, answerMs } = network.config;
     this.#deadline?.[Symbol.dispose]();
-    if (this.#over) return;
+    if (this.#hasEnded) return;
     const ms = request.streamed ? idleMs : answerMs;
-    this.#deadline = this.#sessions.parts.clock.after(ms, this.#late);
+    this.#deadline = this.#sessions.deps.clock.after(ms, this.#onTimeout);
   }
 }
 
@@ -299,7 +304,7 @@ function parse(data: Uint8Array): unknown {
   }
 }
 
-/** What HTTP says of a worker's refusal. */
+/** The HTTP status for a worker's refusal. */
 const statusOf: Partial<Record<StreamCode, number>> = {
   MODEL_NOT_AVAILABLE: 404,
   NETWORK_NOT_AVAILABLE: 404,
@@ -307,7 +312,7 @@ const statusOf: Partial<Record<StreamCode, number>> = {
   RATE_LIMITED: 429,
 };
 
-/** What the call makes of a session that could not be opened. */
+/** Returns the failure of the attempt if its session could not be opened. */
 function failureOf({ code }: Fault): AttemptFailure {
   const status = statusOf[code];
   if (status !== undefined) return { kind: "refused", status };

@@ -1,9 +1,9 @@
-/** What pipeline.yaml says of a network's evidence, as the verifier takes it. */
+/** Converts the evidence policy of a network in pipeline.yaml to the form that the verifier uses. */
 import type { EvidencePolicyConfig } from "../../../src/config/config.ts";
 import { readEvidence } from "../verify/evidence.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 
-/** `evidence`: parsed JSON from a worker. */
+/** Returns the policy for an evidence. `evidence`: parsed JSON from a worker. */
 export type PolicyFor = (evidence: unknown) => VerificationPolicy;
 
 export function policyOf(config: EvidencePolicyConfig): PolicyFor {
@@ -20,17 +20,17 @@ export function policyOf(config: EvidencePolicyConfig): PolicyFor {
   if (kind === "hardware") return () => policy;
   const simulated = { ...policy, allowSimulated: true, simulatedRoots: roots };
   if (roots.length > 0) return () => simulated;
-  // Whoever accepts a simulation and names no root takes the one that it comes with.
+  // If simulations are accepted and no root is configured, the root in the simulation itself is used.
   return (evidence) => ({ ...simulated, simulatedRoots: rootsWithin(evidence) });
 }
 
-/** The last certificate of a simulation's own chain, DER in base64. */
+/** Returns the last certificate of a simulation's own chain, as DER in base64. */
 function rootsWithin(evidence: unknown): readonly string[] {
   const read = readEvidence(evidence);
   if (typeof read === "string" || read.teeType !== "simulated") return [];
   const { collateral } = read;
   if (typeof collateral !== "object" || collateral === null) return [];
-  // An object from JSON; its member is looked at below.
+  // The type of the member is checked below.
   const { tcb_info_issuer_chain: chain } = collateral as Readonly<Record<string, unknown>>;
   if (typeof chain !== "string") return [];
   const last = chain.split("-----BEGIN CERTIFICATE-----").at(-1) ?? "";

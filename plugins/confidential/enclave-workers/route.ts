@@ -1,13 +1,13 @@
 /**
- * The way to one worker's enclave. It is not offered before a quote made for this gateway has shown what it runs, and
- * no longer than the keyset of that quote holds; every session is checked again by itself.
+ * The route to one worker's enclave. The worker is offered only after a quote that was made for this gateway has proven
+ * what the worker runs, and only while the keyset of that quote is valid. Every session is verified again.
  */
 import { randomBytes } from "node:crypto";
 import type { NetworkConfig } from "../../../src/config/config.ts";
 import { fault, isFault } from "../protocol/fault.ts";
 import { writeHello, type Hello } from "../protocol/hello.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
-import { openEnclave, type OpenEnclave, type Unopened } from "../relay/open.ts";
+import { openEnclave, type OpenEnclave, type OpenFailure } from "../relay/open-enclave.ts";
 import type { EvidenceKind } from "../../../src/services/networks.ts";
 import type {
   AttemptedCall,
@@ -19,25 +19,26 @@ import type { ListedWorker } from "../../inference/networks/status-document.ts";
 import { EnclaveAttempt, type OwnSession, type OwnSessions } from "./attempt.ts";
 import type { PolicyFor } from "./policy.ts";
 import { connectWorker } from "./socket.ts";
-import type { EnclaveParts } from "./records.ts";
+import type { EnclaveDeps } from "./enclave-state.ts";
 
-/** A keyset is asked for anew so long before it ends. */
+/** How long before the end of a keyset the worker is checked again. */
 const renewMs = 300_000;
 
 export class EnclaveRoute implements WorkerRoute, OwnSessions {
   readonly config: NetworkConfig;
-  readonly parts: EnclaveParts;
-  /** Settles when it is known for the first time whether the worker may be offered. */
+  readonly deps: EnclaveDeps;
+  /** Resolves when the first check of the worker has succeeded or failed. */
   readonly settled: Promise<void>;
   readonly #url: string;
   readonly #model: string;
   readonly #policyFor: PolicyFor;
   #evidence: EvidenceKind = "none";
-  /** Milliseconds since 1970; 0: not admitted. */
+  /** Milliseconds since 1970. 0 if the worker is not admitted. */
   #admittedUntil = 0;
   /**
-   * The keyset that has shown a quote for a nonce of ours (confidential-stream.md section 1.4): one without a nonce may
-   * have been made long ago, by a host that sets its guest's clock.
+   * The digest of the keyset for which the worker has shown a quote with the gateway's own nonce
+   * (confidential-stream.md section 1.4). A quote without a nonce could be old, if the host manipulates the clock of
+   * its guest.
    */
   #provenKeyset: string | undefined;
   #checking: Promise<void> | undefined;
@@ -48,10 +49,10 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     config: NetworkConfig,
     listed: ListedWorker,
     policyFor: PolicyFor,
-    parts: EnclaveParts,
+    deps: EnclaveDeps,
   ) {
     this.config = config;
-    this.parts = parts;
+    this.deps = deps;
     this.#url = streamUrl(listed.url ?? config.url);
     this.#model = listed.model;
     this.#policyFor = policyFor;
@@ -59,7 +60,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   get admitted(): boolean {
-    return this.parts.clock.now() < this.#admittedUntil;
+    return this.deps.clock.now() < this.#admittedUntil;
   }
 
   get evidence(): EvidenceKind {
@@ -76,47 +77,54 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   listedAgain(): void {
-    if (this.parts.clock.now() > this.#admittedUntil - renewMs) void this.#check();
+    if (this.deps.clock.now() > this.#admittedUntil - renewMs) void this.#check();
   }
 
   close(): void {
     this.#closed = true;
   }
 
-  /** `helloBytes` as they came. What it shows decides whether the worker goes on being offered. */
-  async open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | Unopened> {
+  /**
+   * Opens a session. `helloBytes`: the `hello` frame as received. The evidence that the worker shows also decides
+   * whether the worker is still offered.
+   */
+  async open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | OpenFailure> {
     const opened = await this.#open(helloBytes, hello);
     if (!isFault(opened) || opened.isUnseen !== true) return opened;
-    // The client has met the keyset by way of another gateway; this one asks for the evidence itself.
+    // The client knows the keyset through another gateway, so this gateway must get the evidence for itself.
     const own = await this.#openOwn(this.#model, 1, "cached");
     if (isFault(own)) return own;
     own.link.close();
     return this.#open(helloBytes, hello);
   }
 
-  async openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | Unopened> {
+  async openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | OpenFailure> {
     const opened = await this.#openOwn(model, maxOutputTokens, "cached");
     if (isFault(opened) || this.#isProven(opened)) return opened;
     await this.#check();
     if (this.#isProven(opened)) return opened;
     opened.link.close();
-    return fault("ATTESTATION_UNAVAILABLE", "the keyset has shown no quote made for us");
+    return fault(
+      "ATTESTATION_UNAVAILABLE",
+      "the worker has not shown a quote for this gateway's nonce",
+    );
   }
 
-  async #open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | Unopened> {
-    const { clock, log } = this.parts;
+  async #open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | OpenFailure> {
+    const { clock, log } = this.deps;
     const { headers, connectMs } = this.config;
     const link = await connectWorker({ url: this.#url, headers, connectMs, clock, log });
     if (link === undefined) return fault("UPSTREAM_FAILED", "the worker cannot be reached");
     const policyFor = this.#policyFor;
-    const parts = { ...this.parts, role: "worker", policyFor } as const;
-    const opened = await openEnclave(link, helloBytes, hello, parts);
+    const deps = { ...this.deps, role: "worker", policyFor } as const;
+    const opened = await openEnclave(link, helloBytes, hello, deps);
     if (!isFault(opened)) {
       if (this.#isProven(opened)) this.#admit(opened);
-      // Of itself it may serve its client, who has a nonce of its own; what comes next is checked.
+      // This session is allowed, because the client can require a quote for its own nonce. The worker is checked for
+      // later sessions.
       else void this.#check();
     }
-    // Whatever else went wrong, it showed no bad evidence.
+    // With any other code, the worker has not shown bad evidence.
     else if (opened.code === "ATTESTATION_UNAVAILABLE" && opened.isUnseen !== true) {
       this.#refuse(opened);
     }
@@ -127,7 +135,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     model: string,
     maxOutputTokens: number,
     freshness: Hello["freshness"],
-  ): Promise<OwnSession | Unopened> {
+  ): Promise<OwnSession | OpenFailure> {
     const ephemeral = await nodeSuite.createEphemeral();
     const hello: Hello = {
       network: this.config.name,
@@ -151,11 +159,11 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     return attested.keysetDigest === this.#provenKeyset;
   }
 
-  /** Never rejects. */
+  /** Checks the worker. Calls at the same time share one check. Never rejects. */
   #check(): Promise<void> {
     this.#checking ??= this.#shakeHands()
       .catch((error: unknown) => {
-        this.parts.log.error({ err: error, url: this.#url }, "a worker could not be checked");
+        this.deps.log.error({ err: error, url: this.#url }, "a worker could not be checked");
         this.#refuse(fault("UPSTREAM_FAILED", "the check failed"));
       })
       .finally(() => {
@@ -165,7 +173,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   async #shakeHands(): Promise<void> {
-    const { clock, counters } = this.parts;
+    const { clock, counters } = this.deps;
     counters.forget(clock.now() / 1000);
     const opened = await this.#openOwn(this.#model, 1, "quote");
     if (!isFault(opened)) {
@@ -173,7 +181,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
       this.#provenKeyset = opened.attested.keysetDigest;
       this.#admit(opened);
     }
-    // Others have asked it for quotes; what it has shown before still holds.
+    // RATE_LIMITED means that others have requested many quotes. The earlier proof is still valid.
     else if (opened.code !== "RATE_LIMITED") this.#refuse(opened);
   }
 
@@ -187,11 +195,11 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     if (isNew) this.#changed();
   }
 
-  #refuse(refused: Unopened): void {
+  #refuse(refused: OpenFailure): void {
     const failed = refused.evidence?.checks.filter(({ result }) => result === "fail");
     const about = { network: this.config.name, url: this.#url, code: refused.code, failed };
     if (this.#refusal !== refused.code && !this.#closed) {
-      this.parts.log.warn(about, `a worker is not offered: ${refused.message}`);
+      this.deps.log.warn(about, `a worker is not offered: ${refused.message}`);
     }
     this.#refusal = refused.code;
     if (this.#admittedUntil === 0) return;
@@ -200,11 +208,11 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   #changed(): void {
-    if (!this.#closed) this.parts.changed();
+    if (!this.#closed) this.deps.changed();
   }
 }
 
-/** A worker's address as people write it: with the scheme of its status, with or without the path. */
+/** Returns the WebSocket URL of a worker. `text`: its URL with `http` or `ws`, with or without the path. */
 function streamUrl(text: string): string {
   const url = new URL(text);
   url.protocol = url.protocol.replace("http", "ws");

@@ -7,21 +7,21 @@ import { LinkInbox, type EnclaveLink, type LinkListener } from "../relay/link.ts
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 
-/** A worker that has not answered a ping until the next one is gone. */
+/** Time between pings. A worker that has not answered a ping before the next one counts as disconnected. */
 const pingMs = 20_000;
-/** How long a worker may take to answer the closing handshake. */
+/** Maximum time for a worker to answer the closing handshake. */
 const closeMs = 5_000;
 
 export interface SocketOptions {
   readonly url: string;
-  /** Such as `Authorization: Bearer …`. */
+  /** For example `Authorization: Bearer …`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly connectMs: number;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Undefined when no connection could be made, or the other end is not a worker. Never rejects. */
+/** Connects to a worker. Undefined if the connection fails, or if the other end is not a worker. Never rejects. */
 export function connectWorker(options: SocketOptions): Promise<EnclaveLink | undefined> {
   const webSocket = openWebSocket(options);
   if (webSocket === undefined) return Promise.resolve(undefined);
@@ -30,10 +30,10 @@ export function connectWorker(options: SocketOptions): Promise<EnclaveLink | und
   webSocket.on("upgrade", (response) => {
     ({ socket } = response);
   });
-  // `handshakeTimeout` begins again with every byte of the worker's answer, and this does not.
+  // `handshakeTimeout` starts again with every byte of the worker's answer. This deadline does not.
   const deadline = options.clock.after(options.connectMs, () => webSocket.terminate());
   webSocket.on("error", () => resolve(undefined));
-  // Not every end is announced by an error.
+  // Some failures emit `close` without `error`.
   webSocket.on("close", () => resolve(undefined));
   webSocket.on("open", () => {
     if (socket !== undefined && webSocket.protocol === workerSubprotocol) {
@@ -45,14 +45,17 @@ export function connectWorker(options: SocketOptions): Promise<EnclaveLink | und
   return promise.finally(() => deadline[Symbol.dispose]());
 }
 
-/** Undefined for an address that the library refuses, such as one with a fragment: a status document may name any. */
+/**
+ * Opens the WebSocket. Undefined if the library refuses the URL, for example because it has a fragment: a status
+ * document can contain any URL.
+ */
 function openWebSocket({ url, headers, connectMs }: SocketOptions): WebSocket | undefined {
   try {
     return new WebSocket(url, [workerSubprotocol], {
       headers,
       handshakeTimeout: connectMs,
       followRedirects: false,
-      // Compressed ciphertext is not shorter.
+      // Compression does not make ciphertext shorter.
       perMessageDeflate: false,
       maxPayload: maxTextBytes,
     });
@@ -86,21 +89,21 @@ class WorkerSocket implements EnclaveLink {
       this.#alive = true;
     });
     webSocket.on("message", (data, isBinary) => {
-      // The default `binaryType` gives Buffers.
+      // With the default `binaryType`, messages are Buffers.
       const frame = data as Buffer;
       if (this.#closing !== undefined) return;
       this.#contain(() => {
         if (isBinary) this.#inbox.binary(frame);
-        else this.#inbox.tell((listener) => listener.text(frame));
+        else this.#inbox.deliver((listener) => listener.text(frame));
       });
     });
     webSocket.on("close", () => {
       this.#pings[Symbol.dispose]();
       this.#closing?.[Symbol.dispose]();
-      this.#contain(() => this.#tell((listener) => listener.ended()));
+      this.#contain(() => this.#deliver((listener) => listener.ended()));
     });
     socket.on("drain", () => this.#contain(() => this.#inbox.listener?.drained()));
-    this.#readOrWait();
+    this.#updateReading();
   }
 
   get listener(): LinkListener | undefined {
@@ -109,7 +112,7 @@ class WorkerSocket implements EnclaveLink {
 
   set listener(listener: LinkListener | undefined) {
     this.#inbox.listener = listener;
-    this.#readOrWait();
+    this.#updateReading();
   }
 
   text(frame: Uint8Array): void {
@@ -124,47 +127,50 @@ class WorkerSocket implements EnclaveLink {
 
   pause(): void {
     this.#paused = true;
-    this.#readOrWait();
+    this.#updateReading();
   }
 
   resume(): void {
     this.#paused = false;
-    this.#readOrWait();
+    this.#updateReading();
   }
 
   close(): void {
     if (this.#closing !== undefined) return;
     this.#closing = this.#clock.after(closeMs, () => this.#webSocket.terminate());
     this.#pings[Symbol.dispose]();
-    // A paused one would not see the answer to the closing handshake.
+    // A paused socket would not receive the answer to the closing handshake.
     this.#webSocket.resume();
     this.#webSocket.close(1000);
   }
 
-  /** A worker whose evidence is being verified, so that nobody listens, could otherwise send without end. */
-  get #isWaiting(): boolean {
+  /**
+   * Reading is paused while there is no listener. Otherwise a worker could send without limit while its evidence is
+   * being verified.
+   */
+  get #isReadingPaused(): boolean {
     return this.#paused || this.#inbox.listener === undefined;
   }
 
-  #readOrWait(): void {
-    // A closing one reads on.
+  #updateReading(): void {
+    // A closing socket must continue to read.
     if (this.#closing !== undefined) return;
-    if (this.#isWaiting) this.#webSocket.pause();
+    if (this.#isReadingPaused) this.#webSocket.pause();
     else this.#webSocket.resume();
   }
 
-  /** Runs what the socket calls: what it throws ends this connection, never the process. */
+  /** Runs a callback of the socket. Its exceptions end this connection, never the process. */
   #contain(run: () => void): void {
     try {
       run();
     } catch (error) {
-      this.#log.error({ err: error }, "a session with a worker broke");
+      this.#log.error({ err: error }, "a session with a worker failed");
       this.#webSocket.terminate();
     }
   }
 
-  #tell(what: (listener: LinkListener) => void): void {
-    if (this.#closing === undefined) this.#inbox.tell(what);
+  #deliver(notify: (listener: LinkListener) => void): void {
+    if (this.#closing === undefined) this.#inbox.deliver(notify);
   }
 
   #isOpen(): boolean {
@@ -172,8 +178,9 @@ class WorkerSocket implements EnclaveLink {
   }
 
   #ping(): void {
-    // Its pong would wait with everything else, and so do its pings: it would take us for gone.
-    if (this.#isWaiting) return this.#webSocket.pong();
+    // While reading is paused, neither the worker's pongs nor its pings arrive. An unsolicited pong shows the worker
+    // that this end is alive.
+    if (this.#isReadingPaused) return this.#webSocket.pong();
     if (!this.#alive) return this.#webSocket.terminate();
     this.#alive = false;
     this.#webSocket.ping();

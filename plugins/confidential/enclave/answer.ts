@@ -1,4 +1,6 @@
-/** One answer of the model inside an enclave: asked for, batched, and summed up when it ends, however it does. */
+/**
+ * An answer of the model inside an enclave. It sends the request, batches the deltas and reports how the answer ended.
+ */
 import type { Clock } from "../../../src/services/clock.ts";
 import type {
   AnswerReader,
@@ -7,44 +9,44 @@ import type {
   InferenceResult,
   Offer,
 } from "../../../src/services/networks.ts";
-import type { Finish, ReportTokens } from "../protocol/report.ts";
+import type { Finish, ReportTokens } from "../protocol/usage-report.ts";
 import { isJsonObject } from "../protocol/strict-json.ts";
 import type { ChatRequest, Refusal } from "./chat-request.ts";
 import { createDeltaBatch, type DeltaBatch } from "./delta-batch.ts";
 
-/** How an answer ended: what `final` says and the report is made of. */
-export interface Outcome {
-  /** The model's own word where it has one. */
+/** How an answer ended. The `final` frame and the report are made from it. */
+export interface AnswerOutcome {
+  /** The model's own finish reason, if it has one. */
   readonly finishReason: string;
   readonly finish: Finish;
-  /** Undefined: nothing was produced. */
+  /** Undefined if nothing was produced. */
   readonly result: InferenceResult | undefined;
   readonly error: Refusal | undefined;
 }
 
-export interface AnswerParts {
+export interface AnswerDeps {
   readonly clock: Clock;
-  /** Sends one chunk's plaintext. */
+  /** Sends the plaintext of one chunk. */
   readonly send: (data: Uint8Array) => void;
   /** Called once, unless the answer was abandoned. */
-  readonly ended: (outcome: Outcome) => void;
+  readonly ended: (outcome: AnswerOutcome) => void;
 }
 
 export class EnclaveAnswer implements AnswerReader {
-  readonly #parts: AnswerParts;
+  readonly #deps: AnswerDeps;
   readonly #batch: DeltaBatch;
   readonly #call: InferenceCall;
   #isOver = false;
   #isPaused = false;
 
-  constructor(offer: Offer, request: ChatRequest, parts: AnswerParts) {
+  constructor(offer: Offer, request: ChatRequest, deps: AnswerDeps) {
     const { body, promptBytes, maxTokens } = request;
-    this.#parts = parts;
-    this.#batch = createDeltaBatch(parts.clock, parts.send);
+    this.#deps = deps;
+    this.#batch = createDeltaBatch(deps.clock, deps.send);
     this.#call = offer.send({ body, streamed: true, promptBytes, maxTokens }, this);
   }
 
-  /** The peer has no room: the model waits. */
+  /** Pauses the model, because the peer's buffer is full. */
   pause(): void {
     this.#isPaused = true;
     this.#batch.hold();
@@ -54,24 +56,24 @@ export class EnclaveAnswer implements AnswerReader {
   resume(): void {
     this.#isPaused = false;
     this.#batch.release();
-    // What waited may have filled the room that there was.
+    // Releasing the batch may have filled the peer's buffer again.
     if (!this.#isPaused) this.#call.resume();
   }
 
-  /** Ends it, and sums up what was produced. */
+  /** Ends the answer and calls `ended` with what was produced. */
   cancel(): void {
     if (this.#isOver) return;
     this.#end({ finishReason: "cancel", finish: "cancel", result: this.#call.abort() });
   }
 
-  /** Ends it; nobody is told, and what waits is dropped. What was produced comes back, for the bill. */
+  /** Ends the answer without calling `ended` and drops queued deltas. Returns what was produced, for the report. */
   abandon(): InferenceResult | undefined {
     this.#isOver = true;
     this.#batch.close();
     return this.#call.abort();
   }
 
-  // What the model says.
+  // Callbacks of the model's call.
 
   choice(bytes: Buffer, start: number, end: number): void {
     if (this.#isOver) return;
@@ -91,41 +93,44 @@ export class EnclaveAnswer implements AnswerReader {
     this.#end({ finishReason: "error", finish: "error", result, error: errors[failure] });
   }
 
-  #end(outcome: Omit<Outcome, "error"> & { readonly error?: Refusal }): void {
+  #end(outcome: Omit<AnswerOutcome, "error"> & { readonly error?: Refusal }): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#batch.flush();
     this.#batch.close();
-    this.#parts.ended({ error: undefined, ...outcome });
+    this.#deps.ended({ error: undefined, ...outcome });
   }
 }
 
 const errors: Readonly<Record<InferenceFailure, Refusal>> = {
-  rejected: { code: "INVALID_REQUEST", message: "the model does not take this request" },
-  notServed: { code: "MODEL_NOT_AVAILABLE", message: "the model is not served here now" },
+  rejected: { code: "INVALID_REQUEST", message: "the model rejected this request" },
+  notServed: { code: "MODEL_NOT_AVAILABLE", message: "the model is currently not served here" },
   unavailable: { code: "UPSTREAM_FAILED", message: "the model cannot be reached" },
   broken: { code: "UPSTREAM_FAILED", message: "the answer broke off" },
   timedOut: { code: "TIMEOUT", message: "the model did not answer in time" },
 };
 
-/** Where nothing was asked of the model. */
-export function refused(error: Refusal): Outcome {
+/** Returns the outcome of a request that was refused before it reached the model. */
+export function refused(error: Refusal): AnswerOutcome {
   return { finishReason: "error", finish: "error", result: undefined, error };
 }
 
-/** Where the client ended it, by whatever means. `result` undefined: nothing had been produced. */
-export function cancelled(result?: InferenceResult): Outcome {
+/** Returns the outcome of a request that the client ended in any way. `result`: undefined if nothing was produced. */
+export function cancelled(result?: InferenceResult): AnswerOutcome {
   return { finishReason: "cancel", finish: "cancel", result, error: undefined };
 }
 
 /**
- * `most`: what the client agreed to. No more is reported, whatever the model says of itself, and no part above its
- * whole.
+ * Returns the tokens to report. `maxOutputTokens`: the maximum that the client agreed to. A higher number from the
+ * model is lowered to it, and no part is reported as larger than its whole.
  */
-export function tokensOf(result: InferenceResult | undefined, most: number): ReportTokens {
+export function tokensOf(
+  result: InferenceResult | undefined,
+  maxOutputTokens: number,
+): ReportTokens {
   if (result === undefined) return { prompt: 0, completion: 0, cached: 0, reasoning: 0 };
   const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = result.usage;
-  const completion = Math.min(completionTokens, most);
+  const completion = Math.min(completionTokens, maxOutputTokens);
   return {
     prompt: promptTokens,
     completion,
@@ -138,7 +143,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // A chunk that is no JSON tells nothing; the model's end or failure is told all the same.
+    // A chunk that is not JSON is skipped. The end or failure of the model's answer is reported anyway.
     return undefined;
   }
 }

@@ -1,21 +1,21 @@
 /**
- * A decrypted request as the enclave takes it: OpenAI's parameters, held to what `hello` said in the clear. The relay
- * has reserved for that model and that many tokens, and for nothing else.
+ * Reads a decrypted request with OpenAI's parameters and checks that it matches the unencrypted `hello`. The relay has
+ * reserved credit for exactly the model and the number of tokens in `hello`.
  */
 import type { Hello } from "../protocol/hello.ts";
 import { maxRequestBytes } from "../protocol/limits.ts";
 import { isCount, isJsonObject, readJsonObject } from "../protocol/strict-json.ts";
 import type { JsonObject } from "../protocol/strict-json.ts";
 
-/** For the upstream: streamed, with usage. */
 export interface ChatRequest {
+  /** The request for the upstream, as a stream with usage. */
   readonly body: Buffer;
   readonly maxTokens: number;
-  /** UTF-8 bytes of the text of all messages, for when the upstream does not count. */
+  /** UTF-8 bytes of the text of all messages. Used if the upstream does not count tokens. */
   readonly promptBytes: number;
 }
 
-/** Told to the client inside the encryption, and to nobody else. `code` for programs. */
+/** A refusal, which only the client sees, because it is sent encrypted. `code`: for programs. */
 export interface Refusal {
   readonly code: RefusalCode;
   readonly message: string;
@@ -28,20 +28,20 @@ export type RefusalCode =
   | "UPSTREAM_FAILED"
   | "TIMEOUT";
 
-/** `bytes`: the data of all its frames. */
+/** Reads a request. `bytes`: the data of all its frames. */
 export function readChatRequest(bytes: Uint8Array, hello: Hello): ChatRequest | Refusal {
-  const asked = readJsonObject(bytes, maxRequestBytes);
-  if (asked === undefined) return invalid("the request is not one JSON object");
-  const { model, messages, n } = asked;
+  const parameters = readJsonObject(bytes, maxRequestBytes);
+  if (parameters === undefined) return invalid("the request is not a JSON object");
+  const { model, messages, n } = parameters;
   if (model !== hello.model) {
-    return refusal("MODEL_NOT_AVAILABLE", "the model is not the one that hello named");
+    return refusal("MODEL_NOT_AVAILABLE", "the model differs from the model in hello");
   }
   if (!Array.isArray(messages) || messages.length === 0) {
-    return invalid("messages must be a list that is not empty");
+    return invalid("messages must be a non-empty list");
   }
-  // Each choice would have its own count of tokens.
+  // Each choice would have its own token count.
   if (!isAbsent(n) && n !== 1) return invalid("n must be 1");
-  const limits = [asked["max_tokens"], asked["max_completion_tokens"]].filter(
+  const limits = [parameters["max_tokens"], parameters["max_completion_tokens"]].filter(
     (limit) => !isAbsent(limit),
   );
   const given = limits.filter((limit): limit is number => isCount(limit) && limit > 0);
@@ -52,18 +52,18 @@ export function readChatRequest(bytes: Uint8Array, hello: Hello): ChatRequest | 
   if (given.some((limit) => limit > hello.maxOutputTokens)) {
     return refusal("LIMIT_EXCEEDED", "max_tokens is above the max_output_tokens of hello");
   }
-  return { body: bodyOf(asked, maxTokens), maxTokens, promptBytes: bytesOf(messages) };
+  return { body: bodyOf(parameters, maxTokens), maxTokens, promptBytes: bytesOf(messages) };
 }
 
-/** Any parameter that is not ours to decide goes to the model as it is. */
-function bodyOf(asked: JsonObject, maxTokens: number): Buffer {
-  const { max_completion_tokens: _limit, ...parameters } = asked;
-  const decided = {
+/** Builds the request for the upstream. Parameters that the enclave does not set are passed on unchanged. */
+function bodyOf(parameters: JsonObject, maxTokens: number): Buffer {
+  const { max_completion_tokens: _limit, ...others } = parameters;
+  const fixed = {
     max_tokens: maxTokens,
     stream: true,
     stream_options: { include_usage: true },
   };
-  return Buffer.from(JSON.stringify({ ...parameters, ...decided }));
+  return Buffer.from(JSON.stringify({ ...others, ...fixed }));
 }
 
 function bytesOf(messages: readonly unknown[]): number {
@@ -81,7 +81,7 @@ function bytesOf(messages: readonly unknown[]): number {
   return bytes;
 }
 
-/** Clients send `null` for what they leave out. */
+/** Returns whether a parameter is missing. Some clients send `null` for parameters that they omit. */
 function isAbsent(value: unknown): value is null | undefined {
   return value === undefined || value === null;
 }

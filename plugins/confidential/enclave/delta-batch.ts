@@ -1,67 +1,72 @@
 /**
- * Puts the model's deltas together before they are sealed: a frame for each token would tell its length and its moment
- * to whoever watches the line. The first text goes at once, since everybody waits for it.
+ * Combines the model's deltas before they are encrypted. One frame per token would reveal the length and the time of
+ * each token to an observer of the network. The first text is sent immediately, because it determines the perceived
+ * latency.
  */
 import type { Clock } from "../../../src/services/clock.ts";
-import { utf8 } from "../protocol/layout.ts";
+import { utf8 } from "../protocol/encoding.ts";
 import type { JsonObject } from "../protocol/strict-json.ts";
 
 export interface DeltaBatch {
-  /** A delta of OpenAI's. */
+  /** Adds a delta in OpenAI's format. */
   add(delta: JsonObject): void;
-  /** Sends what waits, whoever asked to hold. */
+  /** Sends the queued text, even after `hold`. */
   flush(): void;
-  /** Nothing is sent until `release`. */
+  /** Stops sending until `release` is called. */
   hold(): void;
   release(): void;
-  /** What waits is dropped. */
+  /** Drops the queued text. */
   close(): void;
 }
 
-/** confidential-stream.md, 1.2: a batch is full after so long, or with so many tokens. */
+/** Maximum duration of a batch, and its maximum number of tokens (confidential-stream.md, 1.2). */
 const batchMs = 40;
 const batchTokens = 8;
-/** Characters of one text in a frame: two of them, each character escaped in six, are below the limit of its data. */
+/**
+ * Maximum number of characters of a text in one frame. Two texts of this length fit into a frame, even if each
+ * character is escaped to six.
+ */
 const pieceChars = 4_096;
 
-/** `send`: the plaintext of one chunk. */
+/** `send`: sends the plaintext of one chunk. */
 export function createDeltaBatch(clock: Clock, send: (data: Uint8Array) => void): DeltaBatch {
   let role: unknown;
   let reasoning = "";
   let content = "";
   let tokens = 0;
-  let hasSpoken = false;
+  let hasSentText = false;
   let isHeld = false;
   let timer: Disposable | undefined;
 
-  const tell = (delta: object): void => send(utf8(JSON.stringify(delta)));
+  const sendDelta = (delta: object): void => send(utf8(JSON.stringify(delta)));
 
   function flush(): void {
     timer?.[Symbol.dispose]();
     timer = undefined;
-    hasSpoken ||= tokens > 0;
+    hasSentText ||= tokens > 0;
     tokens = 0;
-    const thoughts = pieces(reasoning);
-    const words = pieces(content);
+    const reasoningPieces = pieces(reasoning);
+    const contentPieces = pieces(content);
     const head = role === undefined ? {} : { role };
     role = undefined;
     reasoning = content = "";
-    const [thought, word] = [thoughts.shift(), words.shift()];
+    const [firstReasoning, firstContent] = [reasoningPieces.shift(), contentPieces.shift()];
     const delta = {
       ...head,
-      ...(thought !== undefined && { reasoning_content: thought }),
-      // What is thought comes before what is said.
-      ...(word !== undefined && thoughts.length === 0 && { content: word }),
+      ...(firstReasoning !== undefined && { reasoning_content: firstReasoning }),
+      // All of the reasoning is sent before the content.
+      ...(firstContent !== undefined && reasoningPieces.length === 0 && { content: firstContent }),
     };
-    if (Object.keys(delta).length > 0) tell(delta);
-    for (const more of thoughts) tell({ reasoning_content: more });
-    if (word !== undefined && thoughts.length > 0) tell({ content: word });
-    for (const more of words) tell({ content: more });
+    if (Object.keys(delta).length > 0) sendDelta(delta);
+    for (const more of reasoningPieces) sendDelta({ reasoning_content: more });
+    if (firstContent !== undefined && reasoningPieces.length > 0)
+      sendDelta({ content: firstContent });
+    for (const more of contentPieces) sendDelta({ content: more });
   }
 
-  function arrange(): void {
+  function flushWhenFull(): void {
     if (isHeld) return;
-    if (tokens >= (hasSpoken ? batchTokens : 1)) return flush();
+    if (tokens >= (hasSentText ? batchTokens : 1)) return flush();
     timer ??= clock.after(batchMs, () => {
       timer = undefined;
       if (!isHeld) flush();
@@ -73,18 +78,18 @@ export function createDeltaBatch(clock: Clock, send: (data: Uint8Array) => void)
     add(delta) {
       const { role: named, content: said, reasoning_content: thought, ...more } = delta;
       if (Object.values(more).some((value) => value !== null)) {
-        // Such as tool_calls, which cannot be put together: alone, in its turn.
+        // A delta with other members, such as tool_calls, cannot be combined. It is sent alone, in order.
         flush();
-        return tell(delta);
+        return sendDelta(delta);
       }
       role ??= typeof named === "string" ? named : undefined;
-      const thinks = typeof thought === "string" && thought !== "";
-      const speaks = typeof said === "string" && said !== "";
-      if (thinks && content !== "") flush();
-      if (thinks) reasoning += thought;
-      if (speaks) content += said;
-      if (thinks || speaks) tokens++;
-      if (role !== undefined || tokens > 0) arrange();
+      const hasReasoning = typeof thought === "string" && thought !== "";
+      const hasContent = typeof said === "string" && said !== "";
+      if (hasReasoning && content !== "") flush();
+      if (hasReasoning) reasoning += thought;
+      if (hasContent) content += said;
+      if (hasReasoning || hasContent) tokens++;
+      if (role !== undefined || tokens > 0) flushWhenFull();
     },
     hold() {
       isHeld = true;
@@ -101,7 +106,7 @@ export function createDeltaBatch(clock: Clock, send: (data: Uint8Array) => void)
   };
 }
 
-/** None of an empty text. No pair of surrogates is torn apart. */
+/** Splits a text into pieces. An empty text has none. Surrogate pairs are not split. */
 function pieces(text: string): string[] {
   const found: string[] = [];
   for (let at = 0; at < text.length;) {

@@ -1,6 +1,6 @@
 /**
- * Who an enclave is: a keyset whose private keys are made here and never leave the process's memory, and the evidence
- * that binds it. A new one takes its place long before it ends, so that every session has time.
+ * The identity of an enclave: a keyset, whose private keys are created here and never leave the process's memory, and
+ * the evidence that binds it. It is replaced long before it expires, so that every session has enough time.
  */
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
@@ -15,27 +15,27 @@ import { writeKeyset } from "../protocol/keyset.ts";
 import type { Keyset } from "../protocol/keyset.ts";
 import { keysetSeconds } from "../protocol/limits.ts";
 import { createSigner, nodeSuite } from "../protocol/node-crypto.ts";
-import { evidenceDigest, sessionReportData } from "../protocol/statement.ts";
+import { evidenceDigest, sessionReportData } from "../protocol/report-data.ts";
 import type { Signer } from "../protocol/suite.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
-import { createAllowance } from "./rate.ts";
+import { createTokenBucket } from "./token-bucket.ts";
 
-export interface IdentityParts {
+export interface IdentityDeps {
   readonly net: string;
   readonly role: Role;
-  /** What this code claims to serve. */
+  /** The models that this code claims to serve. */
   readonly models?: Keyset["models"];
   readonly provider: EvidenceProvider;
   readonly clock: Clock;
   readonly log?: Log;
 }
 
-/** The keys that a session begins with, and keeps. */
+/** A keyset with its private keys and evidence. A session uses the same keyset from its start to its end. */
 export interface EnclaveKeyset {
   /** The exact bytes that the evidence binds. */
   readonly keyset: Bytes;
-  /** `sha256:<hex>` of them. */
+  /** `sha256:<hex>` of `keyset`. */
   readonly digest: string;
   /** Seconds since 1970. */
   readonly notAfter: number;
@@ -43,11 +43,11 @@ export interface EnclaveKeyset {
   readonly hs: Signer;
   /** Signs usage reports. */
   readonly ur: Signer;
-  /** For any client: bound without a nonce. */
+  /** Evidence for all clients, which does not bind a nonce. */
   readonly evidence: AttestationEvidence;
   /** `sha256:<hex>`. */
   readonly evidenceDigest: string;
-  /** The number of the next report: from 1, each once. */
+  /** Returns the number of the next report. Each call returns a new number, starting at 1. */
   ctr(): number;
 }
 
@@ -55,49 +55,49 @@ export interface EnclaveIdentity {
   readonly net: string;
   readonly role: Role;
   readonly provider: EvidenceProvider;
-  /** Resolves when the first keyset has been tried for; `current` then tells how that went. */
+  /** Resolves when the first attempt to create a keyset has succeeded or failed. */
   readonly ready: Promise<void>;
-  /** What sessions begin with now; a fault while there is no evidence. */
+  /** Returns the keyset for new sessions, or a fault while there is no evidence. */
   current(): EnclaveKeyset | Fault;
   /**
-   * Evidence that also binds a client's nonce (32 bytes). It costs the platform tens of milliseconds: not without
-   * limit.
+   * Makes evidence that also binds a client's nonce (32 bytes). It costs the platform tens of milliseconds, so the rate
+   * is limited.
    */
   quoteFor(
     keyset: EnclaveKeyset,
     nonce: Uint8Array,
     signal: AbortSignal,
   ): Promise<AttestationEvidence | Fault>;
-  /** No new keyset is made any more. */
+  /** Stops the creation of keysets. */
   close(): void;
 }
 
-/** Half of a keyset's life is left to whoever begins just before the next. */
+/** Time between keysets. A session that begins just before a new keyset still has half of the keyset's validity. */
 const renewMs = (keysetSeconds * 1000) / 2;
 const retryMs = 10_000;
 const quoteMs = 20_000;
-/** Quotes for nonces: so many at once, then one in so many milliseconds, which is half of what a TDX platform makes. */
+/** Rate limit of quotes for nonces: a burst, then half of the rate at which a TDX platform makes quotes. */
 const quoteBurst = 32;
 const quoteEveryMs = 100;
 
-/** Begins at once; never rejects. */
-export function createEnclaveIdentity(parts: IdentityParts): EnclaveIdentity {
-  const { net, role, provider, clock, log } = parts;
+/** Starts to create the first keyset. `ready` never rejects. */
+export function createEnclaveIdentity(deps: IdentityDeps): EnclaveIdentity {
+  const { net, role, provider, clock, log } = deps;
   const closing = new AbortController();
-  const isAllowed = createAllowance(quoteBurst, quoteEveryMs, clock);
-  let held: EnclaveKeyset | Fault = fault("ATTESTATION_UNAVAILABLE", "there is no evidence yet");
+  const takeQuoteToken = createTokenBucket(quoteBurst, quoteEveryMs, clock);
+  let keyset: EnclaveKeyset | Fault = fault("ATTESTATION_UNAVAILABLE", "there is no evidence yet");
   let next: Disposable | undefined;
 
   async function renew(): Promise<void> {
-    const made = await makeKeyset(parts, closing.signal);
+    const made = await makeKeyset(deps, closing.signal);
     if (closing.signal.aborted) return;
     if (!isFault(made)) {
-      held = made;
+      keyset = made;
       log?.info({ keyset: made.digest, tee: provider.teeType }, "a keyset has been attested");
     } else {
-      // What is held serves on until it ends.
-      if (isFault(held)) held = made;
-      log?.warn({ reason: made.message }, "no keyset could be attested");
+      // The current keyset is used until it expires.
+      if (isFault(keyset)) keyset = made;
+      log?.warn({ reason: made.message }, "a new keyset could not be attested");
     }
     next = clock.after(isFault(made) ? retryMs : renewMs, () => void renew());
   }
@@ -108,12 +108,12 @@ export function createEnclaveIdentity(parts: IdentityParts): EnclaveIdentity {
     provider,
     ready: renew(),
     current() {
-      if (isFault(held) || clock.now() < held.notAfter * 1000) return held;
+      if (isFault(keyset) || clock.now() < keyset.notAfter * 1000) return keyset;
       return fault("ATTESTATION_UNAVAILABLE", "the keyset has expired");
     },
     async quoteFor({ digest }, nonce, signal) {
-      if (!isAllowed()) return fault("RATE_LIMITED", "too many quotes asked for");
-      return quote(parts, digest, nonce, signal);
+      if (!takeQuoteToken()) return fault("RATE_LIMITED", "too many quotes requested");
+      return quote(deps, digest, nonce, signal);
     },
     close() {
       closing.abort();
@@ -122,18 +122,16 @@ export function createEnclaveIdentity(parts: IdentityParts): EnclaveIdentity {
   };
 }
 
-async function makeKeyset(
-  parts: IdentityParts,
-  signal: AbortSignal,
-): Promise<EnclaveKeyset | Fault> {
-  const { net, role, models, clock } = parts;
+async function makeKeyset(deps: IdentityDeps, signal: AbortSignal): Promise<EnclaveKeyset | Fault> {
+  const { net, role, models, clock } = deps;
   const [hs, ur] = [createSigner(), createSigner()];
   const notAfter = Math.floor(clock.now() / 1000) + keysetSeconds;
   const named = { net, role, notAfter, ...(models && { models }) };
   const keyset = writeKeyset({ hs: hs.publicKey, ur: ur.publicKey, ...named });
-  if (keyset === undefined) return fault("ATTESTATION_UNAVAILABLE", "a name cannot be written");
+  if (keyset === undefined)
+    return fault("ATTESTATION_UNAVAILABLE", "a name contains a lone surrogate");
   const digest = await digestName(nodeSuite, keyset);
-  const evidence = await quote(parts, digest, undefined, signal);
+  const evidence = await quote(deps, digest, undefined, signal);
   if (isFault(evidence)) return evidence;
   const evidenceName = await evidenceDigest(nodeSuite, evidence);
   if (evidenceName === undefined)
@@ -152,7 +150,7 @@ async function makeKeyset(
 }
 
 async function quote(
-  { provider, role, clock, log }: IdentityParts,
+  { provider, role, clock, log }: IdentityDeps,
   digest: string,
   nonce: Uint8Array | undefined,
   signal: AbortSignal,
@@ -162,17 +160,18 @@ async function quote(
   const reportData = await sessionReportData(nodeSuite, digest, nonce, role);
   const until = AbortSignal.any([signal, late.signal]);
   const asked = provider.quote(reportData, until).catch((error: unknown) => {
-    log?.error({ err: error }, "the provider of evidence broke");
-    return fault("ATTESTATION_UNAVAILABLE", "the platform made no report");
+    log?.error({ err: error }, "the evidence provider failed");
+    return fault("ATTESTATION_UNAVAILABLE", "the platform did not make a report");
   });
   const made = await Promise.race([asked, whenAborted(until)]);
   if (made === undefined) return fault("ATTESTATION_UNAVAILABLE", "the platform took too long");
   if (isFault(made)) return made;
   if (!(await bindsReportData(made, reportData))) {
-    return fault("ATTESTATION_UNAVAILABLE", "the quote binds something else");
+    return fault("ATTESTATION_UNAVAILABLE", "the quote does not contain the requested report data");
   }
   if (provider.staples !== true) return made;
-  // Most verifiers refuse evidence without it: trying again soon is better than serving such a keyset for an hour.
+  // Most verifiers refuse evidence without collateral. It is better to retry soon than to use such a keyset for an
+  // hour.
   if (provider.teeType === "sev-snp") return hasRevocationList(made) ? made : noRevocationList;
   return made.collateral === undefined ? noCollateral : made;
 }

@@ -1,8 +1,8 @@
-/** The data of one request while it arrives: in one piece of memory, however small the frames that it comes in. */
+/** Collects the data of one request in a single buffer, however small its frames are. */
 import type { HeldBytes } from "../../../src/http/unfinished-bytes.ts";
 
 export interface RequestBuffer {
-  /** False if the memory for it is not available: nothing is added then. */
+  /** Adds data. Returns false, and adds nothing, if the memory is not available. */
   append(data: Uint8Array): boolean;
   /** Returns all of the data. The buffer is empty afterwards. */
   take(): Buffer;
@@ -10,7 +10,7 @@ export interface RequestBuffer {
 
 const firstBytes = 4096;
 
-/** The channel bounds one request. `held` accounts for the memory; without it there is no other bound. */
+/** `held`: accounts for the memory. Without it, only the channel limits the size of the request. */
 export function createRequestBuffer(held?: HeldBytes): RequestBuffer {
   let memory = Buffer.alloc(0);
   let length = 0;

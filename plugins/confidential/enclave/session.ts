@@ -1,7 +1,7 @@
 /**
- * The enclave's end of one session, whatever carries it: handshake, requests one after the other, their answers, a
- * signed report for each. What is decrypted here goes to the model and back into the encryption: never into a log or an
- * error.
+ * The enclave's end of one session, independent of the transport. It completes the handshake, answers requests one
+ * after the other and sends a signed report for each. Decrypted data is passed only to the model, and answers leave
+ * only encrypted. Neither appears in a log or an error.
  */
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
@@ -11,93 +11,93 @@ import type { Fault, StreamCode } from "../protocol/fault.ts";
 import { readHello } from "../protocol/hello.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { guarded } from "../protocol/guard.ts";
-import { SessionTime } from "../protocol/session-time.ts";
+import { SessionTimers } from "../protocol/session-timers.ts";
 import { ArrivalRate } from "../../../src/http/arrival-rate.ts";
 import type { HeldBytes } from "../../../src/http/unfinished-bytes.ts";
 import { readCancelFrame, writeReportFrame } from "../protocol/text-frames.ts";
 import { cancelled, EnclaveAnswer, refused } from "./answer.ts";
-import type { Outcome } from "./answer.ts";
+import type { AnswerOutcome } from "./answer.ts";
 import { readChatRequest } from "./chat-request.ts";
-import { establish, isServed, openingFault } from "./opening.ts";
-import type { Established, OpeningParts } from "./opening.ts";
+import { establish, isServed, checkHello } from "./handshake.ts";
+import type { EstablishedSession, EnclaveHandshakeDeps } from "./handshake.ts";
 import { createRequestBuffer } from "./request-buffer.ts";
 import type { RequestBuffer } from "./request-buffer.ts";
-import { sumUp, type Summary } from "./sum-up.ts";
+import { summarize, type Summary } from "./summary.ts";
 
-export interface EnclaveSessionParts extends OpeningParts {
+export interface EnclaveSessionDeps extends EnclaveHandshakeDeps {
   readonly clock: Clock;
   readonly log: Log;
   /** Accounts for the memory of a request that has not arrived completely. */
   readonly hold?: () => HeldBytes;
 }
 
-/** Whoever carries the session. */
+/** The transport of a session. */
 export interface EnclavePeer {
   text(frame: string): void;
-  /** False: no more until `drained`. */
+  /** Sends a frame. Returns false if no more frames should be sent until `drained` is called. */
   binary(frame: Buffer): boolean;
-  /** Called once; nothing is sent any more. `error`: for the one error frame that goes before. */
+  /** Called once. Nothing is sent afterwards. `error`: for the error frame that must be sent before closing. */
   close(code: number, error?: { readonly code: StreamCode; readonly message: string }): void;
 }
 
 export interface EnclaveSession {
   text(bytes: Uint8Array): void;
-  /** Not kept. */
+  /** `frame`: not kept. */
   binary(frame: Uint8Array): void;
   drained(): void;
-  /** The peer is gone. */
+  /** Call when the peer has disconnected. */
   left(): void;
-  /** A request that runs is answered to its end; then the session closes. */
+  /** Closes the session after the running request has been answered. */
   stop(): void;
-  /** The model that is answering; undefined: none is. */
+  /** The model that is answering. Undefined if no request is running. */
   readonly answering: string | undefined;
 }
 
-/** Between the last report and the end of its keyset, beyond which nobody would believe it. */
+/** Minimum time between the last report and the end of its keyset, after which verifiers refuse the report. */
 const reportMarginMs = 10_000;
 
-/** Waits for `hello`. */
-export function openEnclaveSession(parts: EnclaveSessionParts, peer: EnclavePeer): EnclaveSession {
-  return new Session(parts, peer);
+/** Opens a session, which first waits for `hello`. */
+export function openEnclaveSession(deps: EnclaveSessionDeps, peer: EnclavePeer): EnclaveSession {
+  return new Session(deps, peer);
 }
 
 class Session implements EnclaveSession {
-  readonly #parts: EnclaveSessionParts;
+  readonly #deps: EnclaveSessionDeps;
   readonly #peer: EnclavePeer;
-  /** `broken`: nothing is opened or sealed any more; a report may still be owed. */
+  /** `broken`: frames are no longer encrypted or decrypted, but a report may still have to be sent. */
   #state: "hello" | "answering" | "open" | "broken" | "closed" = "hello";
-  #established: Established | undefined;
+  #established: EstablishedSession | undefined;
   readonly #arriving: RequestBuffer;
   #answer: EnclaveAnswer | undefined;
-  /** Reports that are being signed. */
+  /** Number of reports that are being signed. */
   #reporting = 0;
   #isStopping = false;
-  /** What the session ends with once nothing runs. */
+  /** The fault with which the session ends when no request is running. */
   #ending: Fault | undefined;
-  readonly #time: SessionTime;
-  /** Watches a request that has not arrived completely. */
+  readonly #timers: SessionTimers;
+  /** Measures the arrival rate of a request that is not complete. */
   #rate: ArrivalRate | undefined;
   readonly #leaving = new AbortController();
 
-  constructor(parts: EnclaveSessionParts, peer: EnclavePeer) {
-    this.#parts = parts;
+  constructor(deps: EnclaveSessionDeps, peer: EnclavePeer) {
+    this.#deps = deps;
     this.#peer = peer;
-    this.#arriving = createRequestBuffer(parts.hold?.());
+    this.#arriving = createRequestBuffer(deps.hold?.());
     const ends = (code: StreamCode, message: string): (() => void) =>
       this.#guarded(() => this.#fail(fault(code, message)));
-    this.#time = new SessionTime(parts.clock, {
-      late: ends("TIMEOUT", "the handshake took too long"),
-      idle: ends("TIMEOUT", "the session was idle"),
-      // It is the model that is silent, and its own deadline counts.
-      isAwaited: () => this.#answer !== undefined,
-      unfinished: ends("TIMEOUT", "the request did not come to its end"),
-      expired: this.#guarded(() => this.#expire()),
+    this.#timers = new SessionTimers(deps.clock, {
+      handshakeTimeout: ends("TIMEOUT", "the handshake took too long"),
+      idleTimeout: ends("TIMEOUT", "the session was idle for too long"),
+      // While the model is silent, only the model's own timeout applies.
+      isSilenceExpected: () => this.#answer !== undefined,
+      requestTimeout: ends("TIMEOUT", "the request did not arrive completely in time"),
+      sessionTimeout: this.#guarded(() => this.#expire()),
     });
   }
 
-  /** For callbacks of timers and of the model: an exception ends this session and not the process. */
+  /** Wraps callbacks of timers and of the model so that an exception ends only this session. */
   #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
-    return guarded(run, (error) => this.#break(error));
+    return guarded(run, (error) => this.#onException(error));
   }
 
   get answering(): string | undefined {
@@ -115,13 +115,17 @@ class Session implements EnclaveSession {
     if (this.#state !== "hello") return this.#laterText(bytes);
     const hello = readHello(bytes);
     if (isFault(hello)) return this.#fail(hello);
-    const refusal = openingFault(hello, this.#parts);
+    const refusal = checkHello(hello, this.#deps);
     if (refusal !== undefined) return this.#fail(refusal);
     this.#state = "answering";
-    this.#shakeHands(Uint8Array.from(bytes), hello).catch((error: unknown) => this.#break(error));
+    this.#shakeHands(Uint8Array.from(bytes), hello).catch((error: unknown) =>
+      this.#onException(error),
+    );
   }
 
-  /** A relay may end an answer whose reader has left; there is nothing else to say. */
+  /**
+   * Handles a text frame after `hello`. Only a cancel is allowed, with which a relay ends an answer without a reader.
+   */
   #laterText(bytes: Uint8Array): void {
     const rid = readCancelFrame(bytes);
     if (rid === undefined) return this.#fail(fault("BAD_FRAME", "a text frame after hello"));
@@ -135,7 +139,7 @@ class Session implements EnclaveSession {
         ? fault("BAD_FRAME", "a frame before the handshake")
         : this.#established.channel.open(frame);
     if (isFault(opened)) return this.#breakOff(opened);
-    this.#time.frame();
+    this.#timers.onFrame();
     if (opened.header.type === "cancel") this.#cancel(opened.header.rid);
     else this.#collect(opened);
   }
@@ -144,19 +148,19 @@ class Session implements EnclaveSession {
     if (this.#state === "closed" || this.#isStopping) return;
     this.#isStopping = true;
     if (this.#state !== "open") return this.#close(plainCloseCodes.overloaded);
-    this.#settle();
+    this.#endIfIdle();
   }
 
   // The handshake.
 
   async #shakeHands(bytes: Uint8Array, hello: Hello): Promise<void> {
-    const established = await establish(bytes, hello, this.#parts, this.#leaving.signal);
+    const established = await establish(bytes, hello, this.#deps, this.#leaving.signal);
     if (isFault(established)) return this.#fail(established);
-    // The peer may have left, or this enclave been stopped.
+    // The peer may have disconnected, or the session may have been stopped.
     if (this.#isClosed()) return;
     this.#established = established;
     this.#state = "open";
-    this.#time.begin(established.keyset.notAfter * 1000 - reportMarginMs);
+    this.#timers.begin(established.keyset.notAfter * 1000 - reportMarginMs);
     this.#peer.text(established.attestation);
   }
 
@@ -164,27 +168,27 @@ class Session implements EnclaveSession {
 
   #collect({ header, data }: OpenedFrame): void {
     if (!this.#arriving.append(data)) {
-      return this.#breakOff(fault("RATE_LIMITED", "too much of unfinished requests is held"));
+      return this.#breakOff(fault("RATE_LIMITED", "incomplete requests use too much memory"));
     }
     if (header.isEnd) return this.#run(header.rid, this.#takeRequest());
-    this.#time.requestGoesOn();
+    this.#timers.onRequestFrame();
     this.#rate ??= new ArrivalRate(
-      this.#parts.clock,
+      this.#deps.clock,
       this.#guarded(() => this.#fail(fault("TIMEOUT", "the request arrives too slowly"))),
     );
     this.#rate.add(data.length);
   }
 
-  /** Returns what has arrived, and waits for no more of it. */
+  /** Returns the data that has arrived, and stops the request's timers. */
   #takeRequest(): Buffer {
-    this.#time.requestEnds();
+    this.#timers.onRequestEnd();
     this.#rate?.[Symbol.dispose]();
     this.#rate = undefined;
     return this.#arriving.take();
   }
 
   #run(rid: number, bytes: Uint8Array): void {
-    const { find, clock } = this.#parts;
+    const { find, clock } = this.#deps;
     const hello = this.#established?.hello;
     if (hello === undefined) return;
     const request = readChatRequest(bytes, hello);
@@ -194,13 +198,13 @@ class Session implements EnclaveSession {
     this.#answer = new EnclaveAnswer(offer, request, {
       clock,
       send: this.#guarded((data: Uint8Array) => this.#send("chunk", rid, data)),
-      ended: this.#guarded((outcome: Outcome) => this.#finish(rid, outcome)),
+      ended: this.#guarded((outcome: AnswerOutcome) => this.#finish(rid, outcome)),
     });
   }
 
   #cancel(rid: number): void {
     if (this.#answer !== undefined) return this.#answer.cancel();
-    // One that crossed the final on its way finds nothing open.
+    // No request is open if the cancel crossed the final on the way.
     if (this.#established?.channel.watch.isOpen() !== true) return;
     this.#takeRequest();
     this.#finish(rid, cancelled());
@@ -211,38 +215,38 @@ class Session implements EnclaveSession {
     const frame = this.#established?.channel.seal(type, rid, data);
     if (frame === undefined) return;
     if (isFault(frame)) return this.#breakOff(frame);
-    this.#time.frame();
-    // `seal` makes its frames from Node's pool.
+    this.#timers.onFrame();
+    // `seal` allocates frames from Node's pool, so this does not copy.
     if (!this.#peer.binary(Buffer.from(frame.buffer, frame.byteOffset, frame.length))) {
       this.#answer?.pause();
     }
   }
 
-  #finish(rid: number, outcome: Outcome): void {
+  #finish(rid: number, outcome: AnswerOutcome): void {
     this.#answer = undefined;
     const established = this.#established;
     if (established === undefined || this.#state !== "open") return;
-    const summary = sumUp(outcome, established, this.#parts);
+    const summary = summarize(outcome, established, this.#deps);
     this.#send("final", rid, summary.final);
-    if (!this.#hasEnded()) this.#report(rid, summary, () => this.#settle());
+    if (!this.#hasEnded()) this.#report(rid, summary, () => this.#endIfIdle());
   }
 
   #report(rid: number, summary: Summary, reported: () => void): void {
-    const account = this.#established?.channel.watch.take(rid);
-    if (account === undefined) return;
+    const watched = this.#established?.channel.watch.take(rid);
+    if (watched === undefined) return;
     this.#reporting++;
     summary
-      .report(account)
+      .report(watched)
       .then(({ report: bytes, sig }) => {
         this.#reporting--;
         if (this.#isClosed()) return;
         this.#peer.text(writeReportFrame(rid, bytes, sig));
         reported();
       })
-      .catch((error: unknown) => this.#break(error));
+      .catch((error: unknown) => this.#onException(error));
   }
 
-  // How it ends.
+  // The end of the session.
 
   #isClosed(): boolean {
     return this.#state === "closed";
@@ -252,23 +256,24 @@ class Session implements EnclaveSession {
     return this.#state === "broken" || this.#isClosed();
   }
 
-  /** Ends the session if it is to end and nothing runs. */
-  #settle(): void {
+  /** Ends the session if it must end and no request is running. */
+  #endIfIdle(): void {
     const isBusy = this.#reporting > 0 || this.#established?.channel.watch.isOpen() === true;
     if (isBusy) return;
     if (this.#ending !== undefined) return this.#fail(this.#ending);
     if (this.#isStopping) this.#close(plainCloseCodes.ok);
   }
 
-  /** The report of what runs must still be worth something: it ends before its keyset does. */
+  /** Cancels the running request before its keyset expires, so that its report is still valid. */
   #expire(): void {
-    this.#ending = fault("LIMIT_EXCEEDED", "the session has lasted as long as it may");
+    this.#ending = fault("LIMIT_EXCEEDED", "the session has reached its maximum duration");
     if (this.#answer !== undefined) this.#answer.cancel();
     else if (this.#reporting === 0) this.#fail(this.#ending);
   }
 
   /**
-   * An answer that runs stops, without a final; its report comes first, or breaking a session would make answers free.
+   * Ends the session because of a fault. A running answer stops without a final, but its report is sent first:
+   * otherwise a client could get answers for free by breaking its session.
    */
   #breakOff(reason: Fault): void {
     const answer = this.#answer;
@@ -276,7 +281,7 @@ class Session implements EnclaveSession {
     if (answer === undefined || established === undefined) return this.#fail(reason);
     this.#state = "broken";
     this.#answer = undefined;
-    const summary = sumUp(cancelled(answer.abandon()), established, this.#parts);
+    const summary = summarize(cancelled(answer.abandon()), established, this.#deps);
     this.#report(established.channel.watch.rid(), summary, () => this.#fail(reason));
   }
 
@@ -285,9 +290,9 @@ class Session implements EnclaveSession {
     this.#close(closeCodes[code], { code, message });
   }
 
-  /** A bug of ours: the session's keys are not used any further. */
-  #break(error: unknown): void {
-    this.#parts.log.error({ err: error }, "a session of the encrypted stream broke");
+  /** Handles an exception, which is a bug in Sluice. The session's keys are not used any more. */
+  #onException(error: unknown): void {
+    this.#deps.log.error({ err: error }, "a session of the encrypted stream failed");
     this.#close(plainCloseCodes.internal);
   }
 
@@ -299,7 +304,7 @@ class Session implements EnclaveSession {
 
   #end(): void {
     this.#state = "closed";
-    this.#time[Symbol.dispose]();
+    this.#timers[Symbol.dispose]();
     this.#leaving.abort();
     this.#takeRequest();
     this.#answer?.abandon();
@@ -309,5 +314,5 @@ class Session implements EnclaveSession {
 
 const notServed = {
   code: "MODEL_NOT_AVAILABLE",
-  message: "the model is not served here now",
+  message: "the model is currently not served here",
 } as const;

@@ -13,8 +13,8 @@ import type {
 import type { Log } from "../../../src/services/log.ts";
 import { isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
-import { label } from "../protocol/layout.ts";
-import { isReserved } from "../protocol/statement.ts";
+import { label } from "../protocol/encoding.ts";
+import { isReserved } from "../protocol/report-data.ts";
 import { joinBytes, sameBytes, toHex } from "../verify/binary-text.ts";
 import { openProvider } from "./open-provider.ts";
 import type { ProviderParts } from "./open-provider.ts";

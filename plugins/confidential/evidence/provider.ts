@@ -4,7 +4,7 @@
  */
 import { fault, isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
-import { reportDataBytes } from "../protocol/statement.ts";
+import { reportDataBytes } from "../protocol/report-data.ts";
 import { sameBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { readEvidence } from "../verify/evidence.ts";

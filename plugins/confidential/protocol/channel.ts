@@ -1,4 +1,4 @@
-/** The sealed channel of a session, as both implementations of it give it; and what they check of the data inside. */
+/** The interface of a session's encrypted channel, and the checks of decrypted data that both implementations share. */
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
 import type { Direction, FrameHeader } from "./frames.ts";
@@ -13,7 +13,7 @@ export interface ChannelOptions {
   readonly keys: SessionKeys;
   /** 32 bytes: th2. */
   readonly th: Bytes;
-  /** Of `hello`, for what this end sends. */
+  /** Padding of the frames that this end sends, as requested in `hello`. */
   readonly pad: Pad;
 }
 
@@ -22,16 +22,19 @@ export interface OpenedFrame {
   readonly data: Uint8Array;
 }
 
-/** One end of a session. After the first fault everything is refused with that fault. */
+/** One end of a session. After the first fault, every call returns that fault. */
 export interface Channel {
-  /** The frame to send. `isEnd`: the last of a request; a final always is one, a chunk and a cancel never. */
+  /**
+   * Encrypts data and returns the frame to send. `isEnd`: whether it is the last frame of a request. A final always has
+   * this flag; a chunk and a cancel never have it.
+   */
   seal(type: FrameHeader["type"], rid: number, data: Uint8Array, isEnd?: boolean): Bytes | Fault;
-  /** What the peer sent. `frame`: the binary message as received; not kept. */
+  /** Decrypts a frame of the peer. `frame`: the binary message as received; it is not kept. */
   open(frame: Uint8Array): OpenedFrame | Fault;
   readonly watch: FrameWatch;
 }
 
-/** Which way this end sends. */
+/** Returns the direction in which this end sends. */
 export function sendsTo(end: ChannelOptions["end"]): Direction {
   return end === "client" ? "c2s" : "s2c";
 }
@@ -40,7 +43,7 @@ export function receivesFrom(end: ChannelOptions["end"]): Direction {
   return end === "client" ? "s2c" : "c2s";
 }
 
-/** Counts the data of requests, which only the two ends see. */
+/** Checks decrypted data, which only the two ends see, and limits the size of requests. */
 export interface DataRules {
   check(header: Pick<FrameHeader, "type" | "rid">, dataBytes: number): Fault | undefined;
 }
@@ -51,10 +54,10 @@ export function createDataRules(): DataRules {
   return {
     check(header, dataBytes) {
       if (dataBytes > maxFrameDataBytes) {
-        return fault("LIMIT_EXCEEDED", "the frame holds too much");
+        return fault("LIMIT_EXCEEDED", "the frame contains too much data");
       }
       if (header.type === "cancel" && dataBytes > 0)
-        return fault("BAD_FRAME", "a cancel with data");
+        return fault("BAD_FRAME", "a cancel frame must not contain data");
       if (header.type !== "request") return undefined;
       requestBytes = header.rid === rid ? requestBytes + dataBytes : dataBytes;
       rid = header.rid;
@@ -65,7 +68,7 @@ export function createDataRules(): DataRules {
   };
 }
 
-/** Views of a request, each for one frame; at least one, the last for END. */
+/** Splits a request into views, one per frame. There is at least one; the last one is for the frame with END. */
 export function requestPieces(request: Uint8Array): readonly Uint8Array[] {
   const pieces = [request.subarray(0, requestPieceBytes)];
   for (let at = requestPieceBytes; at < request.length; at += requestPieceBytes) {

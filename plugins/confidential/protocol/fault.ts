@@ -1,6 +1,6 @@
-/** What can go wrong in a session, as values: the protocol's codes and the close code of each. */
+/** Failures of a session as values: the protocol's error codes and their WebSocket close codes. */
 
-/** confidential-stream.md, 5: the WebSocket close code that follows the error frame. */
+/** The WebSocket close code that follows the error frame with each code (confidential-stream.md, 5). */
 export const closeCodes = {
   BAD_FRAME: 4400,
   UNAUTHORIZED: 4401,
@@ -20,7 +20,7 @@ export const closeCodes = {
 
 export type StreamCode = keyof typeof closeCodes;
 
-/** Close codes that no error frame goes before. */
+/** Close codes that are sent without an error frame. */
 export const plainCloseCodes = {
   ok: 1000,
   tooBig: 1009,
@@ -29,7 +29,7 @@ export const plainCloseCodes = {
   forbidden: 4403,
 } as const;
 
-/** A failure that ends the session. `message` is ours throughout: fit for the peer to read. */
+/** A failure that ends the session. `message` never contains text from others, so it can be sent to the peer. */
 export interface Fault {
   readonly kind: "fault";
   readonly code: StreamCode;
@@ -48,7 +48,7 @@ export function isStreamCode(text: unknown): text is StreamCode {
   return typeof text === "string" && Object.hasOwn(closeCodes, text);
 }
 
-/** The `error` frame: sent once, then the session closes with `closeCodes[code]`. */
+/** Returns the `error` frame. It is sent once; then the session closes with `closeCodes[code]`. */
 export function errorFrame({ code, message }: Fault): string {
   return JSON.stringify({ type: "error", error: message, code });
 }

@@ -1,55 +1,59 @@
 /**
- * Watches the frames of one session: the next sequence number and nothing else, one request at a time, its END, the
- * session's limits, and the digests that a report must repeat. Client, relay and enclave watch the same frames and keep
- * the same account; what is inside, a watch does not see.
+ * Watches the frames of one session. It checks that sequence numbers have no gaps, that only one request is open at a
+ * time, that requests end with END, and that the session's limits hold. It also computes the digests that a report must
+ * repeat. Client, relay and enclave watch the same frames and come to the same result. A watch does not decrypt.
  */
 import { fault, isFault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
 import { headerBytes, readHeader, tagBytes } from "./frames.ts";
 import type { Direction, FrameHeader } from "./frames.ts";
-import { label, writeU32 } from "./layout.ts";
+import { label, writeU32 } from "./encoding.ts";
 import { maxFrames, maxPlaintextBytes, maxRequestBytes, maxRequests } from "./limits.ts";
 import type { IncrementalHash } from "./suite.ts";
 import { toHex } from "../verify/binary-text.ts";
 
-/** What went over the wire for one request. */
+/** The frames that were sent for one request. */
 export interface WatchedExchange {
   readonly rid: number;
-  /** Lower-case hex, over the request frames. */
+  /** SHA-256 of the request frames in lower-case hex. */
   readonly reqDigest: string;
-  /** Lower-case hex, over chunks and final. */
+  /** SHA-256 of the chunks and the final in lower-case hex. */
   readonly resDigest: string;
-  /** The final has been seen; without it the digests are those so far. */
+  /** The final has been seen. If it has not, the digests cover the frames so far. */
   readonly hasEnded: boolean;
-  /** Bytes of frames. */
+  /** Total size of the request's frames, headers included; likewise `responseBytes`. */
   readonly requestBytes: number;
   readonly responseBytes: number;
 }
 
 export interface FrameWatch {
   /**
-   * Reads, admits and records a frame as it stands on the wire: all that a relay does. After a fault that direction is
-   * refused; the other goes on, since an enclave still owes the report of what a client's fault has ended.
+   * Reads, admits and records a frame as it was received. A relay needs no other method. After a fault, every frame in
+   * that direction is refused. The other direction continues, because the enclave still owes a report for the request
+   * that the client's fault has ended.
    */
   observe(direction: Direction, frame: Uint8Array): FrameHeader | Fault;
-  /** Whether a frame may come next; it then counts. `length`: of the whole frame. */
+  /** Checks whether a frame may come next, and counts it if so. `length`: size of the whole frame. */
   admit(direction: Direction, header: FrameHeader, length: number): Fault | undefined;
   /** Adds an admitted frame to the digests. */
   record(header: FrameHeader, frame: Uint8Array): void;
-  /** Ends the session for a reason of the caller's own: what follows is refused. Returns the first reason. */
+  /** Ends the session for a reason that the caller has found. Later frames are refused. Returns the first reason. */
   fail(reason: Fault): Fault;
-  /** The sequence number that the next frame must have. */
+  /** Returns the sequence number that the next frame must have. */
   nextSeq(direction: Direction): number;
-  /** The newest request, 0 before the first. */
+  /** Returns the id of the newest request. 0 before the first request. */
   rid(): number;
-  /** A request has begun and its final has not come. */
+  /** Returns whether a request has begun and its final has not been seen. */
   isOpen(): boolean;
-  /** The account of a request, once: for its report. Undefined when it never began or has been taken. */
+  /**
+   * Removes and returns the watched frames of a request, for its report. Undefined if the request never began or has
+   * been taken already.
+   */
   take(rid: number): WatchedExchange | undefined;
 }
 
-/** One direction of the session. */
-interface Lane {
+/** The state of one direction of the session. */
+interface DirectionState {
   seq: number;
   plaintextBytes: number;
 }
@@ -62,36 +66,36 @@ interface Exchange {
   requestFrames: number;
   requestBytes: number;
   responseBytes: number;
-  /** No further request frame may come. */
-  isAsked: boolean;
+  /** The request has its END or was cancelled: it may have no further frames. */
+  isComplete: boolean;
   isCancelled: boolean;
   hasEnded: boolean;
 }
 
 const requestLabel = label("cstream/1 c2s stream");
 const responseLabel = label("cstream/1 s2c stream");
-/** What a relay cannot see through: length prefix and padding of each frame. */
+/** Maximum size of the length prefix and padding of a frame, which a relay cannot see. */
 const maxFramePadding = 1028;
 
 /** `newHash`: SHA-256. */
 export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
-  const lanes: Readonly<Record<Direction, Lane>> = {
+  const directions: Readonly<Record<Direction, DirectionState>> = {
     c2s: { seq: 0, plaintextBytes: 0 },
     s2c: { seq: 0, plaintextBytes: 0 },
   };
   const exchanges = new Map<number, Exchange>();
-  /** Ended, and their reports not come yet. */
+  /** Requests that have ended and whose reports have not arrived yet. */
   const ended = new Map<number, WatchedExchange>();
   const prefix = new Uint8Array(4);
   let current: Exchange | undefined;
   let newest = 0;
   let broken: Fault | undefined;
-  /** What `observe` refused. */
+  /** The first fault that `observe` found in each direction. */
   const refused: Partial<Record<Direction, Fault>> = {};
 
   function begin(rid: number): Exchange | Fault {
     if (current?.hasEnded === false) return fault("BAD_FRAME", "a request is still open");
-    if (rid !== newest + 1) return fault("BAD_FRAME", "rid is not the next");
+    if (rid !== newest + 1) return fault("BAD_FRAME", "rid is not the next number");
     if (rid > maxRequests) return fault("LIMIT_EXCEEDED", "too many requests in one session");
     newest = rid;
     current = startExchange(rid, newHash);
@@ -102,10 +106,10 @@ export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
   function admitRequest(header: FrameHeader, length: number): Fault | undefined {
     const exchange = header.rid === current?.rid ? current : begin(header.rid);
     if (isFault(exchange)) return exchange;
-    if (exchange.isAsked || exchange.hasEnded) {
-      return fault("BAD_FRAME", "the request has ended");
+    if (exchange.isComplete || exchange.hasEnded) {
+      return fault("BAD_FRAME", "the request has already ended");
     }
-    exchange.isAsked = header.isEnd;
+    exchange.isComplete = header.isEnd;
     exchange.requestFrames++;
     exchange.requestBytes += length;
     const overhead = exchange.requestFrames * (headerBytes + tagBytes + maxFramePadding);
@@ -117,24 +121,24 @@ export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
   function admitKind(header: FrameHeader, length: number): Fault | undefined {
     if (header.type === "request") return admitRequest(header, length);
     if (current === undefined || header.rid !== current.rid) {
-      return fault("BAD_FRAME", "rid is of no open request");
+      return fault("BAD_FRAME", "rid does not belong to an open request");
     }
     if (header.type === "cancel") {
-      // It may cross the final on its way, which nobody can help.
-      if (current.isCancelled) return fault("BAD_FRAME", "the request was cancelled before");
+      // A cancel after the final is allowed, because the two can cross on the way.
+      if (current.isCancelled) return fault("BAD_FRAME", "the request was already cancelled");
       current.isCancelled = true;
-      current.isAsked = true;
+      current.isComplete = true;
       return undefined;
     }
-    if (current.hasEnded) return fault("BAD_FRAME", "the response has ended");
-    if (!current.isAsked) return fault("BAD_FRAME", "a response before the request's END");
+    if (current.hasEnded) return fault("BAD_FRAME", "the response has already ended");
+    if (!current.isComplete) return fault("BAD_FRAME", "a response before the request's END");
     current.responseBytes += length;
     current.hasEnded = header.type === "final";
     return undefined;
   }
 
   function admitNext(direction: Direction, header: FrameHeader, length: number): Fault | undefined {
-    return admitLane(lanes[direction], header, length) ?? admitKind(header, length);
+    return admitSequence(directions[direction], header, length) ?? admitKind(header, length);
   }
 
   function admit(direction: Direction, header: FrameHeader, length: number): Fault | undefined {
@@ -151,7 +155,7 @@ export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
     hash.update(frame);
     if (type === "final") {
       exchanges.delete(rid);
-      ended.set(rid, closeAccount(exchange));
+      ended.set(rid, watchedExchange(exchange));
     }
   }
 
@@ -172,15 +176,15 @@ export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
       record(header, frame);
       return header;
     },
-    nextSeq: (direction) => lanes[direction].seq,
+    nextSeq: (direction) => directions[direction].seq,
     rid: () => newest,
     isOpen: () => current?.hasEnded === false,
     take(rid) {
       const exchange = exchanges.get(rid);
-      const account = ended.get(rid) ?? (exchange && closeAccount(exchange));
+      const watched = ended.get(rid) ?? (exchange && watchedExchange(exchange));
       exchanges.delete(rid);
       ended.delete(rid);
-      return account;
+      return watched;
     },
   };
 }
@@ -197,23 +201,27 @@ function startExchange(rid: number, newHash: () => IncrementalHash): Exchange {
     requestFrames: 0,
     requestBytes: 0,
     responseBytes: 0,
-    isAsked: false,
+    isComplete: false,
     isCancelled: false,
     hasEnded: false,
   };
 }
 
-function admitLane(lane: Lane, { seq }: FrameHeader, length: number): Fault | undefined {
-  if (seq !== lane.seq) return fault("REPLAY", "the sequence number is not the next");
+function admitSequence(
+  state: DirectionState,
+  { seq }: FrameHeader,
+  length: number,
+): Fault | undefined {
+  if (seq !== state.seq) return fault("REPLAY", "the sequence number is not the next number");
   if (seq >= maxFrames) return fault("LIMIT_EXCEEDED", "too many frames in one session");
-  lane.seq++;
-  lane.plaintextBytes += length - headerBytes - tagBytes;
-  return lane.plaintextBytes > maxPlaintextBytes
+  state.seq++;
+  state.plaintextBytes += length - headerBytes - tagBytes;
+  return state.plaintextBytes > maxPlaintextBytes
     ? fault("LIMIT_EXCEEDED", "too many bytes in one session")
     : undefined;
 }
 
-function closeAccount(exchange: Exchange): WatchedExchange {
+function watchedExchange(exchange: Exchange): WatchedExchange {
   const { rid, requestBytes, responseBytes, hasEnded } = exchange;
   return {
     rid,

@@ -1,30 +1,30 @@
 /**
- * Binary frames as bytes: the 16 bytes of the header, which everybody may read and nobody change, and the plaintext
- * with its padding. Which frame may follow which is watched elsewhere (frame-watch.ts).
+ * The layout of binary frames: the header of 16 bytes, which is readable by everyone but protected against changes, and
+ * the plaintext with its padding. The order of frames is checked in frame-watch.ts.
  */
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
-import { readU32, writeU32 } from "./layout.ts";
+import { readU32, writeU32 } from "./encoding.ts";
 import { maxFrameDataBytes } from "./limits.ts";
 
-/** Client to server, server to client. */
+/** Client to server, or server to client. */
 export type Direction = "c2s" | "s2c";
 export type FrameType = "request" | "chunk" | "final" | "cancel";
 
 export interface FrameHeader {
   readonly type: FrameType;
-  /** Flag END: the last frame of a request, and every final. */
+  /** The flag END, which the last frame of a request and every final have. */
   readonly isEnd: boolean;
   readonly rid: number;
   readonly seq: number;
 }
 
 export const headerBytes = 16;
-/** Of AES-256-GCM. */
+/** Size of the tag of AES-256-GCM. */
 export const tagBytes = 16;
 const prefixBytes = 4;
 const minFrameBytes = headerBytes + prefixBytes + tagBytes;
-/** Of the longest plaintext, padded to 1024. */
+/** Size of the longest plaintext, padded to a multiple of 1024. */
 const maxPaddedBytes = paddedLength(maxFrameDataBytes, 1024);
 export const maxFrameBytes = headerBytes + maxPaddedBytes + tagBytes;
 
@@ -44,34 +44,34 @@ const types: readonly (FrameType | undefined)[] = [
   "cancel",
 ];
 
-/** Which way a frame of that type goes; the other way it is a reflection. */
+/** Returns the direction of frames of that type. A frame in the other direction is a reflection attack. */
 export function directionOf(type: FrameType): Direction {
   return type === "request" || type === "cancel" ? "c2s" : "s2c";
 }
 
-/** The header of a whole frame that came in that direction. */
+/** Reads the header of a frame. `frame`: the whole frame. `direction`: the direction in which it was received. */
 export function readHeader(frame: Uint8Array, direction: Direction): FrameHeader | Fault {
   if (frame.length < minFrameBytes) return fault("BAD_FRAME", "the frame is too short");
   if (frame.length > maxFrameBytes) return fault("LIMIT_EXCEEDED", "the frame is too long");
-  if (frame[0] !== version) return fault("BAD_FRAME", "the frame's version is not known");
+  if (frame[0] !== version) return fault("BAD_FRAME", "unknown frame version");
   const type = types[frame[1] ?? 0];
-  if (type === undefined) return fault("BAD_FRAME", "the frame's type is not known");
+  if (type === undefined) return fault("BAD_FRAME", "unknown frame type");
   if (directionOf(type) !== direction) {
-    return fault("BAD_FRAME", "the frame goes in the wrong direction");
+    return fault("BAD_FRAME", "a frame of this type is not valid in this direction");
   }
   const flags = frame[2] ?? 0;
-  if ((flags & ~endFlag) !== 0) return fault("BAD_FRAME", "a flag of the frame is not known");
+  if ((flags & ~endFlag) !== 0) return fault("BAD_FRAME", "unknown frame flag");
   if (frame[3] !== 0) return fault("BAD_FRAME", "the frame's epoch is not 0");
   const isEnd = flags === endFlag;
-  if (type === "chunk" && isEnd) return fault("BAD_FRAME", "a chunk ends nothing");
-  if (type === "final" && !isEnd) return fault("BAD_FRAME", "a final without END");
+  if (type === "chunk" && isEnd) return fault("BAD_FRAME", "a chunk must not have END");
+  if (type === "final" && !isEnd) return fault("BAD_FRAME", "a final must have END");
   const rid = readU32(frame, 4);
-  // No session lasts until 2^32 frames: whatever stands in the upper half is no next number.
-  if (readU32(frame, 8) !== 0) return fault("REPLAY", "the sequence number is not the next");
+  // A session has fewer than 2^32 frames, so the upper half of a valid sequence number is 0.
+  if (readU32(frame, 8) !== 0) return fault("REPLAY", "the sequence number is not the next number");
   return { type, isEnd, rid, seq: readU32(frame, 12) };
 }
 
-/** Writes the 16 bytes at the start of `target`. `seq` below 2^32. */
+/** Writes the 16 bytes of the header at the start of `target`. `seq` must be below 2^32. */
 export function writeHeader(target: Uint8Array, header: FrameHeader): void {
   target[0] = version;
   target[1] = typeNumbers[header.type];
@@ -82,7 +82,7 @@ export function writeHeader(target: Uint8Array, header: FrameHeader): void {
   writeU32(target, 12, header.seq);
 }
 
-/** The 12 bytes of nonce: the direction's iv, with the sequence number added to its end by XOR. */
+/** Writes the 12 bytes of the nonce: the direction's iv, whose end is XORed with the sequence number. */
 export function writeNonce(target: Uint8Array, iv: Uint8Array, seq: number): void {
   target.set(iv);
   for (let byte = 0; byte < 4; byte++) {
@@ -91,14 +91,15 @@ export function writeNonce(target: Uint8Array, iv: Uint8Array, seq: number): voi
 }
 
 /**
- * Bytes of plaintext for so many bytes of data: with the length prefix, to the next multiple of `pad` (0: as it is).
+ * Returns the size of the plaintext for a number of data bytes: with the length prefix, rounded up to a multiple of
+ * `pad` (not rounded if `pad` is 0).
  */
 export function paddedLength(dataBytes: number, pad: number): number {
   const bytes = prefixBytes + dataBytes;
   return pad === 0 ? bytes : Math.ceil(bytes / pad) * pad;
 }
 
-/** Fills `target`, of `paddedLength` bytes whatever they are, with `lp(data)` and zeros. */
+/** Fills `target` with `lp(data)` and zeros. `target`: `paddedLength` bytes; their previous values do not matter. */
 export function writePadded(target: Uint8Array, data: Uint8Array): void {
   writeU32(target, 0, data.length);
   target.set(data, prefixBytes);
@@ -106,14 +107,15 @@ export function writePadded(target: Uint8Array, data: Uint8Array): void {
 }
 
 /**
- * The data in a plaintext, a view of it. More padding than was asked for hides more, and is taken; anything but zeros
- * is not.
+ * Returns the data of a plaintext as a view. More padding than was requested is accepted, since it hides more. Padding
+ * that contains anything but zeros is refused.
  */
 export function unpadData(plaintext: Uint8Array): Uint8Array | Fault {
   const length = readU32(plaintext, 0);
   const end = prefixBytes + length;
-  if (length > maxFrameDataBytes) return fault("LIMIT_EXCEEDED", "the frame holds too much");
-  if (end > plaintext.length) return fault("BAD_FRAME", "the frame's plaintext is cut short");
+  if (length > maxFrameDataBytes)
+    return fault("LIMIT_EXCEEDED", "the frame contains too much data");
+  if (end > plaintext.length) return fault("BAD_FRAME", "the frame's plaintext is truncated");
   for (let at = end; at < plaintext.length; at++) {
     if (plaintext[at] !== 0) return fault("BAD_FRAME", "the frame's padding is not zero");
   }

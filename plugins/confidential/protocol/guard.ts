@@ -1,27 +1,29 @@
 /**
- * Guards callbacks of sockets, timers and links. Nobody catches what such a callback throws: without a guard one session's
- * exception would end the process.
+ * Guards callbacks of sockets, timers and links. Nothing catches an exception of such a callback, so without a guard
+ * the exception of one session would end the process.
  */
 
-/** Returns `run` so that an exception goes to `broken`, which should end the session. The result never throws. */
+/**
+ * Wraps `run` so that its exceptions are passed to `onError`, which should end the session. The result never throws.
+ */
 export function guarded<Args extends readonly unknown[]>(
   run: (...args: Args) => void,
-  broken: (error: unknown) => void,
+  onError: (error: unknown) => void,
 ): (...args: Args) => void {
   return (...args) => {
     try {
       run(...args);
     } catch (error) {
-      contain(() => broken(error));
+      contain(() => onError(error));
     }
   };
 }
 
-/** For the end of a session itself, after which there is nothing left that could be ended. */
+/** Ignores exceptions of the code that ends a session, because nothing else is left to end. */
 function contain(run: () => void): void {
   try {
     run();
   } catch {
-    // The exception that came first has been reported.
+    // The first exception has been reported.
   }
 }

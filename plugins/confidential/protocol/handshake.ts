@@ -1,51 +1,53 @@
 /**
- * The handshake: what both ends hash and sign, and the keys that come of it (confidential-stream.md, 1.3). A relay
- * checks the same signature; only the two ends have the keys.
+ * The handshake: the bytes that both ends hash and sign, and the keys that they derive (confidential-stream.md, 1.3). A
+ * relay checks the same signature, but only the two ends have the keys.
  */
 import { fault, isFault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
 import type { Hello, Role } from "./hello.ts";
 import { keysetFault, readCore, readKeyset, writeCore } from "./keyset.ts";
 import type { Core, Keyset } from "./keyset.ts";
-import { label, lengthPrefixed } from "./layout.ts";
+import { label, lengthPrefixed } from "./encoding.ts";
 import type { Ephemeral, Signer, Suite } from "./suite.ts";
 import { isZero, joinBytes, toHex } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
-/** Of one direction. */
+/** The keys of one direction. */
 export interface DirectionKeys {
   /** 32 bytes: AES-256. */
   readonly key: Bytes;
-  /** 12 bytes, to which the sequence number is added. */
+  /** 12 bytes, which are combined with the sequence number. */
   readonly iv: Bytes;
 }
 
 export interface SessionKeys {
   readonly c2s: DirectionKeys;
   readonly s2c: DirectionKeys;
-  /** 32 bytes, for whoever binds something else to the session. */
+  /** 32 bytes, from which an application can derive keys that are bound to the session. */
   readonly exporter: Bytes;
 }
 
-/** What an enclave said in a handshake, once its signature and keyset have been checked. Its evidence has not. */
+/**
+ * An enclave's answer in a handshake whose signature and keyset have been checked. Its evidence has not been checked.
+ */
 export interface Attested {
   readonly core: Core;
   readonly keyset: Keyset;
   /** `sha256:<hex>` of the keyset's bytes. */
   readonly keysetDigest: string;
-  /** 32 bytes: th2, which every frame and every report of the session is bound to. */
+  /** 32 bytes: th2. Every frame and every report of the session is bound to it. */
   readonly th: Bytes;
 }
 
-/** What a client knows that it wants. `now`: seconds since 1970. */
+/** The values that a client expects. `now`: seconds since 1970. */
 export interface HandshakeExpectation {
   readonly net: string;
   readonly role: Role;
   readonly now: number;
 }
 
-export interface Answer {
-  /** The bytes of `core`; send exactly these. */
+export interface HandshakeAnswer {
+  /** The bytes of `core`. Exactly these must be sent, because they are signed. */
   readonly core: Bytes;
   /** 64 bytes. */
   readonly sig: Bytes;
@@ -53,21 +55,21 @@ export interface Answer {
   readonly keys: SessionKeys;
 }
 
-/** What an enclave answers with. `keyset`: the exact bytes that its evidence binds. `session`: 16 random bytes. */
-export interface Enclave {
+/** An enclave's part of a handshake. `keyset`: the exact bytes that its evidence binds. `session`: 16 random bytes. */
+export interface AnsweringEnclave {
   readonly keyset: Bytes;
   readonly signer: Signer;
   readonly session: Bytes;
   readonly upstream?: string;
 }
 
-/** The enclave's part. `helloBytes`: the frame as received, which `hello` was read from. */
+/** Makes the enclave's answer. `helloBytes`: the frame as received, from which `hello` was read. */
 export async function answerHello(
   suite: Suite,
   helloBytes: Uint8Array,
   hello: Hello,
-  enclave: Enclave,
-): Promise<Answer | Fault> {
+  enclave: AnsweringEnclave,
+): Promise<HandshakeAnswer | Fault> {
   const ephemeral = await suite.createEphemeral();
   const { keyset, session, upstream, signer } = enclave;
   const core = writeCore({
@@ -83,7 +85,7 @@ export async function answerHello(
   return isFault(keys) ? keys : { core, sig, th, keys };
 }
 
-/** Checks what an enclave answered: signature, keyset, network, role and age. */
+/** Checks an enclave's answer: signature, keyset, network, role and age. */
 export async function readAnswer(
   suite: Suite,
   helloBytes: Uint8Array,
@@ -105,7 +107,7 @@ export async function readAnswer(
   return { core, keyset, keysetDigest: await digestName(suite, core.keyset), th };
 }
 
-/** The client's keys, after `readAnswer`. `ephemeral`: whose public key stood in `hello`. */
+/** Derives the client's keys, after `readAnswer`. `ephemeral`: the key pair whose public key was sent in `hello`. */
 export async function clientKeys(
   suite: Suite,
   ephemeral: Ephemeral,
@@ -121,12 +123,12 @@ async function agreeKeys(
   th: Bytes,
 ): Promise<SessionKeys | Fault> {
   const ikm = await ephemeral.agree(peer);
-  // Some implementations give zeros for a key of low order, others nothing.
+  // For a key of low order, some implementations return zeros and others return nothing.
   if (ikm === undefined || isZero(ikm)) return fault("BAD_FRAME", "epk is not a usable key");
   return sessionKeys(suite, th, ikm);
 }
 
-/** The key schedule. `th`: th2. `ikm`: the 32 bytes that both ends agreed on. */
+/** Derives the keys of a session. `th`: th2. `ikm`: the 32 bytes that both ends agreed on. */
 export async function sessionKeys(suite: Suite, th: Bytes, ikm: Bytes): Promise<SessionKeys> {
   const outputs = await suite.hkdf(th, ikm, [
     { info: "cstream/1 c2s key", length: 32 },
@@ -135,12 +137,12 @@ export async function sessionKeys(suite: Suite, th: Bytes, ikm: Bytes): Promise<
     { info: "cstream/1 s2c iv", length: 12 },
     { info: "cstream/1 exporter", length: 32 },
   ]);
-  // As many as were asked for.
+  // `hkdf` returns one output for each name.
   const [c2sKey, c2sIv, s2cKey, s2cIv, exporter] = outputs as [Bytes, Bytes, Bytes, Bytes, Bytes];
   return { c2s: { key: c2sKey, iv: c2sIv }, s2c: { key: s2cKey, iv: s2cIv }, exporter };
 }
 
-/** What th1 is the SHA-256 of. */
+/** Returns the bytes whose SHA-256 is th1. */
 export function transcript(helloBytes: Uint8Array, coreBytes: Uint8Array): Bytes {
   return joinBytes(
     label("cstream/1 transcript"),
@@ -149,12 +151,12 @@ export function transcript(helloBytes: Uint8Array, coreBytes: Uint8Array): Bytes
   );
 }
 
-/** What the enclave's handshake key signs. */
+/** Returns the bytes that the enclave's handshake key signs. */
 export function handshakeMessage(th1: Uint8Array): Bytes {
   return joinBytes(label("cstream/1 handshake"), th1);
 }
 
-/** `sha256:<hex>`. */
+/** Returns the digest of the bytes as `sha256:<hex>`. */
 export async function digestName(suite: Suite, bytes: Bytes): Promise<string> {
   return `sha256:${toHex(await suite.sha256(bytes))}`;
 }

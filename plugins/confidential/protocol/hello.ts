@@ -1,27 +1,27 @@
-/** The `hello` frame: what a client asks for. Its bytes are hashed as they came; nobody writes them again. */
+/** The `hello` frame, with which a client requests a session. Its bytes are hashed as received and never rewritten. */
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
-import { isDigestName, readBytes, toBase64Url, utf8 } from "./layout.ts";
+import { isDigestName, readBytes, toBase64Url, utf8 } from "./encoding.ts";
 import { defaultPad, maxHelloBytes, pads } from "./limits.ts";
 import type { Pad } from "./limits.ts";
 import { isCount, readJsonObject } from "./strict-json.ts";
 import type { JsonObject } from "./strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
-/** The one suite there is. An offer names one; nothing is negotiated. */
+/** The only cipher suite. A client names one suite; nothing is negotiated. */
 export const suiteName = "x25519-hkdf-sha256-aes256gcm";
 export const clientSubprotocol = "confidential.v1";
 export const workerSubprotocol = "cstream.worker.v1";
 
-/** Who ends the encryption: the worker beside the model, or the gateway's own enclave. */
+/** Where the session is decrypted: in the worker, next to the model, or in the gateway's own enclave. */
 export type Role = "worker" | "gateway";
 
 export interface Hello {
   readonly network: string;
   readonly model: string;
-  /** The cap of completion tokens of each request. */
+  /** Maximum number of completion tokens of each request. */
   readonly maxOutputTokens: number;
-  /** 1000 is a factor of 1. */
+  /** Highest price coefficient that the client accepts. 1000 is a factor of 1. */
   readonly maxCoefficient: number | undefined;
   readonly termination: Role;
   /** 32 bytes: the client's X25519 key. */
@@ -29,11 +29,11 @@ export interface Hello {
   /** 32 bytes. */
   readonly nonce: Bytes;
   readonly pad: Pad;
-  /** `known`: evidence whose digest is in the list need not be sent again. */
+  /** `known`: evidence whose digest is in `known` need not be sent. */
   readonly evidence: "full" | "known";
-  /** `sha256:<hex>` of evidence that the client has. */
+  /** `sha256:<hex>` of each evidence that the client has. */
   readonly known: readonly string[];
-  /** `quote`: a quote that binds the nonce. */
+  /** `quote`: the evidence must contain a new quote that binds the nonce. */
   readonly freshness: "cached" | "quote";
   readonly idempotencyKey: string | undefined;
 }
@@ -42,13 +42,13 @@ const maxNameLength = 256;
 const maxKnown = 64;
 
 /**
- * `bytes`: the text frame as received. Members that are not known are ignored; `pad`, `evidence` and `freshness` may be
- * missing and are then 256, `full` and `cached`.
+ * Reads a `hello`. `bytes`: the text frame as received. Unknown members are ignored. The defaults of `pad`, `evidence`
+ * and `freshness` are 256, `full` and `cached`.
  */
 export function readHello(bytes: Uint8Array): Hello | Fault {
   const object = readJsonObject(bytes, maxHelloBytes);
   if (object?.["type"] !== "hello") return fault("BAD_FRAME", "expected hello");
-  // First, since another version may have other members.
+  // The version is checked first, because other versions can have other members.
   if (object["v"] !== 1) return fault("SUITE_UNSUPPORTED", "the version is not supported");
   if (object["suite"] !== suiteName) {
     return fault("SUITE_UNSUPPORTED", "the suite is not supported");
@@ -92,7 +92,7 @@ function readMembers(object: JsonObject): Hello | Fault {
   };
 }
 
-/** The bytes of a `hello`; send exactly these. */
+/** Returns the bytes of a `hello`. Exactly these must be sent, because the handshake hashes them. */
 export function writeHello(hello: Hello): Bytes {
   const { maxCoefficient, idempotencyKey } = hello;
   const members = {
@@ -119,7 +119,7 @@ function bad(member: string): Fault {
   return fault("BAD_FRAME", `hello: ${member} is missing or not valid`);
 }
 
-/** Well-formed, since a report must be able to repeat it. */
+/** Returns whether the value is a valid name. It must be well-formed, because reports repeat it. */
 function isName(value: unknown): value is string {
   if (typeof value !== "string" || value.length === 0) return false;
   return value.length <= maxNameLength && value.isWellFormed();

@@ -1,50 +1,50 @@
 /**
- * The keyset: the public keys that an enclave made at its start and its evidence vouches for; and `core`, in which it
- * comes with the enclave's part of one handshake.
+ * The keyset, which contains the public keys that an enclave created and its evidence attests; and `core`, which
+ * contains the keyset and the enclave's part of one handshake.
  */
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
 import type { Role } from "./hello.ts";
-import { canonicalBytes } from "./jcs.ts";
-import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./layout.ts";
+import { canonicalBytes } from "./canonical-json.ts";
+import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./encoding.ts";
 import { maxKeysetSeconds, maxTextBytes } from "./limits.ts";
 import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
 export interface Keyset {
-  /** 32 bytes: Ed25519, signs handshakes. */
+  /** 32 bytes: the Ed25519 key that signs handshakes. */
   readonly hs: Bytes;
-  /** 32 bytes: Ed25519, signs usage reports. Never `hs`. */
+  /** 32 bytes: the Ed25519 key that signs usage reports. It is never the same as `hs`. */
   readonly ur: Bytes;
   readonly net: string;
   readonly role: Role;
   /** Seconds since 1970. */
   readonly notAfter: number;
-  /** What measured code claims to serve. */
+  /** The models that the attested code claims to serve. */
   readonly models?: readonly { readonly id: string; readonly hash: string }[];
 }
 
 export interface Core {
-  /** 32 bytes: the enclave's X25519 key of this session. */
+  /** 32 bytes: the enclave's X25519 key for this session. */
   readonly epk: Bytes;
   /** The exact bytes that the evidence binds. */
   readonly keyset: Bytes;
-  /** 16 bytes. */
+  /** The session id, 16 bytes. */
   readonly session: Bytes;
-  /** `sha256:<hex>` of the evidence of what stands behind a gateway's enclave. */
+  /** `sha256:<hex>` of the evidence of the upstream of a gateway's enclave. */
   readonly upstream?: string;
 }
 
 const maxKeysetBytes = 65_536;
 
-/** The bytes to bind; undefined when a name cannot be written (a lone surrogate). */
+/** Returns the bytes that the evidence must bind. Undefined if a name contains a lone surrogate. */
 export function writeKeyset(keyset: Keyset): Bytes | undefined {
   const { hs, ur, net, role, notAfter, models } = keyset;
   const keys = { hs: toBase64Url(hs), ur: toBase64Url(ur) };
   return canonicalBytes({ ...keys, net, role, not_after: notAfter, models, v: 1 });
 }
 
-/** Members that are not known are ignored: they are bound all the same. */
+/** Reads a keyset. Unknown members are ignored; the evidence binds them anyway. */
 export function readKeyset(bytes: Uint8Array): Keyset | Fault {
   const object = readJsonObject(bytes, maxKeysetBytes);
   if (object === undefined || object["v"] !== 1) return bad("it cannot be read");
@@ -52,7 +52,7 @@ export function readKeyset(bytes: Uint8Array): Keyset | Fault {
   const hs = readBytes(object["hs"], 32);
   const ur = readBytes(object["ur"], 32);
   if (hs === undefined || ur === undefined) return bad("a key is missing or not valid");
-  if (object["hs"] === object["ur"]) return bad("one key for both purposes");
+  if (object["hs"] === object["ur"]) return bad("hs and ur are the same key");
   if (typeof net !== "string" || net === "") return bad("net is missing or not valid");
   if (role !== "worker" && role !== "gateway") return bad("role is missing or not valid");
   if (!isCount(notAfter)) return bad("not_after is missing or not valid");
@@ -61,14 +61,14 @@ export function readKeyset(bytes: Uint8Array): Keyset | Fault {
   return { hs, ur, net, role, notAfter, models };
 }
 
-/** Whether a keyset may serve this session. `now`: seconds since 1970. */
+/** Returns the reason why a keyset must not be used for a session. `now`: seconds since 1970. */
 export function keysetFault(
   keyset: Keyset,
   expected: { readonly net: string; readonly role: Role; readonly now: number },
 ): Fault | undefined {
   const { net, role, notAfter } = keyset;
-  if (net !== expected.net) return bad("it is of another network");
-  if (role !== expected.role) return bad("it is of another role");
+  if (net !== expected.net) return bad("it is for a different network");
+  if (role !== expected.role) return bad("it is for a different role");
   if (notAfter <= expected.now) return bad("it has expired");
   if (notAfter > expected.now + maxKeysetSeconds)
     return bad("not_after is more than an hour ahead");

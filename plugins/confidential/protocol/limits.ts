@@ -1,49 +1,56 @@
 /**
- * Limits of one session of the encrypted stream (confidential-stream.md, 1.3 and 5). Times in seconds or milliseconds.
+ * Limits of one session of the encrypted stream (confidential-stream.md, 1.3 and 5). Times are in seconds or
+ * milliseconds, as their names say.
  */
 
-/** A session lasts at most so long, and never beyond its keyset's `not_after`. */
+/** Maximum duration of a session. It also ends at its keyset's `not_after`. */
 export const maxSessionMs = 3_600_000;
-/** Without a frame in either direction. */
+/** Maximum time without a frame in either direction. */
 export const idleMs = 120_000;
-/** From the upgrade to a verified handshake. */
+/** Maximum time from the upgrade to a verified handshake. */
 export const handshakeMs = 10_000;
 
-/** From a request's first frame to its last: until then what it holds is neither paid nor reserved. */
+/**
+ * Maximum time from a request's first frame to its last. Until then, the request uses memory that is neither paid nor
+ * reserved.
+ */
 export const requestMs = 60_000;
 
-/** The highest `rid`; they start at 1 and grow by 1. */
+/** The highest `rid`. Requests are numbered from 1 without gaps. */
 export const maxRequests = 256;
-/** Frames in each direction. */
+/** Maximum number of frames in each direction. */
 export const maxFrames = 2 ** 20;
-/** Bytes of plaintext with its padding, in each direction. */
+/** Maximum number of plaintext bytes in each direction, including padding. */
 export const maxPlaintextBytes = 2 ** 32;
 
-/** Of one frame, before its length prefix and padding. */
+/** Maximum number of data bytes in one frame, without the length prefix and the padding. */
 export const maxFrameDataBytes = 65_536;
-/** Of one request over all its frames, likewise. */
+/** Maximum number of data bytes in all frames of one request. */
 export const maxRequestBytes = 8 * 1024 * 1024;
-/** What a sender puts into one frame of a long request: well below the limit, however a peer counts the prefix. */
+/**
+ * Number of data bytes that a sender puts into one frame of a long request. It is well below the limit, whether or not
+ * the peer counts the length prefix.
+ */
 export const requestPieceBytes = 32_768;
 
-/** What `hello` may ask responses and requests to be padded to, in bytes. */
+/** The values of `pad` in `hello`: requests and responses are padded to a multiple of this number of bytes. */
 export const pads = [0, 256, 1024] as const;
 export type Pad = (typeof pads)[number];
 export const defaultPad: Pad = 256;
 
-/** Bytes of `hello` as received. */
+/** Maximum size of `hello` as received. */
 export const maxHelloBytes = 16_384;
-/** Bytes of any other text frame: evidence is 5 to 40 KB. */
+/** Maximum size of any other text frame. Evidence has 5 to 40 KB. */
 export const maxTextBytes = 1_048_576;
 
-/** A keyset holds at most so long from now on. */
+/** Maximum remaining validity of a keyset, from a verifier's point of view. */
 export const maxKeysetSeconds = 3600;
-/** What a producer gives it: five minutes for clients whose clock is behind. */
+/** Validity of new keysets. It is five minutes shorter, for clients whose clocks are slow. */
 export const keysetSeconds = 3300;
 /**
- * Prompt tokens that a report may claim beyond the bytes of its request: a model's template and what it makes of an
- * image that the request only names. A token of text has at least one byte.
+ * Maximum number by which the prompt tokens of a report may exceed the bytes of the request. A token of text has at
+ * least one byte, but the model's template, and an image to which the request only refers, add tokens.
  */
 export const maxUnseenTokens = 16_384;
-/** How far a report's `iat` may be from the verifier's clock, in either direction. */
+/** Maximum difference between a report's `iat` and the verifier's clock, in either direction. */
 export const reportSkewSeconds = 300;

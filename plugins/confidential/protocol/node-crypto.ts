@@ -1,4 +1,4 @@
-/** The protocol's cryptography by node:crypto, for gateway and worker. */
+/** The protocol's cryptography, implemented with node:crypto for the gateway and the worker. */
 import {
   createHash,
   createHmac,
@@ -22,28 +22,28 @@ export const nodeSuite: Suite = {
   newHash: () => createHash("sha256"),
 };
 
-/** A new Ed25519 key, which never leaves the process. */
+/** Creates an Ed25519 key, which never leaves the process. */
 export function createSigner(): Signer {
   const { privateKey } = generateKeyPairSync("ed25519");
   return signerOf(privateKey);
 }
 
-/** The Ed25519 key of a seed of 32 bytes: the same for the same seed. */
+/** Returns the Ed25519 key of a seed of 32 bytes. The same seed always gives the same key. */
 export function signerFrom(seed: Uint8Array): Signer {
   const key = Buffer.concat([ed25519Header, seed]);
   return signerOf(createPrivateKey({ key, format: "der", type: "pkcs8" }));
 }
 
-/** RFC 8410 section 7: all of PKCS #8 that stands before the seed. */
+/** The bytes of PKCS #8 before the seed (RFC 8410 section 7). */
 const ed25519Header = Buffer.from("302e020100300506032b657004220420", "hex");
 
-/** `privateKey`: Ed25519. */
+/** `privateKey`: an Ed25519 key. */
 export function signerOf(privateKey: KeyObject): Signer {
   const publicKey = rawPublic(createPublicKey(privateKey));
   return { publicKey, sign: (message) => sign(null, message, privateKey) };
 }
 
-/** An X25519 key in memory. */
+/** Creates an X25519 key in memory. */
 function createEphemeral(): Ephemeral {
   const { privateKey, publicKey } = generateKeyPairSync("x25519");
   return {
@@ -59,7 +59,7 @@ function createEphemeral(): Ephemeral {
   };
 }
 
-/** RFC 5869, 2.2 and 2.3 for outputs of one block: extract once, one HMAC for each name. */
+/** RFC 5869, 2.2 and 2.3, for outputs of one block: it extracts once and computes one HMAC for each name. */
 function hkdf(salt: Bytes, ikm: Bytes, outputs: readonly KeyOutput[]): readonly Bytes[] {
   const prk = createHmac("sha256", salt).update(ikm).digest();
   return outputs.map(({ info, length }) => {
@@ -74,12 +74,12 @@ function verifySignature(publicKey: Bytes, message: Bytes, signature: Bytes): bo
   try {
     return verify(null, message, keyFrom(publicKey, "Ed25519"), signature);
   } catch {
-    // Not a point of the curve.
+    // The key is not a point on the curve.
     return false;
   }
 }
 
-/** `bytes`: 32. By way of JWK, the quickest import that Node 24 has. */
+/** Imports a public key. `bytes`: 32 bytes. The detour through JWK is the fastest import in Node 24. */
 function keyFrom(bytes: Uint8Array, curve: "X25519" | "Ed25519"): KeyObject {
   const x = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("base64url");
   return createPublicKey({ key: { kty: "OKP", crv: curve, x }, format: "jwk" });

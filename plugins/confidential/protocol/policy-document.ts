@@ -1,11 +1,12 @@
 /**
- * The policy document: which code may end the encrypted stream of each network, signed by the operator's policy key
- * (confidential-stream.md, 5). Clients pin that key; whoever relays the document can neither change nor roll it back.
+ * The policy document: the code that may decrypt the encrypted stream of each network, signed with the operator's
+ * policy key (confidential-stream.md, 5). Clients pin that key, so that a relay can neither change the document nor
+ * roll it back.
  */
 import { parseTime } from "../../../src/rfc3339.ts";
 import type { Role } from "./hello.ts";
-import { canonicalBytes } from "./jcs.ts";
-import { fromBase64Url, label, readBytes, toBase64Url } from "./layout.ts";
+import { canonicalBytes } from "./canonical-json.ts";
+import { fromBase64Url, label, readBytes, toBase64Url } from "./encoding.ts";
 import { readSevSnp } from "./sev-snp-policy.ts";
 import type { SevSnpMember } from "./sev-snp-policy.ts";
 import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
@@ -16,34 +17,34 @@ import type { Bytes } from "../verify/binary-text.ts";
 
 export const policyPath = "/.well-known/confidential-policy.json";
 
-/** What the document says, as its bytes and the operator's own file hold it: JSON or YAML of this shape. */
+/** The content of the signed document, and of the operator's own JSON or YAML file. */
 export interface ConfidentialPolicy {
   readonly v: 1;
-  /** Grows with each edition. */
+  /** Increases with each edition. */
   readonly serial: number;
-  /** RFC 3339, likewise `expires_at`. */
+  /** A time in RFC 3339, likewise `expires_at`. */
   readonly issued_at: string;
   readonly expires_at: string;
   readonly networks: Readonly<Record<string, NetworkPolicy>>;
 }
 
 export interface NetworkPolicy {
-  /** Where the encryption ends; a relay cannot choose. */
+  /** Where sessions are decrypted. A relay cannot choose it. */
   readonly termination: Role;
-  /** What may run there. Missing for the termination in force: nothing may. */
+  /** The code that may run there. If it is missing for the role in `termination`, no code is accepted. */
   readonly worker?: EnclavePolicy;
   readonly gateway?: EnclavePolicy;
 }
 
 export interface EnclavePolicy {
-  /** Lower-case hex of SHA-256. */
+  /** SHA-256 hashes in lower-case hex. */
   readonly image_hashes: readonly string[];
-  /** Lower-case hex, 48 bytes each; empty: the modules that Intel's TCB info calls up to date. */
+  /** 48 bytes each in lower-case hex. If empty, the modules that Intel's TCB info calls up to date are accepted. */
   readonly mrseam: readonly string[];
-  /** INTEL-SA-… that a platform may have. */
+  /** Advisories (INTEL-SA-…) that a platform may have. */
   readonly advisories: readonly string[];
   readonly min_tcb_evaluation?: number;
-  /** Without it no SEV-SNP evidence is accepted, unless the client names conditions of its own. */
+  /** Conditions for SEV-SNP. Without them, SEV-SNP evidence is accepted only if the client has its own conditions. */
   readonly sev_snp?: SevSnpMember;
 }
 
@@ -55,27 +56,28 @@ export interface PolicyDocument {
   readonly key: string;
 }
 
-/** What whoever reads a document knows already. */
+/** The values that the reader of a document knows already. */
 export interface PolicyExpectation {
-  /** 32 bytes: the pinned key, Ed25519. */
+  /** 32 bytes: the pinned Ed25519 key. */
   readonly key: Bytes;
   /** Milliseconds since 1970. */
   readonly now: number;
-  /** The highest that has been seen; a lower one is a rollback. */
+  /** The highest serial that the reader has seen. A lower one is a rollback. */
   readonly lowestSerial?: number;
 }
 
 const maxPolicyBytes = 262_144;
-/** As far as a client's clock may be behind. */
+/** Maximum time by which a client's clock may be slow. */
 const maxAheadMs = 300_000;
 
 /**
- * Checks what an operator wrote. `value`: parsed YAML or JSON. What is wrong comes as text that begins with the member.
+ * Checks a policy that an operator wrote. `value`: parsed YAML or JSON. Returns a message that begins with the member
+ * if the policy is not valid.
  */
 export function readPolicy(value: unknown): ConfidentialPolicy | string {
   if (!isJsonObject(value)) return "the policy is not an object";
-  const stranger = unknownMember(value, ["v", "serial", "issued_at", "expires_at", "networks"]);
-  if (stranger !== undefined) return stranger;
+  const unknown = unknownMember(value, ["v", "serial", "issued_at", "expires_at", "networks"]);
+  if (unknown !== undefined) return unknown;
   const { v, serial, issued_at, expires_at, networks } = value;
   if (v !== 1) return "v: the version is not supported";
   if (!isCount(serial)) return "serial: must be a whole number";
@@ -97,8 +99,8 @@ export function readPolicy(value: unknown): ConfidentialPolicy | string {
 
 function readNetwork(value: unknown): NetworkPolicy | string {
   if (!isJsonObject(value)) return "termination: is missing";
-  const stranger = unknownMember(value, ["termination", "worker", "gateway"]);
-  if (stranger !== undefined) return stranger;
+  const unknown = unknownMember(value, ["termination", "worker", "gateway"]);
+  if (unknown !== undefined) return unknown;
   const { termination } = value;
   if (termination !== "worker" && termination !== "gateway") {
     return "termination: must be worker or gateway";
@@ -116,8 +118,8 @@ function readNetwork(value: unknown): NetworkPolicy | string {
 function readEnclave(value: unknown): EnclavePolicy | string {
   if (!isJsonObject(value)) return "image_hashes: is missing";
   const members = ["image_hashes", "mrseam", "advisories", "min_tcb_evaluation", "sev_snp"];
-  const stranger = unknownMember(value, members);
-  if (stranger !== undefined) return stranger;
+  const unknown = unknownMember(value, members);
+  if (unknown !== undefined) return unknown;
   const { image_hashes, mrseam = [], advisories = [], min_tcb_evaluation } = value;
   if (!isList(image_hashes, /^[0-9a-f]{64}$/)) return "image_hashes: must be SHA-256 in hex";
   if (!isList(mrseam, /^[0-9a-f]{96}$/)) return "mrseam: must be 48 bytes in hex";
@@ -136,7 +138,7 @@ function readEnclave(value: unknown): EnclavePolicy | string {
   };
 }
 
-/** The bytes to sign; undefined when a name of a network cannot be written (a lone surrogate). */
+/** Returns the bytes to sign. Undefined if the name of a network contains a lone surrogate. */
 export function writePolicy(policy: ConfidentialPolicy): Bytes | undefined {
   return canonicalBytes(policy);
 }
@@ -152,8 +154,8 @@ export async function signPolicy(bytes: Uint8Array, signer: Signer): Promise<Pol
 }
 
 /**
- * Verifies a policy document strictly. `document`: parsed JSON. Returns the policy, or a text with the reason for the
- * refusal.
+ * Verifies a policy document strictly. `document`: parsed JSON. Returns the policy, or a message with the reason for
+ * the refusal.
  */
 export async function readPolicyDocument(
   suite: Suite,
@@ -166,16 +168,16 @@ export async function readPolicyDocument(
   const key = readBytes(document["key"], 32);
   if (!bytes || sig === undefined || key === undefined)
     return "a member of the document is missing or not valid";
-  if (!sameBytes(key, expected.key)) return "the document has another key than the pinned one";
+  if (!sameBytes(key, expected.key)) return "the document has a different key than the pinned one";
   if (!(await suite.verify(expected.key, policyMessage(bytes), sig))) {
     return "the signature of the document is not valid";
   }
   const object = readJsonObject(bytes, maxPolicyBytes);
   const policy = object === undefined ? "the policy is not strict JSON" : readPolicy(object);
-  return typeof policy === "string" ? policy : (unfitness(policy, expected) ?? policy);
+  return typeof policy === "string" ? policy : (validityProblem(policy, expected) ?? policy);
 }
 
-function unfitness(
+function validityProblem(
   { serial, issued_at, expires_at }: ConfidentialPolicy,
   { now, lowestSerial }: PolicyExpectation,
 ): string | undefined {
@@ -191,7 +193,7 @@ function policyMessage(bytes: Uint8Array): Bytes {
   return joinBytes(label("cstream/1 policy"), bytes);
 }
 
-/** A member that this version does not know may be a restriction: nothing is read past it. */
+/** Returns a message about the first unknown member. It could be a restriction, so it must not be ignored. */
 function unknownMember(object: JsonObject, known: readonly string[]): string | undefined {
   const name = Object.keys(object).find((each) => !known.includes(each));
   return name === undefined ? undefined : `${name}: is not known`;

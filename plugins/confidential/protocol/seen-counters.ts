@@ -1,14 +1,16 @@
 /**
- * Which reports of a keyset have come: each counter once, in any order, since parallel sessions finish as they like. In
- * memory, for as long as the keyset holds.
+ * The counters of the reports that have been received, per keyset. Each counter is accepted once, in any order, because
+ * parallel sessions can end in any order. Counters are kept in memory while their keyset is valid.
  */
 
 export interface SeenCounters {
-  /** Whether it is new; from then on it is not. `notAfter`: of the keyset, seconds since 1970. */
+  /**
+   * Records a counter and returns whether it is new. `notAfter`: end of the keyset's validity, in seconds since 1970.
+   */
   claim(keysetDigest: string, ctr: number, notAfter: number): boolean;
   /**
-   * Counters between the first and the last seen of each keyset that have not come: reports that somebody keeps back,
-   * or that another gateway of the same enclaves has seen.
+   * Returns how many counters between the lowest and the highest one of each keyset are missing. Their reports were
+   * withheld, or another gateway that uses the same enclaves has received them.
    */
   missing(): number;
   /** Drops the keysets that have expired. `now`: seconds since 1970. */

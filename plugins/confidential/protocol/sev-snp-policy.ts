@@ -4,13 +4,15 @@ import { snpProducts, snpTcbParts } from "../verify/policy.ts";
 import type { SnpMinimums, SnpPolicy, SnpTcb } from "../verify/policy.ts";
 
 export interface SevSnpMember {
-  /** Per product, at least one part each; `any` opts out of the check. */
+  /** Minimum TCB per product, with at least one part each. `any` disables the check. */
   readonly min_tcb: SnpMinimums | "any";
-  /** `false` opts out of the check. */
+  /** `false` disables the check. */
   readonly require_crl: boolean;
 }
 
-/** Reads the member from parsed JSON or YAML. A fault is returned as text that begins with the member's path. */
+/**
+ * Reads the member from parsed JSON or YAML. Returns a message that begins with the member's path if it is not valid.
+ */
 export function readSevSnp(value: unknown): SevSnpMember | string {
   if (!isJsonObject(value)) return "sev_snp: must be an object";
   const unknown = Object.keys(value).find((name) => !["min_tcb", "require_crl"].includes(name));
@@ -47,7 +49,7 @@ function readMinimum(value: unknown): Partial<SnpTcb> | string {
   return minimum;
 }
 
-/** The conditions as the verifier takes them. */
+/** Converts the conditions to the form that the verifier uses. */
 export function snpPolicyOf({ min_tcb, require_crl }: SevSnpMember): SnpPolicy {
   return { minTcb: min_tcb, requireCrl: require_crl };
 }

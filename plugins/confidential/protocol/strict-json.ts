@@ -1,7 +1,8 @@
 /**
- * Reads JSON from a stranger so that no other reader can see something else in it: UTF-8 without a byte order mark, and
- * no name twice in an object (JSON.parse keeps the last one, other readers keep the first). It also bounds what the
- * text may cost, before anything is built from it (decisions.md section 13).
+ * Reads untrusted JSON so that every other reader sees the same value in it. The text must be UTF-8 without a byte
+ * order mark, and an object must not have duplicate names (JSON.parse keeps the last one, other readers keep the
+ * first). The depth and the number of parts are limited before anything is built from the text (decisions.md section
+ * 13).
  */
 import { maxJsonDepth, maxJsonParts } from "../../../src/json-bounds.ts";
 import { parseJson } from "../../../src/parse-json.ts";
@@ -12,7 +13,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** The object that the bytes are; undefined for any other value and for whatever is not strict JSON. */
+/** Returns the object that the bytes contain. Undefined for any other value, and for text that is not strict JSON. */
 export function readJsonObject(bytes: Uint8Array, maxBytes: number): JsonObject | undefined {
   if (bytes.length > maxBytes) return undefined;
   try {
@@ -21,7 +22,7 @@ export function readJsonObject(bytes: Uint8Array, maxBytes: number): JsonObject 
     const value = parseJson(text);
     return isJsonObject(value) ? value : undefined;
   } catch {
-    // Not UTF-8 or not JSON.
+    // The bytes are not UTF-8 or not JSON.
     return undefined;
   }
 }
@@ -30,19 +31,20 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A whole number that JSON carries exactly. */
+/** Returns whether the value is a whole number of at least 0 that JSON represents exactly. */
 export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
 /**
- * Whether no object names a member twice and the bounds hold. For a text that is not JSON the result may be either.
+ * Returns whether no object has duplicate names and the limits hold. For text that is not JSON, the result is
+ * unspecified.
  */
 function isUnambiguous(text: string): boolean {
-  /** Of each value that is open: the names seen so far; undefined for an array. */
+  /** The names seen so far of each open object. Undefined for an open array. */
   const open: (Set<string> | undefined)[] = [];
   let parts = 0;
-  // What stands before a string tells whether it is a name: `{` or a comma, in an object.
+  // A string in an object is a name if it follows `{` or a comma.
   let isNameNext = false;
   for (let at = 0; at < text.length; at++) {
     const character = text[at];
@@ -73,7 +75,7 @@ function isUnambiguous(text: string): boolean {
   return true;
 }
 
-/** Whether the object or array that was opened before `from` closes at once. */
+/** Returns whether the object or array that begins before `from` is empty. */
 function isEmpty(text: string, from: number): boolean {
   let at = from;
   while (text.charCodeAt(at) <= 0x20) at++;
@@ -82,7 +84,7 @@ function isEmpty(text: string, from: number): boolean {
 
 /** Returns the index after the closing quote of the string that starts at `at`. */
 function endOfString(text: string, at: number): number {
-  // By code units: ten times as fast as by characters, and most of a request is one string.
+  // Code units are ten times as fast as characters, and most of a request is one string.
   for (let end = at + 1; end < text.length; end++) {
     const unit = text.charCodeAt(end);
     if (unit === quote) return end + 1;
@@ -91,8 +93,8 @@ function endOfString(text: string, at: number): number {
   return text.length;
 }
 
-/** `string`: with its quotes. Throws where it is no string. */
+/** Returns the value of a JSON string. `string`: the string with its quotes. Throws if it is not a valid string. */
 function nameIn(string: string): string {
-  // A string of JSON is one of JavaScript.
+  // JSON.parse returns a string for a text that begins with a quote.
   return string.includes("\\") ? (JSON.parse(string) as string) : string.slice(1, -1);
 }

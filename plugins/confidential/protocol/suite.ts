@@ -1,26 +1,26 @@
 /**
- * The cryptography that the protocol stands on, for whoever brings it: node:crypto answers at once, WebCrypto with a
- * promise. What is hashed, signed and derived is the same for both.
+ * The interface of the protocol's cryptography. It has two implementations: node:crypto returns values, and WebCrypto
+ * returns promises. Both hash, sign and derive the same bytes.
  */
 import type { Bytes } from "../verify/binary-text.ts";
 
 type Awaitable<Value> = Value | Promise<Value>;
 
 export interface Suite {
-  /** 32 bytes. */
+  /** Returns 32 bytes. */
   sha256(bytes: Bytes): Awaitable<Bytes>;
-  /** RFC 5869 with SHA-256: one output for each name, of at most 32 bytes. */
+  /** RFC 5869 with SHA-256. Returns one output of at most 32 bytes for each name. */
   hkdf(salt: Bytes, ikm: Bytes, outputs: readonly KeyOutput[]): Awaitable<readonly Bytes[]>;
-  /** A new X25519 key for one session. */
+  /** Creates an X25519 key for one session. */
   createEphemeral(): Awaitable<Ephemeral>;
-  /** Ed25519. False for whatever is no key or no signature. */
+  /** Verifies an Ed25519 signature. Returns false if the key or the signature is malformed. */
   verify(publicKey: Bytes, message: Bytes, signature: Bytes): Awaitable<boolean>;
-  /** SHA-256 of what comes bit by bit. */
+  /** Creates an incremental SHA-256. */
   readonly newHash: () => IncrementalHash;
 }
 
 export interface KeyOutput {
-  /** HKDF's `info`, ASCII. */
+  /** The `info` of HKDF, in ASCII. */
   readonly info: string;
   readonly length: number;
 }
@@ -28,15 +28,15 @@ export interface KeyOutput {
 export interface Ephemeral {
   /** 32 bytes. */
   readonly publicKey: Bytes;
-  /** 32 bytes; undefined where the peer's key is of low order, or none: RFC 7748, 6.1. */
+  /** Returns 32 bytes. Undefined if the peer's key has a low order or is not a key (RFC 7748, 6.1). */
   agree(peer: Bytes): Awaitable<Bytes | undefined>;
 }
 
-/** An Ed25519 key that signs. */
+/** An Ed25519 key for signing. */
 export interface Signer {
   /** 32 bytes. */
   readonly publicKey: Bytes;
-  /** 64 bytes. */
+  /** Returns the signature, 64 bytes. */
   sign(message: Bytes): Awaitable<Bytes>;
 }
 

@@ -1,11 +1,11 @@
 /**
- * The text frames after `hello`, as whoever receives them reads them. `error` is written by `errorFrame` (fault.ts).
+ * Reads and writes the text frames after `hello`. `errorFrame` in fault.ts writes the `error` frame.
  */
 import { fault, isStreamCode } from "./fault.ts";
 import type { Fault, StreamCode } from "./fault.ts";
-import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./layout.ts";
+import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./encoding.ts";
 import { maxTextBytes } from "./limits.ts";
-import type { ReportTokens, ToldUsage } from "./report.ts";
+import type { ReportTokens, DoneUsage } from "./usage-report.ts";
 import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
 import type { JsonObject } from "./strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
@@ -16,15 +16,15 @@ export interface AttestationFrame {
   readonly core: Bytes;
   /** 64 bytes. */
   readonly sig: Bytes;
-  /** Parsed JSON, not looked at; undefined where only its digest came. */
+  /** Parsed JSON that has not been checked. Undefined if only its digest was sent. */
   readonly evidence: unknown;
-  /** `sha256:<hex>`, for a client that has the evidence. */
+  /** `sha256:<hex>`. Sent instead of the evidence to a client that has it. */
   readonly evidenceDigest: string | undefined;
-  /** The gateway's, not signed: advice. */
+  /** The gateway's price offer. It is not signed and not binding. */
   readonly offer: unknown;
 }
 
-/** From worker to gateway, in the clear. */
+/** A usage report, sent from the worker to the gateway without encryption. */
 export interface ReportFrame {
   readonly kind: "report";
   readonly rid: number;
@@ -37,27 +37,27 @@ export interface ReportFrame {
 export interface DoneFrame {
   readonly kind: "done";
   readonly rid: number;
-  readonly usage: ToldUsage;
+  readonly usage: DoneUsage;
   readonly usedCuMilli: number;
-  /** What attempts before it have paid of its cost; 0: nothing. */
+  /** The part of the cost that earlier attempts have paid. */
   readonly paidBeforeCuMilli: number;
-  /** Undefined where the gateway has none to show. */
+  /** Undefined if the gateway has no report. */
   readonly report: Bytes | undefined;
   readonly sig: Bytes | undefined;
-  /** Parsed JSON, not looked at. */
+  /** Parsed JSON that has not been checked. */
   readonly pricing: unknown;
 }
 
-/** Told by whoever holds the line, signed by nobody: for diagnosis only. */
+/** An error. The frame is not signed, so anyone on the path can send it; use it only for diagnosis. */
 export interface ErrorFrame {
   readonly kind: "error";
-  /** Undefined for a code that is not the protocol's. */
+  /** Undefined if the code is not defined by the protocol. */
   readonly code: StreamCode | undefined;
 }
 
 export type TextFrame = AttestationFrame | ReportFrame | DoneFrame | ErrorFrame;
 
-/** A frame that is not understood is a fault. `bytes`: as received. */
+/** Reads a text frame. An unknown or malformed frame is a fault. `bytes`: the frame as received. */
 export function readTextFrame(bytes: Uint8Array): TextFrame | Fault {
   const object = readJsonObject(bytes, maxTextBytes);
   const type = object?.["type"];
@@ -67,7 +67,9 @@ export function readTextFrame(bytes: Uint8Array): TextFrame | Fault {
   else if (type === "report") frame = readReportFrame(object);
   else if (type === "done") frame = readDone(object);
   else if (type === "error") frame = readError(object);
-  return frame ?? fault("BAD_FRAME", "the text frame is not known or not whole");
+  return (
+    frame ?? fault("BAD_FRAME", "the text frame is unknown or a member is missing or not valid")
+  );
 }
 
 function readAttestation(object: JsonObject): AttestationFrame | undefined {
@@ -93,11 +95,12 @@ function readDone(object: JsonObject): DoneFrame | undefined {
   const { paidBeforeCUMilli: paidBeforeCuMilli = 0 } = object;
   if (!isCount(rid) || !isCount(usedCuMilli) || !isCount(paidBeforeCuMilli)) return undefined;
   if (!isJsonObject(usage)) return undefined;
-  const told = readUsage(usage);
-  if (told === undefined) return undefined;
+  const tokens = readUsage(usage);
+  if (tokens === undefined) return undefined;
   const report = object["report"] === undefined ? undefined : readText(object["report"]);
   const sig = readBytes(object["sig"], 64);
-  return { kind: "done", rid, usage: told, usedCuMilli, paidBeforeCuMilli, report, sig, pricing };
+  const paid = { usedCuMilli, paidBeforeCuMilli, pricing };
+  return { kind: "done", rid, usage: tokens, ...paid, report, sig };
 }
 
 function readError(object: JsonObject): ErrorFrame {
@@ -105,8 +108,8 @@ function readError(object: JsonObject): ErrorFrame {
   return { kind: "error", code: isStreamCode(code) ? code : undefined };
 }
 
-/** OpenAI's `usage`; details that are missing are 0. */
-function readUsage(usage: JsonObject): ToldUsage | undefined {
+/** Reads OpenAI's `usage`. Missing details count as 0. */
+function readUsage(usage: JsonObject): DoneUsage | undefined {
   const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage;
   const cached = readDetail(usage["prompt_tokens_details"], "cached_tokens");
   const reasoning = readDetail(usage["completion_tokens_details"], "reasoning_tokens");
@@ -132,7 +135,7 @@ export interface OpenAiUsage {
   readonly completion_tokens_details: { readonly reasoning_tokens: number };
 }
 
-/** As it stands in a report. */
+/** Converts the tokens of a report to OpenAI's `usage`. */
 export function usageOf(tokens: ReportTokens): OpenAiUsage {
   const { prompt, completion, cached, reasoning } = tokens;
   return {
@@ -144,7 +147,7 @@ export function usageOf(tokens: ReportTokens): OpenAiUsage {
   };
 }
 
-/** The enclave's answer to `hello`. `evidence`: as JSON, or the digest of what the client has. */
+/** Writes the enclave's answer to `hello`. `evidence`: the evidence as JSON, or its digest if the client has it. */
 export function writeAttestation(
   core: Uint8Array,
   sig: Uint8Array,
@@ -155,21 +158,21 @@ export function writeAttestation(
 }
 
 /**
- * From gateway to worker, when the client has left and cannot cancel itself: the answer ends here, and its report says
- * what was made. Unsigned: whoever relays can end a session anyway.
+ * Writes the frame with which the gateway cancels an answer whose client has disconnected. The worker ends the answer
+ * and reports the tokens produced so far. The frame is not signed, because a relay can end a session anyway.
  */
 export function writeCancelFrame(rid: number): string {
   return JSON.stringify({ type: "cancel", rid });
 }
 
-/** The request that is to end; undefined for any other frame. `bytes`: as received. */
+/** Returns the id of the request to cancel. Undefined for any other frame. `bytes`: the frame as received. */
 export function readCancelFrame(bytes: Uint8Array): number | undefined {
   const object = readJsonObject(bytes, maxTextBytes);
   const rid = object?.["rid"];
   return object?.["type"] === "cancel" && isCount(rid) ? rid : undefined;
 }
 
-/** From worker to gateway. */
+/** Writes the report frame, which the worker sends to the gateway. */
 export function writeReportFrame(rid: number, report: Uint8Array, sig: Uint8Array): string {
   const signed = { report: toBase64Url(report), sig: toBase64Url(sig) };
   return JSON.stringify({ type: "report", rid, ...signed });

@@ -1,110 +1,126 @@
 /**
- * One request of a session as the gateway accounts for it: reserved before its last frame goes to the enclave, charged by
- * the enclave's signed report, whose every claim that can be checked is checked.
+ * The accounting of one request of a session. Credit is reserved before the last frame of the request is forwarded to
+ * the enclave. The charge follows the enclave's signed report, of which every claim is checked that the gateway can
+ * check.
  */
 import { atCoefficient } from "../../../src/price.ts";
 import type { Receipt, StreamCharge, StreamCustomer } from "../../../src/services/confidential.ts";
-import { fault, type Fault } from "../protocol/fault.ts";
+import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
-import { toBase64Url } from "../protocol/layout.ts";
+import { toBase64Url } from "../protocol/encoding.ts";
 import { maxUnseenTokens } from "../protocol/limits.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 import type { Outcome } from "../../../src/plugin.ts";
 import type { FrameWatch, WatchedExchange } from "../protocol/frame-watch.ts";
-import type { Finish, UsageReport } from "../protocol/report.ts";
-import { accountOf, judgeReport, type ReportVerdict } from "../protocol/report-verdict.ts";
+import type { Finish, UsageReport } from "../protocol/usage-report.ts";
+import {
+  sessionExpectation,
+  verifyUsageReport,
+  type ReportVerdict,
+} from "../protocol/verify-usage-report.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import { usageOf, type ReportFrame } from "../protocol/text-frames.ts";
-import { creditMilli, type Retries } from "./retries.ts";
-import type { KeptServing, StreamPrice } from "./serving.ts";
+import { creditMilli, type RetryCredits } from "./retry-credits.ts";
+import type { UpstreamSession, StreamPrice } from "./upstream-session.ts";
 
-export interface SessionFacts {
+export interface SessionContext {
   readonly hello: Hello;
   /** base64url of 16 bytes. */
-  readonly name: string;
-  readonly serving: KeptServing;
+  readonly id: string;
+  readonly upstream: UpstreamSession;
   readonly watch: FrameWatch;
   readonly customer: StreamCustomer;
   readonly counters: SeenCounters;
-  readonly retries: Retries;
+  readonly retryCredits: RetryCredits;
   /** Seconds since 1970. */
   readonly now: () => number;
 }
 
-/** A request that has been charged. */
-export interface Billed {
+/** The result of charging a request. */
+export interface RequestBill {
   readonly receipt: Receipt;
   /** The text of the `done` frame. */
   readonly done: string;
   readonly verdict: ReportVerdict;
-  /** Nothing was produced, as where a request is refused or cancelled at once: it is free, and leaves no receipt. */
+  /**
+   * The enclave produced nothing, for example because the request was refused or cancelled immediately. Such a request
+   * is free and has no receipt.
+   */
   readonly isEmpty: boolean;
-  /** More tokens than bytes in the answer. Hidden reasoning may be the reason: it is for people to look at. */
+  /**
+   * The report has more tokens than the answer has bytes. Hidden reasoning can be the cause, so a person must decide.
+   */
   readonly isImplausible: boolean;
 }
 
 export class BilledRequest {
   readonly rid: number;
-  readonly #facts: SessionFacts;
-  /** The enclave has all of it. */
-  isAsked = false;
-  /** Its final has gone to the client. */
+  readonly #facts: SessionContext;
+  /** The whole request has been forwarded to the enclave. */
+  isForwarded = false;
+  /** The final frame of the answer has been sent to the client. */
   isAnswered = false;
   #frameBytes = 0;
   readonly #answer = { sent: 0, all: 0 };
   #charge: StreamCharge | undefined;
-  /** Monotonic milliseconds at which the enclave got the request; undefined before that and once its end is recorded. */
-  #askedAt: number | undefined;
+  /**
+   * When the enclave received the request, in monotonic milliseconds. Undefined before that, and after the end of the
+   * request has been recorded.
+   */
+  #forwardedAt: number | undefined;
 
-  constructor(rid: number, facts: SessionFacts) {
+  constructor(rid: number, facts: SessionContext) {
     this.rid = rid;
     this.#facts = facts;
   }
 
-  /** A frame of it that has come from the client. */
+  /** Counts a frame of the request that the client has sent. */
   add(frame: Uint8Array): void {
     this.#frameBytes += frame.length;
   }
 
-  /** Counts a chunk of the answer. `isSent`: it was handed to the client's connection. */
+  /** Counts a chunk of the answer. `isSent`: whether it was written to the client's connection. */
   addChunk(length: number, isSent: boolean): void {
-    const { hello, serving } = this.#facts;
-    if (this.#answer.all === 0 && this.#askedAt !== undefined) {
-      serving.records?.firstToken(hello.model, this.#askedAt);
+    const { hello, upstream } = this.#facts;
+    if (this.#answer.all === 0 && this.#forwardedAt !== undefined) {
+      upstream.records?.firstToken(hello.model, this.#forwardedAt);
     }
     this.#answer.all += length;
     if (isSent) this.#answer.sent += length;
   }
 
-  /** Takes the most that it can cost: every byte of ciphertext a token, and all that may be answered. */
+  /**
+   * Reserves the maximum cost of the request: one token for each byte of ciphertext, and the maximum number of output
+   * tokens.
+   */
   reserve(): Fault | undefined {
-    const { hello, serving, customer } = this.#facts;
+    const { hello, upstream, customer } = this.#facts;
     const tokens = this.#frameBytes + hello.maxOutputTokens;
-    const charge = customer.reserve(serving.price.costMilli(tokens));
-    if (charge === "refused") return fault("INSUFFICIENT_BALANCE", "the credit does not reach");
+    const charge = customer.reserve(upstream.price.costMilli(tokens));
+    if (charge === "refused") return fault("INSUFFICIENT_BALANCE", "insufficient credit");
     if (charge === "unavailable") return unwritten;
     this.#charge = charge;
-    this.#askedAt = serving.records?.now();
+    this.#forwardedAt = upstream.records?.now();
     return undefined;
   }
 
-  /** Judges the report, charges what it says, and resolves when that is on disk. */
-  async bill(signed: ReportFrame): Promise<Billed | Fault> {
+  /** Verifies the report and charges the tokens that it states. Resolves when the charge is on disk. */
+  async bill(signed: ReportFrame): Promise<RequestBill | Fault> {
     const exchange = this.#facts.watch.take(this.rid);
     const verdict = await this.#judge(signed, exchange);
     const { report } = verdict;
     if (report === undefined) return unreadable;
-    const { hello, serving, customer, retries } = this.#facts;
-    const price = priceOf(serving, report);
-    const told = this.#cost(verdict, price);
+    const { hello, upstream, customer, retryCredits } = this.#facts;
+    const price = priceOf(upstream, report);
+    const fullCostMilli = this.#cost(verdict, price);
     const attempt = { keyId: customer.keyId, hello, requestBytes: this.#frameBytes };
-    const paidMilli = retries.paid(attempt, told);
-    const costMilli = told - paidMilli;
-    if (!this.isAnswered) retries.lost(attempt, creditMilli(costMilli, this.#answer));
+    const paidMilli = retryCredits.take(attempt, fullCostMilli);
+    const costMilli = fullCostMilli - paidMilli;
+    if (!this.isAnswered) retryCredits.add(attempt, creditMilli(costMilli, this.#answer));
     const { prompt, completion } = report.tokens;
     const isEmpty = prompt + completion === 0;
     if (isEmpty && report.finish === "error") customer.failed("UPSTREAM_FAILED", hello.model);
-    if (isEmpty) this.release(endOf[report.finish]);
+    if (isEmpty) this.release(endReasonOf[report.finish]);
     else if (!(await this.#settle(verdict, price, costMilli))) return unwritten;
     const isImplausible = completion > (exchange?.responseBytes ?? 0);
     const concluded = this.#conclude(signed, verdict, price, { costMilli, paidMilli });
@@ -112,32 +128,32 @@ export class BilledRequest {
   }
 
   /** Ends the request without a charge. */
-  release(why: RequestEnd = "broken"): void {
-    this.#recordEnd(why);
+  release(reason: RequestEnd = "broken"): void {
+    this.#recordEnd(reason);
     this.#charge?.release();
   }
 
-  #recordEnd(why: RequestEnd): void {
-    const since = this.#askedAt;
+  #recordEnd(reason: RequestEnd): void {
+    const since = this.#forwardedAt;
     if (since === undefined) return;
-    this.#askedAt = undefined;
-    const { hello, serving } = this.#facts;
-    serving.records?.ended(hello.model, since, why);
+    this.#forwardedAt = undefined;
+    const { hello, upstream } = this.#facts;
+    upstream.records?.ended(hello.model, since, reason);
   }
 
   #judge(signed: ReportFrame, exchange: WatchedExchange | undefined): Promise<ReportVerdict> {
-    const { hello, serving, counters, now } = this.#facts;
-    const { notAfter } = serving.attested.keyset;
-    return judgeReport(nodeSuite, signed, {
-      ...accountOf(serving.attested, hello),
-      evidence: serving.evidence.assurance === "simulated" ? "simulated" : "accepted",
+    const { hello, upstream, counters, now } = this.#facts;
+    const { notAfter } = upstream.attested.keyset;
+    return verifyUsageReport(nodeSuite, signed, {
+      ...sessionExpectation(upstream.attested, hello),
+      evidence: upstream.evidence.assurance === "simulated" ? "simulated" : "accepted",
       now: now(),
       exchange,
       claimCounter: (digest, ctr) => counters.claim(digest, ctr, notAfter),
     });
   }
 
-  /** Never more than was reserved, whatever the enclave counts (decisions.md section 3). */
+  /** Returns the cost of the reported tokens, but never more than was reserved (decisions.md section 3). */
   #cost({ report }: ReportVerdict, price: StreamPrice): number {
     const { prompt = 0, completion = 0 } = report?.tokens ?? {};
     if (this.#charge === undefined) return 0;
@@ -150,16 +166,16 @@ export class BilledRequest {
     costMilli: number,
   ): Promise<boolean> {
     const charge = this.#charge;
-    // Cancelled before it was whole.
+    // The request was cancelled before it was complete, so nothing was reserved.
     if (charge === undefined) return true;
-    const { hello, serving } = this.#facts;
+    const { hello, upstream } = this.#facts;
     const { prompt = 0, completion = 0 } = report?.tokens ?? {};
-    // A report that does not hold may claim any number; sums of the journal must stay exact.
+    // An unverified report can claim any number, and sums over the journal must stay exact.
     const inputTokens = Math.min(prompt, this.#frameBytes + maxUnseenTokens);
     const outputTokens = Math.min(completion, hello.maxOutputTokens);
     const tokens = { promptTokens: inputTokens, completionTokens: outputTokens };
-    serving.records?.used(hello.model, tokens);
-    this.#recordEnd(endOf[report?.finish ?? "error"]);
+    upstream.records?.used(hello.model, tokens);
+    this.#recordEnd(endReasonOf[report?.finish ?? "error"]);
     return charge.settle({
       method: "confidential.stream",
       model: hello.model,
@@ -176,8 +192,8 @@ export class BilledRequest {
     verdict: ReportVerdict,
     { pricing }: StreamPrice,
     { costMilli, paidMilli }: { readonly costMilli: number; readonly paidMilli: number },
-  ): Pick<Billed, "receipt" | "verdict" | "done"> {
-    const { serving, customer, name } = this.#facts;
+  ): Pick<RequestBill, "receipt" | "verdict" | "done"> {
+    const { upstream, customer, id } = this.#facts;
     const { verified, unverifiedReason, report: read } = verdict;
     const tokens = read?.tokens ?? { prompt: 0, completion: 0, cached: 0, reasoning: 0 };
     const signed = { report: toBase64Url(report), sig: toBase64Url(sig) };
@@ -194,12 +210,12 @@ export class BilledRequest {
       ...signed,
     };
     const receipt: Receipt = {
-      session: name,
+      session: id,
       rid: this.rid,
       keyId: customer.keyId,
       workspaceId: customer.workspaceId,
       ...signed,
-      evidenceDigest: serving.evidenceDigest,
+      evidenceDigest: upstream.evidenceDigest,
       ...bill,
       verified,
       unverifiedReason,
@@ -208,12 +224,12 @@ export class BilledRequest {
   }
 }
 
-/** At the lower coefficient: the one that was offered, or the one that the enclave signed. */
-function priceOf({ price }: KeptServing, { coefficient }: UsageReport): StreamPrice {
+/** Returns the price at the lower of two coefficients: the one that was offered and the one that the enclave signed. */
+function priceOf({ price }: UpstreamSession, { coefficient }: UsageReport): StreamPrice {
   return atCoefficient(price, Math.min(coefficient, price.pricing.coefficient));
 }
 
-/** As the journal names it for every surface. */
+/** The outcome in the journal, which is named alike for every surface. */
 const outcomeOf: Readonly<Record<Finish, Outcome>> = {
   stop: "complete",
   length: "complete",
@@ -223,14 +239,36 @@ const outcomeOf: Readonly<Record<Finish, Outcome>> = {
 
 type RequestEnd = "" | "broken" | "client_left";
 
-/** As metrics name the end of a call; empty for a whole answer. */
-const endOf: Readonly<Record<Finish, RequestEnd>> = {
+/** The end of a call in metrics. Empty for a complete answer. */
+const endReasonOf: Readonly<Record<Finish, RequestEnd>> = {
   stop: "",
   length: "",
   cancel: "client_left",
   error: "broken",
 };
 
-/** The enclave's fault; any other of `bill` is ours. */
+/** The only failure of `bill` that the enclave has caused. All others are caused by the gateway. */
 export const unreadable = fault("UPSTREAM_FAILED", "the usage report cannot be read");
-const unwritten = fault("UPSTREAM_FAILED", "nothing can be charged at the moment");
+const unwritten = fault("UPSTREAM_FAILED", "charges cannot be written at the moment");
+const unkept = fault("UPSTREAM_FAILED", "the receipt cannot be stored");
+
+/**
+ * Charges a request by its report and stores the receipt. Resolves when both are on disk. If the request cannot be
+ * charged, its reservation is released.
+ */
+export async function settleRequest(
+  request: BilledRequest,
+  report: ReportFrame,
+  receipts: { keep(bill: RequestBill): Promise<boolean> },
+): Promise<RequestBill | Fault> {
+  let bill: RequestBill | Fault;
+  try {
+    bill = await request.bill(report);
+  } catch (error) {
+    request.release();
+    throw error;
+  }
+  if (!isFault(bill)) return (await receipts.keep(bill)) ? bill : unkept;
+  request.release();
+  return bill;
+}

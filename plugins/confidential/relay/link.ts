@@ -1,15 +1,17 @@
-/** The way to one enclave for one session: a WebSocket to a worker, or the gateway's own enclave in the same process. */
+/**
+ * The connection to an enclave for one session: a WebSocket to a worker, or the gateway's own enclave in this process.
+ */
 
 export interface EnclaveLink {
-  /** Told what comes; what came before it is set waits for it. */
+  /** Receives the enclave's frames. Frames that arrive before the listener is set are queued. */
   listener: LinkListener | undefined;
   text(frame: Uint8Array): void;
-  /** False asks to stop until `drained`. */
+  /** Returns false if the caller should stop sending until `drained` is called. */
   binary(frame: Uint8Array): boolean;
-  /** What comes waits until `resume`. */
+  /** Holds back incoming frames until `resume` is called. */
   pause(): void;
   resume(): void;
-  /** Nothing is told any more. */
+  /** Closes the link. The listener is not called any more. */
   close(): void;
 }
 
@@ -17,13 +19,13 @@ export interface LinkListener {
   text(frame: Buffer): void;
   binary(frame: Buffer): void;
   drained(): void;
-  /** It has ended, and not by `close`. */
+  /** Called when the link has ended for a reason other than `close`. */
   ended(): void;
 }
 
 /**
- * What came before anybody listened, and the listener. For implementations of a link; one whose other end is a stranger has
- * to stop reading while nobody listens.
+ * The listener of a link, and the queue of frames that arrive before it is set. For implementations of a link. If the
+ * other end of the link is not trusted, the implementation must stop reading while there is no listener.
  */
 export class LinkInbox {
   #listener: LinkListener | undefined;
@@ -36,17 +38,18 @@ export class LinkInbox {
   set listener(listener: LinkListener | undefined) {
     this.#listener = listener;
     if (listener === undefined) return;
-    for (const tell of this.#early.splice(0)) tell(listener);
+    for (const notify of this.#early.splice(0)) notify(listener);
   }
 
-  /** Thousands a second: no closure for each. */
+  /** Does not create a closure per frame, because there can be thousands of frames per second. */
   binary(frame: Buffer): void {
     if (this.#listener === undefined) this.#early.push((listener) => listener.binary(frame));
     else this.#listener.binary(frame);
   }
 
-  tell(what: (listener: LinkListener) => void): void {
-    if (this.#listener === undefined) this.#early.push(what);
-    else what(this.#listener);
+  /** Calls `notify` with the listener: now, or as soon as it is set. */
+  deliver(notify: (listener: LinkListener) => void): void {
+    if (this.#listener === undefined) this.#early.push(notify);
+    else notify(this.#listener);
   }
 }

@@ -1,8 +1,8 @@
-/** The link to an enclave in the same process: calls instead of a socket, with the same backpressure. */
+/** A link to an enclave in this process. It uses function calls instead of a socket, with the same backpressure. */
 import {
   openEnclaveSession,
   type EnclaveSession,
-  type EnclaveSessionParts,
+  type EnclaveSessionDeps,
 } from "../enclave/session.ts";
 import { errorFrame, fault } from "../protocol/fault.ts";
 import { LinkInbox, type EnclaveLink, type LinkListener } from "./link.ts";
@@ -10,21 +10,21 @@ import { LinkInbox, type EnclaveLink, type LinkListener } from "./link.ts";
 export class LocalLink implements EnclaveLink {
   readonly #session: EnclaveSession;
   readonly #inbox = new LinkInbox();
-  /** What comes while it is paused: an answer's end follows its chunks, its report the end. */
+  /** Calls to the listener that are held back while the link is paused, in order: chunks, final, report. */
   readonly #waiting: ((listener: LinkListener) => void)[] = [];
   #paused = false;
   #closed = false;
 
-  constructor(parts: EnclaveSessionParts) {
-    this.#session = openEnclaveSession(parts, {
-      text: (frame) => this.#tell((listener) => listener.text(Buffer.from(frame))),
-      binary: (frame) => this.#take(frame),
+  constructor(deps: EnclaveSessionDeps) {
+    this.#session = openEnclaveSession(deps, {
+      text: (frame) => this.#deliver((listener) => listener.text(Buffer.from(frame))),
+      binary: (frame) => this.#deliverBinary(frame),
       close: (_, error) => {
         if (error !== undefined) {
           const text = errorFrame(fault(error.code, error.message));
-          this.#tell((listener) => listener.text(Buffer.from(text)));
+          this.#deliver((listener) => listener.text(Buffer.from(text)));
         }
-        this.#tell((listener) => listener.ended());
+        this.#deliver((listener) => listener.ended());
       },
     });
   }
@@ -55,7 +55,7 @@ export class LocalLink implements EnclaveLink {
     while (!this.#paused && !this.#closed) {
       const next = this.#waiting.shift();
       if (next === undefined) return this.#session.drained();
-      this.#inbox.tell(next);
+      this.#inbox.deliver(next);
     }
   }
 
@@ -64,14 +64,14 @@ export class LocalLink implements EnclaveLink {
     this.#session.left();
   }
 
-  #take(frame: Buffer): boolean {
-    if (this.#paused) this.#tell((listener) => listener.binary(frame));
+  #deliverBinary(frame: Buffer): boolean {
+    if (this.#paused) this.#deliver((listener) => listener.binary(frame));
     else if (!this.#closed) this.#inbox.binary(frame);
     return !this.#paused;
   }
 
-  #tell(what: (listener: LinkListener) => void): void {
-    if (this.#paused) this.#waiting.push(what);
-    else if (!this.#closed) this.#inbox.tell(what);
+  #deliver(notify: (listener: LinkListener) => void): void {
+    if (this.#paused) this.#waiting.push(notify);
+    else if (!this.#closed) this.#inbox.deliver(notify);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The gateway's own enclaves, for networks whose workers have none: it ends the encryption in its own process, and what
- * attests that process is shown to clients.
+ * The gateway's own enclaves, for networks whose workers have none. The gateway decrypts sessions in its own process
+ * and shows clients the attestation of that process.
  */
 import type { Clock } from "../../../src/services/clock.ts";
 import type { EvidenceSource } from "../../../src/services/evidence.ts";
@@ -12,51 +12,51 @@ import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
 import type { HeldBytes } from "../../../src/http/unfinished-bytes.ts";
 import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
-import type { EvidenceMemory } from "./evidence-memory.ts";
+import type { EvidenceCache } from "./evidence-cache.ts";
 import { LocalLink } from "./local-link.ts";
-import { openEnclave } from "./open.ts";
+import { openEnclave } from "./open-enclave.ts";
 import type { OwnEnclaves } from "./service.ts";
-import type { Serving, StreamPrice } from "./serving.ts";
+import type { AttestedUpstream, StreamPrice } from "./upstream-session.ts";
 
-/** A network whose requests leave this process in the clear. */
+/** A network whose requests leave this process unencrypted. */
 export interface PlainNetwork {
   readonly name: string;
-  /** By id. */
+  /** Models by id. */
   readonly models: ReadonlyMap<string, Offer & { readonly entry: ModelEntry }>;
-  /** At a coefficient, in thousandths. */
+  /** Returns the price at a coefficient, which is given in thousandths. */
   price(coefficient: number): StreamPrice;
 }
 
-interface OwnParts {
+interface OwnEnclaveDeps {
   readonly clock: Clock;
   readonly log: Log;
-  readonly memory: EvidenceMemory;
+  readonly evidenceCache: EvidenceCache;
   provider(source: EvidenceSource): Promise<EvidenceProvider | Fault>;
 }
 
-const notHere = fault("TERMINATION_NOT_AVAILABLE", "this gateway is no enclave itself");
+const noEnclave = fault("TERMINATION_NOT_AVAILABLE", "this gateway is not an enclave");
 
-/** Of a gateway that nobody attests. */
+/** For a gateway that has no source of evidence. */
 const noEnclaves: OwnEnclaves = {
   ready: Promise.resolve(),
-  open: () => Promise.resolve(notHere),
+  open: () => Promise.resolve(noEnclave),
   close() {},
 };
 
-/** One identity for each network: a keyset names the network that it is for. */
+/** Creates one identity per network, because a keyset names the network that it is valid for. */
 export function openOwnEnclaves(
   source: EvidenceSource | undefined,
   networks: readonly PlainNetwork[],
-  parts: OwnParts,
+  deps: OwnEnclaveDeps,
 ): OwnEnclaves {
   if (source === undefined || networks.length === 0) return noEnclaves;
-  const { clock, log } = parts;
+  const { clock, log } = deps;
   const identities = new Map<string, EnclaveIdentity>();
   let isClosed = false;
   const start = async (): Promise<void> => {
-    const provider = await parts.provider(source);
+    const provider = await deps.provider(source);
     if (isFault(provider)) {
-      log.error({ evidence: source, reason: provider.message }, "nobody attests this gateway");
+      log.error({ evidence: source, reason: provider.message }, "this gateway has no attestation");
       return;
     }
     if (provider.simulated) {
@@ -77,11 +77,11 @@ export function openOwnEnclaves(
     async open(name, helloBytes, hello, hold) {
       const network = named.get(name);
       const identity = identities.get(name);
-      if (network === undefined) return notHere;
+      if (network === undefined) return noEnclave;
       if (identity === undefined) {
-        return fault("ATTESTATION_UNAVAILABLE", "nobody attests this gateway");
+        return fault("ATTESTATION_UNAVAILABLE", "this gateway has no attestation");
       }
-      return openAt(network, identity, helloBytes, hello, { ...parts, hold });
+      return openAt(network, identity, helloBytes, hello, { ...deps, hold });
     },
     close() {
       isClosed = true;
@@ -95,16 +95,17 @@ async function openAt(
   identity: EnclaveIdentity,
   helloBytes: Uint8Array,
   hello: Hello,
-  { clock, log, memory, hold }: OwnParts & { readonly hold: () => HeldBytes },
-): Promise<Serving | Fault> {
-  // Which of its workers answers is not known yet: none costs more than this.
+  { clock, log, evidenceCache, hold }: OwnEnclaveDeps & { readonly hold: () => HeldBytes },
+): Promise<AttestedUpstream | Fault> {
+  // It is not known yet which worker will answer. None has a higher coefficient than this one.
   const coefficient = network.models.get(hello.model)?.entry.coefficients?.priority ?? 1000;
   if (coefficient > (hello.maxCoefficient ?? Infinity)) {
     return fault("PRICE_ABOVE_MAX", "the coefficient is above max_coefficient");
   }
-  // A client that knows it is sent its digest alone.
+  // A client that already knows the evidence gets only its digest, so the cache must have it.
   const keyset = identity.current();
-  if (!isFault(keyset) && hello.evidence === "known") await memory.keep(keyset.evidence, false);
+  if (!isFault(keyset) && hello.evidence === "known")
+    await evidenceCache.keep(keyset.evidence, false);
   const find = (id: string): Offer | undefined => network.models.get(id);
   const link = new LocalLink({ identity, find, clock, log, hold });
   const opened = await openEnclave(link, helloBytes, hello, {
@@ -112,7 +113,7 @@ async function openAt(
     role: "gateway",
     policyFor: () => ({ imageHashes: "any" }),
     verifier: ownVerifier(identity.provider),
-    memory,
+    evidenceCache,
   });
   if (isFault(opened)) return opened;
   return {
@@ -123,7 +124,7 @@ async function openAt(
   };
 }
 
-/** The gateway need not convince itself; its clients verify what they are shown. */
+/** Returns a verifier that accepts everything. The gateway trusts its own evidence, and its clients verify it. */
 function ownVerifier({ teeType }: EvidenceProvider): EvidenceVerifier {
   return {
     verify: () =>

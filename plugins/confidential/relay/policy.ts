@@ -1,9 +1,12 @@
-/** The deployment's policy document: what pipeline.yaml says of its networks, signed with a key that its secret makes. */
+/**
+ * The deployment's policy document. It describes the networks of pipeline.yaml and is signed with a key that is derived
+ * from the deployment's secret.
+ */
 import { createHmac } from "node:crypto";
 import type { NetworkConfig } from "../../../src/config/config.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { SignedPolicy } from "../../../src/services/confidential.ts";
-import { readBytes } from "../protocol/layout.ts";
+import { readBytes } from "../protocol/encoding.ts";
 import { nodeSuite, signerFrom } from "../protocol/node-crypto.ts";
 import {
   readPolicyDocument,
@@ -14,18 +17,20 @@ import {
 import { isJsonObject } from "../protocol/strict-json.ts";
 import type { Signer } from "../protocol/suite.ts";
 
-/** A document is good for so long, and replaced well before. */
+/** How long a document is valid. */
 const validMs = 7 * 86_400_000;
+/** How often a new document is signed. */
 const renewMs = 3_600_000;
 
-/** The same for every replica with the same secret. */
+/** Returns the policy key. Replicas with the same secret have the same key. */
 export function policySigner(secret: string): Signer {
   return signerFrom(createHmac("sha256", secret).update("confidential policy key").digest());
 }
 
 /**
- * Signs when it is asked, and again with each hour. The serial is the hour that has begun, seconds since 1970: it never goes
- * back, and replicas that started at different moments serve the same one, since clients refuse a lower.
+ * Returns a function that signs the policy on its first call, and again on the first call of each hour. The serial is
+ * the start of the current hour in seconds since 1970. It never decreases, and it is the same on all replicas, whenever
+ * they started: clients refuse a lower serial.
  */
 export function createPolicy(
   networks: readonly NetworkConfig[],
@@ -34,7 +39,7 @@ export function createPolicy(
 ): () => Promise<SignedPolicy> {
   const described = Object.fromEntries(networks.map((one) => [one.name, describe(one)]));
   let signed: Promise<SignedPolicy> | undefined;
-  /** The beginning of its hour, milliseconds since 1970. */
+  /** The start of the hour of `signed`, in milliseconds since 1970. */
   let signedAt = 0;
   return () => {
     const now = clock.now();
@@ -48,29 +53,32 @@ export function createPolicy(
       expires_at: new Date(now + validMs).toISOString(),
       networks: described,
     });
-    // Names from pipeline.yaml are well-formed text.
+    // Names in pipeline.yaml are well-formed text, so a canonical form exists.
     if (bytes === undefined) throw new Error("the policy has no canonical form");
     signed = signPolicy(bytes, signer);
     return signed;
   };
 }
 
-/** The key of a document signed elsewhere is its own: whether it is the right one is for clients, who have pinned it. */
+/**
+ * Checks a document that was signed elsewhere against the key that it contains. Returns a message if it is not valid.
+ * Whether it is the right key is checked by the clients, which have pinned it.
+ */
 export async function readSignedPolicy(
   document: unknown,
   clock: Clock,
 ): Promise<SignedPolicy | string> {
-  if (!isJsonObject(document)) return "it is no policy document";
+  if (!isJsonObject(document)) return "it is not a policy document";
   const { policy, sig, key: named } = document;
   const key = readBytes(named, 32);
-  if (key === undefined) return "it names no key";
+  if (key === undefined) return "`key` is missing or is not 32 bytes in base64url";
   const read = await readPolicyDocument(nodeSuite, document, { key, now: clock.now() });
   if (typeof read === "string") return read;
-  // Read as base64url just now.
+  // `readPolicyDocument` has checked that all three are base64url.
   return { policy, sig, key: named } as SignedPolicy;
 }
 
-/** A list of images that holds any cannot be signed: then nothing is vouched for. */
+/** Describes a network. A document cannot express that any image is allowed, so it then lists none. */
 function describe({ kind, evidence }: NetworkConfig): NetworkPolicy {
   if (kind === "openai" || evidence === undefined) return { termination: "gateway" };
   const { imageHashes, mrseam, advisories, minTcbEvaluation, sevSnp } = evidence;

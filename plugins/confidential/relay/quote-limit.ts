@@ -1,28 +1,31 @@
 /**
- * How often a workspace may have quotes made for its sessions: each costs the platform, and this process, tens of
- * milliseconds, and anybody who may open sessions can ask for one in every `hello`.
+ * A rate limit for quotes, per workspace. A quote costs the platform and this process tens of milliseconds, and every
+ * client can request one in each `hello`.
  */
 import type { Clock } from "../../../src/services/clock.ts";
-import { createAllowance, type Allowance } from "../enclave/rate.ts";
+import { createTokenBucket, type TakeToken } from "../enclave/token-bucket.ts";
 
-/** Every page that is opened asks for one. Less than one enclave makes (enclave/identity.ts): others need theirs. */
+/**
+ * A web client requests a quote for each page that is opened. The limit is lower than that of one enclave
+ * (enclave/identity.ts), so that a workspace cannot use up the quotes of the others.
+ */
 const burst = 16;
 const everyMs = 250;
-/** Workspaces remembered; one that is forgotten starts anew. */
-const mostWorkspaces = 4_096;
+/** Maximum number of workspaces that are tracked. The limit of an evicted workspace starts again. */
+const maxWorkspaces = 4_096;
 
-/** Whether the workspace may have one now; then it counts. */
+/** Returns whether the workspace may have a quote now, and counts it if so. */
 export type QuoteLimit = (workspaceId: string) => boolean;
 
 export function createQuoteLimit(clock: Clock): QuoteLimit {
-  /** Least recently asked first. */
-  const allowances = new Map<string, Allowance>();
+  /** Least recently used first. */
+  const buckets = new Map<string, TakeToken>();
   return (workspaceId) => {
-    const isAllowed = allowances.get(workspaceId) ?? createAllowance(burst, everyMs, clock);
-    allowances.delete(workspaceId);
-    allowances.set(workspaceId, isAllowed);
-    const oldest = allowances.keys().next().value;
-    if (allowances.size > mostWorkspaces && oldest !== undefined) allowances.delete(oldest);
-    return isAllowed();
+    const takeToken = buckets.get(workspaceId) ?? createTokenBucket(burst, everyMs, clock);
+    buckets.delete(workspaceId);
+    buckets.set(workspaceId, takeToken);
+    const oldest = buckets.keys().next().value;
+    if (buckets.size > maxWorkspaces && oldest !== undefined) buckets.delete(oldest);
+    return takeToken();
   };
 }

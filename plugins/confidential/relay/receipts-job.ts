@@ -1,4 +1,4 @@
-/** Writes receipts, a job of the compute pool: the event loop does not wait for the disk. */
+/** A job of the compute pool that writes receipts, so that the event loop does not wait for the disk. */
 import type { DatabaseSync } from "node:sqlite";
 import { movedOut } from "../../../src/compute/pool.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
@@ -7,14 +7,14 @@ import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
 export interface ReceiptsJob {
   readonly dataDir: string;
   readonly rows: readonly ReceiptRow[];
-  /** Milliseconds since 1970: what is older is forgotten. */
+  /** Milliseconds since 1970. Older receipts are deleted. */
   readonly keepFrom: number;
 }
 
-/** Open as long as the thread lives. */
+/** The database, which stays open as long as the thread lives. */
 let opened: { readonly dataDir: string; readonly db: DatabaseSync } | undefined;
 
-/** On disk when it returns. A receipt that is there already stays as it is. */
+/** Returns when the receipts are on disk. A receipt that already exists is not changed. */
 export default function writeReceipts({ dataDir, rows, keepFrom }: ReceiptsJob): unknown {
   if (opened?.dataDir !== dataDir) {
     opened?.db.close();

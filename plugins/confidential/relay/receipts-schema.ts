@@ -1,9 +1,9 @@
-/** The database of receipts: where it lies and its table. */
+/** The database of receipts: its file and its table. */
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { openDatabase } from "../../../src/store/sqlite.ts";
 
-/** One row. `receipt`: JSON; the other members find it and say who may see it. */
+/** A row of the table. `receipt`: the receipt as JSON. The other members are for lookups and expiry. */
 export interface ReceiptRow {
   readonly session: string;
   readonly rid: number;
@@ -25,7 +25,7 @@ const migrations: readonly string[] = [
   `,
 ];
 
-/** Throws StoreError when the data folder cannot be used. */
+/** Throws StoreError if the data folder cannot be used. */
 export function openReceiptsDatabase(dataDir: string): DatabaseSync {
   return openDatabase(join(dataDir, "receipts.db"), migrations);
 }

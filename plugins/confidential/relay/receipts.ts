@@ -1,4 +1,7 @@
-/** Receipts in the data folder: written in groups by a thread, read at once. They outlive keys, keysets and restarts. */
+/**
+ * Stores receipts in the data folder. A thread writes them in batches; reads are synchronous. Receipts remain after
+ * their key is deleted, after their keyset expires and after a restart.
+ */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { ComputePool } from "../../../src/compute/pool.ts";
 import type { Clock } from "../../../src/services/clock.ts";
@@ -11,7 +14,7 @@ const module = new URL(
   import.meta.url.endsWith(".ts") ? "./receipts-job.ts" : "./receipts-job.js",
   import.meta.url,
 ).href;
-/** confidential-stream.md section 2 asks for 30 days. */
+/** How long receipts are kept. confidential-stream.md section 2 requires 30 days. */
 const keptMs = 90 * 86_400_000;
 
 export class Receipts {
@@ -19,21 +22,21 @@ export class Receipts {
   readonly #clock: Clock;
   readonly #pool: ComputePool;
   readonly #db: DatabaseSync;
-  /** Asked at every handshake. */
-  readonly #ofSession: StatementSync;
+  /** Prepared, because it runs for every handshake. */
+  readonly #hasSession: StatementSync;
   #waiting: { readonly row: ReceiptRow; readonly done: (isKept: boolean) => void }[] = [];
   #isWriting = false;
 
-  /** Throws StoreError when the data folder cannot be used. `pool` is the caller's to close. */
+  /** Throws StoreError if the data folder cannot be used. `pool`: closed by the caller. */
   constructor(dataDir: string, clock: Clock, pool: ComputePool) {
     this.#dataDir = dataDir;
     this.#clock = clock;
     this.#pool = pool;
     this.#db = openReceiptsDatabase(dataDir);
-    this.#ofSession = this.#db.prepare("SELECT 1 FROM receipts WHERE session = ? LIMIT 1");
+    this.#hasSession = this.#db.prepare("SELECT 1 FROM receipts WHERE session = ? LIMIT 1");
   }
 
-  /** Resolves when it is on disk, to false when it could not be written. */
+  /** Stores a receipt. Resolves to true when it is on disk, and to false if it could not be written. */
   keep(receipt: Receipt): Promise<boolean> {
     const { session, rid } = receipt;
     const row = { session, rid, at: this.#clock.now(), receipt: JSON.stringify(receipt) };
@@ -46,13 +49,13 @@ export class Receipts {
   find(session: string, rid: number): Receipt | undefined {
     const query = "SELECT receipt FROM receipts WHERE session = ? AND rid = ?";
     const row = this.#db.prepare(query).get(session, rid);
-    // Written by `keep` alone.
+    // Only `keep` writes receipts.
     return row === undefined ? undefined : (JSON.parse(text(row, "receipt")) as Receipt);
   }
 
-  /** Whether there is one of the session. */
+  /** Returns whether there is a receipt of the session. */
   has(session: string): boolean {
-    return this.#ofSession.get(session) !== undefined;
+    return this.#hasSession.get(session) !== undefined;
   }
 
   close(): void {
@@ -62,16 +65,16 @@ export class Receipts {
   async #write(): Promise<void> {
     this.#isWriting = true;
     while (this.#waiting.length > 0) {
-      const group = this.#waiting;
+      const batch = this.#waiting;
       this.#waiting = [];
-      const rows = group.map(({ row }) => row);
+      const rows = batch.map(({ row }) => row);
       const job: ReceiptsJob = {
         dataDir: this.#dataDir,
         rows,
         keepFrom: this.#clock.now() - keptMs,
       };
       const outcome = await this.#pool.run({ module, input: job, transfer: [] });
-      for (const { done } of group) done(outcome.ok);
+      for (const { done } of batch) done(outcome.ok);
     }
     this.#isWriting = false;
   }

@@ -1,4 +1,7 @@
-/** The service `host.confidential`: finds who serves a session, serves it, and keeps what it has shown. */
+/**
+ * The service `host.confidential`: finds the enclave for a session, relays the session, and stores its evidence and
+ * receipts.
+ */
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Confidential, Stream, StreamOptions } from "../../../src/services/confidential.ts";
 import type { Log } from "../../../src/services/log.ts";
@@ -8,23 +11,23 @@ import type { Hello, Role } from "../protocol/hello.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import type { QuoteLimit } from "./quote-limit.ts";
 import type { HeldBytes, UnfinishedBytes } from "../../../src/http/unfinished-bytes.ts";
-import type { SessionNames } from "./session-names.ts";
-import type { Billed } from "./billed-request.ts";
-import type { EvidenceMemory } from "./evidence-memory.ts";
+import type { SessionIds } from "./session-ids.ts";
+import type { RequestBill } from "./billed-request.ts";
+import type { EvidenceCache } from "./evidence-cache.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import type { Receipts } from "./receipts.ts";
 import { readSignedPolicy } from "./policy.ts";
-import type { Serving } from "./serving.ts";
-import type { Retries } from "./retries.ts";
-import { StreamSession, type SessionParts } from "./session.ts";
+import type { AttestedUpstream } from "./upstream-session.ts";
+import type { RetryCredits } from "./retry-credits.ts";
+import { StreamSession, type StreamSessionDeps } from "./session.ts";
 
-/** A network as sessions see it. */
+/** The properties of a network that sessions use. */
 export interface StreamNetwork {
   readonly name: string;
-  /** Who ends the encryption. */
+  /** Where sessions are decrypted. */
   readonly termination: Role;
-  /** Of a network whose workers do; `helloBytes` as they came. */
-  openStream(helloBytes: Uint8Array, hello: Hello): Promise<Serving | Fault>;
+  /** Opens a session with a worker, if the network's workers decrypt. `helloBytes`: the `hello` frame as received. */
+  openStream(helloBytes: Uint8Array, hello: Hello): Promise<AttestedUpstream | Fault>;
 }
 
 /** The gateway's own enclaves, for networks whose workers have none. */
@@ -36,50 +39,60 @@ export interface OwnEnclaves {
     helloBytes: Uint8Array,
     hello: Hello,
     hold: () => HeldBytes,
-  ): Promise<Serving | Fault>;
-  /** Running sessions go on. */
+  ): Promise<AttestedUpstream | Fault>;
+  /** Closes the enclaves. Running sessions continue. */
   close(): void;
 }
 
-/** What outlives a configuration. */
-export interface StreamRecords {
+/** State that is shared by all configurations of the process. */
+export interface SharedStreamState {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly counters: SeenCounters;
-  readonly memory: EvidenceMemory;
+  readonly evidenceCache: EvidenceCache;
   readonly receipts: Receipts;
-  readonly retries: Retries;
-  readonly quotes: QuoteLimit;
-  readonly names: SessionNames;
+  readonly retryCredits: RetryCredits;
+  readonly quoteLimit: QuoteLimit;
+  readonly sessionIds: SessionIds;
   readonly sessions: OpenSessions;
   readonly unfinished: UnfinishedBytes;
 }
 
-export interface ConfidentialParts extends StreamRecords {
+export interface ConfidentialDeps extends SharedStreamState {
   readonly networks: readonly StreamNetwork[];
   openOwn(options: StreamOptions): OwnEnclaves;
   readonly policy: Confidential["policy"];
 }
 
-export function createConfidential(parts: ConfidentialParts): Confidential {
-  const { memory, receipts, policy } = parts;
+export function createConfidential(deps: ConfidentialDeps): Confidential {
+  const { evidenceCache, receipts, policy } = deps;
   return {
-    stream: (options) => createStream(parts, parts.openOwn(options), options),
-    evidence: (digest) => memory.find(digest),
+    stream: (options) => createStream(deps, deps.openOwn(options), options),
+    evidence: (digest) => evidenceCache.find(digest),
     receipt: (session, rid) => receipts.find(session, rid),
     policy,
-    readPolicy: (document) => readSignedPolicy(document, parts.clock),
+    readPolicy: (document) => readSignedPolicy(document, deps.clock),
   };
 }
 
 function createStream(
-  parts: ConfidentialParts,
+  deps: ConfidentialDeps,
   own: OwnEnclaves,
   { sessionsPerKey, unfinished: limits }: StreamOptions,
 ): Stream {
-  const { clock, log, counters, receipts, retries, metrics, names, quotes, sessions } = parts;
-  const networks = new Map(parts.networks.map((network) => [network.name, network]));
+  const {
+    clock,
+    log,
+    counters,
+    receipts,
+    retryCredits,
+    metrics,
+    sessionIds,
+    quoteLimit,
+    sessions,
+  } = deps;
+  const networks = new Map(deps.networks.map((network) => [network.name, network]));
   const count = requestCounter(metrics);
   const missing = metrics
     .gauge(
@@ -87,27 +100,28 @@ function createStream(
       "Usage reports that are missing from their sequence of numbers.",
     )
     .with({});
-  const shared: SessionParts = {
+  const shared: StreamSessionDeps = {
     clock,
     log,
     counters,
-    retries,
-    names,
+    retryCredits,
+    sessionIds,
     async open(bytes, hello, { workspaceId, keyId }) {
       const network = networks.get(hello.network);
-      if (network === undefined) return fault("NETWORK_NOT_AVAILABLE", "there is no such network");
+      if (network === undefined) return fault("NETWORK_NOT_AVAILABLE", "unknown network");
       if (network.termination !== hello.termination) {
-        return fault("TERMINATION_NOT_AVAILABLE", "the network ends the encryption elsewhere");
+        const message = `the network has the termination "${network.termination}"`;
+        return fault("TERMINATION_NOT_AVAILABLE", message);
       }
-      if (hello.freshness === "quote" && !quotes(workspaceId)) {
-        return fault("RATE_LIMITED", "too many quotes asked for");
+      if (hello.freshness === "quote" && !quoteLimit(workspaceId)) {
+        return fault("RATE_LIMITED", "too many quotes requested");
       }
       counters.forget(clock.now() / 1000);
       return network.termination === "worker"
         ? network.openStream(bytes, hello)
-        : own.open(network.name, bytes, hello, () => parts.unfinished.hold(keyId, limits));
+        : own.open(network.name, bytes, hello, () => deps.unfinished.hold(keyId, limits));
     },
-    keep({ receipt, verdict, isEmpty, isImplausible }: Billed) {
+    keep({ receipt, verdict, isEmpty, isImplausible }: RequestBill) {
       const { network } = receipt.pricing;
       count(network, verdict.unverifiedReason ?? "verified");
       missing.set(counters.missing());
@@ -118,14 +132,14 @@ function createStream(
           "a usage report has more tokens than its answer has bytes",
         );
       }
-      // Nothing bounds how often a client asks for nothing.
+      // A client can send any number of requests without a result, so they leave no receipt.
       return isEmpty ? Promise.resolve(true) : receipts.keep(receipt);
     },
   };
   return {
     ready: own.ready,
     admit: (keyId) => sessions.begin(keyId, sessionsPerKey),
-    serve: (connection, customer) => new StreamSession(connection, customer, shared).over,
+    serve: (connection, customer) => new StreamSession(connection, customer, shared).finished,
     close: () => own.close(),
   };
 }

@@ -1,6 +1,7 @@
 /**
- * One client's session: `hello` to an enclave, then frames in both directions as they come, which the gateway watches,
- * accounts for and cannot read. However it ends, what was asked is billed or given back.
+ * The relay of one client's session. It passes the client's `hello` to an enclave and then relays frames in both
+ * directions as they arrive. The gateway observes and accounts for the frames, but it cannot decrypt them. However the
+ * session ends, every request is either charged or its reservation is released.
  */
 import type { Connection } from "../../../src/plugin.ts";
 import type { Clock } from "../../../src/services/clock.ts";
@@ -19,30 +20,37 @@ import { createFrameWatch } from "../protocol/frame-watch.ts";
 import { guarded } from "../protocol/guard.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
-import { SessionTime } from "../protocol/session-time.ts";
+import { SessionTimers } from "../protocol/session-timers.ts";
 import { readTextFrame, writeCancelFrame, type ReportFrame } from "../protocol/text-frames.ts";
-import { BilledRequest, unreadable, type Billed, type SessionFacts } from "./billed-request.ts";
-import { enter, type Entry, type EntryParts } from "./entry.ts";
+import {
+  BilledRequest,
+  settleRequest,
+  unreadable,
+  type RequestBill,
+  type SessionContext,
+} from "./billed-request.ts";
+import { acceptHello, type AcceptedSession, type AcceptHelloDeps } from "./accept-hello.ts";
 import type { LinkListener } from "./link.ts";
-import { enclaveCode } from "./open.ts";
-import type { Retries } from "./retries.ts";
+import { codeForClient } from "./open-enclave.ts";
+import type { RetryCredits } from "./retry-credits.ts";
 
-export interface SessionParts extends EntryParts {
+export interface StreamSessionDeps extends AcceptHelloDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly counters: SeenCounters;
-  readonly retries: Retries;
-  /** Keeps a receipt; resolves when it is on disk, to false when it cannot be. */
-  keep(billed: Billed): Promise<boolean>;
+  readonly retryCredits: RetryCredits;
+  /** Stores the receipt. Resolves to true when it is on disk, and to false if it cannot be written. */
+  keep(bill: RequestBill): Promise<boolean>;
 }
 
-/** From the final frame to the report, and from the client's leaving to both. */
+/** Maximum time from the final frame to the report, and from the client's disconnect to both. */
 const reportMs = 10_000;
 
-const unkept = fault("UPSTREAM_FAILED", "the receipt cannot be kept");
-
-/** What an enclave says of a client: otherwise a client could have every worker left out. */
-const clientsFaults: ReadonlySet<StreamCode> = new Set([
+/**
+ * Error codes that an enclave sends for mistakes of the client. They do not count against the worker: otherwise a
+ * client could make the gateway eject every worker.
+ */
+const clientErrorCodes: ReadonlySet<StreamCode> = new Set([
   "BAD_FRAME",
   "REPLAY",
   "LIMIT_EXCEEDED",
@@ -51,311 +59,305 @@ const clientsFaults: ReadonlySet<StreamCode> = new Set([
 ]);
 
 export class StreamSession implements LinkListener {
-  /** Resolves when the connection has ended and nothing is owed any more. */
-  readonly over: Promise<void>;
-  readonly #end: () => void;
+  /** Resolves when the connection has ended and every request has been settled. */
+  readonly finished: Promise<void>;
+  readonly #finish: () => void;
   readonly #connection: Connection;
   readonly #customer: StreamCustomer;
-  readonly #parts: SessionParts;
-  #facts: SessionFacts | undefined;
+  readonly #deps: StreamSessionDeps;
+  #context: SessionContext | undefined;
   #request: BilledRequest | undefined;
-  /** What comes before the handshake is done. */
+  /** Frames that arrive before the handshake is complete. */
   #held: Buffer[] | undefined;
-  /** No frame goes to the client any more; the enclave may still owe a report. */
-  #closed = false;
-  /** What ends the session once the running request is done. */
-  #afterwards: (() => void) | undefined;
-  /** The handshake with the enclave. Until it ends the session counts, or a key could begin any number by leaving. */
-  #entering: Promise<void> = Promise.resolve();
-  /** Bills on their way to the disk. */
-  #billing: Promise<void> = Promise.resolve();
-  #sound: boolean | undefined = true;
-  readonly #time: SessionTime;
-  #report: Disposable | undefined;
+  /** No more frames are sent to the client. The enclave may still owe a report. */
+  #isClosed = false;
+  /** Ends the session as soon as no request is running. */
+  #pendingEnd: (() => void) | undefined;
+  /**
+   * The handshake with the enclave. The session counts against the key's limit until the handshake ends: otherwise a
+   * key could start any number of handshakes by disconnecting.
+   */
+  #accepting: Promise<void> = Promise.resolve();
+  /** The charges and receipts that are being written to disk. */
+  #settling: Promise<void> = Promise.resolve();
+  #isHealthy: boolean | undefined = true;
+  readonly #timers: SessionTimers;
+  #reportDeadline: Disposable | undefined;
 
-  constructor(connection: Connection, customer: StreamCustomer, parts: SessionParts) {
+  constructor(connection: Connection, customer: StreamCustomer, deps: StreamSessionDeps) {
     this.#connection = connection;
     this.#customer = customer;
-    this.#parts = parts;
+    this.#deps = deps;
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.over = promise;
-    this.#end = resolve;
-    const times = (message: string): (() => void) =>
+    this.finished = promise;
+    this.#finish = resolve;
+    const failsWith = (message: string): (() => void) =>
       this.#guarded(() => this.#fail(fault("TIMEOUT", message)));
-    this.#time = new SessionTime(parts.clock, {
-      late: times("the handshake took too long"),
-      idle: times("nothing was sent for too long"),
-      unfinished: times("the request did not come to its end"),
-      expired: this.#guarded(() => this.#expire()),
+    this.#timers = new SessionTimers(deps.clock, {
+      handshakeTimeout: failsWith("the handshake took too long"),
+      idleTimeout: failsWith("the session was idle for too long"),
+      requestTimeout: failsWith("the request did not arrive completely in time"),
+      sessionTimeout: this.#guarded(() => this.#expire()),
     });
-    connection.onMessage = this.#guarded((data, isText) => this.#fromClient(data, isText));
-    connection.onClose = this.#guarded(() => this.#clientLeft());
-    connection.onGoAway = this.#guarded(() => this.#goAway());
-    connection.onDrain = this.#guarded(() => this.#facts?.serving.link.resume());
+    connection.onMessage = this.#guarded((data, isText) => this.#onClientFrame(data, isText));
+    connection.onClose = this.#guarded(() => this.#onClientClose());
+    connection.onGoAway = this.#guarded(() => this.#onGoAway());
+    connection.onDrain = this.#guarded(() => this.#context?.upstream.link.resume());
   }
 
-  /** For callbacks of connections, links and timers: an exception ends this session and not the process. */
+  /** Wraps callbacks of connections, links and timers so that an exception ends only this session. */
   #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
-    return guarded(run, (error) => this.#broken(error));
+    return guarded(run, (error) => this.#onException(error));
   }
 
-  // What the client sends.
+  // Frames from the client.
 
-  #fromClient(data: Buffer, isText: boolean): void {
-    if (this.#closed) return;
-    this.#time.frame();
-    const isBegun = this.#facts !== undefined || this.#held !== undefined;
-    if (isText === isBegun) {
+  #onClientFrame(data: Buffer, isText: boolean): void {
+    if (this.#isClosed) return;
+    this.#timers.onFrame();
+    const hasHello = this.#context !== undefined || this.#held !== undefined;
+    if (isText === hasHello) {
       return this.#fail(fault("BAD_FRAME", isText ? "a text frame after hello" : "expected hello"));
     }
-    if (isText) this.#hello(data);
+    if (isText) this.#onHello(data);
     else if (this.#held !== undefined) this.#held.push(data);
-    else if (this.#facts !== undefined) this.#relay(data, this.#facts);
+    else if (this.#context !== undefined) this.#relay(data, this.#context);
   }
 
-  #hello(bytes: Buffer): void {
-    // There is nothing to send before the answer.
+  #onHello(bytes: Buffer): void {
+    // A client cannot send requests before it has the enclave's answer.
     this.#connection.pause();
     this.#held = [];
-    this.#entering = enter(bytes, this.#customer, this.#parts)
-      .then((entry) => this.#entered(entry))
-      .catch((error: unknown) => this.#broken(error));
+    this.#accepting = acceptHello(bytes, this.#customer, this.#deps)
+      .then((accepted) => this.#onAccepted(accepted))
+      .catch((error: unknown) => this.#onException(error));
   }
 
-  #entered(entry: Entry | Fault): void {
-    if (isFault(entry)) return this.#fail(entry);
-    const { hello, name, serving, attestation } = entry;
-    const { clock, counters, retries, names } = this.#parts;
-    if (this.#closed) {
-      names.release(name);
-      serving.link.close();
-      return serving.ended(true);
+  #onAccepted(accepted: AcceptedSession | Fault): void {
+    if (isFault(accepted)) return this.#fail(accepted);
+    const { hello, id, upstream, attestation } = accepted;
+    const { clock, counters, retryCredits, sessionIds } = this.#deps;
+    if (this.#isClosed) {
+      sessionIds.release(id);
+      upstream.link.close();
+      return upstream.ended(true);
     }
-    this.#facts = {
+    this.#context = {
       hello,
-      name,
-      serving,
+      id,
+      upstream,
       customer: this.#customer,
       counters,
-      retries,
+      retryCredits,
       watch: createFrameWatch(nodeSuite.newHash),
       now: () => Math.floor(clock.now() / 1000),
     };
-    this.#time.begin(serving.attested.keyset.notAfter * 1000);
+    this.#timers.begin(upstream.attested.keyset.notAfter * 1000);
     this.#connection.send(attestation);
-    serving.link.listener = this;
-    this.#goOn();
+    upstream.link.listener = this;
+    this.#relayHeldFrames();
   }
 
-  /** Takes what came meanwhile. */
-  #goOn(): void {
+  #relayHeldFrames(): void {
     const waiting = this.#held ?? [];
     this.#held = undefined;
     for (const data of waiting) {
-      if (this.#facts === undefined || this.#closed) return;
-      this.#relay(data, this.#facts);
+      if (this.#context === undefined || this.#isClosed) return;
+      this.#relay(data, this.#context);
     }
     this.#connection.resume();
   }
 
-  #relay(data: Buffer, facts: SessionFacts): void {
-    const header = facts.watch.observe("c2s", data);
+  #relay(data: Buffer, context: SessionContext): void {
+    const header = context.watch.observe("c2s", data);
     if (isFault(header)) return this.#fail(header);
-    if (header.type === "request" && !header.isEnd) this.#time.requestGoesOn();
-    else this.#time.requestEnds();
-    if (header.type !== "request") return this.#pass(data, facts);
-    const begun = this.#request ?? this.#begin(header.rid, facts);
-    if (begun === undefined) return undefined;
-    if (begun.rid !== header.rid) {
-      return this.#fail(fault("BAD_FRAME", "a request before the last one is done"));
+    if (header.type === "request" && !header.isEnd) this.#timers.onRequestFrame();
+    else this.#timers.onRequestEnd();
+    if (header.type !== "request") return this.#forward(data, context);
+    const request = this.#request ?? this.#beginRequest(header.rid, context);
+    if (request === undefined) return undefined;
+    if (request.rid !== header.rid) {
+      return this.#fail(fault("BAD_FRAME", "a request before the previous one has ended"));
     }
-    begun.add(data);
-    if (header.isEnd && !this.#reserve(begun)) return undefined;
-    this.#pass(data, facts);
+    request.add(data);
+    if (header.isEnd && !this.#reserve(request)) return undefined;
+    this.#forward(data, context);
   }
 
-  #begin(rid: number, facts: SessionFacts): BilledRequest | undefined {
+  #beginRequest(rid: number, context: SessionContext): BilledRequest | undefined {
     if (!this.#customer.admitted()) {
-      this.#fail(fault("UNAUTHORIZED", "the key is not valid any more"));
+      this.#fail(fault("UNAUTHORIZED", "the key is no longer valid"));
       return undefined;
     }
-    this.#request = new BilledRequest(rid, facts);
+    this.#request = new BilledRequest(rid, context);
     return this.#request;
   }
 
-  /** The enclave can begin only with the last frame: false where the credit for its answer is not to be had. */
+  /**
+   * Reserves credit before the last frame is forwarded, because the enclave starts to answer only with the last frame.
+   * Returns false if the credit is not available; the session has then failed.
+   */
   #reserve(request: BilledRequest): boolean {
-    const refused = request.reserve();
-    request.isAsked = refused === undefined;
-    if (refused === undefined) return true;
+    const refusal = request.reserve();
+    request.isForwarded = refusal === undefined;
+    if (refusal === undefined) return true;
     this.#request = undefined;
-    this.#fail(refused);
+    this.#fail(refusal);
     return false;
   }
 
-  #pass(data: Buffer, { serving }: SessionFacts): void {
-    if (!serving.link.binary(data)) this.#connection.pause();
+  #forward(data: Buffer, { upstream }: SessionContext): void {
+    if (!upstream.link.binary(data)) this.#connection.pause();
   }
 
-  // What the enclave sends.
+  // Frames from the enclave.
 
-  readonly binary = this.#guarded((frame: Buffer) => this.#fromEnclave(frame));
-  readonly text = this.#guarded((frame: Buffer) => this.#textFromEnclave(frame));
+  readonly binary = this.#guarded((frame: Buffer) => this.#onEnclaveFrame(frame));
+  readonly text = this.#guarded((frame: Buffer) => this.#onEnclaveText(frame));
   readonly drained = this.#guarded(() => {
     if (this.#held === undefined) this.#connection.resume();
   });
-  readonly ended = this.#guarded(() => this.#enclaveFailed());
+  readonly ended = this.#guarded(() => this.#onEnclaveFailure());
 
-  #fromEnclave(frame: Buffer): void {
-    const facts = this.#facts;
-    if (facts === undefined) return;
-    this.#time.frame();
-    const header = facts.watch.observe("s2c", frame);
-    if (isFault(header)) return this.#enclaveFailed();
-    if (header.type === "chunk") this.#request?.addChunk(frame.length, !this.#closed);
+  #onEnclaveFrame(frame: Buffer): void {
+    const context = this.#context;
+    if (context === undefined) return;
+    this.#timers.onFrame();
+    const header = context.watch.observe("s2c", frame);
+    if (isFault(header)) return this.#onEnclaveFailure();
+    if (header.type === "chunk") this.#request?.addChunk(frame.length, !this.#isClosed);
     else {
-      this.#expectReport();
-      if (this.#request !== undefined) this.#request.isAnswered = !this.#closed;
+      this.#startReportDeadline();
+      if (this.#request !== undefined) this.#request.isAnswered = !this.#isClosed;
     }
-    if (!this.#closed && !this.#connection.send(frame)) facts.serving.link.pause();
+    if (!this.#isClosed && !this.#connection.send(frame)) context.upstream.link.pause();
   }
 
-  #textFromEnclave(frame: Buffer): void {
-    const read = readTextFrame(frame);
-    if (isFault(read) || read.kind === "attestation" || read.kind === "done") {
-      return this.#enclaveFailed();
+  #onEnclaveText(bytes: Buffer): void {
+    const frame = readTextFrame(bytes);
+    if (isFault(frame) || frame.kind === "attestation" || frame.kind === "done") {
+      return this.#onEnclaveFailure();
     }
-    if (read.kind === "error") return this.#enclaveRefused(enclaveCode(read.code));
+    if (frame.kind === "error") return this.#onEnclaveError(codeForClient(frame.code));
     const request = this.#request;
-    if (request === undefined || request.rid !== read.rid) return this.#enclaveFailed();
+    if (request === undefined || request.rid !== frame.rid) return this.#onEnclaveFailure();
     this.#request = undefined;
-    this.#report?.[Symbol.dispose]();
-    // One after the other: the next request may have been answered before this one's charge is on disk.
-    this.#billing = this.#billing
-      .then(() => this.#bill(request, read))
-      .catch((error: unknown) => this.#broken(error));
+    this.#reportDeadline?.[Symbol.dispose]();
+    // Settled in order: the next request may have been answered before this one's charge is on disk.
+    this.#settling = this.#settling
+      .then(() => this.#settle(request, frame))
+      .catch((error: unknown) => this.#onException(error));
   }
 
-  async #bill(request: BilledRequest, report: ReportFrame): Promise<void> {
-    const billed = await this.#settle(request, report);
+  async #settle(request: BilledRequest, report: ReportFrame): Promise<void> {
+    const bill = await settleRequest(request, report, this.#deps);
+    if (bill === unreadable) this.#isHealthy = false;
     const isBusy = this.#request !== undefined;
-    if (this.#closed) return isBusy ? undefined : this.#giveUp();
-    if (isFault(billed)) return this.#fail(billed);
-    this.#connection.send(billed.done);
-    if (!isBusy) this.#afterwards?.();
+    if (this.#isClosed) return isBusy ? undefined : this.#releaseUnreported();
+    if (isFault(bill)) return this.#fail(bill);
+    this.#connection.send(bill.done);
+    if (!isBusy) this.#pendingEnd?.();
   }
 
-  /** Resolves when charge and receipt are on disk. */
-  async #settle(request: BilledRequest, report: ReportFrame): Promise<Billed | Fault> {
-    let billed: Billed | Fault;
-    try {
-      billed = await request.bill(report);
-    } catch (error) {
-      // What was not charged must not stay reserved.
-      request.release();
-      throw error;
-    }
-    if (!isFault(billed)) return (await this.#parts.keep(billed)) ? billed : unkept;
-    request.release();
-    if (billed === unreadable) this.#sound = false;
-    return billed;
+  /** Fails the session unless the report arrives in time. An answer without a report could not be charged. */
+  #startReportDeadline(): void {
+    this.#reportDeadline?.[Symbol.dispose]();
+    const onTimeout = this.#guarded(() => this.#onEnclaveFailure());
+    this.#reportDeadline = this.#deps.clock.after(reportMs, onTimeout);
   }
 
-  /** A final without its report would be an answer without a bill. */
-  #expectReport(): void {
-    this.#report?.[Symbol.dispose]();
-    const late = this.#guarded(() => this.#enclaveFailed());
-    this.#report = this.#parts.clock.after(reportMs, late);
-  }
+  // The end of the session.
 
-  // How it ends.
-
-  #enclaveFailed(code: Fault["code"] = "UPSTREAM_FAILED"): void {
-    this.#sound = false;
+  #onEnclaveFailure(code: Fault["code"] = "UPSTREAM_FAILED"): void {
+    this.#isHealthy = false;
     const isBusy = this.#request !== undefined;
-    this.#giveUp();
+    this.#releaseUnreported();
     this.#fail(fault(code, "the enclave failed"), isBusy);
   }
 
-  /** Of what a client sends, the enclave alone sees the inside. */
-  #enclaveRefused(code: Fault["code"]): void {
-    if (!clientsFaults.has(code)) return this.#enclaveFailed(code);
-    this.#sound = undefined;
+  /** Handles an error frame. Only the enclave can see the plaintext of a request and refuse it. */
+  #onEnclaveError(code: Fault["code"]): void {
+    if (!clientErrorCodes.has(code)) return this.#onEnclaveFailure(code);
+    this.#isHealthy = undefined;
     const isBusy = this.#request !== undefined;
-    this.#giveUp();
+    this.#releaseUnreported();
     this.#fail(fault(code, "the enclave refused"), isBusy);
   }
 
-  /** `isBusy`: a request was running, so it has failed too. */
+  /** `isBusy`: whether a request was running, which then has failed too. */
   #fail(reason: Fault, isBusy = this.#request !== undefined): void {
-    if (this.#closed) return;
-    if (isBusy || this.#facts === undefined) {
-      this.#customer.failed(reason.code, this.#facts?.hello.model);
+    if (this.#isClosed) return;
+    if (isBusy || this.#context === undefined) {
+      this.#customer.failed(reason.code, this.#context?.hello.model);
     }
     this.#connection.send(errorFrame(reason));
-    this.#close(closeCodes[reason.code], reason.code);
+    this.#closeConnection(closeCodes[reason.code], reason.code);
   }
 
-  #broken(error: unknown): void {
-    this.#parts.log.error({ err: error }, "a session of the encrypted stream broke");
-    this.#sound = false;
+  #onException(error: unknown): void {
+    this.#deps.log.error({ err: error }, "a session of the encrypted stream failed");
+    this.#isHealthy = false;
     if (this.#request !== undefined) {
-      this.#customer.failed("UPSTREAM_FAILED", this.#facts?.hello.model);
+      this.#customer.failed("UPSTREAM_FAILED", this.#context?.hello.model);
     }
-    this.#giveUp();
-    if (!this.#closed) this.#close(plainCloseCodes.internal);
+    this.#releaseUnreported();
+    if (!this.#isClosed) this.#closeConnection(plainCloseCodes.internal);
   }
 
-  /** Towards the client; what the enclave owes is waited for. */
-  #close(code: number, reason = ""): void {
-    this.#closed = true;
+  /** Closes the connection to the client. The session still waits for a report that the enclave owes. */
+  #closeConnection(code: number, reason = ""): void {
+    this.#isClosed = true;
     this.#connection.close(code, reason);
-    this.#wind();
+    this.#stopEnclave();
   }
 
-  #clientLeft(): void {
-    this.#closed = true;
-    this.#wind();
+  #onClientClose(): void {
+    this.#isClosed = true;
+    this.#stopEnclave();
   }
 
-  /** The client is gone, or on its way out: the enclave stops, and says what it has done until then. */
-  #wind(): void {
-    this.#time[Symbol.dispose]();
-    const link = this.#facts?.serving.link;
-    if (link === undefined || this.#request?.isAsked !== true) return this.#giveUp();
+  /** Cancels the running answer, so that the enclave reports the tokens it has produced so far. */
+  #stopEnclave(): void {
+    this.#timers[Symbol.dispose]();
+    const link = this.#context?.upstream.link;
+    if (link === undefined || this.#request?.isForwarded !== true) return this.#releaseUnreported();
     link.resume();
     link.text(Buffer.from(writeCancelFrame(this.#request.rid)));
-    this.#expectReport();
+    this.#startReportDeadline();
   }
 
-  /** What has no report now will have none: it is given back, and the link ends. */
-  #giveUp(): void {
-    this.#report?.[Symbol.dispose]();
+  /**
+   * Releases a request that has no report, since none will arrive any more. If the client's connection is closed, also
+   * closes the link to the enclave and ends the session.
+   */
+  #releaseUnreported(): void {
+    this.#reportDeadline?.[Symbol.dispose]();
     this.#request?.release();
     this.#request = undefined;
-    if (!this.#closed) return;
-    const facts = this.#facts;
-    this.#facts = undefined;
-    facts?.serving.link.close();
-    facts?.serving.ended(this.#sound);
-    void Promise.all([this.#billing, this.#entering]).then(() => {
-      if (facts !== undefined) this.#parts.names.release(facts.name);
-      this.#end();
+    if (!this.#isClosed) return;
+    const context = this.#context;
+    this.#context = undefined;
+    context?.upstream.link.close();
+    context?.upstream.ended(this.#isHealthy);
+    void Promise.all([this.#settling, this.#accepting]).then(() => {
+      if (context !== undefined) this.#deps.sessionIds.release(context.id);
+      this.#finish();
     });
   }
 
-  /** The gateway stops: what runs may finish. */
-  #goAway(): void {
-    this.#endAfterwards(() => this.#close(plainCloseCodes.overloaded));
+  /** The gateway is stopping. A running request may finish. */
+  #onGoAway(): void {
+    this.#endWhenIdle(() => this.#closeConnection(plainCloseCodes.overloaded));
   }
 
-  /** The session has lasted long enough: a request that runs is its last. */
+  /** The session has reached its maximum duration. A running request may finish. */
   #expire(): void {
-    this.#endAfterwards(() => this.#fail(fault("LIMIT_EXCEEDED", "the session is over")));
+    const reason = fault("LIMIT_EXCEEDED", "the session has reached its maximum duration");
+    this.#endWhenIdle(() => this.#fail(reason));
   }
 
-  #endAfterwards(end: () => void): void {
-    this.#afterwards ??= end;
-    if (!this.#closed && this.#request === undefined) this.#afterwards();
+  #endWhenIdle(end: () => void): void {
+    this.#pendingEnd ??= end;
+    if (!this.#isClosed && this.#request === undefined) this.#pendingEnd();
   }
 }

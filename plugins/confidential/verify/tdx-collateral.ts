@@ -4,7 +4,7 @@
  */
 import { fromHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
-import { utf8 } from "../protocol/layout.ts";
+import { utf8 } from "../protocol/encoding.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
 import { isJsonObject, readJsonObject } from "../protocol/strict-json.ts";
 import type { JsonObject } from "../protocol/strict-json.ts";

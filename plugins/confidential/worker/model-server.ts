@@ -1,5 +1,5 @@
 /** The model server of a worker. Uses the gateway's client for OpenAI-compatible servers. */
-import { createEnclaveRecords } from "../enclave-workers/records.ts";
+import { createEnclaveState } from "../enclave-workers/enclave-state.ts";
 import { Network } from "../../inference/networks/network.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import type { Clock } from "../../../src/services/clock.ts";
@@ -53,7 +53,7 @@ export function openModelServer(options: ModelServerOptions): ModelServer {
       log,
       metrics: createMetrics(),
       overrides: () => noOverrides,
-      enclaves: createEnclaveRecords(),
+      enclaves: createEnclaveState(),
     },
   );
   const served = new Set(models);

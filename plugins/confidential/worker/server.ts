@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { WebSocketServer } from "ws";
-import type { EnclaveSessionParts } from "../enclave/session.ts";
+import type { EnclaveSessionDeps } from "../enclave/session.ts";
 import { guarded } from "../protocol/guard.ts";
 import { workerSubprotocol } from "../protocol/hello.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
@@ -15,7 +15,7 @@ import { offeredSubprotocols } from "../../../src/http/subprotocols.ts";
 import { UnfinishedBytes, type UnfinishedLimits } from "../../../src/http/unfinished-bytes.ts";
 import { serveSession, type SessionSocket } from "./session-socket.ts";
 
-export interface WorkerServerOptions extends EnclaveSessionParts {
+export interface WorkerServerOptions extends EnclaveSessionDeps {
   readonly host: string;
   /** 0 selects a free port. */
   readonly port: number;

@@ -2,7 +2,7 @@
 import type { Socket } from "node:net";
 import type { WebSocket } from "ws";
 import { openEnclaveSession } from "../enclave/session.ts";
-import type { EnclaveSession, EnclaveSessionParts } from "../enclave/session.ts";
+import type { EnclaveSession, EnclaveSessionDeps } from "../enclave/session.ts";
 import { errorFrame } from "../protocol/fault.ts";
 
 /** Time limit for the peer's answer to the closing handshake. */
@@ -26,7 +26,7 @@ export interface SessionSocket {
 export function serveSession(
   webSocket: WebSocket,
   socket: Socket,
-  parts: EnclaveSessionParts,
+  parts: EnclaveSessionDeps,
   onClose: () => void,
 ): SessionSocket {
   let unanswered = 0;

@@ -5,15 +5,15 @@
 import type { NetworkConfig } from "../../../src/config/config.ts";
 import type { Fault } from "../../confidential/protocol/fault.ts";
 import type { Hello, Role } from "../../confidential/protocol/hello.ts";
-import type { Serving } from "../../confidential/relay/serving.ts";
+import type { AttestedUpstream } from "../../confidential/relay/upstream-session.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 import type { Counter, Metrics } from "../../../src/services/metrics.ts";
 import type { ModelEntry, ModelOverride } from "../../../src/services/networks.ts";
 import { CallMetrics } from "./call-metrics.ts";
 import { PolledDocument, type DocumentOptions } from "./polled-document.ts";
-import type { EnclaveRecords } from "../../confidential/enclave-workers/records.ts";
-import { openStream } from "../../confidential/enclave-workers/stream.ts";
+import type { EnclaveState } from "../../confidential/enclave-workers/enclave-state.ts";
+import { openStream } from "../../confidential/enclave-workers/open-stream.ts";
 import { EnclaveTransport } from "../../confidential/enclave-workers/transport.ts";
 import { Model } from "./model.ts";
 import type { OpenNetwork } from "./networks.ts";
@@ -38,7 +38,7 @@ export interface NetworkParts {
   readonly metrics: Metrics;
   /** Returns the operator's overrides of the network's catalogue: the same map until they change. */
   readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
-  readonly enclaves: EnclaveRecords;
+  readonly enclaves: EnclaveState;
   /** Returns a number from 0 to 1; for tests. */
   readonly random?: () => number;
 }
@@ -101,7 +101,7 @@ export class Network implements OpenNetwork {
     return this.config.kind === "enclave" ? "worker" : "gateway";
   }
 
-  openStream(helloBytes: Uint8Array, hello: Hello): Promise<Serving | Fault> {
+  openStream(helloBytes: Uint8Array, hello: Hello): Promise<AttestedUpstream | Fault> {
     return openStream(this, helloBytes, hello);
   }
 

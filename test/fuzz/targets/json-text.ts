@@ -6,7 +6,7 @@ import * as fc from "fast-check";
 import { isFault } from "../../../plugins/confidential/protocol/fault.ts";
 import { readHello } from "../../../plugins/confidential/protocol/hello.ts";
 import { readCore, readKeyset } from "../../../plugins/confidential/protocol/keyset.ts";
-import { readReport } from "../../../plugins/confidential/protocol/report.ts";
+import { readReport } from "../../../plugins/confidential/protocol/usage-report.ts";
 import { readJsonObject } from "../../../plugins/confidential/protocol/strict-json.ts";
 import {
   readCancelFrame,

@@ -11,9 +11,9 @@ import type {
   UnverifiedReason,
 } from "../../../../plugins/confidential/client/client.ts";
 import { maxFrameBytes } from "../../../../plugins/confidential/protocol/frames.ts";
-import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { reportMessage } from "../../../../plugins/confidential/protocol/report.ts";
+import { reportMessage } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import { bytesOf, sound, textOf, touched } from "../protocol/session.ts";
 import { seconds, startFakeGateway, usedCUMilli } from "./fake-gateway.ts";

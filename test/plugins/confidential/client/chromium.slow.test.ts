@@ -12,7 +12,7 @@ import type {
   Session,
 } from "../../../../plugins/confidential/client/client.ts";
 import { writeCore } from "../../../../plugins/confidential/protocol/keyset.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import {
   readPolicy,

@@ -20,15 +20,18 @@ import { clientSubprotocol, readHello } from "../../../../plugins/confidential/p
 import type { Hello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { writeCore, writeKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
 import type { Core, Keyset } from "../../../../plugins/confidential/protocol/keyset.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
 import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { reportMessage, writeReport } from "../../../../plugins/confidential/protocol/report.ts";
-import type { UsageReport } from "../../../../plugins/confidential/protocol/report.ts";
+import {
+  reportMessage,
+  writeReport,
+} from "../../../../plugins/confidential/protocol/usage-report.ts";
+import type { UsageReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import {
   evidenceDigest,
   sessionReportData,
-} from "../../../../plugins/confidential/protocol/statement.ts";
+} from "../../../../plugins/confidential/protocol/report-data.ts";
 import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
 import { usageOf } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { joinBytes, toHex } from "../../../../plugins/confidential/verify/binary-text.ts";

@@ -8,7 +8,7 @@ import {
 } from "../../../../plugins/confidential/client/client.ts";
 import type { ConnectOptions } from "../../../../plugins/confidential/client/client.ts";
 import { verify } from "../../../../plugins/confidential/commands/verify.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { commandLine } from "../../../commands/command-line.ts";
 import { model } from "../relay/enclave-worker.ts";
 import {

@@ -10,7 +10,7 @@ import type {
   ConnectOptions,
 } from "../../../../plugins/confidential/client/client.ts";
 import { writeCore } from "../../../../plugins/confidential/protocol/keyset.ts";
-import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";

@@ -8,7 +8,7 @@ import {
 import type { ConnectOptions } from "../../../../plugins/confidential/client/client.ts";
 import { readOptions } from "../../../../plugins/confidential/client/options.ts";
 import { readSessionPolicy } from "../../../../plugins/confidential/client/policy.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import {
   readPolicy,

@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { policy } from "../../../../plugins/confidential/commands/policy.ts";
-import { fromBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { readPolicyDocument } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import { startTestGateway } from "../../../../src/testing/gateway.ts";

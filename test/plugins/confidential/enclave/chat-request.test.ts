@@ -19,7 +19,7 @@ function bodyOf(asked: object): Record<string, unknown> {
 }
 
 describe("a decrypted request", () => {
-  test("goes to the model as it is, but for what the enclave decides", () => {
+  test("is passed to the model unchanged, except for the parameters that the enclave sets", () => {
     const asked = {
       ...base,
       temperature: 0,
@@ -38,21 +38,21 @@ describe("a decrypted request", () => {
     });
   });
 
-  test("has hello's limit where it has none, and the lower of two", () => {
+  test("gets the limit of hello if it has none, and the lower of two limits", () => {
     assert.equal(bodyOf(base)["max_tokens"], 100);
     assert.equal(bodyOf({ ...base, max_tokens: null, n: null })["max_tokens"], 100);
     assert.equal(bodyOf({ ...base, max_tokens: 100 })["max_tokens"], 100);
     assert.equal(bodyOf({ ...base, max_tokens: 9, max_completion_tokens: 3 })["max_tokens"], 3);
   });
 
-  test("is measured by the text of its messages", () => {
+  test("is measured by the size of the text of its messages", () => {
     const parts = [{ type: "text", text: "four" }, { type: "image_url" }, null, { text: 1 }];
     const request = read({ ...base, messages: [{ content: "two" }, { content: parts }, null, 3] });
     assert.ok("body" in request);
     assert.equal(request.promptBytes, 7);
   });
 
-  test("of any JSON is read or refused, and what is read keeps within hello's bounds", () => {
+  test("with any JSON is either refused or within the limits of hello", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), fc.jsonValue(), (limit, n, messages) => {
         const request = read({ ...base, max_tokens: limit, n, messages });
@@ -65,7 +65,7 @@ describe("a decrypted request", () => {
     );
   });
 
-  test("cannot smuggle members in by a name that JavaScript knows", () => {
+  test("cannot add members through names that are special in JavaScript", () => {
     const text = `{"model":"${hello.model}","messages":[1],"__proto__":{"max_tokens":5000}}`;
     const request = readChatRequest(Buffer.from(text), hello);
     assert.ok("body" in request);
@@ -75,7 +75,7 @@ describe("a decrypted request", () => {
 });
 
 describe("the buffer of a request", () => {
-  test("gives back what was put in, and is empty then", () => {
+  test("returns the data that was added and is empty afterwards", () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 3_000 }), { maxLength: 12 }), (pieces) => {
         const buffer = createRequestBuffer();

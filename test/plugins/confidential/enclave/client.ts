@@ -1,4 +1,4 @@
-/** A client of the encrypted stream made of the protocol's own parts, whatever carries its frames. */
+/** A client of the encrypted stream, built from the protocol's code and independent of the transport. */
 import assert from "node:assert/strict";
 import { requestPieces, type Channel } from "../../../../plugins/confidential/protocol/channel.ts";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
@@ -15,7 +15,7 @@ import {
   readReport,
   reportMessage,
   type UsageReport,
-} from "../../../../plugins/confidential/protocol/report.ts";
+} from "../../../../plugins/confidential/protocol/usage-report.ts";
 import {
   readTextFrame,
   type AttestationFrame,
@@ -26,7 +26,7 @@ import { sound, textOf } from "../protocol/session.ts";
 
 export const net = "confidential-alpha";
 
-/** What a session hands out, in order. */
+/** The events of a session, in order. */
 export type Event =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "binary"; readonly frame: Uint8Array }
@@ -35,7 +35,7 @@ export type Event =
 export interface Wire {
   text(bytes: Uint8Array): void;
   binary(frame: Uint8Array): void;
-  /** The next thing that came, or comes. */
+  /** Resolves to the next event. */
   next(): Promise<Event>;
 }
 
@@ -59,7 +59,7 @@ export interface TestClient {
   readonly channel: Channel;
   /** Frames of a request; `params` as JSON, or bytes as they are. */
   request(rid: number, params: object | Uint8Array): readonly Uint8Array[];
-  /** Sends it and reads the answer to its signed report. */
+  /** Sends a request and reads its answer, including the signed report. */
   ask(params: object | Uint8Array): Promise<Answered>;
   /** Reads on to the report of `rid`. */
   answer(rid: number): Promise<Answered>;
@@ -98,7 +98,7 @@ export async function prepare(
 
 type Prepared = Awaited<ReturnType<typeof nodeSuite.createEphemeral>>;
 
-/** Shakes hands over `wire`, checking everything but the evidence. */
+/** Completes the handshake over `wire`. Checks everything except the evidence. */
 export async function connect(wire: Wire, options: ClientOptions): Promise<TestClient> {
   const { bytes, hello, keys } = await prepare(options.hello);
   wire.text(bytes);
@@ -161,7 +161,7 @@ async function openNext(
   return { type: opened.header.type, value: JSON.parse(textOf(opened.data)) };
 }
 
-/** A report is signed by the keyset, of this session, over the frames that this end has seen. */
+/** Checks that a report is signed by the keyset and matches this session and the frames that this end has seen. */
 async function checkedReport(
   { report: bytes, sig }: ReportFrame,
   { keyset, keysetDigest, th, core }: Attested,
@@ -193,7 +193,7 @@ async function textFrame<Kind extends "attestation" | "report">(
   return frame as Extract<AttestationFrame | ReportFrame, { kind: Kind }>;
 }
 
-/** How a session ends: what came before is passed over. */
+/** Resolves to the end of a session. Skips earlier events. */
 export async function ending(wire: Wire): Promise<{ code: number; error: string | undefined }> {
   for (;;) {
     const event = await wire.next();
@@ -201,7 +201,7 @@ export async function ending(wire: Wire): Promise<{ code: number; error: string 
   }
 }
 
-/** Events in the order in which they came, for whoever waits for them. */
+/** A queue of events in the order of their arrival. */
 export function eventQueue(): { put(event: Event): void; next(): Promise<Event> } {
   const come: Event[] = [];
   const waiting: ((event: Event) => void)[] = [];

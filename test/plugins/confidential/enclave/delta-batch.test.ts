@@ -27,8 +27,8 @@ function start(): Started {
   return { clock, batch, sent, sizes };
 }
 
-describe("deltas in batches", () => {
-  test("the first text goes at once, with the role that came before it", () => {
+describe("batches of deltas", () => {
+  test("the first text is sent immediately, with the role that came before it", () => {
     const { batch, sent } = start();
     batch.add({ role: "assistant", content: "" });
     assert.deepEqual(sent, []);
@@ -36,7 +36,7 @@ describe("deltas in batches", () => {
     assert.deepEqual(sent, [{ role: "assistant", content: "The" }]);
   });
 
-  test("then eight tokens go together, or what has come within 40 ms", () => {
+  test("later text is sent after eight tokens or 40 ms", () => {
     const { batch, sent, clock } = start();
     batch.add({ content: "0" });
     for (const content of ["1", "2", "3", "4", "5", "6", "7"]) batch.add({ content });
@@ -53,7 +53,7 @@ describe("deltas in batches", () => {
     assert.equal(sent.length, 3);
   });
 
-  test("a role alone goes after 40 ms, and nothing else is sent for nothing", () => {
+  test("a role alone is sent after 40 ms, and empty deltas are not sent", () => {
     const { batch, sent, clock } = start();
     batch.add({ role: "assistant", content: "" });
     clock.advance(40);
@@ -66,7 +66,7 @@ describe("deltas in batches", () => {
     assert.equal(sent.length, 1);
   });
 
-  test("thoughts come before words, and what cannot be put together stands alone in its turn", () => {
+  test("reasoning is sent before content, and deltas that cannot be combined are sent alone in order", () => {
     const { batch, sent } = start();
     batch.add({ content: "0" });
     batch.add({ reasoning_content: "hm" });
@@ -85,7 +85,7 @@ describe("deltas in batches", () => {
     ]);
   });
 
-  test("nothing goes while it is held, and then in few frames", () => {
+  test("nothing is sent while the batch is held, and then few frames are sent", () => {
     const { batch, sent, clock } = start();
     batch.hold();
     for (let at = 0; at < 20; at++) batch.add({ content: "x" });
@@ -95,7 +95,7 @@ describe("deltas in batches", () => {
     assert.deepEqual(sent, [{ content: "x".repeat(20) }]);
   });
 
-  test("what waits when it is closed is dropped", () => {
+  test("queued text is dropped when the batch is closed", () => {
     const { batch, sent, clock } = start();
     batch.add({ content: "0" });
     batch.add({ content: "1" });
@@ -105,7 +105,7 @@ describe("deltas in batches", () => {
     assert.deepEqual(sent, [{ content: "0" }]);
   });
 
-  test("whatever the model says arrives whole, in frames that are not too long", () => {
+  test("all text arrives completely, in frames within the size limit", () => {
     const text = fc.oneof(
       fc.string({ unit: "binary", maxLength: 30 }),
       fc.integer({ min: 1, max: 30_000 }).map((length) => "\u0001".repeat(length)),

@@ -1,5 +1,5 @@
 /**
- * An enclave in the test's own process: a model that says what the test has it say, on a clock that only the test
+ * An enclave in the test's process. Its model is controlled by the test, and its clock moves only when the test
  * moves.
  */
 import {
@@ -9,7 +9,7 @@ import {
 import {
   openEnclaveSession,
   type EnclaveSession,
-  type EnclaveSessionParts,
+  type EnclaveSessionDeps,
 } from "../../../../plugins/confidential/enclave/session.ts";
 import type { EvidenceProvider } from "../../../../plugins/confidential/evidence/provider.ts";
 import { createSimulatedProvider } from "../../../../plugins/confidential/evidence/simulated-provider.ts";
@@ -31,7 +31,7 @@ import {
   type Wire,
 } from "./client.ts";
 
-/** A request as the model got it, and the pen that writes its answer. */
+/** A request as received by the model, with functions that write its answer. */
 export interface Asked {
   readonly request: InferenceRequest;
   readonly params: Readonly<Record<string, unknown>>;
@@ -46,7 +46,7 @@ export interface Asked {
 export interface FakeModel {
   readonly offer: Offer;
   readonly asked: readonly Asked[];
-  /** What an abort gives; undefined: nothing had come. */
+  /** The result of an abort. Undefined if nothing was produced. */
   produced: InferenceResult | undefined;
   activeWorkers: number;
 }
@@ -137,19 +137,19 @@ export interface TestEnclave {
   readonly model: FakeModel;
   /** Seconds since 1970. */
   readonly now: number;
-  /** What was logged. */
+  /** Lines of the log. */
   readonly lines: readonly string[];
-  open(parts?: Partial<EnclaveSessionParts>): OpenedSession;
+  open(parts?: Partial<EnclaveSessionDeps>): OpenedSession;
   /** A session after its handshake. */
   connect(
     options?: Partial<ClientOptions>,
-    parts?: Partial<EnclaveSessionParts>,
+    parts?: Partial<EnclaveSessionDeps>,
   ): Promise<Connected>;
 }
 
 export interface OpenedSession extends Wire {
   readonly session: EnclaveSession;
-  /** What the peer answers to a frame: whether there is room. */
+  /** Whether the peer has room, which is its answer to each frame. */
   hasRoom: boolean;
   /** Binary frames that were sent. */
   readonly sent: number;
@@ -227,7 +227,7 @@ export async function startEnclave(role: "worker" | "gateway" = "worker"): Promi
   return enclave;
 }
 
-/** Fails the test itself: a session contains what its peer throws. */
+/** Fails the test directly, because a session catches the exceptions of its peer. */
 function mustBeOpen(isClosed: boolean): void {
   if (!isClosed) return;
   const error = new Error("the session sent or closed after its close");

@@ -10,7 +10,7 @@ import { createSimulatedProvider } from "../../../../plugins/confidential/eviden
 import { fault, isFault, type Fault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { readKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { evidenceDigest } from "../../../../plugins/confidential/protocol/statement.ts";
+import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { codeOf, sound } from "../protocol/session.ts";
 
@@ -20,16 +20,16 @@ const { signal } = new AbortController();
 interface Started {
   readonly clock: ManualClock;
   readonly identity: EnclaveIdentity;
-  /** What the platform answers instead of a quote. */
+  /** The platform's answer instead of a quote. */
   failure: Fault | undefined;
-  /** What it makes a quote for instead. */
+  /** The report data for which the platform makes a quote instead. */
   binds: Uint8Array | undefined;
   readonly quotes: number;
-  /** Moves the clock, which has the platform asked again, and waits until that has come to something. */
+  /** Moves the clock, so that the platform is asked again, and waits for the result. */
   renewAfter(ms: number): Promise<void>;
 }
 
-/** From one keyset to the next, and to another try. */
+/** Time to the next keyset, and to the next retry. */
 const renewMs = 1_650_000;
 const retryMs = 10_000;
 
@@ -69,7 +69,7 @@ async function start(failure?: Fault): Promise<Started> {
 }
 
 describe("an enclave's identity", () => {
-  test("is a keyset of two keys, for less than an hour, with evidence of its own digest", async () => {
+  test("has a keyset of two keys, valid for less than one hour, with evidence for its digest", async () => {
     const { identity, clock } = await start();
     const held = sound(identity.current());
     const keyset = sound(readKeyset(held.keyset));
@@ -85,7 +85,7 @@ describe("an enclave's identity", () => {
     identity.close();
   });
 
-  test("is renewed with new keys long before it ends; the old keyset stays whoever's has it", async () => {
+  test("is renewed with new keys long before it expires, and sessions keep the old keyset", async () => {
     const started = await start();
     const { identity } = started;
     const old = sound(identity.current());
@@ -102,7 +102,7 @@ describe("an enclave's identity", () => {
     identity.close();
   });
 
-  test("that cannot be renewed serves until its end, and no longer", async () => {
+  test("that cannot be renewed is used until it expires", async () => {
     const started = await start();
     const { identity, clock } = started;
     const old = sound(identity.current());
@@ -118,7 +118,7 @@ describe("an enclave's identity", () => {
     identity.close();
   });
 
-  test("without evidence is none; the platform is asked again after 10 s", async () => {
+  test("without evidence is a fault, and the platform is asked again after 10 s", async () => {
     const started = await start(fault("ATTESTATION_UNAVAILABLE", "no quote"));
     const { identity, clock } = started;
     assert.equal(codeOf(identity.current()), "ATTESTATION_UNAVAILABLE");
@@ -131,7 +131,7 @@ describe("an enclave's identity", () => {
     identity.close();
   });
 
-  test("is not given a quote that binds something else", async () => {
+  test("does not accept a quote that binds different report data", async () => {
     const started = await start();
     const held = sound(started.identity.current());
     started.binds = new Uint8Array(64).fill(3);
@@ -140,7 +140,7 @@ describe("an enclave's identity", () => {
     started.identity.close();
   });
 
-  test("asks for nothing any more once it is closed", async () => {
+  test("requests no quotes after it is closed", async () => {
     const started = await start();
     const held = started.identity.current();
     started.identity.close();
@@ -150,8 +150,8 @@ describe("an enclave's identity", () => {
   });
 });
 
-describe("a platform that gives less than is needed", () => {
-  test("no collateral where it is stapled is no evidence", async () => {
+describe("a platform that returns incomplete evidence or none", () => {
+  test("causes a fault if the stapled collateral is missing", async () => {
     const clock = manualClock();
     const simulated = await createSimulatedProvider(new Uint8Array(32).fill(1), clock);
     let has = false;
@@ -174,7 +174,7 @@ describe("a platform that gives less than is needed", () => {
     next.close();
   });
 
-  test("no answer within 20 s is none, and who has left waits for nothing", async () => {
+  test("causes a fault after 20 s without an answer, or when the caller aborts", async () => {
     const clock = manualClock();
     const simulated = await createSimulatedProvider(new Uint8Array(32).fill(1), clock);
     let isStuck = false;
@@ -204,7 +204,7 @@ describe("a platform that gives less than is needed", () => {
 });
 
 describe("quotes for a client's nonce", () => {
-  test("are made for it, 32 at once and then ten a second", async () => {
+  test("are made for each nonce, 32 at once and then ten per second", async () => {
     const { identity, clock } = await start();
     const held = sound(identity.current());
     const nonces = Array.from({ length: 34 }, (_, at) => new Uint8Array(32).fill(at));

@@ -3,11 +3,11 @@ import { describe, test } from "node:test";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { readKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { readReport } from "../../../../plugins/confidential/protocol/report.ts";
+import { readReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import {
   evidenceDigest,
   sessionReportData,
-} from "../../../../plugins/confidential/protocol/statement.ts";
+} from "../../../../plugins/confidential/protocol/report-data.ts";
 import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
 import { bytesOf, helloJson, sound, touched } from "../protocol/session.ts";
@@ -23,7 +23,7 @@ import {
 const params = { model: "Demo/Echo-1", messages: [{ role: "user", content: "tell me a secret" }] };
 
 describe("the handshake of an enclave", () => {
-  test("answers with a keyset that its evidence binds, and with a new session each time", async () => {
+  test("answers with a keyset that its evidence binds, and with a new session id each time", async () => {
     const enclave = await startEnclave();
     const [{ client: one }, { client: other }] = [await enclave.connect(), await enclave.connect()];
     const { attested, attestation } = one;
@@ -46,7 +46,7 @@ describe("the handshake of an enclave", () => {
     assert.notDeepEqual(attested.core.epk, other.attested.core.epk);
   });
 
-  test("spares a client that has the evidence already, and no other", async () => {
+  test("omits the evidence only for a client that already has it", async () => {
     const enclave = await startEnclave();
     const { client } = await enclave.connect();
     const digest = (await evidenceDigest(nodeSuite, client.attestation.evidence)) ?? "";
@@ -63,7 +63,7 @@ describe("the handshake of an enclave", () => {
     }
   });
 
-  test("makes a quote for a client's nonce when it asks for one, and not without limit", async () => {
+  test("makes a quote for a client's nonce on request, at a limited rate", async () => {
     const enclave = await startEnclave();
     const nonce = new Uint8Array(32).fill(77);
     const hello = { freshness: "quote", nonce } as const;
@@ -91,7 +91,7 @@ describe("the handshake of an enclave", () => {
     await enclave.connect({ hello });
   });
 
-  test("carries the digest of what stands behind a gateway's enclave", async () => {
+  test("contains the digest of the evidence of a gateway's upstream", async () => {
     const enclave = await startEnclave("gateway");
     const upstream = `sha256:${"cd".repeat(32)}`;
     const { client } = await enclave.connect({ hello: { termination: "gateway" } }, { upstream });
@@ -113,7 +113,7 @@ describe("the handshake of an enclave", () => {
     });
   }
 
-  test("takes a client whose price it meets, and a model only while it is served", async () => {
+  test("accepts a client whose maximum price it meets, and a model only while it is served", async () => {
     const enclave = await startEnclave();
     await enclave.connect({ hello: { maxCoefficient: 1200 } }, { coefficient: 1200 });
     enclave.model.activeWorkers = 0;
@@ -122,7 +122,7 @@ describe("the handshake of an enclave", () => {
     assert.deepEqual(await ending(wire), { code: 4404, error: "MODEL_NOT_AVAILABLE" });
   });
 
-  test("refuses keys of low order, other versions and suites, and what is no hello", async () => {
+  test("refuses keys of low order, other versions and suites, and invalid hellos", async () => {
     const enclave = await startEnclave();
     const bad = [
       [(await prepare({ epk: new Uint8Array(32) })).bytes, 4400, "BAD_FRAME"],
@@ -141,7 +141,7 @@ describe("the handshake of an enclave", () => {
     }
   });
 
-  test("ends after 10 s of silence, at a second hello, and at a frame that comes too early", async () => {
+  test("fails after 10 s of silence, after a second hello, and after a frame that comes too early", async () => {
     const enclave = await startEnclave();
     const silent = enclave.open();
     enclave.clock.advance(9_999);
@@ -155,7 +155,7 @@ describe("the handshake of an enclave", () => {
     assert.deepEqual(await ending(early), { code: 4400, error: "BAD_FRAME" });
   });
 
-  test("of a client that leaves meanwhile ends in nothing", async () => {
+  test("of a client that disconnects meanwhile sends nothing", async () => {
     const enclave = await startEnclave();
     const wire = enclave.open();
     wire.text((await prepare()).bytes);
@@ -209,7 +209,7 @@ describe("a request in an enclave", () => {
     assert.equal(report.ctr, 1);
   });
 
-  test("reports no part above its whole, whatever the model says of itself", async () => {
+  test("never reports a part that is larger than its whole, whatever the model reports", async () => {
     const enclave = await startEnclave();
     const { client } = await enclave.connect();
     const answered = client.ask(params);
@@ -222,7 +222,7 @@ describe("a request in an enclave", () => {
     assert.deepEqual(report.tokens, { prompt: 5, completion: 7, cached: 5, reasoning: 7 });
   });
 
-  test("follows another in the same session; reports are counted over all sessions of a keyset", async () => {
+  test("can follow another one in the same session, and reports are numbered across all sessions of a keyset", async () => {
     const enclave = await startEnclave();
     const [one, other] = [await enclave.connect(), await enclave.connect()];
     const counters: number[] = [];
@@ -231,14 +231,14 @@ describe("a request in an enclave", () => {
       enclave.model.asked.at(-1)?.end("length");
       const { report } = await answered;
       assert.equal(report.finish, "length");
-      // Of whoever serves behind the enclave, where the enclave has none of its own.
+      // The coefficient of the upstream worker, because the enclave does not have one.
       assert.equal(report.coefficient, 1500);
       counters.push(report.ctr);
     }
     assert.deepEqual(counters, [1, 2, 3]);
   });
 
-  test("may come in many frames", async () => {
+  test("may consist of many frames", async () => {
     const enclave = await startEnclave();
     const { client } = await enclave.connect();
     const content = "x".repeat(200_000);
@@ -266,7 +266,7 @@ describe("a request in an enclave", () => {
     ],
   ] as const;
   for (const [what, asked, code] of refused) {
-    test(`is refused inside the encryption, at no cost, when it has ${what}; the session goes on`, async () => {
+    test(`is refused in an encrypted frame, free of charge, when it has ${what}; the session continues`, async () => {
       const enclave = await startEnclave();
       const { client } = await enclave.connect();
       const { final, report, deltas } = await client.ask(asked);
@@ -283,7 +283,7 @@ describe("a request in an enclave", () => {
     });
   }
 
-  test("is refused when the model has gone since the handshake", async () => {
+  test("is refused when the model is no longer served", async () => {
     const enclave = await startEnclave();
     const { client } = await enclave.connect();
     enclave.model.activeWorkers = 0;
@@ -299,7 +299,7 @@ describe("a request in an enclave", () => {
     ["timedOut", "TIMEOUT"],
   ] as const;
   for (const [failure, code] of failures) {
-    test(`that fails (${failure}) reports what came until then`, async () => {
+    test(`that fails (${failure}) reports the tokens produced so far`, async () => {
       const enclave = await startEnclave();
       const { client } = await enclave.connect();
       const answered = client.ask(params);
@@ -315,7 +315,7 @@ describe("a request in an enclave", () => {
     });
   }
 
-  test("is never reported beyond what hello allowed, whatever the model says", async () => {
+  test("is never reported above the maximum of hello, whatever the model reports", async () => {
     const enclave = await startEnclave();
     const { client } = await enclave.connect();
     const answered = client.ask(params);
@@ -340,7 +340,7 @@ describe("a cancel", () => {
     return connected;
   }
 
-  test("stops the model; what was produced is delivered and reported", async () => {
+  test("stops the model and delivers and reports the tokens produced so far", async () => {
     const enclave = await startEnclave();
     const { client } = await cancelling(enclave, true);
     const { text, final, report } = await client.answer(1);
@@ -350,11 +350,11 @@ describe("a cancel", () => {
     assert.equal(final.error, undefined);
     assert.equal(report.finish, "cancel");
     assert.equal(report.tokens.completion, 1);
-    // What the model says afterwards is for nobody.
+    // Later output of the model is ignored.
     enclave.model.asked[0].say("late");
   });
 
-  test("before the model said anything costs nothing", async () => {
+  test("before the first token is free", async () => {
     const enclave = await startEnclave();
     const { client } = await cancelling(enclave, false);
     const { deltas, report } = await client.answer(1);
@@ -362,7 +362,7 @@ describe("a cancel", () => {
     assert.deepEqual(report.tokens, { prompt: 0, completion: 0, cached: 0, reasoning: 0 });
   });
 
-  test("in the middle of the request ends it unasked", async () => {
+  test("before the request is complete ends it without asking the model", async () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
     wire.binary(sound(client.channel.seal("request", 1, bytesOf("{"), false)));
@@ -375,7 +375,7 @@ describe("a cancel", () => {
     assert.deepEqual(enclave.model.asked[0]?.params["messages"], params.messages);
   });
 
-  test("that crosses the final on its way changes nothing", async () => {
+  test("that crosses the final has no effect", async () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
     for (const frame of client.request(1, params)) wire.binary(frame);
@@ -385,7 +385,7 @@ describe("a cancel", () => {
   });
 });
 
-describe("what a session does not forgive", () => {
+describe("faults that end a session", () => {
   interface Asking {
     readonly enclave: TestEnclave;
     readonly wire: OpenedSession;
@@ -401,7 +401,7 @@ describe("what a session does not forgive", () => {
     return { enclave, wire, frames: client.request(1, long) };
   }
 
-  test("a frame twice, or out of order, or left out", async () => {
+  test("a repeated, reordered or missing frame ends the session", async () => {
     for (const order of [
       [0, 0],
       [1, 0],
@@ -414,7 +414,7 @@ describe("what a session does not forgive", () => {
     }
   });
 
-  test("a bit of a frame that was turned over, wherever it stands", async () => {
+  test("a flipped bit anywhere in a frame ends the session", async () => {
     const { frames } = await asking();
     const length = frames[0]?.length ?? 0;
     for (const at of [0, 1, 2, 3, 4, 7, 16, 40, length - 1]) {
@@ -429,7 +429,7 @@ describe("what a session does not forgive", () => {
     }
   });
 
-  test("its own frame sent back", async () => {
+  test("a reflected frame ends the session", async () => {
     const { enclave, wire, frames } = await asking();
     for (const frame of frames) wire.binary(frame);
     enclave.model.asked[0]?.say("The");
@@ -440,7 +440,7 @@ describe("what a session does not forgive", () => {
     assert.equal(enclave.model.asked[0]?.isAborted, true);
   });
 
-  test("another rid than the next", async () => {
+  test("a rid that is not the next one ends the session", async () => {
     const { enclave } = await asking();
     const { wire, client } = await enclave.connect();
     const frame = Uint8Array.from(client.request(1, params)[0] ?? []);
@@ -449,13 +449,13 @@ describe("what a session does not forgive", () => {
     assert.deepEqual(await ending(wire), { code: 4400, error: "BAD_FRAME" });
   });
 
-  test("a frame beyond 64 KiB", async () => {
+  test("a frame above 64 KiB ends the session", async () => {
     const { wire } = await asking();
     wire.binary(new Uint8Array(70_000).fill(1));
     assert.deepEqual(await ending(wire), { code: 4413, error: "LIMIT_EXCEEDED" });
   });
 
-  test("though what was answered before is reported: to break a session makes no answer free", async () => {
+  test("the running answer is reported first, so that breaking a session does not make answers free", async () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
     for (const frame of client.request(1, params)) wire.binary(frame);
@@ -475,7 +475,7 @@ describe("what a session does not forgive", () => {
     assert.equal(enclave.model.asked[0]?.isAborted, true);
   });
 
-  test("after which nothing is sent, and the model is stopped", async () => {
+  test("nothing is sent after a fault, and the model is stopped", async () => {
     const { enclave, wire, frames } = await asking();
     for (const frame of frames) wire.binary(frame);
     const [asked] = enclave.model.asked;
@@ -489,7 +489,7 @@ describe("what a session does not forgive", () => {
     assert.equal(wire.sent, 0);
   });
 
-  test("and of what was asked nothing stands in the log or in an error", async () => {
+  test("no plaintext of a request appears in the log or in an error", async () => {
     const { enclave, wire, frames } = await asking();
     for (const frame of frames) wire.binary(frame);
     enclave.model.asked[0]?.say("The answer is a secret, too");
@@ -500,8 +500,8 @@ describe("what a session does not forgive", () => {
   });
 });
 
-describe("time and a session", () => {
-  test("120 s without a frame end it, unless an answer is awaited", async () => {
+describe("timeouts of a session", () => {
+  test("a session ends after 120 s without a frame, unless an answer is running", async () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
     enclave.clock.advance(119_000);
@@ -513,7 +513,7 @@ describe("time and a session", () => {
     assert.deepEqual(await ending(wire), { code: 4408, error: "TIMEOUT" });
   });
 
-  test("a request that does not go on is idle, too", async () => {
+  test("a session with an incomplete request is idle, too", async () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
     wire.binary(sound(client.channel.seal("request", 1, bytesOf("{"), false)));
@@ -521,7 +521,7 @@ describe("time and a session", () => {
     assert.deepEqual(await ending(wire), { code: 4408, error: "TIMEOUT" });
   });
 
-  test("before its keyset ends an answer is ended and reported, and then the session", async () => {
+  test("a running answer is ended and reported before the keyset expires, and then the session ends", async () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
     const { notAfter } = client.attested.keyset;
@@ -535,7 +535,7 @@ describe("time and a session", () => {
     assert.deepEqual(await ending(wire), { code: 4413, error: "LIMIT_EXCEEDED" });
   });
 
-  test("a session without a request ends before its keyset, though frames come", async () => {
+  test("a session without a request ends before its keyset expires, even if frames arrive", async () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
     const { notAfter } = client.attested.keyset;
@@ -551,8 +551,8 @@ describe("time and a session", () => {
   });
 });
 
-describe("a peer without room", () => {
-  test("makes the model wait, and nothing grows; then it goes on", async () => {
+describe("a peer whose buffer is full", () => {
+  test("pauses the model without growing buffers, and then resumes it", async () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
     for (const frame of client.request(1, params)) wire.binary(frame);
@@ -566,7 +566,7 @@ describe("a peer without room", () => {
     enclave.clock.advance(1_000);
     assert.equal(wire.sent, 1);
     wire.session.drained();
-    // Still no room: what waited was sent, and the model waits on.
+    // There is still no room: the queued text was sent, and the model is still paused.
     assert.equal(wire.sent, 2);
     assert.equal(asked.isPaused, true);
     wire.hasRoom = true;
@@ -578,8 +578,8 @@ describe("a peer without room", () => {
   });
 });
 
-describe("a session that is to stop", () => {
-  test("closes at once where nothing runs", async () => {
+describe("a session that is stopped", () => {
+  test("closes immediately if no request is running", async () => {
     const enclave = await startEnclave();
     const { wire } = await enclave.connect();
     wire.session.stop();
@@ -589,7 +589,7 @@ describe("a session that is to stop", () => {
     assert.deepEqual(await ending(waiting), { code: 1013, error: undefined });
   });
 
-  test("answers to the end, reports, and closes", async () => {
+  test("finishes the running answer, reports it and closes", async () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
     for (const frame of client.request(1, params)) wire.binary(frame);
@@ -602,7 +602,7 @@ describe("a session that is to stop", () => {
     assert.equal(wire.session.answering, undefined);
   });
 
-  test("whose peer is gone stops the model", async () => {
+  test("stops the model if its peer has disconnected", async () => {
     const enclave = await startEnclave();
     const { wire, client } = await enclave.connect();
     for (const frame of client.request(1, params)) wire.binary(frame);

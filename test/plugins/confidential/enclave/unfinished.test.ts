@@ -1,4 +1,4 @@
-/** Requests that do not arrive completely: what an enclave holds for them, and for how long (finding 4). */
+/** Incomplete requests: the memory that an enclave holds for them, and for how long (finding 4). */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { UnfinishedBytes } from "../../../../src/http/unfinished-bytes.ts";
@@ -34,7 +34,7 @@ async function startBounded(): Promise<Bounded> {
 }
 
 describe("a request that arrives too slowly", () => {
-  test("ends its session once 10 s have brought less than 64 KiB", async () => {
+  test("ends its session if less than 64 KiB arrive in 10 s", async () => {
     const enclave = await startEnclave();
     const slow = await enclave.connect();
     const steady = await enclave.connect();
@@ -52,7 +52,7 @@ describe("a request that arrives too slowly", () => {
     assert.equal((await answered).report.finish, "error");
   });
 
-  test("ends its session after a minute, however fast it is", async () => {
+  test("ends its session after one minute, however fast it arrives", async () => {
     const enclave = await startEnclave();
     const session = await enclave.connect();
     send(session);
@@ -65,7 +65,7 @@ describe("a request that arrives too slowly", () => {
 });
 
 describe("the memory of requests that have not arrived completely", () => {
-  test("is bounded per key and in all; a session beyond that ends with RATE_LIMITED", async () => {
+  test("is limited per key and in total; a session above the limit ends with RATE_LIMITED", async () => {
     const { held, connect } = await startBounded();
     const [one, two, three] = [await connect("a"), await connect("a"), await connect("a")];
     send(one);
@@ -85,7 +85,7 @@ describe("the memory of requests that have not arrived completely", () => {
     assert.equal(held(), 0);
   });
 
-  test("is given back when a request is complete, cancelled or broken", async () => {
+  test("is released when a request is complete, cancelled or broken", async () => {
     const { enclave, held, connect } = await startBounded();
     const complete = await connect("a");
     send(complete);
@@ -112,8 +112,8 @@ describe("the memory of requests that have not arrived completely", () => {
   });
 });
 
-describe("an exception behind a callback", () => {
-  test("ends its own session alone, and is logged", async () => {
+describe("an exception in a callback", () => {
+  test("ends only its own session and is logged", async () => {
     const enclave = await startEnclave();
     const other = await enclave.connect();
     const thrown = new Error("the catalogue broke");
@@ -134,7 +134,7 @@ describe("an exception behind a callback", () => {
     }
     assert.deepEqual(await ending(session.wire), { code: 1011, error: undefined });
     assert.ok(
-      enclave.lines.some((line) => line.startsWith("a session of the encrypted stream broke")),
+      enclave.lines.some((line) => line.startsWith("a session of the encrypted stream failed")),
     );
     const answered = other.client.ask({ model: "Demo/Echo-1", messages: [{ role: "user" }] });
     enclave.model.asked[0]?.end();

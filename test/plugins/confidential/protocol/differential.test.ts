@@ -13,12 +13,15 @@ import {
   readAnswer,
 } from "../../../../plugins/confidential/protocol/handshake.ts";
 import { readHello } from "../../../../plugins/confidential/protocol/hello.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { judgeReport } from "../../../../plugins/confidential/protocol/report-verdict.ts";
-import { reportMessage, writeReport } from "../../../../plugins/confidential/protocol/report.ts";
-import { sessionReportData } from "../../../../plugins/confidential/protocol/statement.ts";
+import { verifyUsageReport } from "../../../../plugins/confidential/protocol/verify-usage-report.ts";
+import {
+  reportMessage,
+  writeReport,
+} from "../../../../plugins/confidential/protocol/usage-report.ts";
+import { sessionReportData } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import * as noble from "./noble-stream.ts";
@@ -61,7 +64,7 @@ const sessions = fc.record({
   exchanges,
 });
 
-/** What our end did with one request, beside the other implementation on the other end. */
+/** The result of one request at our end, with the other implementation at the other end. */
 class NobleEnd {
   readonly request: Uint8Array[] = [];
   readonly response: Uint8Array[] = [];
@@ -144,9 +147,9 @@ async function createChannel(by: string, options: ChannelOptions): Promise<Ours>
   return by === "WebCrypto" ? createWebChannel(options) : createNodeChannel(options);
 }
 
-describe("random sessions beside a second implementation", () => {
+describe("random sessions against a second implementation", () => {
   for (const [by, suite] of Object.entries(suites)) {
-    test(`${by}: our client and its enclave agree on every byte and on the bill`, async () => {
+    test(`${by}: our client and the other enclave agree on every byte and on the report`, async () => {
       await fc.assert(
         fc.asyncProperty(sessions, async (given) => {
           const { network, model, session, nonce } = given;
@@ -209,7 +212,7 @@ describe("random sessions beside a second implementation", () => {
               report: owned(report),
               sig: noble.nobleSignReport(report, given.ur),
             };
-            const verdict = await judgeReport(suite, signed, {
+            const verdict = await verifyUsageReport(suite, signed, {
               evidence: "accepted",
               keysetDigest: attested.keysetDigest,
               reportKey: attested.keyset.ur,
@@ -230,7 +233,7 @@ describe("random sessions beside a second implementation", () => {
       );
     });
 
-    test(`${by}: our enclave and its client agree on every byte and on the bill`, async () => {
+    test(`${by}: our enclave and the other client agree on every byte and on the report`, async () => {
       await fc.assert(
         fc.asyncProperty(sessions, async (given) => {
           const { network, model } = given;
@@ -288,7 +291,7 @@ describe("random sessions beside a second implementation", () => {
       );
     });
 
-    test(`${by}: agreement with any 32 bytes is what the judge agrees on`, async () => {
+    test(`${by}: key agreement with any 32 bytes has the same result as in the other implementation`, async () => {
       await fc.assert(
         fc.asyncProperty(key, key, async (secret, peer) => {
           const ephemeral = await suite.createEphemeral();
@@ -296,7 +299,7 @@ describe("random sessions beside a second implementation", () => {
           const ours = await ephemeral.agree(owned(noble.noblePublic(secret)));
           assert.ok(theirs !== undefined && ours !== undefined);
           assert.equal(toHex(ours), noble.nobleHex(theirs));
-          // A key that nobody made is a point all the same, unless it is of low order.
+          // Any 32 bytes are a valid point, unless the point has a low order.
           const agreed = await ephemeral.agree(owned(peer));
           const isUsable = noble.nobleAgreement(secret, peer) !== undefined;
           assert.equal(agreed === undefined || agreed.every((byte) => byte === 0), !isUsable);

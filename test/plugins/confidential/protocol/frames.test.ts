@@ -30,7 +30,7 @@ function asked(): { client: Channel; enclave: Channel } {
   return ends;
 }
 
-/** Sealed with the session's own keys by whoever has them: only the header is wrong. */
+/** A frame that is encrypted with the session's keys but has a wrong header. */
 function forged(direction: "c2s" | "s2c", frame: Partial<NobleFrame>, data: Bytes = body): Bytes {
   const head = { type: direction === "c2s" ? 1 : 2, flags: 0, rid: 1, seq: 0n, ...frame };
   return nobleSeal(keys[direction], th, head, data, 256);
@@ -55,7 +55,7 @@ describe("a session", () => {
     assert.equal(client.watch.rid(), 3);
   });
 
-  test("hides lengths behind its padding", async () => {
+  test("hides lengths by its padding", async () => {
     for (const [pad, lengths] of [
       [0, [20 + 16, 20 + 16 + 16]],
       [256, [256 + 32, 256 + 32]],
@@ -72,7 +72,7 @@ describe("a session", () => {
     }
   });
 
-  test("a cancel may cross the final on its way, but comes once", () => {
+  test("a cancel may cross the final, but only one is allowed", () => {
     const { client, enclave } = asked();
     const final = sound(enclave.seal("final", 1, nothing));
     sound(enclave.open(sound(client.seal("cancel", 1, nothing))));
@@ -80,7 +80,7 @@ describe("a session", () => {
     assert.equal(codeOf(client.seal("cancel", 1, nothing)), "BAD_FRAME");
   });
 
-  test("a cancel ends a request that is not finished", () => {
+  test("a cancel ends an incomplete request", () => {
     const { client, enclave } = session.ends();
     sound(enclave.open(sound(client.seal("request", 1, body))));
     sound(enclave.open(sound(client.seal("cancel", 1, nothing))));
@@ -88,7 +88,7 @@ describe("a session", () => {
     assert.equal(codeOf(client.seal("request", 1, body, true)), "BAD_FRAME");
   });
 
-  test("any bit of a frame turned over ends it", () => {
+  test("a flipped bit in a frame ends the session", () => {
     const frame = sound(session.ends().client.seal("request", 1, body, true));
     for (let bit = 0; bit < 8 * frame.length; bit++) {
       const { enclave } = session.ends();
@@ -96,7 +96,7 @@ describe("a session", () => {
     }
   });
 
-  test("a frame of another transcript does not open", async () => {
+  test("a frame with a different transcript cannot be decrypted", async () => {
     const other = await openSession();
     const foreign = sound(other.ends().client.seal("request", 1, body, true));
     assert.equal(codeOf(session.ends().enclave.open(foreign)), "BAD_FRAME");
@@ -105,7 +105,7 @@ describe("a session", () => {
     assert.equal(codeOf(session.ends().enclave.open(sameKeys)), "BAD_FRAME");
   });
 
-  test("frames reordered, dropped, sent twice or back are refused", () => {
+  test("reordered, dropped, repeated and reflected frames are refused", () => {
     const { client, enclave } = asked();
     const chunks = [0, 1, 2].map((at) => sound(enclave.seal("chunk", 1, bytesOf(`${at}`))));
     const [first = nothing, second = nothing, third = nothing] = chunks;
@@ -126,7 +126,7 @@ describe("a session", () => {
     assert.equal(codeOf(client.open(mine)), "BAD_FRAME");
   });
 
-  test("a frame of one direction under the header of the other does not open", () => {
+  test("a frame with the header of the other direction cannot be decrypted", () => {
     const frame = sound(session.ends().client.seal("request", 1, body));
     const back = Uint8Array.from(frame);
     back[1] = 2;
@@ -134,7 +134,7 @@ describe("a session", () => {
     assert.equal(codeOf(asked().client.open(back)), "BAD_FRAME");
   });
 
-  test("after a fault both directions stay shut with that fault", () => {
+  test("after a fault, both directions are refused with the same fault", () => {
     const { client, enclave } = asked();
     const good = sound(client.seal("cancel", 1, nothing));
     const reason = enclave.open(touched(good, 40));
@@ -143,7 +143,7 @@ describe("a session", () => {
     assert.equal(enclave.seal("final", 1, nothing), reason);
   });
 
-  test("an account waits for its report while the next request runs", () => {
+  test("a request's digests are kept for its report while the next request runs", () => {
     const { client, enclave } = asked();
     sound(client.open(sound(enclave.seal("final", 1, nothing))));
     sound(client.seal("request", 2, body, true));
@@ -154,7 +154,7 @@ describe("a session", () => {
     assert.equal(client.watch.take(3), undefined);
   });
 
-  test("a response that stops before END has no END in its account", () => {
+  test("a response that stops before END is not recorded as ended", () => {
     const { client, enclave } = asked();
     sound(client.open(sound(enclave.seal("chunk", 1, nothing))));
     const account = sound(client.watch.take(1));
@@ -162,7 +162,7 @@ describe("a session", () => {
     assert.equal(account.responseBytes, 288);
   });
 
-  test("digests tell frames apart that any byte tells apart", () => {
+  test("digests differ if any byte of a frame differs", () => {
     const seen = new Set<string>();
     const one = bytesOf("a");
     for (const chunks of [[one], [one, one], [bytesOf("aa")], []]) {
@@ -177,7 +177,7 @@ describe("a session", () => {
   });
 });
 
-describe("authentic frames against the rules", () => {
+describe("authentic frames that violate the rules", () => {
   const wrong: readonly (readonly [string, "c2s" | "s2c", Bytes, string])[] = [
     ["another version", "c2s", forged("c2s", { version: 2 }), "BAD_FRAME"],
     ["epoch 1", "c2s", forged("c2s", { epoch: 1 }), "BAD_FRAME"],
@@ -207,7 +207,7 @@ describe("authentic frames against the rules", () => {
     });
   }
 
-  test("a response to nothing, and before the request's END, is refused", () => {
+  test("a response without a request, or before the request's END, is refused", () => {
     const first = session.ends();
     assert.equal(codeOf(first.enclave.seal("chunk", 1, nothing)), "BAD_FRAME");
     const { client, enclave } = session.ends();
@@ -216,7 +216,7 @@ describe("authentic frames against the rules", () => {
     assert.equal(codeOf(enclave.seal("final", 1, nothing)), "BAD_FRAME");
   });
 
-  test("nothing follows END: no frame of the request, none of the response", () => {
+  test("no frame of a request or response is accepted after its END", () => {
     const again = asked();
     assert.equal(codeOf(again.enclave.open(forged("c2s", { seq: 1n }))), "BAD_FRAME");
     const { client, enclave } = asked();
@@ -224,7 +224,7 @@ describe("authentic frames against the rules", () => {
     assert.equal(codeOf(client.open(forged("s2c", { seq: 1n }))), "BAD_FRAME");
   });
 
-  test("one request at a time, and the next rid only", () => {
+  test("only one request at a time, with the next rid, is accepted", () => {
     const open = asked();
     assert.equal(codeOf(open.enclave.open(forged("c2s", { rid: 2, seq: 1n }))), "BAD_FRAME");
     for (const [rid, code] of [
@@ -237,7 +237,7 @@ describe("authentic frames against the rules", () => {
     }
   });
 
-  test("a cancel with data and padding that is not zero are refused", () => {
+  test("a cancel with data, and padding that is not zero, are refused", () => {
     const cancel = forged("c2s", { type: 4, seq: 1n });
     assert.equal(codeOf(asked().enclave.open(cancel)), "BAD_FRAME");
     const head = { type: 1, flags: 1, rid: 1, seq: 0n };
@@ -258,7 +258,7 @@ describe("authentic frames against the rules", () => {
 });
 
 describe("limits", () => {
-  test("a frame holds 64 KiB and not a byte more", () => {
+  test("a frame contains at most 64 KiB", () => {
     const most = new Uint8Array(maxFrameDataBytes);
     const { client, enclave } = session.ends();
     const frame = sound(client.seal("request", 1, most));
@@ -272,14 +272,14 @@ describe("limits", () => {
     assert.equal(codeOf(readHeader(forged("c2s", {}).subarray(0, 35), "c2s")), "BAD_FRAME");
   });
 
-  test("the longest frame is of 64 KiB padded to 1024", async () => {
+  test("the longest frame contains 64 KiB padded to 1024", async () => {
     const wide = await openSession({ pad: 1024 });
     const frame = sound(wide.ends().client.seal("request", 1, new Uint8Array(maxFrameDataBytes)));
     assert.equal(frame.length, maxFrameBytes);
     sound(wide.ends().enclave.open(frame));
   });
 
-  test("a request holds 8 MiB and not a byte more", () => {
+  test("a request contains at most 8 MiB", () => {
     const { client, enclave } = session.ends();
     const pieces = requestPieces(new Uint8Array(8 * 1024 * 1024));
     for (const piece of pieces) sound(enclave.open(sound(client.seal("request", 1, piece))));
@@ -288,7 +288,7 @@ describe("limits", () => {
     assert.equal(codeOf(enclave.open(next)), "LIMIT_EXCEEDED");
   });
 
-  test("a relay bounds a request too, give or take its padding", () => {
+  test("a relay limits the size of a request too, except for its padding", () => {
     const watch = createFrameWatch(nodeSuite.newHash);
     let refused: object | undefined;
     let bytes = 0;
@@ -301,7 +301,7 @@ describe("limits", () => {
     assert.ok(bytes > 8 * 1024 * 1024 && bytes < 9 * 1024 * 1024);
   });
 
-  test("a session has 256 requests", () => {
+  test("a session has at most 256 requests", () => {
     const watch = createFrameWatch(nodeSuite.newHash);
     for (let rid = 1; rid <= maxRequests + 1; rid++) {
       const header: FrameHeader = { type: "request", isEnd: true, rid, seq: rid - 1 };
@@ -312,7 +312,7 @@ describe("limits", () => {
     }
   });
 
-  test("a direction has 2^20 frames and 2^32 bytes", () => {
+  test("a direction has at most 2^20 frames and 2^32 bytes", () => {
     for (const [length, frames] of [
       [288, maxFrames],
       [65_536 + 32, 65_536],
@@ -328,7 +328,7 @@ describe("limits", () => {
     }
   });
 
-  test("a request is cut into pieces that are the whole of it", () => {
+  test("the pieces of a request together are the complete request", () => {
     for (const length of [0, 1, 32_768, 32_769, 100_000]) {
       const request = Uint8Array.from({ length }, (_, at) => at & 0xff);
       const pieces = requestPieces(request);
@@ -339,8 +339,8 @@ describe("limits", () => {
   });
 });
 
-describe("the channel by WebCrypto", () => {
-  test("takes overlapping calls in the order in which they were made", async () => {
+describe("the channel with WebCrypto", () => {
+  test("processes overlapping calls in the order of the calls", async () => {
     const options = { keys, th, pad: 256 } as const;
     const client = await createWebChannel({ ...options, end: "client" });
     const enclave = await createWebChannel({ ...options, end: "enclave" });
@@ -360,7 +360,7 @@ describe("the channel by WebCrypto", () => {
     assert.deepEqual(enclave.watch.take(1), account);
   });
 
-  test("refuses what the other one refuses", async () => {
+  test("refuses the same frames as the channel with node:crypto", async () => {
     const frame = sound(session.ends().client.seal("request", 1, body, true));
     const options = { keys, th, pad: 256, end: "enclave" } as const;
     for (let at = 0; at < frame.length; at++) {

@@ -23,7 +23,7 @@ import {
   readKeyset,
   writeCore,
 } from "../../../../plugins/confidential/protocol/keyset.ts";
-import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import * as limits from "../../../../plugins/confidential/protocol/limits.ts";
 import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
 import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
@@ -31,7 +31,7 @@ import {
   evidenceDigest,
   isReserved,
   sessionReportData,
-} from "../../../../plugins/confidential/protocol/statement.ts";
+} from "../../../../plugins/confidential/protocol/report-data.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import {
   bytesOf,
@@ -65,7 +65,7 @@ const lowOrder = [
 ].map((hex): Bytes => Uint8Array.from(Buffer.from(hex, "hex")));
 
 describe("hello", () => {
-  test("a full one is read, with members that are not known", () => {
+  test("a complete hello with unknown members is read", () => {
     const known = [`sha256:${"a".repeat(64)}`];
     const changes = { max_coefficient: 1500, evidence: "known", known, freshness: "quote" };
     const hello = sound(readHello(helloJson({ ...changes, idempotency_key: "k", later: [1] })));
@@ -85,7 +85,7 @@ describe("hello", () => {
     assert.deepEqual([pad, evidence, freshness], [256, "full", "cached"]);
   });
 
-  test("another version or suite is not supported, whatever else it says", () => {
+  test("a different version or suite is not supported, whatever the other members are", () => {
     for (const members of [{ v: 2 }, { v: "1" }, { suite: "xwing-hkdf-sha256-aes256gcm" }]) {
       assert.equal(codeOf(readHello(helloJson(members))), "SUITE_UNSUPPORTED");
       assert.equal(codeOf(readHello(helloJson({ ...members, epk: 1 }))), "SUITE_UNSUPPORTED");
@@ -139,7 +139,7 @@ describe("hello", () => {
     });
   }
 
-  test("a member twice, a mark before it, other text and no text are refused", () => {
+  test("duplicate members, a byte order mark, other text and empty text are refused", () => {
     const whole = textOf(helloWith());
     for (const wrong of [
       whole.replace("{", '{"model":"other",'),
@@ -159,7 +159,7 @@ describe("hello", () => {
 
 for (const [by, suite] of Object.entries(suites)) {
   describe(`the handshake by ${by}`, () => {
-    test("any bit of hello, core or signature turned over is noticed by the client", async () => {
+    test("the client detects a flipped bit in hello, core or signature", async () => {
       const { hello, answer } = await shake();
       const { core, sig } = answer;
       sound(await readAnswer(suite, hello, core, sig, expected));
@@ -178,14 +178,14 @@ for (const [by, suite] of Object.entries(suites)) {
       }
     });
 
-    test("a signature of another length is none", async () => {
+    test("a signature with a wrong length is refused", async () => {
       const { hello, answer } = await shake();
       for (const sig of [answer.sig.subarray(0, 63), new Uint8Array(0), new Uint8Array(65)]) {
         assert.ok(isFault(await readAnswer(suite, hello, answer.core, sig, expected)));
       }
     });
 
-    test("a relay that writes hello again, or in another suite, is noticed", async () => {
+    test("a relay that rewrites hello or changes its suite is detected", async () => {
       const { hello, answer } = await shake();
       const again = bytesOf(JSON.stringify(JSON.parse(textOf(hello)), null, 1));
       const suiteText = textOf(hello).replace("x25519-", "p256-");
@@ -215,7 +215,7 @@ for (const [by, suite] of Object.entries(suites)) {
       }
     });
 
-    test("a keyset of another role or network, expired or too long, is refused", async () => {
+    test("a keyset with a different role or network, or a wrong validity, is refused", async () => {
       for (const [members, why] of [
         [{ role: "gateway" }, "role"],
         [{ net: "confidential-classic" }, "network"],
@@ -231,7 +231,7 @@ for (const [by, suite] of Object.entries(suites)) {
       sound(await readAnswer(suite, hello, answer.core, answer.sig, expected));
     });
 
-    test("a handshake signed by another key than the keyset's is refused", async () => {
+    test("a handshake that is not signed by the keyset's key is refused", async () => {
       const other = keysetWith({ hs: createSigner().publicKey });
       const { hello, answer } = await shake({}, other);
       const read = await readAnswer(suite, hello, answer.core, answer.sig, expected);
@@ -241,7 +241,7 @@ for (const [by, suite] of Object.entries(suites)) {
 }
 
 describe("the handshake", () => {
-  test("a hello sent again gets other keys, so that old frames are worth nothing", async () => {
+  test("a repeated hello gets different keys, so that old frames are useless", async () => {
     const { hello, answer } = await shake();
     const session = new Uint8Array(16).fill(7);
     const enclave = { keyset: keysetWith(), signer: handshakeSigner, session };
@@ -255,7 +255,7 @@ describe("the handshake", () => {
     assert.equal(codeOf(replayed), "BAD_FRAME");
   });
 
-  test("an agreement on zeros is refused, where the library does not refuse it itself", async () => {
+  test("a shared secret of zeros is refused, even if the library accepts it", async () => {
     const zeros = { publicKey: new Uint8Array(32), agree: () => new Uint8Array(32) };
     const careless = { ...nodeSuite, createEphemeral: () => zeros };
     const hello = helloWith();
@@ -273,7 +273,7 @@ describe("the handshake", () => {
     assert.equal(new Set(hex).size, 5);
   });
 
-  test("core and keyset say when they are not whole", () => {
+  test("an incomplete core or keyset is refused with a message", () => {
     const keyset = keysetWith();
     const core = writeCore({ epk: new Uint8Array(32), keyset, session: new Uint8Array(16) });
     const change = (bytes: Bytes, members: object): Bytes =>
@@ -309,7 +309,7 @@ describe("the handshake", () => {
   });
 });
 
-describe("what evidence binds", () => {
+describe("the report data that evidence binds", () => {
   test("role, nonce and keyset each change the report data, which is reserved", async () => {
     const digest = `sha256:${"1".repeat(64)}`;
     const nonce = new Uint8Array(32);
@@ -336,7 +336,7 @@ describe("what evidence binds", () => {
     }
   });
 
-  test("evidence has one digest, however its members were ordered", async () => {
+  test("evidence has the same digest for every order of its members", async () => {
     const one = await evidenceDigest(nodeSuite, { tee_type: "tdx", quote: "AA==", n: [1, null] });
     const other = await evidenceDigest(webSuite, { n: [1, null], quote: "AA==", tee_type: "tdx" });
     assert.match(one ?? "", /^sha256:[0-9a-f]{64}$/);
@@ -347,7 +347,7 @@ describe("what evidence binds", () => {
 });
 
 describe("faults", () => {
-  test("every code closes with the number of the specification", () => {
+  test("every code has the close code of the specification", () => {
     assert.deepEqual(closeCodes, {
       UNAUTHORIZED: 4401,
       INSUFFICIENT_BALANCE: 4402,
@@ -366,7 +366,7 @@ describe("faults", () => {
     });
   });
 
-  test("so do the ends that no error frame goes before", () => {
+  test("closes without an error frame also have the specification's codes", () => {
     const codes = { ok: 1000, tooBig: 1009, internal: 1011, overloaded: 1013, forbidden: 4403 };
     assert.deepEqual(plainCloseCodes, codes);
   });
@@ -386,7 +386,7 @@ describe("the specification's numbers", () => {
     assert.deepEqual([maxSessionMs, idleMs, handshakeMs], [3_600_000, 120_000, 10_000]);
     assert.deepEqual([maxRequests, maxFrames, limits.maxPlaintextBytes], [256, 2 ** 20, 2 ** 32]);
     assert.deepEqual([limits.maxFrameDataBytes, limits.maxRequestBytes], [2 ** 16, 2 ** 23]);
-    // A producer stays below what a verifier takes.
+    // The validity of new keysets is below the maximum that a verifier accepts.
     assert.ok(limits.keysetSeconds < limits.maxKeysetSeconds);
   });
 

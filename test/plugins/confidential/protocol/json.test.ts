@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as fc from "fast-check";
-import { canonicalBytes } from "../../../../plugins/confidential/protocol/jcs.ts";
+import { canonicalBytes } from "../../../../plugins/confidential/protocol/canonical-json.ts";
 import { readJsonObject } from "../../../../plugins/confidential/protocol/strict-json.ts";
 import {
   readTextFrame,
@@ -39,7 +39,7 @@ describe("canonical JSON", () => {
     assert.equal(canonical(object), `{${sorted.join(",")}}`);
   });
 
-  test("what JSON cannot carry has no canonical form", () => {
+  test("values that JSON cannot represent have no canonical form", () => {
     for (const value of [Number.NaN, Infinity, 1n, () => 1, Symbol("s"), undefined]) {
       assert.equal(canonical(value), undefined);
       assert.equal(canonical([value]), undefined);
@@ -53,7 +53,7 @@ describe("canonical JSON", () => {
     assert.equal(canonical(JSON.parse(nested(200_000))), undefined);
   });
 
-  test("is the same for equal values, and the value again when parsed", () => {
+  test("is the same for equal values, and parses to the same value", () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
         const text = canonical(value);
@@ -69,7 +69,7 @@ describe("canonical JSON", () => {
 });
 
 describe("strict JSON", () => {
-  test("takes nothing but an object in plain UTF-8, within its bounds", () => {
+  test("accepts only an object in plain UTF-8 within its limits", () => {
     for (const text of ["[]", '"a"', "1", "null", "", "{", '{"a":1,}', "{'a':1}", '{"a":01}']) {
       assert.equal(strict(text), undefined, text);
     }
@@ -135,7 +135,7 @@ describe("text frames", () => {
     }
   });
 
-  test("done is read with its tokens; without report it is done all the same", () => {
+  test("a done frame is read with its tokens, with or without a report", () => {
     const tokens = { prompt: 9, completion: 5, cached: 4, reasoning: 2 };
     const done = { type: "done", rid: 1, usage: usageOf(tokens), usedCUMilli: 12, pricing: {} };
     const frame = sound(readTextFrame(bytesOf(JSON.stringify(done))));
@@ -160,7 +160,7 @@ describe("text frames", () => {
     }
   });
 
-  test("an error has its code where the code is the protocol's", () => {
+  test("an error frame has a code only if the protocol defines it", () => {
     const read = (members: object): object =>
       readTextFrame(bytesOf(JSON.stringify({ type: "error", ...members })));
     assert.deepEqual(read({ code: "REPLAY" }), { kind: "error", code: "REPLAY" });
@@ -168,7 +168,7 @@ describe("text frames", () => {
     assert.deepEqual(read({}), { kind: "error", code: undefined });
   });
 
-  test("what is not known is refused", () => {
+  test("unknown frames are refused", () => {
     for (const text of [
       "{}",
       '{"type":"hello"}',
@@ -181,7 +181,7 @@ describe("text frames", () => {
   });
 });
 
-describe("text of a stranger", () => {
+describe("untrusted text", () => {
   test("a string of backslashes and quotes as long as a frame is read in one pass", () => {
     const text = `{"a":"${"\\\\".repeat(250_000)}","b":"${'\\"'.repeat(200_000)}"}`;
     assert.notEqual(strict(text), undefined);

@@ -1,6 +1,6 @@
 /**
- * The protocol a second time, written from the specification with another library and without our code: the judge of
- * whether what we make and take is what the specification says.
+ * A second implementation of the protocol, written from the specification with another library and without our code. It
+ * checks whether our implementation follows the specification.
  */
 import { gcm } from "@noble/ciphers/aes.js";
 import { ed25519, x25519 } from "@noble/curves/ed25519.js";
@@ -125,7 +125,7 @@ function nobleCipher(
   return gcm(keys.key, nonce, Buffer.concat([header, th2]));
 }
 
-/** Any header over any plaintext, sound or not. */
+/** Encrypts any plaintext with any header, valid or not. */
 export function nobleSealRaw(
   keys: { readonly key: Uint8Array; readonly iv: Uint8Array },
   th2: Uint8Array,
@@ -153,7 +153,7 @@ export function nobleSeal(
   return nobleSealRaw(keys, th2, frame, Buffer.concat([prefixed, zeros]));
 }
 
-/** Throws for what was not sealed so. */
+/** Decrypts a frame. Throws if it is not authentic. */
 export function nobleOpen(
   keys: { readonly key: Uint8Array; readonly iv: Uint8Array },
   th2: Uint8Array,
@@ -177,7 +177,7 @@ export function nobleOpen(
   };
 }
 
-/** Hex, over the frames of one direction of one request. */
+/** Returns the digest of the frames of one direction of one request in hex. */
 export function nobleDigest(direction: "c2s" | "s2c", frames: readonly Uint8Array[]): string {
   return nobleHex(hashed(labelled(`cstream/1 ${direction} stream`), ...frames.map(lp)));
 }
@@ -191,7 +191,7 @@ export function nobleVerifyReport(report: Uint8Array, sig: Uint8Array, ur: Uint8
   return ed25519.verify(sig, Buffer.concat([labelled("cstream/1 usage"), report]), ur);
 }
 
-/** 64 bytes for a quote. */
+/** Returns the 64 bytes of report data for a quote. */
 export function nobleReportData(
   keyset: Uint8Array,
   nonce: Uint8Array | null,

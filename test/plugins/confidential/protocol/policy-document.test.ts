@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as fc from "fast-check";
 import { webSuite } from "../../../../plugins/confidential/client/web-crypto.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import {
   readPolicy,
@@ -53,8 +53,8 @@ function open(document: unknown, changes: Partial<PolicyExpectation> = {}): Prom
   return readPolicyDocument(nodeSuite, document, { ...expected, ...changes });
 }
 
-describe("what an operator writes", () => {
-  test("is read whole, and lists that are left out are empty", () => {
+describe("a policy written by an operator", () => {
+  test("is read completely, and missing lists are empty", () => {
     assert.deepEqual(policy.networks["confidential-alpha"], {
       termination: "worker",
       worker: { image_hashes: [image], mrseam: [], advisories: [] },
@@ -112,7 +112,7 @@ describe("what an operator writes", () => {
     ["networks.alpha.worker.sev_snp.vmpl:", snp("any", { vmpl: 2 })],
   ];
   for (const [start, value] of wrong) {
-    test(`is refused with its place: ${start} ${JSON.stringify(value).slice(0, 40)}`, () => {
+    test(`is refused with the path of the member: ${start} ${JSON.stringify(value).slice(0, 40)}`, () => {
       const fault = readPolicy(value);
       assert.ok(typeof fault === "string" && fault.startsWith(start), JSON.stringify(fault));
     });
@@ -127,15 +127,15 @@ describe("a policy document", () => {
     }
   });
 
-  test("is refused under another key, even one that it names itself", async () => {
+  test("is refused with a different key, even one that the document names", async () => {
     const other = createSigner();
     const document = await signPolicy(bytes, other);
-    assert.equal(await open(document), "the document has another key than the pinned one");
+    assert.equal(await open(document), "the document has a different key than the pinned one");
     const disguised = { ...document, key: toBase64Url(signer.publicKey) };
     assert.equal(await open(disguised), "the signature of the document is not valid");
   });
 
-  test("is refused with any bit of its bytes or signature turned", async () => {
+  test("is refused if any bit of its bytes or signature is flipped", async () => {
     const document = await signPolicy(bytes, signer);
     const sig = Buffer.from(document.sig, "base64url");
     for (const at of [0, 20, bytes.length - 1]) {
@@ -148,7 +148,7 @@ describe("a policy document", () => {
     }
   });
 
-  test("is refused when it has expired or is of the future", async () => {
+  test("is refused if it has expired or was issued in the future", async () => {
     const document = await signPolicy(bytes, signer);
     assert.equal(
       await open(document, { now: Date.parse(policy.expires_at) }),
@@ -159,21 +159,21 @@ describe("a policy document", () => {
     assert.deepEqual(await open(document, { now: early + 1 }), policy);
   });
 
-  test("is refused below a serial that has been seen", async () => {
+  test("is refused if its serial is lower than one that was seen before", async () => {
     const document = await signPolicy(bytes, signer);
     assert.deepEqual(await open(document, { lowestSerial: 7 }), policy);
     const fault = await open(document, { lowestSerial: 8 });
     assert.equal(fault, "the serial 7 is below 8, which was seen before");
   });
 
-  test("is refused when its bytes are signed and ambiguous", async () => {
+  test("is refused if its signed bytes are ambiguous JSON", async () => {
     const doubled = bytesOf(textOf(bytes).replace('"serial":7', '"serial":9,"serial":7'));
     assert.equal(await open(await signPolicy(doubled, signer)), "the policy is not strict JSON");
     const unknown = bytesOf(textOf(bytes).replace('"serial":7', '"only":"x","serial":7'));
     assert.equal(await open(await signPolicy(unknown, signer)), "only: is not known");
   });
 
-  test("that is anything else is refused without a throw", async () => {
+  test("that is any other value is refused without an exception", async () => {
     await fc.assert(
       fc.asyncProperty(fc.jsonValue(), async (value) => {
         assert.equal(typeof readPolicy(value), "string");

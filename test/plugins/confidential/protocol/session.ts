@@ -1,4 +1,4 @@
-/** A session between our two ends, for tests of what goes over the wire. */
+/** A session between our client and our enclave, for tests of its frames. */
 import assert from "node:assert/strict";
 import type { Channel } from "../../../../plugins/confidential/protocol/channel.ts";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
@@ -8,7 +8,10 @@ import {
   clientKeys,
   readAnswer,
 } from "../../../../plugins/confidential/protocol/handshake.ts";
-import type { Answer, Attested } from "../../../../plugins/confidential/protocol/handshake.ts";
+import type {
+  HandshakeAnswer,
+  Attested,
+} from "../../../../plugins/confidential/protocol/handshake.ts";
 import { readHello, writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import type { Hello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { writeKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
@@ -29,7 +32,7 @@ export function sound<Value extends object>(value: Value | Fault | undefined): V
   return value;
 }
 
-/** The code of what must be a fault. */
+/** Returns the code of a fault. Fails the test if the value is not a fault. */
 export function codeOf(value: object | undefined): StreamCode {
   assert.ok(isFault(value), `no fault: ${JSON.stringify(value)}`);
   return value.code;
@@ -75,7 +78,7 @@ export function keysetWith(members: Partial<Keyset> = {}): Bytes {
 export interface TestHandshake {
   readonly ephemeral: Ephemeral;
   readonly hello: Bytes;
-  readonly answer: Answer;
+  readonly answer: HandshakeAnswer;
 }
 
 /** Our enclave's answer to our client. */
@@ -93,8 +96,8 @@ export async function shake(
 
 export interface TestSession {
   readonly attested: Attested;
-  readonly answer: Answer;
-  /** Both ends anew, at the beginning, with the same keys. */
+  readonly answer: HandshakeAnswer;
+  /** Creates both ends again in their initial state, with the same keys. */
   ends(): { readonly client: Channel; readonly enclave: Channel };
 }
 
@@ -118,7 +121,7 @@ export async function openSession(members: Partial<Hello> = {}): Promise<TestSes
 export const bytesOf = (text: string): Bytes => new TextEncoder().encode(text);
 export const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
-/** A copy with one bit of one byte turned over. */
+/** Returns a copy with one flipped bit. */
 export function touched(bytes: Uint8Array, at: number, bit = 0): Bytes {
   const copy = Uint8Array.from(bytes);
   copy[at] = (copy[at] ?? 0) ^ (1 << bit);

@@ -13,26 +13,26 @@ import {
   transcript,
 } from "../../../../plugins/confidential/protocol/handshake.ts";
 import { readHello } from "../../../../plugins/confidential/protocol/hello.ts";
-import { canonicalBytes } from "../../../../plugins/confidential/protocol/jcs.ts";
+import { canonicalBytes } from "../../../../plugins/confidential/protocol/canonical-json.ts";
 import {
   readCore,
   readKeyset,
   writeCore,
   writeKeyset,
 } from "../../../../plugins/confidential/protocol/keyset.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { judgeReport } from "../../../../plugins/confidential/protocol/report-verdict.ts";
+import { verifyUsageReport } from "../../../../plugins/confidential/protocol/verify-usage-report.ts";
 import {
   readReport,
   reportMessage,
   writeReport,
-} from "../../../../plugins/confidential/protocol/report.ts";
+} from "../../../../plugins/confidential/protocol/usage-report.ts";
 import {
   sessionReportData,
   writeStatement,
-} from "../../../../plugins/confidential/protocol/statement.ts";
+} from "../../../../plugins/confidential/protocol/report-data.ts";
 import { joinBytes, toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
 import { readVectors, skipWithoutVectors } from "./vectors.ts";
 
@@ -93,7 +93,7 @@ describe("the vectors of the specification", { skip: skipWithoutVectors }, () =>
       sound(watch.observe("c2s", bytes("req")));
       for (const frame of frameNames) sound(watch.observe("s2c", bytes(frame)));
       const signed = { report: utf8("report"), sig: bytes("report_sig") };
-      const { checks } = await judgeReport(suite, signed, {
+      const { checks } = await verifyUsageReport(suite, signed, {
         evidence: "accepted",
         keysetDigest: attested.keysetDigest,
         reportKey: attested.keyset.ur,
@@ -107,7 +107,7 @@ describe("the vectors of the specification", { skip: skipWithoutVectors }, () =>
         maxOutputTokens: 64,
         claimCounter: () => true,
       });
-      // Their report is of another time than their keyset.
+      // The report of the vectors has a different time than their keyset.
       const failed = checks.filter(({ result }) => result === "fail").map((check) => check.name);
       assert.deepEqual(failed, ["fresh"]);
     });

@@ -1,16 +1,16 @@
-/** When a worker's enclave is offered, and what the gateway knows of its evidence. */
+/** When a worker's enclave is offered, and the gateway's cache of its evidence. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { workerSubprotocol, writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { EvidenceMemory } from "../../../../plugins/confidential/relay/evidence-memory.ts";
-import { evidenceDigest } from "../../../../plugins/confidential/protocol/statement.ts";
+import { EvidenceCache } from "../../../../plugins/confidential/relay/evidence-cache.ts";
+import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { model, type Script } from "./enclave-worker.ts";
 import { helloOf, openWire } from "./stream-client.ts";
 import { startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
 
-/** Has evidence for sessions at large, and none for anybody's nonce. */
+/** A platform that makes evidence without a nonce, but fails for quotes that bind a nonce. */
 const noQuotes: Script = {
   answer: ({ freshness }) =>
     freshness === "quote"
@@ -18,10 +18,10 @@ const noQuotes: Script = {
       : undefined,
 };
 
-/** How many workers of the model may be asked. */
+/** Returns the number of workers that are offered for the model. */
 async function offered(stream: StreamGateway): Promise<unknown> {
   const answer = await stream.get("/v1/models", stream.gateway.key);
-  // The surface's own answer.
+  // The answer of the surface itself.
   const { data } = (await answer.json()) as { data: readonly Readonly<Record<string, unknown>>[] };
   return data[0]?.["active_workers"];
 }
@@ -35,7 +35,7 @@ function chat({ gateway }: StreamGateway): Promise<Response> {
 }
 
 describe("a worker's enclave", () => {
-  it("is not offered before it has shown a quote made for this gateway", async () => {
+  it("is offered only after it has shown a quote that was made for this gateway", async () => {
     await using stream = await startStreamGateway({
       prepare(worker) {
         worker.script = noQuotes;
@@ -47,7 +47,7 @@ describe("a worker's enclave", () => {
     assert.equal((await chat(stream)).status, 200);
   });
 
-  it("shows another for each keyset, before it is told a prompt of the gateway's own", async () => {
+  it("must show a new quote for each keyset before the gateway sends it a prompt", async () => {
     await using stream = await startStreamGateway();
     const { worker } = stream;
     const quotes = (): number => worker.hellos.filter((one) => one.freshness === "quote").length;
@@ -63,7 +63,7 @@ describe("a worker's enclave", () => {
     assert.equal(worker.requests.length, asked);
   });
 
-  it("may name evidence that its client has from elsewhere: the gateway then asks for it itself", async () => {
+  it("may name evidence that only its client knows; the gateway then requests the evidence itself", async () => {
     const shown: object[] = [];
     await using stream = await startStreamGateway({
       prepare(worker) {
@@ -90,9 +90,9 @@ describe("a worker's enclave", () => {
   });
 });
 
-describe("evidence in memory", () => {
-  it("of single sessions does not crowd out what every session of a keyset is shown", async () => {
-    const memory = new EvidenceMemory();
+describe("the evidence cache", () => {
+  it("does not evict shared evidence of keysets for evidence of single sessions", async () => {
+    const memory = new EvidenceCache();
     const shared = await memory.keep({ of: "a keyset" }, false);
     const single: string[] = [];
     for (let at = 0; at < 600; at++) single.push((await memory.keep({ at }, true)) ?? "");
@@ -102,8 +102,8 @@ describe("evidence in memory", () => {
   });
 });
 
-describe("what a hostile enclave or client would have of it", () => {
-  it("a session's name is taken once, in parallel and after its receipt", async () => {
+describe("protection against hostile enclaves and clients", () => {
+  it("accepts a session id only once, also in parallel and after its receipt is stored", async () => {
     await using stream = await startStreamGateway();
     stream.worker.script = { session: new Uint8Array(16).fill(9) };
     const again = async (): Promise<unknown[]> => {
@@ -129,7 +129,7 @@ describe("what a hostile enclave or client would have of it", () => {
     assert.equal((await another.answer()).done.rid, 1);
   });
 
-  it("quotes for single sessions are made so often for a workspace, and no more", async () => {
+  it("limits the rate of quotes for single sessions per workspace", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
     const ask = async (key: string): Promise<unknown> => {
@@ -150,7 +150,7 @@ describe("what a hostile enclave or client would have of it", () => {
     assert.equal(await ask(key), "attestation");
   });
 
-  it("quotes for one workspace leave others theirs, where all are made by one enclave", async () => {
+  it("leaves quotes for other workspaces when all are made by one enclave", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock, own: true });
     const ask = async (key: string): Promise<unknown> => {
@@ -166,7 +166,7 @@ describe("what a hostile enclave or client would have of it", () => {
     assert.equal(await ask(neighbour.key), "attestation");
   });
 
-  it("reports that are kept back can be seen, and tokens that no answer could hold", async () => {
+  it("makes missing reports and implausible token counts visible", async () => {
     await using stream = await startStreamGateway();
     const { worker, gateway } = stream;
     let ctr = 0;

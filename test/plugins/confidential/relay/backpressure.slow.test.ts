@@ -1,4 +1,4 @@
-/** Whoever does not read is waited for, in both directions and in both terminations: nothing piles up in between. */
+/** Backpressure in both directions and for both terminations: nothing is buffered without limit. */
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it, type TestContext } from "node:test";
 import { requestPieces } from "../../../../plugins/confidential/protocol/channel.ts";
@@ -10,19 +10,19 @@ import { sound, type OpenStream } from "./stream-client.ts";
 import { startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
 import { gate, until } from "./wait.ts";
 
-/** What two connections' buffers in the kernel may hold: 4 MiB to send and as much to receive, with room to spare. */
+/** More than the kernel buffers of two connections can hold: 4 MiB to send and 4 MiB to receive. */
 const kernelBytes = 32 * 1024 * 1024;
 const chunkChars = 60_000;
 const chunks = 1_200;
 
-/** Each with its number, so that the order shows. */
+/** Numbered chunks, so that a wrong order is detected. */
 const numbered = (count: number): { readonly content: string }[] =>
   Array.from({ length: count }, (_, at) => ({ content: String(at).padEnd(chunkChars, ".") }));
 
 const numbersOf = (deltas: readonly Readonly<Record<string, unknown>>[]): number[] =>
   deltas.map(({ content }) => Number.parseInt(String(content), 10));
 
-describe("a client that does not read", () => {
+describe("a client that stops reading", () => {
   let stream: StreamGateway;
   before(async () => {
     stream = await startStreamGateway({ own: true });
@@ -32,7 +32,7 @@ describe("a client that does not read", () => {
     stream.worker.script = {};
   });
 
-  /** Something else that has gone all the way, so that what could pass in the meantime has passed. */
+  /** Completes another request, so that everything that can pass in the meantime has passed. */
   async function meanwhile(): Promise<void> {
     for (let times = 0; times < 3; times++) {
       using other = await stream.open();
@@ -41,7 +41,7 @@ describe("a client that does not read", () => {
     }
   }
 
-  it("holds its worker back; once it reads, every frame arrives in its order", async () => {
+  it("pauses its worker; when it reads again, every frame arrives in order", async () => {
     const { worker } = stream;
     using session = await stream.open({ pad: 0 });
     session.socket.pause();
@@ -61,7 +61,7 @@ describe("a client that does not read", () => {
     assert.equal(done.usage.unverified_reason, "simulated");
   });
 
-  it("holds others' answers back no longer than its own", async () => {
+  it("does not delay the answers of other clients", async () => {
     const { worker } = stream;
     using slow = await stream.open({ pad: 0 });
     slow.socket.pause();
@@ -74,7 +74,7 @@ describe("a client that does not read", () => {
     assert.equal((await quick.answer()).final["finish_reason"], "stop");
   });
 
-  it("and leaves: the worker is told to stop, and what it reports is charged", async () => {
+  it("and then disconnects: the worker is cancelled, and its report is charged", async () => {
     const { worker } = stream;
     const charged = (await stream.charges()).length;
     const session = await stream.open({ pad: 0 });
@@ -87,7 +87,7 @@ describe("a client that does not read", () => {
     await until(() => worker.waitingBytes === 0);
   });
 
-  it("holds back the model behind the gateway's own enclave; the report still comes last", async () => {
+  it("pauses the model of the gateway's own enclave, and the report still arrives last", async () => {
     const holding = stream.plain.hold();
     using session = await stream.open({
       network: "classic",
@@ -122,7 +122,7 @@ describe("a client that does not read", () => {
     assert.equal(done.usage.completion_tokens, 800);
   });
 
-  it("cancels without reading: the end of the answer still comes before its bill", async () => {
+  it("and then cancels: the final frame still arrives before done", async () => {
     const holding = stream.plain.hold();
     using session = await stream.open({
       network: "classic",
@@ -147,14 +147,14 @@ describe("a client that does not read", () => {
   });
 });
 
-describe("a worker that does not read", () => {
+describe("a worker that stops reading", () => {
   let stream: StreamGateway;
   before(async () => {
     stream = await startStreamGateway();
   });
   after(() => stream[Symbol.asyncDispose]());
 
-  /** The longest request there may be, in its frames. */
+  /** The frames of the longest allowed request. */
   function longest(session: OpenStream): Uint8Array[] {
     const request = { model, messages: [{ role: "user", content: "" }] };
     const room = maxRequestBytes - JSON.stringify(request).length;
@@ -165,7 +165,7 @@ describe("a worker that does not read", () => {
     );
   }
 
-  it("holds a client with a request of 8 MiB back; once it reads, it gets the request whole", async (t: TestContext) => {
+  it("pauses a client that sends 8 MiB; when it reads again, it gets the complete request", async (t: TestContext) => {
     const listening = gate();
     stream.worker.script = { listens: listening.pass };
     using session = await stream.open({ pad: 0 });

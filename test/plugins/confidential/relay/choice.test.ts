@@ -1,4 +1,4 @@
-/** Which of several workers a session goes to, and that nothing is lost until a request has been sent. */
+/** The choice of a worker for a session, and the retry with another worker before a request has been sent. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -23,7 +23,7 @@ routes:
     to: { confidential-stream: {} }
 `;
 
-describe("of two workers", () => {
+describe("the choice between two workers", () => {
   const stack = new AsyncDisposableStack();
   let cheap: EnclaveWorker;
   let dear: EnclaveWorker;
@@ -66,20 +66,20 @@ describe("of two workers", () => {
     // The gateway's own offer.
     (attestation.offer as { coefficient: number }).coefficient;
 
-  it("each gets the sessions that the other has no time for", async () => {
+  it("gives a session to the worker that is less busy", async () => {
     using first = await open();
     using second = await open();
     assert.deepEqual(new Set([first, second].map(coefficientOf)), new Set([1000, 2000]));
   });
 
-  it("none that costs more than a client will pay gets it, however busy the other is", async () => {
+  it("never chooses a worker above the client's maximum price, however busy the other one is", async () => {
     using first = await open(1999);
     using second = await open(1999);
     using third = await open(1999);
     assert.deepEqual([first, second, third].map(coefficientOf), [1000, 1000, 1000]);
   });
 
-  it("one that fails a handshake leaves the session to the other, and the client hears nothing of it", async () => {
+  it("tries the other worker after a failed handshake, without an error for the client", async () => {
     let failed = 0;
     cheap.script = {
       answer() {
@@ -96,7 +96,7 @@ describe("of two workers", () => {
     assert.equal((await second.answer()).final["finish_reason"], "stop");
   });
 
-  it("both failing, the client hears it once", async () => {
+  it("sends the client one error when both workers fail", async () => {
     const answer = (): string => '{"type":"error","error":"","code":"MODEL_NOT_AVAILABLE"}';
     cheap.script = { answer };
     dear.script = { answer };

@@ -1,4 +1,4 @@
-/** Sessions while the gateway stops, and while it is given another pipeline.yaml. */
+/** Sessions while the gateway stops, and while pipeline.yaml is reloaded. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { chunkOf, eventOf } from "../../inference/networks/chat-events.ts";
@@ -10,7 +10,7 @@ import { gate, until } from "./wait.ts";
 
 const own = { network: "classic", termination: "gateway" } as const;
 
-/** What a model in the clear is held at. */
+/** The gate at which the unencrypted model waits. */
 async function finish(held: Exchange): Promise<void> {
   await held.push(eventOf(chunkOf({ content: "Hello" })));
   await held.push(eventOf(chunkOf({}, { finishReason: "stop" })));
@@ -19,7 +19,7 @@ async function finish(held: Exchange): Promise<void> {
 }
 
 describe("a gateway that stops", () => {
-  it("closes idle sessions at once, and one with a request once that is answered and charged", async () => {
+  it("closes idle sessions immediately, and busy ones when their request is answered and charged", async () => {
     await using stream = await startStreamGateway();
     const held = gate();
     using idle = await stream.open();
@@ -41,7 +41,7 @@ describe("a gateway that stops", () => {
     );
   });
 
-  it("takes no further request of a session that is ending", async () => {
+  it("accepts no further request in a session that is ending", async () => {
     await using stream = await startStreamGateway();
     const held = gate();
     using session = await stream.open();
@@ -57,7 +57,7 @@ describe("a gateway that stops", () => {
     assert.equal(stream.worker.requests.length, 1);
   });
 
-  it("does the same where it is the enclave itself", async () => {
+  it("does the same for sessions in its own enclave", async () => {
     await using stream = await startStreamGateway({ own: true });
     using idle = await stream.open(own);
     using busy = await stream.open(own);
@@ -84,7 +84,7 @@ describe("a gateway that stops", () => {
   });
 });
 
-describe("another pipeline.yaml", () => {
+describe("a reload of pipeline.yaml", () => {
   const elsewhere = "https://elsewhere.example";
   const changed = pipeline.replace("${ORIGIN}", elsewhere);
 
@@ -93,7 +93,7 @@ describe("another pipeline.yaml", () => {
     assert.equal((await session.answer()).final["finish_reason"], "stop");
   }
 
-  it("drops no request and no session; new sessions go by what it says", async () => {
+  it("drops no request and no session, and applies to new sessions", async () => {
     await using stream = await startStreamGateway();
     const { gateway, worker, url } = stream;
     const held = gate();
@@ -116,7 +116,7 @@ describe("another pipeline.yaml", () => {
     assert.match(metrics, /^sluice_stream_sessions 2$/m);
   });
 
-  it("leaves sessions in the gateway's own enclave running, too", async () => {
+  it("also keeps sessions in the gateway's own enclave running", async () => {
     await using stream = await startStreamGateway({ own: true });
     const { gateway, plain } = stream;
     using session = await stream.open(own);
@@ -135,7 +135,7 @@ describe("another pipeline.yaml", () => {
     assert.equal((await stream.charges()).length, 3);
   });
 
-  it("without the network: its sessions end as they would have, nobody gets a new one", async () => {
+  it("that removes the network lets its sessions finish and refuses new ones", async () => {
     await using stream = await startStreamGateway();
     const { gateway, worker } = stream;
     using session = await stream.open();

@@ -22,18 +22,18 @@ import {
   type Hello,
 } from "../../../../plugins/confidential/protocol/hello.ts";
 import { writeKeyset, type Keyset } from "../../../../plugins/confidential/protocol/keyset.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
 import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import {
   reportMessage,
   writeReport,
   type UsageReport,
-} from "../../../../plugins/confidential/protocol/report.ts";
+} from "../../../../plugins/confidential/protocol/usage-report.ts";
 import {
   evidenceDigest,
   sessionReportData,
-} from "../../../../plugins/confidential/protocol/statement.ts";
+} from "../../../../plugins/confidential/protocol/report-data.ts";
 import {
   writeAttestation,
   writeReportFrame,
@@ -42,13 +42,13 @@ import { toHex, type Bytes } from "../../../../plugins/confidential/verify/binar
 
 export const model = "Test/Model-1";
 
-/** What a worker does of its own; the defaults answer "Hello world" of 5 and 2 tokens. */
+/** The behaviour of a worker. By default it answers "Hello world" and reports 5 and 2 tokens. */
 export interface Script {
   readonly chunks?: readonly object[];
   readonly final?: object;
   /** Waits before each chunk. */
   readonly pace?: () => Promise<void>;
-  /** Waits before it takes what comes behind `hello`. */
+  /** Waits before it reads the frames after `hello`. */
   readonly listens?: () => Promise<void>;
   readonly tokens?: UsageReport["tokens"];
   readonly report?: (report: UsageReport) => UsageReport;
@@ -56,21 +56,21 @@ export interface Script {
     message: Bytes,
     sign: (message: Bytes) => Promise<Bytes>,
   ) => Promise<Bytes>;
-  /** Instead of the frame that is due; undefined: it is lost. */
+  /** Returns the frame to send instead of the next frame. Undefined if the frame is lost. */
   readonly frame?: (frame: Bytes, index: number) => Bytes | undefined;
   /** Waits before it answers `hello`. */
   readonly greets?: () => Promise<void>;
   /** Sent instead of an attestation. */
   readonly answer?: (hello: Hello) => string | undefined;
-  /** 16 bytes; random ones unless given. */
+  /** The session id, 16 bytes. Random by default. */
   readonly session?: Bytes;
   readonly core?: (core: Bytes) => Bytes;
   readonly sig?: (sig: Bytes) => Bytes;
   readonly keyset?: (keyset: Keyset) => Keyset;
-  /** The bytes that the quote binds instead. */
+  /** The report data that the quote binds instead. */
   readonly reportData?: (reportData: Bytes) => Bytes;
   readonly evidence?: (evidence: object, hello: Hello) => object;
-  /** Sent instead of the report; undefined: nothing is sent. */
+  /** Returns the report to send instead. Undefined if no report is sent. */
   readonly reportFrame?: (frame: string) => string | undefined;
 }
 
@@ -78,24 +78,24 @@ export interface EnclaveWorker extends AsyncDisposable {
   /** `ws://127.0.0.1:PORT/cstream/1`. */
   readonly url: string;
   readonly root: string;
-  /** As the status document tells it. */
+  /** The value in the status document. */
   coefficient: number;
-  /** Likewise: nano native tokens a token. */
+  /** The price in the status document, in nano native tokens per token. */
   price: string;
   script: Script;
-  /** Sessions that have been opened, those for checks included. */
+  /** Number of sessions that have been opened, including those for checks. */
   readonly hellos: readonly Hello[];
   /** Requests as they were decrypted. */
   readonly requests: readonly Readonly<Record<string, unknown>>[];
   /** Text frames after hello. */
   readonly texts: readonly string[];
-  /** Bytes of frames that the gateway has not taken. */
+  /** Bytes of frames that the gateway has not read yet. */
   readonly waitingBytes: number;
   /** Cuts every session. */
   cut(): void;
 }
 
-/** A platform costs a second to make: one for all tests of a file. */
+/** Creating a platform takes a second, so all tests of a file share one. */
 const platform = createSimulatedPlatform(new Uint8Array(32).fill(7));
 
 export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> {

@@ -1,4 +1,6 @@
-/** A request frame whose header says what a test wants; its ciphertext is nobody's to read before the enclave. */
+/**
+ * A request frame with a header that the test chooses. Only the enclave could detect that its ciphertext is not valid.
+ */
 import { sound, type OpenStream } from "./stream-client.ts";
 
 interface Header {
@@ -7,7 +9,7 @@ interface Header {
   readonly epoch?: number;
   readonly rid?: number;
   readonly seq?: number;
-  /** The frame that was made last. */
+  /** The most recent frame. */
   readonly again?: boolean;
 }
 

@@ -1,12 +1,12 @@
 /**
- * Workers that say whatever they like: the process lives, no charge exceeds its reservation, the next session gets its own
+ * Hostile workers: the process survives, no charge exceeds its reservation, the next session gets its own
  * answer, and nothing stays open.
  */
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it, type TestContext } from "node:test";
 import * as fc from "fast-check";
 import { Receipts } from "../../../../plugins/confidential/relay/receipts.ts";
-import { Retries } from "../../../../plugins/confidential/relay/retries.ts";
+import { RetryCredits } from "../../../../plugins/confidential/relay/retry-credits.ts";
 import { connectWorker } from "../../../../plugins/confidential/enclave-workers/socket.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import type { Script } from "./enclave-worker.ts";
@@ -51,7 +51,7 @@ describe("a hostile worker", () => {
     return session.closed;
   }
 
-  it("that counts more than was reserved is paid what was reserved, also for a report that holds", async () => {
+  it("that reports more tokens than were reserved is charged at the reservation, even with a valid report", async () => {
     // A template's allowance of tokens is believed, and nobody has reserved it.
     stream.worker.script = { tokens: { prompt: 16_000, completion: 2, cached: 0, reasoning: 0 } };
     using session = await stream.open();
@@ -62,7 +62,7 @@ describe("a hostile worker", () => {
     assert.equal((await stream.charges()).at(-1)?.usedCuMilli, reservedMilli);
   });
 
-  it("that counts beyond all reason leaves bounded numbers in the journal", async () => {
+  it("that reports absurd token counts leaves only bounded numbers in the journal", async () => {
     const most = Number.MAX_SAFE_INTEGER;
     stream.worker.script = { tokens: { prompt: most, completion: most, cached: 0, reasoning: 0 } };
     for (let times = 0; times < 3; times++) {
@@ -83,7 +83,7 @@ describe("a hostile worker", () => {
   };
   const exceptions: readonly (readonly [string, (t: TestContext) => { restore(): void }])[] = [
     ["a receipt", (t) => t.mock.method(Receipts.prototype, "keep", fail).mock],
-    ["a bill", (t) => t.mock.method(Retries.prototype, "paid", fail).mock],
+    ["a bill", (t) => t.mock.method(RetryCredits.prototype, "take", fail).mock],
   ];
   for (const [what, breakIt] of exceptions) {
     it(`an exception over ${what} ends its session alone, and reserves nothing any more`, async (t) => {
@@ -97,7 +97,7 @@ describe("a hostile worker", () => {
     });
   }
 
-  it("with an address that no WebSocket takes is out of reach, and no more than that", async () => {
+  it("with an invalid WebSocket URL only becomes unreachable", async () => {
     for (const url of ["ws://127.0.0.1:9/#fragment", "ftp://127.0.0.1", "not an address"]) {
       const clock = manualClock();
       assert.equal(
@@ -121,7 +121,7 @@ describe("a hostile worker", () => {
   const told = fc.oneof(fc.string({ maxLength: 200 }), fc.json(), fc.constant(undefined));
   const count = fc.oneof(fc.nat(200), fc.maxSafeNat());
 
-  it("sends anything instead of its frames and reports: sessions end, and none stays open", async () => {
+  it("that sends arbitrary frames and reports ends its sessions and leaves none open", async () => {
     const anything = fc.record({
       change,
       report: fc.option(told, { freq: 2, nil: "as it should be" }),

@@ -1,4 +1,4 @@
-/** What a session may do at most: one request at a time, 256 of them, an hour, and no longer than its keyset. */
+/** The limits of a session: one request at a time, 256 requests, one hour, and no longer than its keyset. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { describe, it } from "node:test";
@@ -9,7 +9,7 @@ import { openStream, sound } from "./stream-client.ts";
 import { pipeline, startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { gate, until } from "./wait.ts";
 
-/** A whole request that no client of ours would make: nobody can read it. */
+/** A complete request that the enclave cannot decrypt. */
 function requestFrame(session: OpenStream, rid: number): Buffer {
   const frame = Buffer.alloc(64);
   frame.set([1, 1, 1, 0]);
@@ -18,7 +18,7 @@ function requestFrame(session: OpenStream, rid: number): Buffer {
   return frame;
 }
 
-/** The one error frame behind what is still on its way, and the close code. */
+/** Reads up to the error frame. Resolves to the frame and the close code. */
 async function refusal(session: OpenStream): Promise<unknown[]> {
   let message = await session.next();
   while (!("text" in message) || !message.text.includes('"error"')) message = await session.next();
@@ -36,7 +36,7 @@ async function pass(ms: number, clock: ManualClock, session: OpenStream): Promis
 }
 
 describe("requests of a session", () => {
-  it("come one at a time: a second one before the first is answered ends the session, the first is charged", async () => {
+  it("must come one at a time: a second one before the answer ends the session, and the first is charged", async () => {
     await using stream = await startStreamGateway();
     const held = gate();
     stream.worker.script = { pace: held.pass };
@@ -51,7 +51,7 @@ describe("requests of a session", () => {
     assert.equal(stream.worker.requests.length, 1);
   });
 
-  it("wait for the bill: a second one between final and done ends the session, the first is charged", async () => {
+  it("must wait for done: a second one between final and done ends the session, and the first is charged", async () => {
     await using stream = await startStreamGateway();
     const held = gate();
     stream.worker.script = {
@@ -71,7 +71,7 @@ describe("requests of a session", () => {
     assert.equal(stream.worker.requests.length, 1);
   });
 
-  it("that the enclave cannot read end their own session only, and are given back", async () => {
+  it("that the enclave cannot decrypt end only their own session, and their reservation is released", async () => {
     await using stream = await startStreamGateway();
     for (let times = 0; times < 5; times++) {
       using session = await stream.open();
@@ -85,7 +85,7 @@ describe("requests of a session", () => {
     assert.ok(!stream.gateway.lines.some((line) => line.includes("ejected")));
   });
 
-  it(`are ${maxRequests} at most, each charged`, async () => {
+  it(`are limited to ${maxRequests}, each of them charged`, async () => {
     await using stream = await startStreamGateway();
     stream.worker.script = { chunks: [] };
     using session = await stream.open();
@@ -100,12 +100,12 @@ describe("requests of a session", () => {
   });
 });
 
-describe("a request that does not come to its end", () => {
+describe("a request that never becomes complete", () => {
   function piece(session: OpenStream, rid: number): Uint8Array {
     return sound(session.channel.seal("request", rid, Buffer.from("{"), false));
   }
 
-  it("ends its session after a minute, however often a frame comes; the enclave hears nothing more of it", async () => {
+  it("ends its session after one minute, however often a frame arrives, and is no longer forwarded", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
     using session = await stream.open();
@@ -119,7 +119,7 @@ describe("a request that does not come to its end", () => {
     assert.equal((await stream.charges()).length, 0);
   });
 
-  it("does so from its first frame on, and not where it was whole or cancelled in time", async () => {
+  it("is timed from its first frame, and not if it was completed or cancelled in time", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock, own: true });
     using session = await stream.open({ network: "classic", termination: "gateway" });
@@ -140,8 +140,8 @@ describe("a request that does not come to its end", () => {
   });
 });
 
-describe("how long a session lasts", () => {
-  it("no longer than its keyset", async () => {
+describe("the maximum duration of a session", () => {
+  it("ends with its keyset", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
     const notAfter = Math.floor(clock.now() / 1000) + 60;
@@ -154,7 +154,7 @@ describe("how long a session lasts", () => {
     assert.deepEqual(await refusal(session), ["LIMIT_EXCEEDED", 4413]);
   });
 
-  it("until a request that runs by then is answered and charged", async () => {
+  it("waits until a running request is answered and charged", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
     const notAfter = Math.floor(clock.now() / 1000) + 60;
@@ -172,7 +172,7 @@ describe("how long a session lasts", () => {
     assert.equal((await stream.charges()).length, 1);
   });
 
-  it("an hour, with the keyset that lasts longest", async () => {
+  it("is one hour with the longest valid keyset", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
     const notAfter = Math.floor(clock.now() / 1000) + 3600;
@@ -196,7 +196,7 @@ describe("requests that this gateway decrypts itself", () => {
     return Number(/^sluice_stream_unfinished_bytes (.+)$/m.exec(text)?.[1]);
   }
 
-  it("hold no more of a key's unfinished requests than its limit, and give the memory back", async () => {
+  it("limit the memory of a key's incomplete requests and release it", async () => {
     await using stream = await startStreamGateway({ own: true });
     const limited = pipeline.replace("{ origins:", "{ maxUnfinishedBytesPerKey: 98304, origins:");
     await stream.gateway.write(limited);

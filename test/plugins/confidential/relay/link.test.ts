@@ -1,5 +1,5 @@
 /**
- * The way to a worker's enclave while nobody listens: until its evidence has been verified it may send what it likes.
+ * The link to a worker's enclave while it has no listener: the worker is not trusted until its evidence is verified.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -14,7 +14,7 @@ import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts"
 import { until } from "./wait.ts";
 import { silent } from "../../ledger/ledger/pool/asking.ts";
 
-/** What one connection's buffers in the kernel may hold, with room to spare. */
+/** More than the kernel buffers of one connection can hold. */
 const kernelBytes = 16 * 1024 * 1024;
 const frameBytes = 65_536;
 const frames = 1_000;
@@ -54,15 +54,15 @@ function listener(over: Partial<LinkListener>): LinkListener {
   return { text() {}, binary() {}, drained() {}, ended() {}, ...over };
 }
 
-/** Its number in front. */
+/** A frame that begins with its number. */
 function numbered(number: number): Buffer {
   const frame = Buffer.alloc(frameBytes);
   frame.writeUInt32BE(number);
   return frame;
 }
 
-describe("a worker that sends while nobody listens", () => {
-  it("is held back, however long; whoever listens gets every frame in its order", async (t) => {
+describe("a worker that sends while there is no listener", () => {
+  it("is paused, and a new listener gets every frame in order", async (t) => {
     const { link, worker } = await connect(t);
     for (let number = 0; number < frames; number++) worker.send(numbered(number));
     const other = await connect(t);
@@ -84,7 +84,7 @@ describe("a worker that sends while nobody listens", () => {
     );
   });
 
-  it("is held back again once the one who listened does not any more, and can still be left", async (t) => {
+  it("is paused again when the listener is removed, and the link can still be closed", async (t) => {
     const { link, worker } = await connect(t);
     const answered = new Promise((resolve) => {
       link.listener = listener({ text: resolve });
@@ -99,7 +99,7 @@ describe("a worker that sends while nobody listens", () => {
     assert.deepEqual((await closed)[0], 1000);
   });
 
-  it("is not taken for one that is gone", async (t) => {
+  it("does not count as disconnected", async (t) => {
     const { clock, link, worker } = await connect(t);
     for (let pings = 0; pings < 3; pings++) {
       const pong = once(worker, "pong");
@@ -114,8 +114,8 @@ describe("a worker that sends while nobody listens", () => {
   });
 });
 
-describe("a connection to a worker that does not come about", () => {
-  it("ends at its limit, even while the worker's answer arrives byte by byte", async (t) => {
+describe("a connection to a worker that cannot be established", () => {
+  it("fails at its deadline, even if the worker's answer arrives byte by byte", async (t) => {
     const server = createServer((socket) => {
       socket.on("error", () => {});
       // The head of an answer that never ends.

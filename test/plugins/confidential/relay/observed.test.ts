@@ -1,4 +1,4 @@
-/** What operators see of the requests of encrypted sessions: metrics by model and network, and failures in the access log. */
+/** Observability of encrypted sessions: metrics by model and network, and failures in the access log. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -79,7 +79,7 @@ describe("operators of an encrypted network", () => {
     assert.equal(await metric(duration, 'network="alpha"', 'error_type="broken"'), 1);
   });
 
-  it("see a request whose enclave goes away", async () => {
+  it("see a request whose enclave disconnects", async () => {
     // The first frame of the answer is lost with the connection.
     stream.worker.script = {
       frame: () => {
@@ -96,7 +96,7 @@ describe("operators of an encrypted network", () => {
     assert.deepEqual([line.code, line.calls?.failed], ["UPSTREAM_ERROR", 1]);
   });
 
-  it("see a session that no enclave accepts", async () => {
+  it("see a session that every enclave refuses", async () => {
     stream.worker.script = { answer: () => errorFrame(fault("LIMIT_EXCEEDED", "no")) };
     const line = await lineOf(async () => {
       await assert.rejects(stream.open());

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EvidencePolicyConfig, NetworkConfig } from "../../../../src/config/config.ts";
-import { fromBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { readPolicy } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import { createPolicy, policySigner } from "../../../../plugins/confidential/relay/policy.ts";
 import { policyOf } from "../../../../plugins/confidential/enclave-workers/policy.ts";
@@ -16,7 +16,7 @@ async function serialAt(policy: ReturnType<typeof createPolicy>): Promise<unknow
   return (JSON.parse(Buffer.from(bytes).toString()) as { serial: unknown }).serial;
 }
 
-test("replicas that started at different moments serve the same serial, and the next with the hour", async () => {
+test("replicas that started at different times serve the same serial, which increases every hour", async () => {
   const begun = Date.UTC(2026, 10, 21, 8);
   const started = (ms: number): [ManualClock, ReturnType<typeof createPolicy>] => {
     const clock = manualClock(begun + ms);

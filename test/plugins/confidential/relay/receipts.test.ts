@@ -43,7 +43,7 @@ function open(t: TestContext, folder: string, clock = systemClock): Receipts {
   return receipts;
 }
 
-test("receipts that are kept are there for whoever opens the folder next", async (t) => {
+test("stored receipts are found after the data folder is opened again", async (t) => {
   const folder = temporaryFolder(t);
   const before = open(t, folder);
   const kept = await Promise.all([1, 2, 3].map((rid) => before.keep(receipt(rid))));
@@ -56,14 +56,14 @@ test("receipts that are kept are there for whoever opens the folder next", async
   assert.equal(after.find("B".repeat(22), 2), undefined);
 });
 
-test("a receipt is never replaced by another of the same request", async (t) => {
+test("a receipt is never replaced by a later one for the same request", async (t) => {
   const receipts = open(t, temporaryFolder(t));
   await receipts.keep(receipt(1));
   await receipts.keep({ ...receipt(1), usedCUMilli: 0 });
   assert.equal(receipts.find("A".repeat(22), 1)?.usedCUMilli, 21);
 });
 
-test("they are forgotten after 90 days, not before", async (t) => {
+test("receipts are deleted after 90 days and not before", async (t) => {
   const clock = manualClock(Date.now());
   const receipts = open(t, temporaryFolder(t), clock);
   await receipts.keep(receipt(1));
@@ -76,7 +76,7 @@ test("they are forgotten after 90 days, not before", async (t) => {
   assert.equal(receipts.find("A".repeat(22), 2)?.rid, 2);
 });
 
-test("a folder that cannot be written is an error of the job, which the pool reports", (t) => {
+test("a data folder that cannot be written fails the job, and the pool reports it", (t) => {
   const dataDir = `${temporaryFolder(t)}/file-in-the-way/\0`;
   assert.throws(() => writeReceipts({ dataDir, rows: [], keepFrom: 0 }));
 });

@@ -1,4 +1,4 @@
-/** How sessions end: every fault with its code, once, and what was asked billed or given back. */
+/** The end of sessions: every fault is sent once with its code, and every request is charged or released. */
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { frameOf } from "./frame-of.ts";
@@ -12,7 +12,7 @@ import { gate, until } from "./wait.ts";
 
 type Keep = typeof Receipts.prototype.keep;
 
-describe("how a session ends", () => {
+describe("the end of a session", () => {
   let stream: StreamGateway;
   before(async () => {
     stream = await startStreamGateway();
@@ -23,7 +23,7 @@ describe("how a session ends", () => {
     stream.worker.coefficient = 1000;
   });
 
-  /** The one error frame, and the close code behind it. */
+  /** Resolves to the error frame and the close code after it. */
   async function refusal(
     session: Pick<OpenStream, "next" | "nextText" | "closed">,
   ): Promise<unknown[]> {
@@ -70,7 +70,7 @@ describe("how a session ends", () => {
     assert.deepEqual(await refusal(wire), ["error", "BAD_FRAME", 4400]);
   });
 
-  it("a key of low order: the worker refuses what nobody could use", async () => {
+  it("a key of low order is refused by the worker", async () => {
     using wire = await stream.wire();
     const { hello } = await helloOf({ epk: new Uint8Array(32) });
     wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
@@ -139,7 +139,7 @@ describe("how a session ends", () => {
       const { hello } = await helloOf();
       wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
       assert.deepEqual(await refusal(wire), ["error", "ATTESTATION_UNAVAILABLE", 4495]);
-      // It comes back once it shows what it should.
+      // The worker is offered again when it shows valid evidence.
       stream.worker.script = {};
       await until(async () => {
         using again = await stream.wire();
@@ -170,7 +170,7 @@ describe("how a session ends", () => {
     });
   }
 
-  it("a worker is not left out for refusing what a caller asked", async () => {
+  it("a worker that refuses a caller's request is not ejected", async () => {
     await using fresh = await startStreamGateway();
     fresh.worker.script = { answer: ({ freshness }) => rateLimited(freshness) };
     for (let times = 0; times < 5; times++) {
@@ -219,7 +219,7 @@ describe("how a session ends", () => {
       "with tokens beyond all reason",
       { tokens: { prompt: 5_000_000, completion: 1, cached: 0, reasoning: 0 } },
       "usage_mismatch",
-      // What was reserved: the one frame of the request, and all that might have been answered.
+      // The reservation: the bytes of the request's frame and the maximum number of output tokens.
       288 + 100,
     ],
   ];
@@ -240,7 +240,7 @@ describe("how a session ends", () => {
     });
   }
 
-  it("a report that never comes: the answer is not charged, the session ends", async () => {
+  it("a missing report ends the session, and the answer is not charged", async () => {
     stream.worker.script = { reportFrame: () => "garbage" };
     const charged = (await stream.charges()).length;
     using session = await stream.open();
@@ -258,7 +258,7 @@ describe("how a session ends", () => {
     ],
   ];
   for (const [what, frame] of lost) {
-    it(`a chunk ${what} ends the session: nobody can take the answer for whole`, async () => {
+    it(`a chunk ${what} ends the session, so that the answer cannot be mistaken for complete`, async () => {
       stream.worker.script = frame === undefined ? {} : { frame };
       using session = await stream.open();
       session.ask();
@@ -269,7 +269,7 @@ describe("how a session ends", () => {
     });
   }
 
-  it("a worker that is cut off in the middle: one error frame, nothing charged", async () => {
+  it("a worker that disconnects during an answer causes one error frame and no charge", async () => {
     const held = gate();
     stream.worker.script = { pace: held.pass };
     const charged = (await stream.charges()).length;
@@ -281,7 +281,7 @@ describe("how a session ends", () => {
     assert.equal((await stream.charges()).length, charged);
   });
 
-  it("a client that leaves is charged for what the worker then reports", async () => {
+  it("a client that disconnects is charged for the tokens that the worker then reports", async () => {
     const held = gate();
     stream.worker.script = { pace: held.pass };
     const charged = (await stream.charges()).length;
@@ -297,7 +297,7 @@ describe("how a session ends", () => {
   });
 
   it(
-    "a client that leaves is not waited for when the report cannot be read",
+    "a session whose client has left ends when the report cannot be read",
     { timeout: 10_000 },
     async () => {
       const held = gate();
@@ -317,7 +317,7 @@ describe("how a session ends", () => {
     },
   );
 
-  it("an attempt in the place of one that broke off costs so much less, once", async () => {
+  it("the retry of an answer that broke off costs less, once", async () => {
     const attempt = { idempotencyKey: "one-and-the-same" };
     const held = gate();
     stream.worker.script = {
@@ -383,7 +383,7 @@ describe("how a session ends", () => {
     assert.match(metrics, /^sluice_stream_retry_credits_total [1-9]/m);
   });
 
-  it("an answer that lacks its final frame alone gives no credit", async () => {
+  it("an answer that lacks only its final frame gives no credit", async () => {
     const attempt = { idempotencyKey: "no-final" };
     stream.worker.script = { frame: (frame, index) => (index === 2 ? undefined : frame) };
     using cut = await stream.open(attempt);
@@ -399,7 +399,7 @@ describe("how a session ends", () => {
     assert.deepEqual([done.usedCUMilli, done.paidBeforeCUMilli], [7 * tokenMilli, undefined]);
   });
 
-  it("a second request in the same session is billed on its own", async () => {
+  it("a second request in the same session is charged separately", async () => {
     using session = await stream.open();
     session.ask();
     const first = await session.answer();
@@ -408,7 +408,7 @@ describe("how a session ends", () => {
     assert.deepEqual([first.done.rid, second.done.rid], [1, 2]);
   });
 
-  it("a second request that begins while the first is being billed is billed after it", async (t) => {
+  it("a second request that begins while the first is being charged is charged after it", async (t) => {
     const held = gate();
     const keep = Object.getOwnPropertyDescriptor(Receipts.prototype, "keep")?.value as Keep;
     const kept = t.mock.method(
@@ -439,7 +439,7 @@ describe("how a session ends", () => {
     assert.equal((await session.nextText())["rid"], 2);
   });
 
-  it("an enclave that charges less than was offered is believed, one that charges more is not", async () => {
+  it("a lower coefficient than the offer is applied, and a higher one is not", async () => {
     stream.worker.script = { report: (one) => ({ ...one, coefficient: 500 }) };
     using cheap = await stream.open();
     cheap.ask();
@@ -456,7 +456,7 @@ describe("how a session ends", () => {
     );
   });
 
-  it("an operator's own coefficient lowers what the enclave's costs, and does not raise it", async () => {
+  it("an operator's coefficient lowers the enclave's price and never raises it", async () => {
     await using fresh = await startStreamGateway();
     const { key } = fresh.gateway.issue({ capabilities: ["platform:admin"] });
     const billed: unknown[] = [];
@@ -481,7 +481,7 @@ describe("how a session ends", () => {
     ]);
   });
 
-  it("a session costs what was offered when it began, whatever the price has become", async () => {
+  it("a session keeps the price that was offered at its start", async () => {
     await using fresh = await startStreamGateway();
     const { worker } = fresh;
     worker.script = { report: (one) => ({ ...one, coefficient: 500 }) };
@@ -503,7 +503,7 @@ describe("how a session ends", () => {
     );
   });
 
-  it("keys: one without credit is refused before the enclave has the whole request", async () => {
+  it("a key without credit is refused before the enclave has the complete request", async () => {
     const poor = stream.gateway.issue({ plan: "enterprise", cuLimit24hMilli: 100 });
     const asked = stream.worker.requests.length;
     using session = await openStream(await stream.wire(poor.key));

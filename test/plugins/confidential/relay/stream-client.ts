@@ -1,4 +1,4 @@
-/** A client of the encrypted stream, bare: what a test sends is what goes over the wire. */
+/** A minimal client of the encrypted stream: it sends exactly the bytes that a test passes to it. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -98,7 +98,7 @@ export interface OpenStream extends Wire {
   readonly channel: Channel;
   /** Sends a request in one frame. */
   ask(request?: object): void;
-  /** All of an answer: its deltas, final and done. */
+  /** Reads a complete answer: its deltas, final and done. */
   answer(): Promise<StreamAnswer>;
 }
 
@@ -132,7 +132,7 @@ export async function helloOf(
   return { hello, ephemeral };
 }
 
-/** Shakes hands; nothing of the evidence is looked at. */
+/** Completes the handshake without a check of the evidence. */
 export async function openStream(wire: Wire, over: Partial<Hello> = {}): Promise<OpenStream> {
   const { hello, ephemeral } = await helloOf(over);
   const bytes = writeHello(hello);

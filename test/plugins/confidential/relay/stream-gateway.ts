@@ -20,7 +20,7 @@ export const pageOrigin = "https://app.example";
 export interface StreamGateway extends AsyncDisposable {
   readonly gateway: TestGateway;
   readonly worker: EnclaveWorker;
-  /** Of the network `classic`, with `own`. */
+  /** The models of the network `classic`, with `own`. */
   readonly plain: Worker;
   readonly url: string;
   wire(key?: string): Promise<Wire>;
@@ -76,7 +76,7 @@ export async function startStreamGateway(
   options: {
     readonly account?: WantedKey;
     readonly clock?: Clock;
-    /** The gateway is an enclave itself, in front of a model server in the clear. */
+    /** Whether the gateway is an enclave itself, with an unencrypted model server as upstream. */
     readonly own?: boolean;
     /** Of the pages that may connect; `pageOrigin` unless given. */
     readonly origin?: string;

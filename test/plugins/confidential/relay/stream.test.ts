@@ -7,8 +7,8 @@ import { readAnswer } from "../../../../plugins/confidential/protocol/handshake.
 import { writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
-import { readReport } from "../../../../plugins/confidential/protocol/report.ts";
-import { fromBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { readReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
+import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { touched } from "../protocol/session.ts";
 import { model } from "./enclave-worker.ts";
 import { helloOf, sound, type OpenStream } from "./stream-client.ts";
@@ -22,7 +22,7 @@ describe("a session through the gateway", () => {
   });
   after(() => stream[Symbol.asyncDispose]());
 
-  it("carries a chat that only the two ends can read, and bills what the enclave signed", async () => {
+  it("carries a chat that only the two ends can read, and is charged by the enclave's signed report", async () => {
     const { worker } = stream;
     using session = await stream.open();
     session.ask();
@@ -48,7 +48,7 @@ describe("a session through the gateway", () => {
     assert.equal(readReport(fromBase64Url(done.report) ?? new Uint8Array())?.rid, 1);
   });
 
-  it("passes hello on byte for byte, with whatever a client of another make puts in", async () => {
+  it("forwards hello unchanged, including unknown members", async () => {
     using wire = await stream.wire();
     const { hello } = await helloOf();
     const text = Buffer.from(writeHello(hello)).toString();
@@ -85,14 +85,14 @@ describe("a session through the gateway", () => {
   });
 });
 
-describe("a gateway that ends the encryption itself", () => {
+describe("a gateway that decrypts sessions itself", () => {
   let stream: StreamGateway;
   before(async () => {
     stream = await startStreamGateway({ own: true });
   });
   after(() => stream[Symbol.asyncDispose]());
 
-  /** Asks, and resolves to the frame of the answer's first word; what comes of the rest is for the test to say. */
+  /** Sends a request and resolves to the first frame of the answer. The test controls the rest of the answer. */
   async function heldAnswer(session: OpenStream): Promise<{ held: Exchange; first: Buffer }> {
     const holding = stream.plain.hold();
     session.ask();
@@ -102,7 +102,7 @@ describe("a gateway that ends the encryption itself", () => {
     return { held, first: await session.nextBinary() };
   }
 
-  it("is an enclave like others, in front of models in the clear", async () => {
+  it("acts as an enclave for models of an unencrypted network", async () => {
     using session = await stream.open({ network: "classic", termination: "gateway" });
     session.ask({ model, messages: [{ role: "user", content: "Say hello" }], max_tokens: 20 });
     const { deltas, final, done } = await session.answer();
@@ -115,7 +115,7 @@ describe("a gateway that ends the encryption itself", () => {
     assert.equal(charge?.usedCuMilli, tokens * tokenMilli);
   });
 
-  it("stops the model when the client cancels, and reports what was made until then", async () => {
+  it("stops the model when the client cancels, and reports the tokens produced so far", async () => {
     using session = await stream.open({ network: "classic", termination: "gateway" });
     const { held, first } = await heldAnswer(session);
     const { header } = sound(session.channel.open(first));
@@ -126,7 +126,7 @@ describe("a gateway that ends the encryption itself", () => {
     assert.equal(done.usage.completion_tokens, 1);
   });
 
-  it("keeps nothing of requests that came to nothing, refused or cancelled: they cost nothing, so there may be many", async () => {
+  it("stores no receipts for refused or cancelled requests without a result, because they are free", async () => {
     const charged = (await stream.charges()).length;
     using session = await stream.open({ network: "classic", termination: "gateway" });
     session.ask({ model: "Other/Model", messages: [{ role: "user", content: "Say hello" }] });
@@ -147,7 +147,7 @@ describe("a gateway that ends the encryption itself", () => {
     assert.equal((await stream.charges()).length, charged);
   });
 
-  it("charges what was made also where the client sends what nobody can open, to have it for nothing", async () => {
+  it("also charges the tokens produced if the client then breaks the session with an invalid frame", async () => {
     const charged = (await stream.charges()).length;
     using session = await stream.open({ network: "classic", termination: "gateway" });
     const { held } = await heldAnswer(session);
@@ -161,7 +161,7 @@ describe("a gateway that ends the encryption itself", () => {
     assert.deepEqual([last?.outputTokens, last?.outcome], [1, "clientLeft"]);
   });
 
-  it("stops the model when the client leaves, and charges what was made until then", async () => {
+  it("stops the model when the client disconnects, and charges the tokens produced so far", async () => {
     const charged = (await stream.charges()).length;
     const session = await stream.open({ network: "classic", termination: "gateway" });
     const { held } = await heldAnswer(session);

@@ -6,7 +6,7 @@ import { describe, test, type TestContext } from "node:test";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { readAnswer } from "../../../../plugins/confidential/protocol/handshake.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { sessionReportData } from "../../../../plugins/confidential/protocol/statement.ts";
+import { sessionReportData } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
 import { connectWorker } from "../../../../plugins/confidential/enclave-workers/socket.ts";

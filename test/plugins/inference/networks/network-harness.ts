@@ -1,7 +1,7 @@
 /** A network with scripted workers, and readers that record their calls. */
 import assert from "node:assert/strict";
 import type { NetworkConfig } from "../../../../src/config/config.ts";
-import { createEnclaveRecords } from "../../../../plugins/confidential/enclave-workers/records.ts";
+import { createEnclaveState } from "../../../../plugins/confidential/enclave-workers/enclave-state.ts";
 import { Network } from "../../../../plugins/inference/networks/network.ts";
 import type {
   AnswerReader,
@@ -44,7 +44,7 @@ export async function openNetwork(
   random: () => number = () => 0,
 ): Promise<Opened> {
   const seen = observed();
-  const enclaves = createEnclaveRecords();
+  const enclaves = createEnclaveState();
   let overrides: ReadonlyMap<string, ModelOverride> = new Map();
   const config: NetworkConfig = {
     name: "net",

@@ -1,7 +1,7 @@
-/** What evidence binds (confidential-stream.md, 1.4), and the names of evidence. */
+/** The report data that a session's evidence binds (confidential-stream.md, 1.4), and the digest of evidence. */
 import type { Role } from "./hello.ts";
-import { canonicalBytes } from "./jcs.ts";
-import { utf8 } from "./layout.ts";
+import { canonicalBytes } from "./canonical-json.ts";
+import { utf8 } from "./encoding.ts";
 import type { Suite } from "./suite.ts";
 import { digestName } from "./handshake.ts";
 import { toHex } from "../verify/binary-text.ts";
@@ -10,18 +10,19 @@ import type { Bytes } from "../verify/binary-text.ts";
 export const reportDataBytes = 64;
 
 /**
- * `CSTRM1RD`: report data that begins so is made for sessions only, and by nobody who is asked for a platform quote.
+ * `CSTRM1RD`: the first bytes of the report data of sessions. A service that makes platform quotes for callers must
+ * refuse report data with this prefix.
  */
 const reservedPrefix = utf8("CSTRM1RD");
 
-/** Whether a caller's own report data would pass for a session's. Then it must be refused. */
+/** Returns whether a caller's report data could be mistaken for a session's. Such report data must be refused. */
 export function isReserved(reportData: Uint8Array): boolean {
   return reservedPrefix.every((byte, at) => byte === reportData[at]);
 }
 
 /**
- * The statement's canonical bytes. `nonce`: the 32 bytes of `hello`, for a quote made for it; undefined for a cached
- * one.
+ * Returns the canonical bytes of the statement. `nonce`: the 32 bytes of `hello` if the quote is made for it. Undefined
+ * for a cached quote.
  */
 export function writeStatement(
   keysetDigest: string,
@@ -34,7 +35,7 @@ export function writeStatement(
   return bytes;
 }
 
-/** The 64 bytes that a quote must carry for this keyset. */
+/** Returns the 64 bytes that a quote for this keyset must contain. */
 export async function sessionReportData(
   suite: Suite,
   keysetDigest: string,
@@ -50,7 +51,10 @@ export async function sessionReportData(
   return reportData;
 }
 
-/** `sha256:<hex>` over the canonical evidence; undefined when it has no canonical form. `evidence`: parsed JSON. */
+/**
+ * Returns the SHA-256 of the canonical evidence as `sha256:<hex>`. Undefined if it has no canonical form. `evidence`:
+ * parsed JSON.
+ */
 export async function evidenceDigest(suite: Suite, evidence: unknown): Promise<string | undefined> {
   const bytes = canonicalBytes(evidence);
   return bytes === undefined ? undefined : digestName(suite, bytes);

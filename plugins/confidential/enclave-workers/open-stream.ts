@@ -1,32 +1,33 @@
-/** A session of a client's with one of a network's workers: which worker, and at what price. */
+/** Opens a client's session with one of a network's workers: chooses the worker and its price. */
 import { fault, isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
-import type { Serving } from "../relay/serving.ts";
+import type { AttestedUpstream } from "../relay/upstream-session.ts";
 import type { Model } from "../../inference/networks/model.ts";
 import type { Network } from "../../inference/networks/network.ts";
 import type { Worker } from "../../inference/networks/worker.ts";
 import { EnclaveRoute } from "./route.ts";
 
-/** The first worker and two more. */
-const mostAttempts = 3;
+/** Maximum number of workers that are tried. */
+const maxAttempts = 3;
 
 /**
- * Until a request is sent nothing is lost: a worker that fails or refuses is replaced by another. `helloBytes` as they
- * came; what is wrong with them for every worker has been refused before.
+ * Opens a session. If a worker fails or refuses, another one is tried, which is safe because no request has been sent
+ * yet. `helloBytes`: the `hello` frame as received. It is valid: faults that concern all workers were refused before.
  */
 export async function openStream(
   network: Network,
   helloBytes: Uint8Array,
   hello: Hello,
-): Promise<Serving | Fault> {
+): Promise<AttestedUpstream | Fault> {
   const tried: Worker[] = [];
   let failed: Fault = fault("MODEL_NOT_AVAILABLE", "no worker serves the model");
-  while (tried.length < mostAttempts) {
+  while (tried.length < maxAttempts) {
     const model = network.models.get(hello.model);
-    const worker = model?.choose([...tried, ...tooDear(model, hello.maxCoefficient)]);
+    const worker = model?.choose([...tried, ...tooExpensive(model, hello.maxCoefficient)]);
     if (model === undefined || worker === undefined) {
-      const isDear = tried.length === 0 && (model?.activeWorkers ?? 0) > 0;
-      return isDear ? fault("PRICE_ABOVE_MAX", "every worker costs more") : failed;
+      const isTooExpensive = tried.length === 0 && (model?.activeWorkers ?? 0) > 0;
+      const message = "the coefficient of every worker is above max_coefficient";
+      return isTooExpensive ? fault("PRICE_ABOVE_MAX", message) : failed;
     }
     tried.push(worker);
     const serving = await openAt(network, model, worker, helloBytes, hello);
@@ -36,9 +37,14 @@ export async function openStream(
   return failed;
 }
 
-function tooDear(model: Model | undefined, most: number | undefined): readonly Worker[] {
-  if (model === undefined || most === undefined) return [];
-  return model.workers.filter((worker) => model.priceOf(worker).pricing.coefficient > most);
+function tooExpensive(
+  model: Model | undefined,
+  maxCoefficient: number | undefined,
+): readonly Worker[] {
+  if (model === undefined || maxCoefficient === undefined) return [];
+  return model.workers.filter(
+    (worker) => model.priceOf(worker).pricing.coefficient > maxCoefficient,
+  );
 }
 
 async function openAt(
@@ -47,9 +53,11 @@ async function openAt(
   worker: Worker,
   helloBytes: Uint8Array,
   hello: Hello,
-): Promise<Serving | Fault> {
+): Promise<AttestedUpstream | Fault> {
   const { route } = worker;
-  if (!(route instanceof EnclaveRoute)) return fault("TERMINATION_NOT_AVAILABLE", "no enclave");
+  if (!(route instanceof EnclaveRoute)) {
+    return fault("TERMINATION_NOT_AVAILABLE", "the worker is not an enclave");
+  }
   worker.inFlight++;
   const opened = await route.open(helloBytes, hello).catch((error: unknown) => {
     worker.inFlight--;
@@ -65,15 +73,18 @@ async function openAt(
     workerId: worker.id,
     price: model.priceOf(worker),
     records: network.callMetrics,
-    ended(isSound) {
+    ended(isHealthy) {
       worker.inFlight--;
-      if (isSound === true) worker.succeeded();
-      else if (isSound === false) worker.failed(false);
+      if (isHealthy === true) worker.succeeded();
+      else if (isHealthy === false) worker.failed(false);
     },
   };
 }
 
-/** The worker is well and will not have this `hello`: otherwise a caller could have every worker left out. */
+/**
+ * Returns whether a healthy worker has refused this `hello`. Such a refusal must not count as a failure of the worker:
+ * otherwise a client could make the gateway eject every worker.
+ */
 function isRefusal({ code }: Fault): boolean {
   return refusals.has(code);
 }

@@ -1,10 +1,10 @@
-/** How often something dear may be asked for: `burst` at once, then one each `everyMs`. */
+/** A token bucket, which limits the rate of expensive operations: `burst` at once, then one per `everyMs`. */
 import type { Clock } from "../../../src/services/clock.ts";
 
-/** Whether it may be asked for now; then it counts. */
-export type Allowance = () => boolean;
+/** Takes a token. Returns false if there is none. */
+export type TakeToken = () => boolean;
 
-export function createAllowance(burst: number, everyMs: number, clock: Clock): Allowance {
+export function createTokenBucket(burst: number, everyMs: number, clock: Clock): TakeToken {
   let left = burst;
   let at = clock.monotonic();
   return () => {

@@ -1,4 +1,4 @@
-/** Who gets a session, by which credential, and what else of the encrypted stream can be asked for over HTTP. */
+/** Admission of sessions by credential, and the HTTP routes of the encrypted stream. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request } from "node:http";
@@ -11,8 +11,8 @@ import { openAccountsDatabase } from "../../../../plugins/billing/accounts/schem
 import type { Capability } from "../../../../src/services/accounts.ts";
 import type { TestGateway } from "../../../../src/testing/gateway.ts";
 import { writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
-import { evidenceDigest } from "../../../../plugins/confidential/protocol/statement.ts";
-import { fromBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
+import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { readPolicyDocument } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
@@ -55,7 +55,7 @@ function refused(url: string, headers: Readonly<Record<string, string>>): Promis
 
 const protocol = { "sec-websocket-protocol": "confidential.v1" };
 
-describe("who gets a session", () => {
+describe("admission of sessions", () => {
   let stream: StreamGateway;
   before(async () => {
     stream = await startStreamGateway();
@@ -75,7 +75,7 @@ describe("who gets a session", () => {
   async function ticket(body: object): Promise<string> {
     const response = await ticketFor(body);
     assert.equal(response.status, 201);
-    // The surface's own answer.
+    // The answer of the surface itself.
     const { ticket: text } = (await response.json()) as { ticket: string };
     return text;
   }
@@ -101,7 +101,7 @@ describe("who gets a session", () => {
     assert.equal((await refused(url, other)).status, 400);
   });
 
-  it("refuses a key more than it may have open, those of an earlier configuration counted, until one is over", async () => {
+  it("limits the open sessions of a key, including those of an earlier configuration", async () => {
     await using limited = await startStreamGateway();
     const { gateway, url } = limited;
     using first = await limited.open();
@@ -120,7 +120,7 @@ describe("who gets a session", () => {
     assert.equal((await refused(url, asked)).status, 429);
   });
 
-  it("counts sessions that left during their handshake until the handshake has ended", async () => {
+  it("counts a session whose client left during the handshake until the handshake has ended", async () => {
     await using limited = await startStreamGateway();
     const { gateway, url, worker } = limited;
     await gateway.write(pipeline.replace("{ origins:", "{ sessionsPerKey: 2, origins:"));
@@ -145,10 +145,10 @@ describe("who gets a session", () => {
     using _next = await limited.open();
   });
 
-  it("selects its subprotocol and never echoes the credential, nor logs it", async () => {
+  it("selects its subprotocol and neither echoes nor logs the credential", async () => {
     using wire = await withCredential(stream.gateway.key);
     assert.equal(wire.socket.protocol, "confidential.v1");
-    // Compressed ciphertext is no shorter.
+    // Compression does not make ciphertext shorter.
     assert.equal(wire.socket.extensions, "");
     using session = await openStream(wire);
     session.ask();
@@ -163,7 +163,7 @@ describe("who gets a session", () => {
     assert.ok(!logged.includes(encoded) && !logged.includes(stream.gateway.key));
   });
 
-  it("takes a ticket once, from the page and for the model that it is bound to", async () => {
+  it("accepts a ticket once, only from the page and for the model that it is bound to", async () => {
     const bound = await ticket({ origin: pageOrigin });
     const shown = `confidential.v1, confidential.auth.${Buffer.from(bound).toString("base64url")}`;
     const elsewhere = { "sec-websocket-protocol": shown };
@@ -179,7 +179,7 @@ describe("who gets a session", () => {
     assert.equal(await other.closed, 4401);
   });
 
-  it("takes a ticket for a session and for nothing else, whatever upgrade a request names", async () => {
+  it("accepts a ticket only for a session, whatever upgrade a request names", async () => {
     const shown = Buffer.from(await ticket({})).toString("base64url");
     const response = await new Promise<{ readonly statusCode?: number | undefined }>(
       (resolve, reject) => {
@@ -205,7 +205,7 @@ describe("who gets a session", () => {
     assert.equal((await session.answer()).final["finish_reason"], "stop");
   });
 
-  it("issues tickets for what can be asked only", async () => {
+  it("issues tickets only for models and networks that exist", async () => {
     for (const body of [
       { model: "" },
       { model: 7 },
@@ -219,7 +219,7 @@ describe("who gets a session", () => {
     assert.equal((await ticketFor({}, reader.key)).status, 403);
   });
 
-  it("shows receipts to the key that made them and to administrators, and to nobody else", async () => {
+  it("shows a receipt only to the key that it belongs to and to administrators", async () => {
     const { gateway } = stream;
     using session = await stream.open();
     session.ask();
@@ -253,7 +253,7 @@ describe("who gets a session", () => {
     }
   });
 
-  it("hands out evidence by its digest, and spares a client that knows it", async () => {
+  it("serves evidence by its digest, and does not send it to a client that knows it", async () => {
     let kept: object | undefined;
     stream.worker.script = {
       evidence: (made, { freshness }) => (freshness === "quote" ? made : (kept ??= made)),
@@ -283,7 +283,7 @@ describe("who gets a session", () => {
     assert.ok(JSON.stringify(second.told).length < 1_500);
   });
 
-  it("signs its policy with a key that stays", async () => {
+  it("signs its policy with a key that does not change", async () => {
     const answer = await stream.get("/.well-known/confidential-policy.json", stream.gateway.key);
     const document = (await answer.json()) as { key: string };
     const key = fromBase64Url(document.key);
@@ -311,7 +311,7 @@ function colleague({ folder, workspaceId }: TestGateway, capability: Capability)
 }
 
 describe("time", () => {
-  it("ends tickets after a minute, sessions that are idle after two", async () => {
+  it("expires tickets after one minute and idle sessions after two minutes", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
     const { gateway } = stream;
@@ -340,7 +340,7 @@ describe("time", () => {
     assert.equal(await session.closed, 4408);
   });
 
-  it("ends a connection that has not shaken hands after ten seconds", async () => {
+  it("closes a connection without a handshake after ten seconds", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
     using silent = await stream.wire();
@@ -353,7 +353,7 @@ describe("time", () => {
     assert.deepEqual([type, code, await silent.closed], ["error", "TIMEOUT", 4408]);
   });
 
-  it("ends what a key may ask when the key ends, in a session that is open", async () => {
+  it("refuses further requests of an open session when its key expires", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
     const limited = stream.gateway.issue({ plan: "enterprise", expiresAt: clock.now() + 30_000 });
@@ -367,7 +367,7 @@ describe("time", () => {
     assert.equal(await session.closed, 4401);
   });
 
-  it("goes by what the key may do and use now, in a session that is open", async () => {
+  it("applies the current capabilities and limits of the key to an open session", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
     const key = stream.gateway.issue({ plan: "enterprise" });

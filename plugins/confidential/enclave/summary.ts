@@ -1,18 +1,18 @@
 /**
- * The end of one request in two forms: `final`, for the client inside the encryption, and the signed report, for
- * everybody.
+ * The summary of one request in two forms: the `final` frame, which is encrypted for the client, and the signed report,
+ * which everyone may read.
  */
 import type { Clock } from "../../../src/services/clock.ts";
 import type { WatchedExchange } from "../protocol/frame-watch.ts";
-import { toBase64Url, utf8 } from "../protocol/layout.ts";
-import { reportMessage, writeReport } from "../protocol/report.ts";
+import { toBase64Url, utf8 } from "../protocol/encoding.ts";
+import { reportMessage, writeReport } from "../protocol/usage-report.ts";
 import { usageOf } from "../protocol/text-frames.ts";
 import { toHex } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { tokensOf } from "./answer.ts";
-import type { Outcome } from "./answer.ts";
+import type { AnswerOutcome } from "./answer.ts";
 import type { EnclaveIdentity } from "./identity.ts";
-import type { Established } from "./opening.ts";
+import type { EstablishedSession } from "./handshake.ts";
 
 export interface SignedBytes {
   readonly report: Bytes;
@@ -21,26 +21,30 @@ export interface SignedBytes {
 }
 
 export interface Summary {
-  /** Plaintext. */
+  /** The plaintext of the `final` frame. */
   readonly final: Uint8Array;
-  /** `account`: of the frames on the wire, `final` included. */
-  report(account: WatchedExchange): Promise<SignedBytes>;
+  /** Signs the report. `watched`: all frames of the request and its answer, including `final`. */
+  report(watched: WatchedExchange): Promise<SignedBytes>;
 }
 
-interface SummaryParts {
+interface SummaryDeps {
   readonly identity: EnclaveIdentity;
   readonly clock: Clock;
   readonly coefficient?: number;
 }
 
-export function sumUp(outcome: Outcome, session: Established, parts: SummaryParts): Summary {
+export function summarize(
+  outcome: AnswerOutcome,
+  session: EstablishedSession,
+  deps: SummaryDeps,
+): Summary {
   const { finishReason, finish, result, error } = outcome;
   const { hello, keyset, id, th } = session;
-  const { identity, clock, coefficient } = parts;
+  const { identity, clock, coefficient } = deps;
   const tokens = tokensOf(result, hello.maxOutputTokens);
-  const told = { finish_reason: finishReason, usage: usageOf(tokens), error };
+  const final = { finish_reason: finishReason, usage: usageOf(tokens), error };
   return {
-    final: utf8(JSON.stringify(told)),
+    final: utf8(JSON.stringify(final)),
     async report({ rid, reqDigest, resDigest }) {
       const report = writeReport({
         coefficient: coefficient ?? result?.worker.pricing.coefficient ?? 1000,
@@ -57,7 +61,7 @@ export function sumUp(outcome: Outcome, session: Established, parts: SummaryPart
         th: toHex(th),
         tokens,
       });
-      // Whatever `hello` names has been read as well-formed.
+      // `readHello` has checked that all names in `hello` are well-formed.
       if (report === undefined) throw new TypeError("the report cannot be written");
       return { report, sig: await keyset.ur.sign(reportMessage(report)) };
     },

@@ -1,13 +1,14 @@
-/** RFC 8785, JSON Canonicalization Scheme: one text for equal values, so that what is signed can be made again. */
-import { utf8 } from "./layout.ts";
+/** RFC 8785, JSON Canonicalization Scheme: equal values have the same text, so that signed bytes can be reproduced. */
+import { utf8 } from "./encoding.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
-/** As deep as strict JSON may be; keeps the recursion from running out of stack. */
+/** Maximum depth, the same as in strict JSON. It prevents a stack overflow. */
 const maxDepth = 128;
 
 /**
- * The canonical bytes of a value as JSON.parse gives it; undefined where there are none: a lone surrogate, a number
- * that is not finite, anything that JSON does not know, nesting beyond 128. Members that are undefined are left out.
+ * Returns the canonical bytes of a value as returned by JSON.parse. Undefined if it has none, because it contains a
+ * lone surrogate, a number that is not finite, a type that JSON does not have, or nesting deeper than 128. Members
+ * whose value is undefined are omitted.
  */
 export function canonicalBytes(value: unknown): Bytes | undefined {
   const text = canonicalText(value, 0);
@@ -16,7 +17,7 @@ export function canonicalBytes(value: unknown): Bytes | undefined {
 
 function canonicalText(value: unknown, depth: number): string | undefined {
   if (value === null || typeof value === "boolean") return String(value);
-  // Both are what RFC 8785, 3.2.2 asks for: the shortest digits, and only the escapes that are needed.
+  // JSON.stringify meets RFC 8785, 3.2.2 for numbers (shortest digits) and strings (only the necessary escapes).
   if (typeof value === "number") return Number.isFinite(value) ? JSON.stringify(value) : undefined;
   if (typeof value === "string") return value.isWellFormed() ? JSON.stringify(value) : undefined;
   if (typeof value !== "object" || depth >= maxDepth) return undefined;
@@ -29,7 +30,7 @@ function canonicalText(value: unknown, depth: number): string | undefined {
     }
     return `[${parts.join(",")}]`;
   }
-  // Sorted by UTF-16 code units, which is how strings compare.
+  // Members are sorted by UTF-16 code units. JavaScript compares strings in the same way.
   const members = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
   for (const [name, member] of members) {
     if (member === undefined) continue;

@@ -1,13 +1,15 @@
-/** The usage report: what an enclave signs for each request, and anybody can bill from (confidential-stream.md, 2). */
-import { canonicalBytes } from "./jcs.ts";
-import { isDigestName, label, readBytes } from "./layout.ts";
+/**
+ * The usage report, which an enclave signs for each request and on which charges are based (confidential-stream.md, 2).
+ */
+import { canonicalBytes } from "./canonical-json.ts";
+import { isDigestName, label, readBytes } from "./encoding.ts";
 import { isCount, isJsonObject, readJsonObject } from "./strict-json.ts";
 import { joinBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
 export type Finish = "stop" | "length" | "cancel" | "error";
 
-/** Inclusive: `prompt` counts the cached ones too, `completion` the reasoning. */
+/** Token counts. `prompt` includes the cached tokens, and `completion` includes the reasoning tokens. */
 export interface ReportTokens {
   readonly prompt: number;
   readonly completion: number;
@@ -15,15 +17,15 @@ export interface ReportTokens {
   readonly reasoning: number;
 }
 
-/** The same, as a `done` frame tells it. */
-export interface ToldUsage extends ReportTokens {
+/** The token counts in a `done` frame. */
+export interface DoneUsage extends ReportTokens {
   readonly total: number;
 }
 
 export interface UsageReport {
   /** 1000 is a factor of 1. */
   readonly coefficient: number;
-  /** Counts the reports of a keyset. */
+  /** The number of the report among all reports of the keyset. */
   readonly ctr: number;
   readonly finish: Finish;
   /** Seconds since 1970. */
@@ -32,13 +34,13 @@ export interface UsageReport {
   readonly keyset: string;
   readonly model: string;
   readonly net: string;
-  /** Lower-case hex of SHA-256 over the frames, likewise `resDigest`. */
+  /** SHA-256 of the frames in lower-case hex, likewise `resDigest`. */
   readonly reqDigest: string;
   readonly resDigest: string;
   readonly rid: number;
   /** base64url of 16 bytes. */
   readonly session: string;
-  /** Lower-case hex of th2. */
+  /** th2 in lower-case hex. */
   readonly th: string;
   readonly tokens: ReportTokens;
 }
@@ -47,18 +49,20 @@ const type = "cstream-usage/1";
 const maxReportBytes = 16_384;
 const finishes: readonly unknown[] = ["stop", "length", "cancel", "error"] satisfies Finish[];
 
-/** The bytes to sign and to send; undefined when a name cannot be written (a lone surrogate). */
+/** Returns the bytes to sign and to send. Undefined if a name contains a lone surrogate. */
 export function writeReport(report: UsageReport): Bytes | undefined {
   const { reqDigest, resDigest, ...members } = report;
   return canonicalBytes({ ...members, req_digest: reqDigest, res_digest: resDigest, typ: type });
 }
 
-/** What the report key signs. */
+/** Returns the bytes that the report key signs. */
 export function reportMessage(reportBytes: Uint8Array): Bytes {
   return joinBytes(label("cstream/1 usage"), reportBytes);
 }
 
-/** Strict: undefined for a name twice, another `typ`, a member that is missing or of another type. */
+/**
+ * Reads a report strictly. Undefined for a duplicate name, a different `typ`, or a member that is missing or invalid.
+ */
 export function readReport(bytes: Uint8Array): UsageReport | undefined {
   const object = readJsonObject(bytes, maxReportBytes);
   if (object?.["typ"] !== type) return undefined;

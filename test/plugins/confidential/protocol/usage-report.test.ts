@@ -2,21 +2,21 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { webSuite } from "../../../../plugins/confidential/client/web-crypto.ts";
 import type { WatchedExchange } from "../../../../plugins/confidential/protocol/frame-watch.ts";
-import { toBase64Url } from "../../../../plugins/confidential/protocol/layout.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { judgeReport } from "../../../../plugins/confidential/protocol/report-verdict.ts";
+import { verifyUsageReport } from "../../../../plugins/confidential/protocol/verify-usage-report.ts";
 import type {
-  OwnAccount,
+  ReportExpectation,
   ReportVerdict,
   SignedReport,
   UnverifiedReason,
-} from "../../../../plugins/confidential/protocol/report-verdict.ts";
+} from "../../../../plugins/confidential/protocol/verify-usage-report.ts";
 import {
   readReport,
   reportMessage,
   writeReport,
-} from "../../../../plugins/confidential/protocol/report.ts";
-import type { UsageReport } from "../../../../plugins/confidential/protocol/report.ts";
+} from "../../../../plugins/confidential/protocol/usage-report.ts";
+import type { UsageReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import { createSeenCounters } from "../../../../plugins/confidential/protocol/seen-counters.ts";
 import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
 import { toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
@@ -51,7 +51,7 @@ const report: UsageReport = {
   th: toHex(th),
   tokens,
 };
-const own: OwnAccount = {
+const own: ReportExpectation = {
   evidence: "accepted",
   keysetDigest,
   reportKey: reportSigner.publicKey,
@@ -73,17 +73,17 @@ async function signed(bytes: Bytes, signer: Signer = reportSigner): Promise<Sign
 
 async function judge(
   reported: Partial<UsageReport>,
-  account: Partial<OwnAccount> = {},
+  account: Partial<ReportExpectation> = {},
 ): Promise<ReportVerdict> {
   const bytes = sound(writeReport({ ...report, ...reported }));
-  return judgeReport(nodeSuite, await signed(bytes), { ...own, ...account });
+  return verifyUsageReport(nodeSuite, await signed(bytes), { ...own, ...account });
 }
 
 const json = JSON.parse(textOf(sound(writeReport(report)))) as Record<string, unknown>;
 const changed = (members: object): Bytes => bytesOf(JSON.stringify({ ...json, ...members }));
 
 describe("a usage report", () => {
-  test("is written in one way and read back", () => {
+  test("is written canonically and read back", () => {
     const bytes = sound(writeReport(report));
     assert.deepEqual(readReport(bytes), report);
     assert.equal(textOf(bytes).startsWith('{"coefficient":1000,"ctr":17,"finish":"stop"'), true);
@@ -115,12 +115,12 @@ describe("a usage report", () => {
     { tokens: { ...tokens, prompt: "9" } },
   ];
   for (const members of wrong) {
-    test(`with ${JSON.stringify(members).slice(0, 60)} or without it is none`, () => {
+    test(`with ${JSON.stringify(members).slice(0, 60)} or without it is refused`, () => {
       assert.equal(readReport(changed(members)), undefined);
     });
   }
 
-  test("with a member twice is none, though JSON.parse takes it", () => {
+  test("with a duplicate member is refused, although JSON.parse accepts it", () => {
     const text = textOf(sound(writeReport(report)));
     for (const twice of [
       text.replace('"ctr":17', '"ctr":17,"ctr":17'),
@@ -134,13 +134,13 @@ describe("a usage report", () => {
 });
 
 describe("the verdict on a report", () => {
-  test("is good when everything agrees, by either cryptography", async () => {
+  test("is positive if everything matches, with both implementations of the cryptography", async () => {
     const verdict = await judge({});
     assert.equal(verdict.verified, true);
     assert.deepEqual(verdict.report, report);
     assert.ok(verdict.checks.every(({ result }) => result === "pass"));
     const bytes = sound(writeReport(report));
-    const again = await judgeReport(webSuite, await signed(bytes), own);
+    const again = await verifyUsageReport(webSuite, await signed(bytes), own);
     assert.deepEqual(again, verdict);
   });
 
@@ -148,7 +148,7 @@ describe("the verdict on a report", () => {
     string,
     UnverifiedReason,
     Partial<UsageReport>,
-    Partial<OwnAccount>,
+    Partial<ReportExpectation>,
   ])[] = [
     ["refused evidence", "policy", {}, { evidence: "refused" }],
     ["another keyset", "unknown_key", { keyset: `sha256:${"2".repeat(64)}` }, {}],
@@ -189,40 +189,48 @@ describe("the verdict on a report", () => {
     });
   }
 
-  test("none: no_report; one that is signed and cannot be read likewise", async () => {
-    const none = await judgeReport(nodeSuite, undefined, own);
+  test("is no_report if there is no report, or if a signed report cannot be read", async () => {
+    const none = await verifyUsageReport(nodeSuite, undefined, own);
     assert.deepEqual([none.verified, none.unverifiedReason], [false, "no_report"]);
-    const typed = await judgeReport(nodeSuite, await signed(changed({ typ: "other/1" })), own);
+    const typed = await verifyUsageReport(
+      nodeSuite,
+      await signed(changed({ typ: "other/1" })),
+      own,
+    );
     assert.deepEqual([typed.verified, typed.unverifiedReason], [false, "no_report"]);
     assert.equal(typed.report, undefined);
   });
 
-  test("any bit of report or signature turned over is no report of the keyset", async () => {
+  test("is negative if any bit of the report or the signature is flipped", async () => {
     const { report: bytes, sig } = await signed(sound(writeReport(report)));
     for (let at = 0; at < bytes.length; at++) {
       const other = { report: touched(bytes, at, at % 8), sig };
-      const verdict = await judgeReport(nodeSuite, other, own);
+      const verdict = await verifyUsageReport(nodeSuite, other, own);
       assert.equal(verdict.verified, false, `byte ${at}`);
       const check = verdict.checks.find(({ name }) => name === "signature");
       assert.equal(check?.result, "fail");
     }
     for (let at = 0; at < sig.length; at++) {
-      const verdict = await judgeReport(
+      const verdict = await verifyUsageReport(
         nodeSuite,
         { report: bytes, sig: touched(sig, at, at % 8) },
         own,
       );
       assert.equal(verdict.unverifiedReason, "bad_signature");
     }
-    const short = await judgeReport(nodeSuite, { report: bytes, sig: new Uint8Array(0) }, own);
+    const short = await verifyUsageReport(
+      nodeSuite,
+      { report: bytes, sig: new Uint8Array(0) },
+      own,
+    );
     assert.equal(short.unverifiedReason, "bad_signature");
   });
 
-  test("a report of a request that nobody saw is a replay", async () => {
+  test("is replay for a request of which no frame was seen", async () => {
     assert.equal((await judge({}, { exchange: undefined })).unverifiedReason, "replay");
   });
 
-  test("the reason is the first check that fails, a simulation the last", async () => {
+  test("has the reason of the first failed check; the check for simulation is the last", async () => {
     const all: Partial<UsageReport> = {
       keyset: `sha256:${"2".repeat(64)}`,
       iat: 0,
@@ -248,7 +256,7 @@ describe("the verdict on a report", () => {
     assert.equal((await judge(left, { evidence: "simulated" })).unverifiedReason, "simulated");
   });
 
-  test("a counter is used up only by a report of this session that the keyset signed", async () => {
+  test("uses up a counter only for a signed report of this session", async () => {
     const claimed: number[] = [];
     const claimCounter = (_: string, ctr: number): boolean => claimed.push(ctr) > 0;
     await judge({ keyset: `sha256:${"2".repeat(64)}` }, { claimCounter });
@@ -261,7 +269,7 @@ describe("the verdict on a report", () => {
 });
 
 describe("counters of reports", () => {
-  test("each comes once, in any order, for each keyset", () => {
+  test("each counter of a keyset is accepted once, in any order", () => {
     const seen = createSeenCounters();
     assert.deepEqual(
       [5, 3, 4, 3, 5].map((ctr) => seen.claim("one", ctr, now)),
@@ -270,7 +278,7 @@ describe("counters of reports", () => {
     assert.equal(seen.claim("two", 3, now), true);
   });
 
-  test("the missing ones between are counted", () => {
+  test("missing counters in between are counted", () => {
     const seen = createSeenCounters();
     assert.equal(seen.missing(), 0);
     for (const ctr of [10, 12, 15]) seen.claim("one", ctr, now);
@@ -283,7 +291,7 @@ describe("counters of reports", () => {
     assert.equal(seen.missing(), 1);
   });
 
-  test("an expired keyset is forgotten", () => {
+  test("counters of an expired keyset are dropped", () => {
     const seen = createSeenCounters();
     seen.claim("one", 1, now);
     seen.claim("two", 1, now + 1);

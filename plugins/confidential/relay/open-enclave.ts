@@ -1,6 +1,6 @@
 /**
- * Opens a session with an enclave, for whoever asks: the gateway for itself, or for a client whose `hello` it passes on.
- * Nothing is told of a session before its signature, its keyset and its evidence have been checked.
+ * Opens a session with an enclave: for the gateway itself, or for a client whose `hello` the gateway forwards. A
+ * session is returned only after its signature, its keyset and its evidence have been checked.
  */
 import type { Clock } from "../../../src/services/clock.ts";
 import { fault, isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
@@ -8,55 +8,61 @@ import { readAnswer, type Attested } from "../protocol/handshake.ts";
 import type { Hello, Role } from "../protocol/hello.ts";
 import { handshakeMs } from "../protocol/limits.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
-import { sessionReportData } from "../protocol/statement.ts";
+import { sessionReportData } from "../protocol/report-data.ts";
 import { readTextFrame, type AttestationFrame } from "../protocol/text-frames.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
 import type { VerificationReport } from "../verify/report.ts";
-import type { EvidenceMemory } from "./evidence-memory.ts";
+import type { EvidenceCache } from "./evidence-cache.ts";
 import type { EnclaveLink } from "./link.ts";
 
 export interface OpenEnclave {
   readonly link: EnclaveLink;
-  /** As it came. */
+  /** The frame as received. */
   readonly attestation: AttestationFrame;
   readonly attested: Attested;
-  /** `sha256:<hex>` of its evidence. */
+  /** `sha256:<hex>` of the enclave's evidence. */
   readonly evidenceDigest: string;
-  /** What the evidence proves; never `none`. */
+  /** The result of the verification of the evidence. Its assurance is never `none`. */
   readonly evidence: VerificationReport;
 }
 
-export interface OpenParts {
+export interface OpenEnclaveDeps {
   readonly clock: Clock;
   readonly role: Role;
   readonly policyFor: (evidence: unknown) => VerificationPolicy;
   readonly verifier: EvidenceVerifier;
-  readonly memory: EvidenceMemory;
+  readonly evidenceCache: EvidenceCache;
 }
 
-/** The enclave refused, in its own words' code, or what it showed is not good enough: then with the checks. */
-export interface Unopened extends Fault {
+/** The reason why no session was opened: the enclave refused, with its own code, or its attestation was refused. */
+export interface OpenFailure extends Fault {
+  /** The checks of evidence that was refused. */
   readonly evidence?: VerificationReport;
-  /** It named evidence that has not been seen here: a client may have seen it elsewhere. */
+  /**
+   * The enclave named evidence by a digest that is not in the cache. The client may know it through another gateway.
+   */
   readonly isUnseen?: true;
 }
 
-/** What an enclave says is wrong, for the client: of the client's key and credit it knows nothing. */
-export function enclaveCode(told: StreamCode | undefined): StreamCode {
-  return told === undefined || told === "UNAUTHORIZED" || told === "INSUFFICIENT_BALANCE"
+/**
+ * Returns the code for the client's error frame. `code`: the code of the enclave's error frame. An enclave knows
+ * nothing about the client's key and credit, so codes about them are replaced.
+ */
+export function codeForClient(code: StreamCode | undefined): StreamCode {
+  return code === undefined || code === "UNAUTHORIZED" || code === "INSUFFICIENT_BALANCE"
     ? "UPSTREAM_FAILED"
-    : told;
+    : code;
 }
 
-/** `helloBytes` go on as they are. Closes the link unless the session is open. */
+/** `helloBytes`: forwarded unchanged. Closes the link if no session could be opened. */
 export async function openEnclave(
   link: EnclaveLink,
   helloBytes: Uint8Array,
   hello: Hello,
-  parts: OpenParts,
-): Promise<OpenEnclave | Unopened> {
-  const opened = await shakeHands(link, helloBytes, hello, parts);
+  deps: OpenEnclaveDeps,
+): Promise<OpenEnclave | OpenFailure> {
+  const opened = await shakeHands(link, helloBytes, hello, deps);
   if (isFault(opened)) link.close();
   return opened;
 }
@@ -67,26 +73,26 @@ async function shakeHands(
   link: EnclaveLink,
   helloBytes: Uint8Array,
   hello: Hello,
-  parts: OpenParts,
-): Promise<OpenEnclave | Unopened> {
-  const { clock, role } = parts;
+  deps: OpenEnclaveDeps,
+): Promise<OpenEnclave | OpenFailure> {
+  const { clock, role } = deps;
   const answer = firstText(link, clock);
   link.text(helloBytes);
   const bytes = await answer;
   if (isFault(bytes)) return bytes;
   const frame = readTextFrame(bytes);
   if (isFault(frame)) return noAttestation;
-  if (frame.kind === "error") return fault(enclaveCode(frame.code), "the enclave refused");
+  if (frame.kind === "error") return fault(codeForClient(frame.code), "the enclave refused");
   if (frame.kind !== "attestation") return noAttestation;
   const expected = { net: hello.network, role, now: clock.now() / 1000 };
   const attested = await readAnswer(nodeSuite, helloBytes, frame.core, frame.sig, expected);
-  // Whatever is wrong with it is the enclave's fault: a code of the client's own faults would say otherwise.
+  // Every such fault is the enclave's: the code must not be one of those that blame the client.
   if (isFault(attested)) return fault("ATTESTATION_UNAVAILABLE", attested.message);
-  const shown = await examine(frame, hello, attested, parts);
-  return isFault(shown) ? shown : { link, attestation: frame, attested, ...shown };
+  const verified = await verifyEvidence(frame, hello, attested, deps);
+  return isFault(verified) ? verified : { link, attestation: frame, attested, ...verified };
 }
 
-/** The first text frame; anything else instead is a fault. */
+/** Resolves to the first text frame. Anything else that arrives first is a fault. */
 function firstText(link: EnclaveLink, clock: Clock): Promise<Buffer | Fault> {
   const { promise, resolve } = Promise.withResolvers<Buffer | Fault>();
   const deadline = clock.after(handshakeMs, () =>
@@ -97,27 +103,27 @@ function firstText(link: EnclaveLink, clock: Clock): Promise<Buffer | Fault> {
     text: (frame) => resolve(frame),
     binary: unexpected,
     drained() {},
-    ended: () => resolve(fault("UPSTREAM_FAILED", "the enclave left")),
+    ended: () => resolve(fault("UPSTREAM_FAILED", "the enclave closed the connection")),
   };
   return promise.finally(() => {
     deadline[Symbol.dispose]();
-    // What follows waits for whoever uses the session.
+    // Later frames are queued until the session's user sets its own listener.
     link.listener = undefined;
   });
 }
 
-const unseen: Unopened = {
-  ...fault("ATTESTATION_UNAVAILABLE", "the evidence has not been seen here"),
+const unseen: OpenFailure = {
+  ...fault("ATTESTATION_UNAVAILABLE", "the evidence with this digest is not known here"),
   isUnseen: true,
 };
 
-async function examine(
+async function verifyEvidence(
   { evidence: sent, evidenceDigest: named }: AttestationFrame,
   hello: Hello,
   { keysetDigest }: Attested,
-  { clock, role, policyFor, verifier, memory }: OpenParts,
-): Promise<Pick<OpenEnclave, "evidence" | "evidenceDigest"> | Unopened> {
-  const evidence = sent ?? (named === undefined ? undefined : memory.find(named));
+  { clock, role, policyFor, verifier, evidenceCache }: OpenEnclaveDeps,
+): Promise<Pick<OpenEnclave, "evidence" | "evidenceDigest"> | OpenFailure> {
+  const evidence = sent ?? (named === undefined ? undefined : evidenceCache.find(named));
   if (evidence === undefined) return unseen;
   const nonce = hello.freshness === "quote" ? hello.nonce : undefined;
   const reportData = await sessionReportData(nodeSuite, keysetDigest, nonce, role);
@@ -126,8 +132,8 @@ async function examine(
   if (report.assurance === "none") {
     return { ...fault("ATTESTATION_UNAVAILABLE", "the evidence was refused"), evidence: report };
   }
-  // Evidence that passed has a canonical form.
-  const digest = sent === undefined ? named : await memory.keep(sent, nonce !== undefined);
+  // Evidence that was accepted always has a canonical form.
+  const digest = sent === undefined ? named : await evidenceCache.keep(sent, nonce !== undefined);
   return digest === undefined
     ? fault("ATTESTATION_UNAVAILABLE", "the evidence has no digest")
     : { evidence: report, evidenceDigest: digest };

@@ -1,37 +1,37 @@
 /**
- * Credit for answers that broke off before they reached their client, by the idempotency key of the session's `hello`:
- * the attempt that takes the place of such an answer costs that much less. Kept in memory for an hour.
+ * Credit for answers that broke off before they reached their client, by the idempotency key of the session's `hello`.
+ * A retry of such a request costs that much less. Credits are kept in memory for an hour.
  *
- * The gateway cannot read whether two requests are the same. They must at least ask the same model for as much, in as
- * many bytes. What protects the operator is `creditMilli`: the part of an answer that was sent is never credited, so a
- * client that leaves early and asks something else has paid for both. Credit counts once: it is not renewed when the
- * second attempt breaks off as well.
+ * The gateway cannot decrypt requests and therefore cannot compare them. Two requests must at least have the same
+ * model, the same maximum number of output tokens and the same length. `creditMilli` protects the operator: the part of
+ * an answer that was sent is never credited, so a client that disconnects early and sends a different request has paid
+ * for both. Credit counts once. It is not renewed if the retry breaks off as well.
  */
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Metrics } from "../../../src/services/metrics.ts";
 import type { Hello } from "../protocol/hello.ts";
 
-export interface Attempt {
+export interface StreamAttempt {
   readonly keyId: string;
   readonly hello: Pick<Hello, "idempotencyKey" | "network" | "model" | "maxOutputTokens">;
-  /** Bytes of the frames of the request. */
+  /** Total size of the request's frames. */
   readonly requestBytes: number;
 }
 
-/** Bytes of the ciphertext chunks of one answer. */
+/** Sizes of the ciphertext chunks of one answer. */
 export interface AnswerBytes {
-  /** Handed to the client's connection while it was open. */
+  /** Bytes that were written to the client's connection while it was open. */
   readonly sent: number;
   readonly all: number;
 }
 
 /**
- * The part of a cost that is credited for an answer that broke off: `costMilli × (1 − sent / all)`, rounded down.
- * An answer without chunks has given its client nothing.
+ * Returns the part of a cost that is credited for an answer that broke off: `costMilli × (1 − sent / all)`, rounded
+ * down. The whole cost is credited if no chunk was sent.
  */
 export function creditMilli(costMilli: number, { sent, all }: AnswerBytes): number {
   if (sent === 0) return costMilli;
-  // Both factors may have 32 bits and more.
+  // Both factors can have more than 32 bits.
   const unsent = BigInt(Math.max(0, all - sent));
   return Number((BigInt(costMilli) * unsent) / BigInt(Math.max(1, all)));
 }
@@ -44,12 +44,12 @@ interface Credit {
 
 const keptMs = 3_600_000;
 const maxKeys = 10_000;
-/** Credits of one API key; above it the oldest is forgotten. */
+/** Maximum number of credits per API key. The oldest one is evicted. */
 const maxCreditsPerKey = 64;
 
-export class Retries {
+export class RetryCredits {
   readonly #clock: Clock;
-  /** By API key, the least recently used first; then by attempt, the oldest first. */
+  /** Credits by API key (least recently used first), then by attempt (oldest first). */
   readonly #credits = new Map<string, Map<string, Credit>>();
   readonly #givenMilli;
   readonly #given;
@@ -70,8 +70,8 @@ export class Retries {
       .with({});
   }
 
-  /** Records that a part of an answer that cost `milli` was not sent. */
-  lost(attempt: Attempt, milli: number): void {
+  /** Adds credit for the part of an answer that was not sent. `milli`: the cost of that part. */
+  add(attempt: StreamAttempt, milli: number): void {
     const name = nameOf(attempt);
     if (name === undefined || milli === 0) return;
     const { keyId } = attempt;
@@ -85,8 +85,8 @@ export class Retries {
     dropOldest(this.#credits, maxKeys);
   }
 
-  /** Returns how much of a cost earlier attempts have paid, milli-CU, and uses that up. */
-  paid(attempt: Attempt, costMilli: number): number {
+  /** Uses the credit of earlier attempts for a cost. Returns how much of the cost it covers, in milli-CU. */
+  take(attempt: StreamAttempt, costMilli: number): number {
     const name = nameOf(attempt);
     if (name === undefined) return 0;
     const { keyId } = attempt;
@@ -109,8 +109,8 @@ export class Retries {
   }
 }
 
-/** Undefined: the attempt takes no other's place. */
-function nameOf({ hello, requestBytes }: Attempt): string | undefined {
+/** Returns the name under which credits are stored. Undefined if the session has no idempotency key. */
+function nameOf({ hello, requestBytes }: StreamAttempt): string | undefined {
   const { idempotencyKey, network, model, maxOutputTokens } = hello;
   if (idempotencyKey === undefined) return undefined;
   return JSON.stringify([idempotencyKey, network, model, maxOutputTokens, requestBytes]);

@@ -1,14 +1,14 @@
 /**
- * Whether a usage report is to be believed: every check of confidential-stream.md, 2, in its order. Gateway and client
- * each come to their own verdict with their own account of the session.
+ * Verifies usage reports: every check of confidential-stream.md, 2, in its order. Gateway and client each reach their
+ * own verdict from what they have seen of the session.
  */
 import type { WatchedExchange } from "./frame-watch.ts";
 import type { Attested } from "./handshake.ts";
 import type { Hello } from "./hello.ts";
-import { toBase64Url } from "./layout.ts";
+import { toBase64Url } from "./encoding.ts";
 import { maxKeysetSeconds, maxUnseenTokens, reportSkewSeconds } from "./limits.ts";
-import { readReport, reportMessage } from "./report.ts";
-import type { ToldUsage, UsageReport } from "./report.ts";
+import { readReport, reportMessage } from "./usage-report.ts";
+import type { DoneUsage, UsageReport } from "./usage-report.ts";
 import type { Suite } from "./suite.ts";
 import { createChecklist } from "../verify/checklist.ts";
 import type { Checklist } from "../verify/checklist.ts";
@@ -34,15 +34,17 @@ export interface SignedReport {
   readonly sig: Bytes;
 }
 
-/** What the verifier knows of the session itself, without the report. */
-export interface OwnAccount {
-  /** What its policy makes of the evidence; `simulated` also where a simulation was allowed but proves nothing. */
+/** The values that the verifier knows about the session without the report. */
+export interface ReportExpectation {
+  /**
+   * The verdict of its policy on the evidence. `simulated`: a simulation, which proves nothing even if it is allowed.
+   */
   readonly evidence: "accepted" | "simulated" | "refused";
   /** `sha256:<hex>`. */
   readonly keysetDigest: string;
   /** 32 bytes: the attested report key. */
   readonly reportKey: Bytes;
-  /** Of the keyset, seconds since 1970. */
+  /** End of the keyset's validity, in seconds since 1970. */
   readonly notAfter: number;
   /** Seconds since 1970. */
   readonly now: number;
@@ -50,22 +52,22 @@ export interface OwnAccount {
   readonly session: string;
   /** 32 bytes: th2. */
   readonly th: Bytes;
-  /** Undefined when no frame of the request was seen. */
+  /** The watched frames. Undefined if no frame of the request was seen. */
   readonly exchange: WatchedExchange | undefined;
   readonly net: string;
   readonly model: string;
   readonly maxOutputTokens: number;
-  /** Of the `done` frame, by whoever reads one. */
-  readonly usage?: ToldUsage;
-  /** Whether the keyset's counter is new; asked last, and only for a report that the keyset signed. */
+  /** The usage in the `done` frame. Missing if the verifier does not read `done` frames. */
+  readonly usage?: DoneUsage;
+  /** Returns whether the keyset's counter is new. Called last, and only for a report that the keyset has signed. */
   claimCounter(keysetDigest: string, ctr: number): boolean;
 }
 
-/** What of it the handshake settles, for every request of the session. */
-export function accountOf(
+/** Returns the expected values that the handshake determines for all requests of a session. */
+export function sessionExpectation(
   { keyset, keysetDigest, core, th }: Attested,
   { network, model, maxOutputTokens }: Hello,
-): Omit<OwnAccount, "evidence" | "now" | "exchange" | "usage" | "claimCounter"> {
+): Omit<ReportExpectation, "evidence" | "now" | "exchange" | "usage" | "claimCounter"> {
   return {
     keysetDigest,
     reportKey: keyset.ur,
@@ -80,10 +82,10 @@ export function accountOf(
 
 export interface ReportVerdict {
   readonly verified: boolean;
-  /** The first check that failed; absent when verified. */
+  /** The reason of the first check that failed. Missing if the report is verified. */
   readonly unverifiedReason?: UnverifiedReason;
   readonly checks: readonly Check[];
-  /** What the report says, believed or not; absent when there is none that can be read. */
+  /** The report, verified or not. Missing if there is none that can be read. */
   readonly report?: UsageReport;
 }
 
@@ -103,30 +105,32 @@ const reasons = {
 type CheckName = keyof typeof reasons;
 const names = Object.keys(reasons) as readonly CheckName[];
 
-/** `signed` undefined: none came. */
-export async function judgeReport(
+/** Verifies a report. `signed`: undefined if no report was received. */
+export async function verifyUsageReport(
   suite: Suite,
   signed: SignedReport | undefined,
-  own: OwnAccount,
+  own: ReportExpectation,
 ): Promise<ReportVerdict> {
   const checks = createChecklist(names);
-  checks.record("evidence", own.evidence === "refused" ? "the policy refuses it" : undefined);
-  checks.record("not_simulated", own.evidence === "simulated" ? "no hardware vouches" : undefined);
+  const { evidence } = own;
+  checks.record("evidence", evidence === "refused" ? "the policy refuses the evidence" : undefined);
+  const simulated = "the evidence is simulated, not from hardware";
+  checks.record("not_simulated", evidence === "simulated" ? simulated : undefined);
   if (signed === undefined) {
-    checks.record("report", "there is none");
+    checks.record("report", "there is no report");
     return conclude(checks.list(), undefined);
   }
   const isSigned = await suite.verify(own.reportKey, reportMessage(signed.report), signed.sig);
-  checks.record("signature", isSigned ? undefined : "it is not the keyset's");
+  checks.record("signature", isSigned ? undefined : "the signature is not from the keyset");
   const report = readReport(signed.report);
   if (report === undefined) {
-    // What nobody signed is no report; a signature that fails says more than that it cannot be read.
-    if (isSigned) checks.record("report", "it cannot be read");
+    // For an unsigned report, the failed signature says more than the fact that it cannot be read.
+    if (isSigned) checks.record("report", "the report cannot be read");
     return conclude(checks.list(), undefined);
   }
   checks.record("report", undefined);
   const isOurs = compare(report, own, checks);
-  // A report of another session would use up a counter that is still to come.
+  // A report of another session must not use up a counter whose report has not arrived yet.
   if (isSigned && isOurs) {
     const isNew = own.claimCounter(own.keysetDigest, report.ctr);
     checks.record("counter", isNew ? undefined : "the counter was seen before");
@@ -134,24 +138,34 @@ export async function judgeReport(
   return conclude(checks.list(), report);
 }
 
-/** Records what can be told without cryptography; whether the report is of this keyset, session and request. */
-function compare(report: UsageReport, own: OwnAccount, checks: Checklist<CheckName>): boolean {
+/**
+ * Records the checks that need no cryptography. Returns whether the report belongs to this keyset, session and request.
+ */
+function compare(
+  report: UsageReport,
+  own: ReportExpectation,
+  checks: Checklist<CheckName>,
+): boolean {
   const { exchange } = own;
   const isKeyset = report.keyset === own.keysetDigest;
-  checks.record("keyset", isKeyset ? undefined : "it names another keyset");
+  checks.record("keyset", isKeyset ? undefined : "the report names another keyset");
   checks.record("fresh", freshnessFault(report, own));
   const isSession =
     report.session === own.session && report.th === toHex(own.th) && report.rid === exchange?.rid;
-  checks.record("session", isSession ? undefined : "it is of another session or request");
+  checks.record("session", isSession ? undefined : "the report is for another session or request");
   checks.record("digests", digestFault(report, exchange));
   checks.record("usage", usageFault(report, own));
   return isKeyset && isSession;
 }
 
-function freshnessFault({ iat }: UsageReport, { now, notAfter }: OwnAccount): string | undefined {
+function freshnessFault(
+  { iat }: UsageReport,
+  { now, notAfter }: ReportExpectation,
+): string | undefined {
   if (now >= notAfter) return "the keyset has expired";
-  if (notAfter > now + maxKeysetSeconds) return "the keyset lasts too long";
-  return Math.abs(iat - now) > reportSkewSeconds ? "it is of another time" : undefined;
+  if (notAfter > now + maxKeysetSeconds) return "the keyset is valid for too long";
+  const isFresh = Math.abs(iat - now) <= reportSkewSeconds;
+  return isFresh ? undefined : "the time of the report differs too much from the clock";
 }
 
 function digestFault(
@@ -159,18 +173,20 @@ function digestFault(
   exchange: WatchedExchange | undefined,
 ): string | undefined {
   if (exchange?.hasEnded !== true) return "the response has no END";
-  if (reqDigest !== exchange.reqDigest) return "the request differs";
-  return resDigest === exchange.resDigest ? undefined : "the response differs";
+  if (reqDigest !== exchange.reqDigest) return "the request has a different digest";
+  return resDigest === exchange.resDigest ? undefined : "the response has a different digest";
 }
 
-function usageFault(report: UsageReport, own: OwnAccount): string | undefined {
+function usageFault(report: UsageReport, own: ReportExpectation): string | undefined {
   const { prompt, completion, cached, reasoning } = report.tokens;
   const { usage, maxOutputTokens, exchange } = own;
-  if (report.net !== own.net || report.model !== own.model) return "it is of another model";
-  if (cached > prompt || reasoning > completion) return "its parts exceed the whole";
-  if (completion > maxOutputTokens) return "more tokens than were asked for";
-  const mostPrompt = (exchange?.requestBytes ?? 0) + maxUnseenTokens;
-  if (prompt > mostPrompt) return "more tokens than the request can hold";
+  if (report.net !== own.net || report.model !== own.model)
+    return "the report is for another model";
+  if (cached > prompt) return "more cached tokens than prompt tokens";
+  if (reasoning > completion) return "more reasoning tokens than completion tokens";
+  if (completion > maxOutputTokens) return "more completion tokens than the maximum of the session";
+  const maxPrompt = (exchange?.requestBytes ?? 0) + maxUnseenTokens;
+  if (prompt > maxPrompt) return "more prompt tokens than the request can contain";
   if (usage === undefined) return undefined;
   const isSame =
     usage.prompt === prompt &&
@@ -178,14 +194,14 @@ function usageFault(report: UsageReport, own: OwnAccount): string | undefined {
     usage.total === prompt + completion &&
     usage.cached === cached &&
     usage.reasoning === reasoning;
-  return isSame ? undefined : "the usage told differs";
+  return isSame ? undefined : "the usage in the done frame differs";
 }
 
 function conclude(checks: readonly Check[], report: UsageReport | undefined): ReportVerdict {
   const failed = checks.find(({ result }) => result === "fail");
-  const told = report === undefined ? {} : { report };
-  if (failed === undefined) return { verified: true, checks, ...told };
-  // Every check of this list has one of these names.
+  const readable = report === undefined ? {} : { report };
+  if (failed === undefined) return { verified: true, checks, ...readable };
+  // The checklist was created with these names.
   const unverifiedReason = reasons[failed.name as CheckName];
-  return { verified: false, unverifiedReason, checks, ...told };
+  return { verified: false, unverifiedReason, checks, ...readable };
 }

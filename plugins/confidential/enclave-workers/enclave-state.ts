@@ -1,28 +1,28 @@
-/** What the gateway remembers of enclaves, whichever network they belong to: one for the process. */
-import { EvidenceMemory } from "../relay/evidence-memory.ts";
+/** The state about enclaves that all networks of the process share: verified evidence, evidence by digest, counters. */
+import { EvidenceCache } from "../relay/evidence-cache.ts";
 import { createSeenCounters, type SeenCounters } from "../protocol/seen-counters.ts";
 import { createEvidenceVerifier, type EvidenceVerifier } from "../verify/evidence-verifier.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
 
-export interface EnclaveRecords {
+export interface EnclaveState {
   readonly verifier: EvidenceVerifier;
-  readonly memory: EvidenceMemory;
+  readonly evidenceCache: EvidenceCache;
   readonly counters: SeenCounters;
 }
 
-export function createEnclaveRecords(): EnclaveRecords {
+export function createEnclaveState(): EnclaveState {
   return {
     verifier: createEvidenceVerifier({ entries: 512 }),
-    memory: new EvidenceMemory(),
+    evidenceCache: new EvidenceCache(),
     counters: createSeenCounters(),
   };
 }
 
-/** With what a network adds. */
-export interface EnclaveParts extends EnclaveRecords {
+/** The shared state and the dependencies of one network. */
+export interface EnclaveDeps extends EnclaveState {
   readonly clock: Clock;
   readonly log: Log;
-  /** A worker may be offered now, or no longer. */
+  /** Called when a worker becomes available or unavailable. */
   readonly changed: () => void;
 }

@@ -1,5 +1,6 @@
 /**
- * The enclave's part of the handshake: whether it serves what `hello` asks for, with which evidence, under which keys.
+ * The enclave's part of the handshake: it checks whether the enclave can serve the `hello`, chooses the evidence and
+ * derives the session's keys.
  */
 import { randomBytes } from "node:crypto";
 import type { Offer } from "../../../src/services/networks.ts";
@@ -14,26 +15,26 @@ import { writeAttestation } from "../protocol/text-frames.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import type { EnclaveIdentity, EnclaveKeyset } from "./identity.ts";
 
-export interface OpeningParts {
+export interface EnclaveHandshakeDeps {
   readonly identity: EnclaveIdentity;
-  /** Who serves a model; undefined: nobody here. */
+  /** Finds a model. Undefined if this enclave does not serve it. */
   readonly find: (modelId: string) => Offer | undefined;
-  /** Thousandths. Absent: that of whoever serves behind this enclave. */
+  /** Price coefficient in thousandths. If it is missing, the coefficient of the upstream worker is used. */
   readonly coefficient?: number;
-  /** `sha256:<hex>` of the evidence of what stands behind this enclave. */
+  /** `sha256:<hex>` of the evidence of this enclave's upstream. */
   readonly upstream?: string;
 }
 
-/** What the handshake has settled. */
-export interface Established {
+/** A session whose handshake is complete. */
+export interface EstablishedSession {
   readonly hello: Hello;
   readonly keyset: EnclaveKeyset;
   readonly channel: Channel;
-  /** 16 bytes. */
+  /** The session id, 16 bytes. */
   readonly id: Bytes;
   /** 32 bytes: th2. */
   readonly th: Bytes;
-  /** The text frame to send. */
+  /** The text frame with which the enclave answers. */
   readonly attestation: string;
 }
 
@@ -41,29 +42,29 @@ export function isServed(offer: Offer | undefined): offer is Offer {
   return offer !== undefined && offer.activeWorkers > 0;
 }
 
-/** Why it will not serve this client; undefined: it will. */
-export function openingFault(hello: Hello, parts: OpeningParts): Fault | undefined {
-  const { identity, find, coefficient } = parts;
+/** Returns the reason why the enclave cannot serve this `hello`. Undefined if it can. */
+export function checkHello(hello: Hello, deps: EnclaveHandshakeDeps): Fault | undefined {
+  const { identity, find, coefficient } = deps;
   if (hello.network !== identity.net) {
-    return fault("NETWORK_NOT_AVAILABLE", "this enclave is of another network");
+    return fault("NETWORK_NOT_AVAILABLE", "this enclave serves a different network");
   }
   if (hello.termination !== identity.role) {
-    return fault("TERMINATION_NOT_AVAILABLE", "this enclave has another role");
+    return fault("TERMINATION_NOT_AVAILABLE", "this enclave has a different role");
   }
   if (!isServed(find(hello.model))) {
-    return fault("MODEL_NOT_AVAILABLE", "the model is not served here now");
+    return fault("MODEL_NOT_AVAILABLE", "the model is currently not served here");
   }
   const isDear = (coefficient ?? 0) > (hello.maxCoefficient ?? Infinity);
   return isDear ? fault("PRICE_ABOVE_MAX", "the coefficient is above max_coefficient") : undefined;
 }
 
-/** `helloBytes`: the frame as received. `signal`: aborts when nobody waits any more. */
+/** Completes the handshake. `helloBytes`: the frame as received. `signal`: aborts when the peer has left. */
 export async function establish(
   helloBytes: Uint8Array,
   hello: Hello,
-  { identity, upstream }: OpeningParts,
+  { identity, upstream }: EnclaveHandshakeDeps,
   signal: AbortSignal,
-): Promise<Established | Fault> {
+): Promise<EstablishedSession | Fault> {
   const keyset = identity.current();
   if (isFault(keyset)) return keyset;
   const evidence = await evidenceFor(hello, keyset, identity, signal);

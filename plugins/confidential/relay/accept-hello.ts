@@ -1,0 +1,72 @@
+/** Handles a client's `hello`: finds the enclave that serves the session and claims the session id that it chose. */
+import type { StreamCustomer } from "../../../src/services/confidential.ts";
+import { fault, isFault, type Fault } from "../protocol/fault.ts";
+import { readHello, type Hello } from "../protocol/hello.ts";
+import { toBase64Url } from "../protocol/encoding.ts";
+import type { AttestationFrame } from "../protocol/text-frames.ts";
+import type { UpstreamSession, AttestedUpstream } from "./upstream-session.ts";
+import type { SessionIds } from "./session-ids.ts";
+
+export interface AcceptHelloDeps {
+  readonly sessionIds: SessionIds;
+  /** Opens a session with the enclave that serves the `hello`. */
+  open(
+    helloBytes: Uint8Array,
+    hello: Hello,
+    customer: StreamCustomer,
+  ): Promise<AttestedUpstream | Fault>;
+}
+
+export interface AcceptedSession {
+  readonly hello: Hello;
+  /** base64url of 16 bytes. Must be released when the session ends. */
+  readonly id: string;
+  readonly upstream: UpstreamSession;
+  /** The text frame with which the gateway answers `hello`. */
+  readonly attestation: string;
+}
+
+/** `bytes`: the text frame as received; the enclave gets the same bytes. */
+export async function acceptHello(
+  bytes: Uint8Array,
+  customer: StreamCustomer,
+  deps: AcceptHelloDeps,
+): Promise<AcceptedSession | Fault> {
+  const hello = readHello(bytes);
+  if (isFault(hello)) return hello;
+  if (customer.model !== undefined && customer.model !== hello.model) {
+    return fault("UNAUTHORIZED", "the ticket is for a different model");
+  }
+  const opened = await deps.open(bytes, hello, customer);
+  if (isFault(opened)) return opened;
+  // The evidence is large and sessions can last long, so it is not kept after it has been sent.
+  const { attestation, ...upstream } = opened;
+  const id = toBase64Url(upstream.attested.core.session);
+  if (deps.sessionIds.claim(id)) {
+    return { hello, id, upstream, attestation: attestationText(attestation, upstream) };
+  }
+  upstream.link.close();
+  upstream.ended(false);
+  return fault("ATTESTATION_UNAVAILABLE", "the enclave reused a session id");
+}
+
+/**
+ * Returns the attestation frame for the client: `core`, `sig` and evidence as received, and the gateway's price offer.
+ */
+function attestationText(
+  { core, sig, evidence, evidenceDigest }: AttestationFrame,
+  { attested, price }: UpstreamSession,
+): string {
+  const { coefficient, pricePerTokenNano } = price.pricing;
+  return JSON.stringify({
+    type: "attestation",
+    core: toBase64Url(core),
+    sig: toBase64Url(sig),
+    ...(evidence === undefined ? { evidence_digest: evidenceDigest } : { evidence }),
+    offer: {
+      coefficient,
+      pricePerTokenNano,
+      validUntil: new Date(attested.keyset.notAfter * 1000).toISOString(),
+    },
+  });
+}
