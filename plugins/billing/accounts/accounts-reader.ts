@@ -6,7 +6,7 @@ import type { ApiKey, Workspace } from "../../../src/plugin.ts";
 import { number, text, type Row } from "../../../src/store/row.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
 import { keyFromRow } from "./keys.ts";
-import type { Entry } from "./principal.ts";
+import type { KeyEntry } from "./principal.ts";
 import { workspaceFromRow } from "./workspaces.ts";
 
 export interface StoredKey {
@@ -27,7 +27,7 @@ export interface AccountsReader {
   /** The number of the newest change that `changed` has seen. */
   readonly seen: number;
   /** Writes when keys were last used, in one transaction. */
-  saveUse(entries: readonly Entry[]): void;
+  saveUse(entries: readonly KeyEntry[]): void;
 }
 
 /** Starts with everything that is stored now as known. */

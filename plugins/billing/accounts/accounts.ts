@@ -12,11 +12,11 @@ import type {
 import { explain } from "../../../src/store/store-error.ts";
 import { accountsReader, type AccountsReader } from "./accounts-reader.ts";
 import { keyEnvironment } from "./key-text.ts";
-import type { Entry, Plans } from "./principal.ts";
+import type { KeyEntry, Plans } from "./principal.ts";
 import { readOverrides, type Overrides } from "./model-overrides.ts";
-import { RememberedKeys, type RememberLimits } from "./remembered-keys.ts";
+import { KeyCache, type KeyCacheLimits } from "./key-cache.ts";
 import { openAccountsDatabase, refuseDamaged } from "./schema.ts";
-import { bearer, expired, missing, outOfPlace, stranger, unauthorized } from "./strangers.ts";
+import { bearer, expired, missing, wrongAddress, anonymousFor, unauthorized } from "./anonymous.ts";
 
 export interface AccountsOptions {
   readonly dataDir: string;
@@ -24,7 +24,7 @@ export interface AccountsOptions {
   readonly plans: Plans;
   readonly clock: Clock;
   readonly log: Log;
-  readonly remember?: RememberLimits;
+  readonly remember?: KeyCacheLimits;
 }
 
 interface AccountsStats {
@@ -69,7 +69,7 @@ const lockWaitMs = 50;
 const writeWaitMs = 250;
 
 /** Keys whose hashes are at hand at a time; those of others are made at every request (1 µs). */
-const mostDigests = 4_096;
+const maxDigests = 4_096;
 
 const noOverrides: ReadonlyMap<string, ModelOverride> = new Map();
 /** Opens the accounts of a data folder. Throws StoreError when they cannot be used. */
@@ -90,7 +90,7 @@ export function openAccounts(options: AccountsOptions): AccountsService {
 class StoredAccounts implements AccountsService {
   readonly #db: DatabaseSync;
   readonly #reader: AccountsReader;
-  readonly #keys: RememberedKeys;
+  readonly #keys: KeyCache;
   /**
    * The SHA-256 of keys that were just used, by the header that they came in; emptied at every poll, so that no text of
    * a key stays. What may be done with a hash is looked up at every request all the same. A Map tells a guesser nothing
@@ -123,7 +123,7 @@ class StoredAccounts implements AccountsService {
     this.#environment = options.environment;
     this.#head = `${bearer}gateway_${options.environment}_`;
     const limits = options.remember ?? { keys: 32_768, unknown: 16_384 };
-    this.#keys = new RememberedKeys(options.plans, limits);
+    this.#keys = new KeyCache(options.plans, limits);
     // This connection writes nothing but last uses, which may be lost: no fsync on the event loop.
     db.exec(`PRAGMA busy_timeout = ${lockWaitMs}; PRAGMA synchronous = NORMAL`);
     this.#reader = accountsReader(db);
@@ -143,13 +143,13 @@ class StoredAccounts implements AccountsService {
     if (authorization === undefined) return missing;
     const head = this.#head;
     if (authorization.length !== head.length + 32 || !authorization.startsWith(head)) {
-      return stranger(authorization);
+      return anonymousFor(authorization);
     }
     const known = this.#digests.get(authorization);
     const digest = known ?? hash("sha256", authorization.slice(bearer.length));
     const entry = this.#keys.get(digest) ?? this.#lookUp(digest, authorization);
-    if (entry === undefined) return stranger(authorization);
-    if (known === undefined && this.#digests.size < mostDigests) {
+    if (entry === undefined) return anonymousFor(authorization);
+    if (known === undefined && this.#digests.size < maxDigests) {
       this.#digests.set(authorization, digest);
     }
     return this.#admit(entry, address);
@@ -162,10 +162,10 @@ class StoredAccounts implements AccountsService {
     return this.#admit(entry, address);
   }
 
-  #admit(entry: Entry, address: string): Principal {
+  #admit(entry: KeyEntry, address: string): Principal {
     const now = this.#clock.now();
     if (now >= entry.expiresAt) return expired;
-    if (entry.allows !== undefined && !entry.allows(address)) return outOfPlace;
+    if (entry.allows !== undefined && !entry.allows(address)) return wrongAddress;
     if (now >= entry.planUntil || now < entry.planFrom) this.#keys.renew(entry, now);
     entry.usedAt = now;
     return entry.principal;
@@ -221,7 +221,7 @@ class StoredAccounts implements AccountsService {
   }
 
   /** The hex digits are looked at only here: a header that was found by its hash has them. */
-  #lookUp(digest: string, authorization: string): Entry | undefined {
+  #lookUp(digest: string, authorization: string): KeyEntry | undefined {
     if (this.#keys.isUnknown(digest)) return undefined;
     if (keyEnvironment(authorization, bearer.length) === undefined) return undefined;
     this.#lookups++;
@@ -233,7 +233,7 @@ class StoredAccounts implements AccountsService {
     }
   }
 
-  #entryOf(keyId: string): Entry | undefined {
+  #entryOf(keyId: string): KeyEntry | undefined {
     try {
       const digest = this.#reader.hashOf(keyId);
       if (digest === undefined) return undefined;

@@ -3,7 +3,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { number, optionalText, text } from "../../../src/store/row.ts";
 
 /** Who does something, and when (milliseconds since 1970). `cli:<user>`, or the id of a key with its request's id. */
-export interface By {
+export interface ChangeAuthor {
   readonly actor: string;
   readonly at: number;
   readonly requestId?: string | undefined;
@@ -22,7 +22,7 @@ export type Action =
   | "key.rotate"
   | "network.models";
 
-export interface Change extends By {
+export interface Change extends ChangeAuthor {
   /** Ascending in the order of commits. */
   readonly id: number;
   readonly action: string;
@@ -36,7 +36,7 @@ export interface Change extends By {
 /** Appends a change, in the transaction that makes it. */
 export function recordChange(
   db: DatabaseSync,
-  by: By,
+  by: ChangeAuthor,
   change: { action: Action; workspaceId?: string; keyId?: string; details?: object },
 ): void {
   db.prepare(

@@ -16,7 +16,7 @@ import { transaction } from "../../../src/store/sqlite.ts";
 import type { AccountsService } from "./accounts.ts";
 import { findSlot, forget, putInFlight, putResponse } from "./idempotency-slots.ts";
 
-export interface IdempotencyParts {
+export interface IdempotencyDeps {
   readonly accounts: Pick<AccountsService, "write">;
   readonly clock: Clock;
   readonly log: Log;
@@ -41,12 +41,12 @@ const sweepAgainMs = 250;
 const ran = { kind: "ran" } as const;
 const unavailable = { kind: "unavailable" } as const;
 
-export function openIdempotency(parts: IdempotencyParts): IdempotencyService {
-  return new Slots(parts);
+export function openIdempotency(parts: IdempotencyDeps): IdempotencyService {
+  return new IdempotencySlots(parts);
 }
 
-class Slots implements IdempotencyService {
-  readonly #accounts: IdempotencyParts["accounts"];
+class IdempotencySlots implements IdempotencyService {
+  readonly #accounts: IdempotencyDeps["accounts"];
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #timers: readonly Disposable[];
@@ -54,7 +54,7 @@ class Slots implements IdempotencyService {
   /** By owner: the leases to renew. */
   readonly #held = new Set<string>();
 
-  constructor({ accounts, clock, log }: IdempotencyParts) {
+  constructor({ accounts, clock, log }: IdempotencyDeps) {
     this.#accounts = accounts;
     this.#clock = clock;
     this.#log = log;

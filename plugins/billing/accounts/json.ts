@@ -11,7 +11,7 @@ import type {
 } from "../../../src/plugin.ts";
 import type { Change } from "./change-log.ts";
 import { keyState, type KeyRecord } from "./keys.ts";
-import { inForce } from "./terms.ts";
+import { applyDuePlan } from "./plans.ts";
 
 // A type alias, not an interface: only that fits where any flat record is taken.
 export type KeyJson = {
@@ -31,20 +31,20 @@ export type KeyJson = {
   readonly last_used_at?: string;
 };
 
-/** `purchasedLeftCuMilli` is the meter's to say; `now` decides whether a pending plan has come. */
+/** `purchasedLeftMilliCu` is the meter's to say; `now` decides whether a pending plan has come. */
 export function workspaceJson(
   workspace: Workspace,
-  purchasedLeftCuMilli: number,
+  purchasedLeftMilliCu: number,
   now: number,
 ): WorkspaceJson {
-  const current = inForce(workspace, now);
-  return present({
+  const current = applyDuePlan(workspace, now);
+  return omitUndefined({
     id: current.id,
     name: current.name,
     plan: current.plan,
     pending_plan: current.pendingPlan,
     pending_plan_at: time(current.pendingPlanAt),
-    purchased_cu_milli: purchasedLeftCuMilli,
+    purchased_cu_milli: purchasedLeftMilliCu,
     overage_limit_cu_milli: current.overageLimitCuMilli,
     created_at: new Date(current.createdAt).toISOString(),
   });
@@ -52,7 +52,7 @@ export function workspaceJson(
 
 /** A key without its text. */
 export function keyJson(key: KeyRecord, now: number): KeyJson {
-  return present({
+  return omitUndefined({
     id: key.id,
     workspace_id: key.workspaceId,
     name: key.name,
@@ -72,7 +72,7 @@ export function keyJson(key: KeyRecord, now: number): KeyJson {
 
 /** A change with the names and times that everything has on the wire. */
 export function changeJson(change: Change): ChangeJson {
-  return present({
+  return omitUndefined({
     id: change.id,
     time: new Date(change.at).toISOString(),
     actor: change.actor,
@@ -80,18 +80,18 @@ export function changeJson(change: Change): ChangeJson {
     workspace_id: change.workspaceId === "" ? undefined : change.workspaceId,
     key_id: change.keyId,
     action: change.action,
-    details: wireForm(change.details),
+    details: toWire(change.details),
   });
 }
 
 /** Details are kept as this code names things; on the wire they have the names and times of everything else. */
-function wireForm(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(wireForm);
+function toWire(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toWire);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, member]: [string, unknown]) => [
       name.replace(/[A-Z]|\d+(?=[a-z])/g, (part) => `_${part.toLowerCase()}`),
-      name.endsWith("At") && typeof member === "number" ? time(member) : wireForm(member),
+      name.endsWith("At") && typeof member === "number" ? time(member) : toWire(member),
     ]),
   );
 }
@@ -101,7 +101,7 @@ function time(ms: number | undefined): string | undefined {
 }
 
 /** Takes out the members that are undefined: they are optional in T. */
-function present<T extends object>(members: T): T {
+function omitUndefined<T extends object>(members: T): T {
   return Object.fromEntries(
     Object.entries(members).filter(([, value]) => value !== undefined),
   ) as T;

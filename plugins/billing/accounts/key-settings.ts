@@ -2,7 +2,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { Capability } from "../../../src/plugin.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type By } from "./change-log.ts";
+import { recordChange, type ChangeAuthor } from "./change-log.ts";
 import { conflict, notFound, type Failed } from "./failed.ts";
 import { findKey, keyState, type KeyRecord } from "./keys.ts";
 
@@ -25,7 +25,7 @@ export function setKey(
   db: DatabaseSync,
   id: string,
   settings: KeySettings,
-  by: By,
+  by: ChangeAuthor,
 ): KeyRecord | Failed {
   return transaction(db, () => {
     const key = findKey(db, id);

@@ -10,7 +10,7 @@ import {
   type Row,
 } from "../../../src/store/row.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type By } from "./change-log.ts";
+import { recordChange, type ChangeAuthor } from "./change-log.ts";
 import { conflict, notFound, type Failed } from "./failed.ts";
 import { environments, hashKey, newId, newKeyText } from "./key-text.ts";
 import { capabilities } from "../../../src/services/accounts.ts";
@@ -49,7 +49,7 @@ export function keyState(key: ApiKey, now: number): "active" | "revoked" | "expi
   return key.expiresAt !== undefined && now >= key.expiresAt ? "expired" : "active";
 }
 
-export function createKey(db: DatabaseSync, wanted: NewKey, by: By): IssuedKey | Failed {
+export function createKey(db: DatabaseSync, wanted: NewKey, by: ChangeAuthor): IssuedKey | Failed {
   return transaction(db, () => {
     if (findWorkspace(db, wanted.workspaceId) === undefined) {
       return notFound("workspace", wanted.workspaceId);
@@ -87,7 +87,7 @@ export function listKeys(db: DatabaseSync, workspaceId?: string): KeyRecord[] {
 }
 
 /** A key that is revoked already keeps the time of its first revocation. */
-export function revokeKey(db: DatabaseSync, id: string, by: By): KeyRecord | Failed {
+export function revokeKey(db: DatabaseSync, id: string, by: ChangeAuthor): KeyRecord | Failed {
   return transaction(db, () => {
     const key = findKey(db, id);
     if (key === undefined) return notFound("key", id);
@@ -107,7 +107,7 @@ export function rotateKey(
   db: DatabaseSync,
   id: string,
   overlapMs: number,
-  by: By,
+  by: ChangeAuthor,
 ): (IssuedKey & { readonly replaced: KeyRecord }) | Failed {
   return transaction(db, () => {
     const old = findKey(db, id);
@@ -139,7 +139,7 @@ export function rotateKey(
   });
 }
 
-function insertKey(db: DatabaseSync, wanted: NewKey, by: By): IssuedKey {
+function insertKey(db: DatabaseSync, wanted: NewKey, by: ChangeAuthor): IssuedKey {
   const keyText = newKeyText(wanted.environment);
   const id = newId("key");
   db.prepare(

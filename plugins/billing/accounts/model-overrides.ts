@@ -3,7 +3,7 @@ import type { DatabaseSync } from "node:sqlite";
 import type { ModelOverride } from "../../../src/services/networks.ts";
 import { number, optionalNumber, optionalText, text } from "../../../src/store/row.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type By } from "./change-log.ts";
+import { recordChange, type ChangeAuthor } from "./change-log.ts";
 
 export type Overrides = ReadonlyMap<string, ReadonlyMap<string, ModelOverride>>;
 
@@ -31,7 +31,7 @@ export function replaceOverrides(
   db: DatabaseSync,
   network: string,
   models: readonly ModelOverride[],
-  by: By,
+  by: ChangeAuthor,
 ): void {
   transaction(db, () => {
     db.prepare("DELETE FROM model_overrides WHERE network = ?").run(network);

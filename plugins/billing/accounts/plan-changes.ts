@@ -2,13 +2,18 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { PlanName, Workspace } from "../../../src/plugin.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type By } from "./change-log.ts";
+import { recordChange, type ChangeAuthor } from "./change-log.ts";
 import { conflict, notFound, type Failed } from "./failed.ts";
-import { inForce, planNames } from "./terms.ts";
+import { applyDuePlan, planNames } from "./plans.ts";
 import { findWorkspace, writePlan } from "./workspaces.ts";
 
 /** To a higher plan at once; a pending downgrade is called off. */
-export function upgrade(db: DatabaseSync, id: string, plan: PlanName, by: By): Workspace | Failed {
+export function upgrade(
+  db: DatabaseSync,
+  id: string,
+  plan: PlanName,
+  by: ChangeAuthor,
+): Workspace | Failed {
   return change(db, id, by, (current) => {
     if (rank(plan) <= rank(current.plan)) {
       return conflict(`${plan} is no upgrade: the plan is ${current.plan}`);
@@ -27,7 +32,7 @@ export function downgrade(
   db: DatabaseSync,
   id: string,
   pending: { readonly plan: PlanName; readonly at: number },
-  by: By,
+  by: ChangeAuthor,
 ): Workspace | Failed {
   return change(db, id, by, (current) => {
     if (rank(pending.plan) >= rank(current.plan)) {
@@ -43,7 +48,11 @@ export function downgrade(
 }
 
 /** A downgrade that is due is no longer pending. */
-export function cancelDowngrade(db: DatabaseSync, id: string, by: By): Workspace | Failed {
+export function cancelDowngrade(
+  db: DatabaseSync,
+  id: string,
+  by: ChangeAuthor,
+): Workspace | Failed {
   return change(db, id, by, (current) => {
     const { plan, pendingPlan } = current;
     if (pendingPlan === undefined) return conflict("no downgrade is pending");
@@ -60,13 +69,13 @@ export function cancelDowngrade(db: DatabaseSync, id: string, by: By): Workspace
 function change(
   db: DatabaseSync,
   id: string,
-  by: By,
+  by: ChangeAuthor,
   decide: (current: Workspace) => Workspace | Failed,
 ): Workspace | Failed {
   return transaction(db, () => {
     const stored = findWorkspace(db, id);
     if (stored === undefined) return notFound("workspace", id);
-    const decided = decide(inForce(stored, by.at));
+    const decided = decide(applyDuePlan(stored, by.at));
     if (!("failed" in decided)) writePlan(db, decided);
     return decided;
   });

@@ -1,13 +1,13 @@
 /** From a key and its workspace as stored to the principal that the plugins see, and how long it holds. */
 import type { ApiKey, KeyPrincipal, Plan, PlanName, Workspace } from "../../../src/plugin.ts";
 import { addressList } from "../../../src/address-list.ts";
-import { inForce } from "./terms.ts";
+import { applyDuePlan } from "./plans.ts";
 
 /** The terms of each plan as pipeline.yaml gives them. */
 export type Plans = Readonly<Record<PlanName, Omit<Plan, "name">>>;
 
 /** What the gateway remembers of a key. The principal holds while `planFrom <= now < planUntil`. */
-export interface Entry {
+export interface KeyEntry {
   readonly key: ApiKey;
   /** As stored, with a pending plan that may be due. */
   readonly workspace: Workspace;
@@ -23,7 +23,12 @@ export interface Entry {
   savedUsedAt: number;
 }
 
-export function makeEntry(key: ApiKey, workspace: Workspace, plans: Plans, now: number): Entry {
+export function makeKeyEntry(
+  key: ApiKey,
+  workspace: Workspace,
+  plans: Plans,
+  now: number,
+): KeyEntry {
   return {
     key,
     workspace,
@@ -41,9 +46,9 @@ export function principalAt(
   workspace: Workspace,
   plans: Plans,
   now: number,
-): Pick<Entry, "principal" | "planFrom" | "planUntil"> {
+): Pick<KeyEntry, "principal" | "planFrom" | "planUntil"> {
   const changesAt = workspace.pendingPlanAt ?? Infinity;
-  const current = inForce(workspace, now);
+  const current = applyDuePlan(workspace, now);
   const plan: Plan = { name: current.plan, ...plans[current.plan] };
   const rps = Math.min(key.rpsLimit ?? Infinity, plan.rps);
   return {

@@ -6,9 +6,9 @@ import type { Accounts } from "../../../src/services/accounts.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Claims, Seal } from "../../../src/services/store.ts";
 import type { Tickets, TicketTerms } from "../../../src/services/tickets.ts";
-import { unauthorized } from "./strangers.ts";
+import { unauthorized } from "./anonymous.ts";
 
-interface TicketParts {
+interface TicketDeps {
   readonly seal: Seal;
   readonly claims: Claims;
   readonly accounts: Accounts;
@@ -28,7 +28,7 @@ const validMs = 60_000;
 
 const refused = { principal: unauthorized, terms: undefined };
 
-export function createTickets({ seal, claims, accounts, clock }: TicketParts): Tickets {
+export function createTickets({ seal, claims, accounts, clock }: TicketDeps): Tickets {
   return {
     issue({ keyId, model, origin }) {
       const expiresAt = clock.now() + validMs;

@@ -5,7 +5,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { ComputePool } from "../../../src/compute/pool.ts";
 import { periodOf } from "../metering/periods.ts";
-import { mostGroups, type UsageReportJob } from "../metering/usage-report.ts";
+import { maxGroups, type UsageReportJob } from "../metering/usage-report.ts";
 import type {
   ChangedBy,
   Clock,
@@ -17,13 +17,13 @@ import type {
   Workspaces,
 } from "../../../src/plugin.ts";
 import type { AccountsService } from "./accounts.ts";
-import { listChanges, type By } from "./change-log.ts";
+import { listChanges, type ChangeAuthor } from "./change-log.ts";
 import type { Failed } from "./failed.ts";
 import { changeJson, workspaceJson } from "./json.ts";
 import { cancelDowngrade, downgrade, upgrade } from "./plan-changes.ts";
 import { checkAmount, findWorkspace, purchase } from "./workspaces.ts";
 
-export interface WorkspacesParts {
+export interface WorkspacesDeps {
   readonly dataDir: string;
   readonly accounts: Pick<AccountsService, "read" | "write">;
   /** What is left of a workspace's purchases, milli-CU. */
@@ -44,7 +44,7 @@ const reportModule = new URL(
   import.meta.url,
 ).href;
 
-export function createWorkspaces(parts: WorkspacesParts): Workspaces {
+export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
   const { accounts, clock, log } = parts;
   const show = (workspace: Workspace): WorkspaceJson =>
     workspaceJson(workspace, parts.purchasedLeft(workspace), clock.now());
@@ -52,7 +52,7 @@ export function createWorkspaces(parts: WorkspacesParts): Workspaces {
   /** Does it in one transaction with its record; joins the caller's, where one is open. */
   const change = <T extends object, R>(
     by: ChangedBy,
-    work: (db: DatabaseSync, by: By) => T | Failed,
+    work: (db: DatabaseSync, by: ChangeAuthor) => T | Failed,
     shown: (result: T) => R,
   ): Answer<R> => {
     try {
@@ -106,7 +106,7 @@ export function createWorkspaces(parts: WorkspacesParts): Workspaces {
 }
 
 async function usageReport(
-  { dataDir, reports, clock, log }: WorkspacesParts,
+  { dataDir, reports, clock, log }: WorkspacesDeps,
   workspaceId: string,
   query: UsageQuery,
   signal: AbortSignal | undefined,
@@ -118,7 +118,7 @@ async function usageReport(
   const done = await reports.run({ module: reportModule, input, transfer: [], signal });
   if (done.ok) {
     if (done.bytes !== undefined) return { kind: "done", value: done.bytes };
-    const message = `more than ${mostGroups} groups: shorten the range, or group by less`;
+    const message = `more than ${maxGroups} groups: shorten the range, or group by less`;
     return { kind: "invalid", message };
   }
   if (done.reason !== "aborted") log.error({ reason: done.reason }, "a usage report was not made");

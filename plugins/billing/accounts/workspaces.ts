@@ -12,10 +12,10 @@ import {
   type Row,
 } from "../../../src/store/row.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type By } from "./change-log.ts";
+import { recordChange, type ChangeAuthor } from "./change-log.ts";
 import { conflict, notFound, type Failed } from "./failed.ts";
 import { newId } from "./key-text.ts";
-import { planNames } from "./terms.ts";
+import { planNames } from "./plans.ts";
 
 export interface NewWorkspace {
   readonly name: string;
@@ -23,7 +23,11 @@ export interface NewWorkspace {
   readonly overageLimitCuMilli?: number | undefined;
 }
 
-export function createWorkspace(db: DatabaseSync, wanted: NewWorkspace, by: By): Workspace {
+export function createWorkspace(
+  db: DatabaseSync,
+  wanted: NewWorkspace,
+  by: ChangeAuthor,
+): Workspace {
   const workspace: Workspace = {
     id: newId("ws"),
     name: wanted.name,
@@ -53,7 +57,7 @@ export function createWorkspace(db: DatabaseSync, wanted: NewWorkspace, by: By):
   return workspace;
 }
 
-/** As stored: `inForce` says which plan holds now. */
+/** As stored: `applyDuePlan` says which plan holds now. */
 export function findWorkspace(db: DatabaseSync, id: string): Workspace | undefined {
   const row = db.prepare("SELECT * FROM workspaces WHERE id = ?").get(id);
   return row === undefined ? undefined : workspaceFromRow(row);
@@ -79,7 +83,7 @@ export function setWorkspace(
   db: DatabaseSync,
   id: string,
   settings: WorkspaceSettings,
-  by: By,
+  by: ChangeAuthor,
 ): Workspace | Failed {
   return transaction(db, () => {
     const stored = findWorkspace(db, id);
@@ -103,7 +107,7 @@ export function purchase(
   db: DatabaseSync,
   id: string,
   amountCuMilli: number,
-  by: By,
+  by: ChangeAuthor,
 ): { readonly purchaseId: string; readonly workspace: Workspace } | Failed {
   checkAmount(amountCuMilli);
   return transaction(db, () => {

@@ -1,7 +1,7 @@
 /** The account that `sluice dev` hands out: one workspace that stays, and a new key at every start. */
 import { createKey } from "../accounts/keys.ts";
 import { openAccountsDatabase } from "../accounts/schema.ts";
-import { defaultCapabilities } from "../accounts/terms.ts";
+import { defaultCapabilities } from "../accounts/plans.ts";
 import { createWorkspace, listWorkspaces } from "../accounts/workspaces.ts";
 
 export interface DemoAccount {

@@ -4,13 +4,13 @@
  */
 import { hash } from "node:crypto";
 import { defineStep, refuse, type Operation, type Principal } from "sluice-gateway/plugin";
-import { Attempt } from "./attempt.ts";
-import { keyPattern, mostKeyChars } from "./key.ts";
+import { IdempotentAttempt } from "./idempotent-attempt.ts";
+import { keyPattern, maxKeyChars } from "./key.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
     principal: Principal;
-    idempotency: Attempt;
+    idempotency: IdempotentAttempt;
   }
 }
 
@@ -46,7 +46,7 @@ export default defineStep<Options>({
   start({ prefix = "gateway_" }, host) {
     const form = new RegExp(keyPattern(prefix), "u");
     const malformed = refuse("GATEWAY_INVALID_IDEMPOTENCY_KEY", {
-      message: `an idempotency key must start with ${JSON.stringify(prefix)} and have at most ${mostKeyChars} visible ASCII characters`,
+      message: `an idempotency key must start with ${JSON.stringify(prefix)} and have at most ${maxKeyChars} visible ASCII characters`,
     });
     const keyless = refuse("GATEWAY_INVALID_IDEMPOTENCY_KEY", {
       message: "an idempotency key requires a valid api key",
@@ -60,7 +60,7 @@ export default defineStep<Options>({
         if (typeof key !== "string" || !form.test(key)) return malformed;
         const principal = x.get("principal");
         if (principal.kind === "anonymous") return keyless;
-        x.set("idempotency", new Attempt(host, principal.key.id, key));
+        x.set("idempotency", new IdempotentAttempt(host, principal.key.id, key));
         return undefined;
       },
       requestBody(x, body) {

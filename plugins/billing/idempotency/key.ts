@@ -1,6 +1,6 @@
 /** The form of an Idempotency-Key (gateway.md, "Codes" and "Idempotency"; decisions.md section 11). */
 
-export const mostKeyChars = 255;
+export const maxKeyChars = 255;
 
 /** What means something in a regular expression. */
 const syntax = /[\\^$.*+?()[\]{}|/]/g;
@@ -11,6 +11,6 @@ const syntax = /[\\^$.*+?()[\]{}|/]/g;
  */
 export function keyPattern(prefix: string): string {
   const least = prefix === "" ? 1 : 0;
-  const most = mostKeyChars - prefix.length;
+  const most = maxKeyChars - prefix.length;
   return `^${prefix.replaceAll(syntax, String.raw`\$&`)}[!-~]{${least},${most}}$`;
 }

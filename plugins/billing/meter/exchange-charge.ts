@@ -11,7 +11,7 @@ import {
   type Reply,
   type Reservation,
 } from "sluice-gateway/plugin";
-import { unavailable, type Till } from "./till.ts";
+import { unavailable, type ChargeRefusals } from "./charge-refusals.ts";
 
 /** A line as surfaces give it: the exchange knows its surface. */
 type Line = Omit<ChargeLine, "surface">;
@@ -27,7 +27,7 @@ interface TakeOptions {
 const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
 
 export class ExchangeCharge implements Charge {
-  readonly #till: Till;
+  readonly #refusals: ChargeRefusals;
   readonly #x: Exchange;
   /** Takes the charge of `settle`; further reservations only hold credit until then, or are parts. */
   #first: Reservation | undefined;
@@ -38,14 +38,14 @@ export class ExchangeCharge implements Charge {
   /** The journal failed in a way that the surface was not told. */
   #failed: Reply | undefined;
 
-  constructor(till: Till, x: Exchange) {
-    this.#till = till;
+  constructor(refusals: ChargeRefusals, x: Exchange) {
+    this.#refusals = refusals;
     this.#x = x;
   }
 
   /** What could not be written is not charged. */
   get usedMilli(): number | undefined {
-    const isLost = this.#commit !== undefined && this.#till.isLost(this.#commit);
+    const isLost = this.#commit !== undefined && this.#refusals.isLost(this.#commit);
     return isLost ? undefined : this.#usedMilli;
   }
 
@@ -69,9 +69,9 @@ export class ExchangeCharge implements Charge {
   /** In shadow mode always a reservation. `force`: whatever the limits say. */
   #take(costMilli: number, { streamed, principal: payer, force }: TakeOptions = {}): Taken {
     const x = this.#x;
-    const till = this.#till;
+    const refusals = this.#refusals;
     const principal = payer ?? x.get("principal");
-    if (principal.kind === "anonymous") return till.refused({ kind: "anonymous" }, x);
+    if (principal.kind === "anonymous") return refusals.refused({ kind: "anonymous" }, x);
     const about = {
       requestId: x.peek("requestId") ?? "",
       surface: x.route.surface,
@@ -79,12 +79,12 @@ export class ExchangeCharge implements Charge {
       streamed,
       ...(force === true && { force }),
     };
-    const taken = till.meter.reserve(principal, costMilli, about);
+    const taken = refusals.meter.reserve(principal, costMilli, about);
     if (taken.kind === "reserved") return taken;
-    const instead = till.refused(taken, x);
+    const instead = refusals.refused(taken, x);
     if (instead.kind !== "reserved" || taken.kind !== "refused") return instead;
-    const forced = till.meter.reserve(principal, costMilli, { ...about, force: true });
-    return forced.kind === "reserved" ? forced : till.refused(forced, x);
+    const forced = refusals.meter.reserve(principal, costMilli, { ...about, force: true });
+    return forced.kind === "reserved" ? forced : refusals.refused(forced, x);
   }
 
   #hold(reservation: Reservation): undefined {
@@ -112,7 +112,7 @@ export class ExchangeCharge implements Charge {
 
   /** Nothing once `written` is on disk, or what to say instead. */
   replyAfter(written: Promise<void>): Promise<Reply | undefined> {
-    return this.#till.replyAfter(written, this.#x);
+    return this.#refusals.replyAfter(written, this.#x);
   }
 
   /**
@@ -126,13 +126,13 @@ export class ExchangeCharge implements Charge {
   ): Promise<void> {
     const { surface } = this.#x.route;
     // No more than was reserved is ever charged: see `Reservation.settle`.
-    let roomMilli = reservation.costMilli;
-    for (const other of more) roomMilli += other.costMilli;
+    let maxMilliCu = reservation.costMilli;
+    for (const other of more) maxMilliCu += other.costMilli;
     const commit = reservation.settle(
       lines.map((line) => ({ ...line, surface })),
       more,
     );
-    this.#usedMilli = (this.#usedMilli ?? 0) + Math.min(sumOf(lines), roomMilli);
+    this.#usedMilli = (this.#usedMilli ?? 0) + Math.min(sumOf(lines), maxMilliCu);
     // Awaited by `written`, which does not run when the client has left.
     commit.catch(() => {});
     if (this.#commit !== undefined && this.#commit !== commit) {
@@ -146,7 +146,7 @@ export class ExchangeCharge implements Charge {
   written(): Promise<Reply | undefined> | Reply | undefined {
     if (this.#failed !== undefined) return this.#failed;
     if (this.#commit === undefined) return undefined;
-    const last = this.#till.replyAfter(this.#commit, this.#x);
+    const last = this.#refusals.replyAfter(this.#commit, this.#x);
     return this.#earlierCommits === undefined ? last : this.#allWritten(this.#earlierCommits, last);
   }
 
@@ -155,7 +155,7 @@ export class ExchangeCharge implements Charge {
     last: Promise<Reply | undefined>,
   ): Promise<Reply | undefined> {
     for (const commit of earlier) {
-      const reply = await this.#till.replyAfter(commit, this.#x);
+      const reply = await this.#refusals.replyAfter(commit, this.#x);
       if (reply !== undefined) return reply;
     }
     return last;

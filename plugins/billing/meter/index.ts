@@ -9,7 +9,7 @@ import {
   type Principal,
 } from "sluice-gateway/plugin";
 import { ExchangeCharge } from "./exchange-charge.ts";
-import { Till } from "./till.ts";
+import { ChargeRefusals } from "./charge-refusals.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
@@ -82,10 +82,10 @@ export default defineStep<Options>({
     },
   }),
   start({ price }, host) {
-    const till = new Till(host);
+    const refusals = new ChargeRefusals(host);
     return {
       requestHeaders(x) {
-        const charge = new ExchangeCharge(till, x);
+        const charge = new ExchangeCharge(refusals, x);
         x.set("charge", charge);
         return price === undefined ? undefined : charge.reserve(price);
       },

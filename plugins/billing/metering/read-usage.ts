@@ -7,11 +7,11 @@ import { explain, StoreError } from "../../../src/store/store-error.ts";
 import { readChargeText } from "./charge-text.ts";
 import { commitsWithin, NameReader } from "./commits.ts";
 import { blob } from "./journal-file.ts";
-import { one, openJournalReader } from "./journal-reader.ts";
+import { singleRow, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 
-/** One settled charge. The three draws add up to `usedCuMilli`. */
+/** One settled charge. The three draws add up to `usedMilliCu`. */
 export interface UsageRow {
   /** Unique and stable: the journal's own id, the commit, the place in it. */
   readonly id: string;
@@ -27,10 +27,10 @@ export interface UsageRow {
   readonly agent: Agent | undefined;
   /** What an inference was reckoned with. */
   readonly pricing: Pricing | undefined;
-  readonly usedCuMilli: number;
-  readonly includedCuMilli: number;
-  readonly purchasedCuMilli: number;
-  readonly overageCuMilli: number;
+  readonly usedMilliCu: number;
+  readonly includedMilliCu: number;
+  readonly purchasedMilliCu: number;
+  readonly overageMilliCu: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly estimated: boolean;
@@ -105,7 +105,7 @@ function isCharge(db: DatabaseSync, { commit, place }: Place): boolean {
 }
 
 function uidOf(db: DatabaseSync): string {
-  return text(one(db, "SELECT uid FROM journal"), "uid");
+  return text(singleRow(db, "SELECT uid FROM journal"), "uid");
 }
 
 /** Charges of one commit within [from, to) and behind the place `after`. */
@@ -133,10 +133,10 @@ function* chargesOf(
       method: name(field.method),
       model: model === 0 ? undefined : names.get(model),
       ...readChargeText(cursor.text(field.text)),
-      usedCuMilli: cursor.costMilli,
-      includedCuMilli: cursor.float(field.included),
-      purchasedCuMilli: cursor.float(field.purchased),
-      overageCuMilli: cursor.float(field.overage),
+      usedMilliCu: cursor.costMilliCu,
+      includedMilliCu: cursor.float(field.included),
+      purchasedMilliCu: cursor.float(field.purchased),
+      overageMilliCu: cursor.float(field.overage),
       inputTokens: cursor.float(field.inputTokens),
       outputTokens: cursor.float(field.outputTokens),
       estimated: cursor.estimated,

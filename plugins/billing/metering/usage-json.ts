@@ -50,7 +50,7 @@ export function usageJson(row: UsageRow): UsageJson {
     method: row.method,
     model: row.model ?? null,
     request_id: row.requestId,
-    used_cu_milli: row.usedCuMilli,
+    used_cu_milli: row.usedMilliCu,
     input_tokens: row.inputTokens,
     output_tokens: row.outputTokens,
     estimated: row.estimated,

@@ -22,7 +22,7 @@ export interface UsageReportJob {
 }
 
 /** A report of more would be as large as an export, which `sluice usage export` is for. */
-export const mostGroups = 20_000;
+export const maxGroups = 20_000;
 
 const dayMs = 86_400_000;
 /** The order of members in a group, and of groups. */
@@ -32,18 +32,18 @@ const members: readonly UsageMember[] = ["key", "surface", "method", "model", "d
 interface Group {
   readonly place: Readonly<Record<UsageMember, number>>;
   calls: number;
-  usedCuMilli: number;
+  usedMilliCu: number;
   inputTokens: number;
   outputTokens: number;
 }
 
-/** Runs in a thread of the pool. Undefined: more than `mostGroups`. Throws StoreError. */
+/** Runs in a thread of the pool. Undefined: more than `maxGroups`. Throws StoreError. */
 export default function report(job: UsageReportJob): unknown {
   const json = usageReport(job);
   return json === undefined ? undefined : movedOut(new TextEncoder().encode(json));
 }
 
-/** The report as JSON (decisions.md section 10). Undefined: more than `mostGroups`. Throws StoreError. */
+/** The report as JSON (decisions.md section 10). Undefined: more than `maxGroups`. Throws StoreError. */
 export function usageReport(job: UsageReportJob): string | undefined {
   if (!hasJournal(job.dataDir)) return reportJson(job, [], []);
   const db = openJournalReader(job.dataDir);
@@ -78,12 +78,12 @@ function addUp(
       const name = groupBy.map((member) => place[member]).join(" ");
       let group = groups.get(name);
       if (group === undefined) {
-        if (groups.size >= mostGroups) return undefined;
-        group = { place, calls: 0, usedCuMilli: 0, inputTokens: 0, outputTokens: 0 };
+        if (groups.size >= maxGroups) return undefined;
+        group = { place, calls: 0, usedMilliCu: 0, inputTokens: 0, outputTokens: 0 };
         groups.set(name, group);
       }
       group.calls++;
-      group.usedCuMilli += cursor.costMilli;
+      group.usedMilliCu += cursor.costMilliCu;
       group.inputTokens += cursor.float(at.charge.inputTokens);
       group.outputTokens += cursor.float(at.charge.outputTokens);
     }
@@ -140,11 +140,11 @@ function reportJson(
     workspace_id: workspaceId,
     from: new Date(from).toISOString(),
     to: new Date(to).toISOString(),
-    used_cu_milli: groups.reduce((sum, { usedCuMilli }) => sum + usedCuMilli, 0),
-    groups: groups.map(({ labels, calls, usedCuMilli, inputTokens, outputTokens }) => ({
+    used_cu_milli: groups.reduce((sum, { usedMilliCu }) => sum + usedMilliCu, 0),
+    groups: groups.map(({ labels, calls, usedMilliCu, inputTokens, outputTokens }) => ({
       ...Object.fromEntries(groupBy.map((member, index) => [member, labels[index]])),
       calls,
-      used_cu_milli: usedCuMilli,
+      used_cu_milli: usedMilliCu,
       input_tokens: inputTokens,
       output_tokens: outputTokens,
     })),

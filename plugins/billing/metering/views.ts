@@ -14,7 +14,7 @@ interface OpenIntent {
   readonly key: number;
   readonly workspace: number;
   readonly surface: number;
-  readonly reservedMilli: number;
+  readonly reservedMilliCu: number;
   readonly requestId: string;
 }
 
@@ -44,7 +44,7 @@ export class Views {
         key: Number(row["key"]),
         workspace: Number(row["workspace"]),
         surface: Number(row["surface"]),
-        reservedMilli: Number(row["reserved_cu_milli"]),
+        reservedMilliCu: Number(row["reserved_cu_milli"]),
         requestId: String(row["request_id"]),
       });
     }
@@ -74,7 +74,7 @@ export class Views {
     const time = cursor.float(at.charge.time);
     const key = cursor.uint(at.charge.key);
     const workspace = cursor.uint(at.charge.workspace);
-    const cost = cursor.costMilli;
+    const cost = cursor.costMilliCu;
     this.newest = Math.max(this.newest, time);
     addTo(this.#minutes, Math.floor(time / dayWindow.stepMs), key, cost);
     addTo(this.#hours, Math.floor(time / monthWindow.stepMs), key, cost);
@@ -99,7 +99,7 @@ export class Views {
       key: cursor.uint(at.intent.key),
       workspace: cursor.uint(at.intent.workspace),
       surface: cursor.uint(at.intent.surface),
-      reservedMilli: cursor.float(at.intent.reserved),
+      reservedMilliCu: cursor.float(at.intent.reserved),
       requestId: cursor.text(at.intent.text),
     });
   }
@@ -134,9 +134,9 @@ function sumsOf<T>(sums: Sums<T>, step: number): Map<number, T> {
   return inStep;
 }
 
-function addTo(sums: Sums<number>, step: number, key: number, amountMilli: number): void {
+function addTo(sums: Sums<number>, step: number, key: number, amountMilliCu: number): void {
   const inStep = sumsOf(sums, step);
-  inStep.set(key, (inStep.get(key) ?? 0) + amountMilli);
+  inStep.set(key, (inStep.get(key) ?? 0) + amountMilliCu);
 }
 
 function writeSteps(
@@ -171,8 +171,8 @@ function writePeriods(db: DatabaseSync, sums: Sums<Split>): void {
 }
 
 /** Beyond it a sum could not be read back as a number, and far beyond it not be written. */
-function exact(sumMilli: number): number {
-  return Math.min(sumMilli, Number.MAX_SAFE_INTEGER);
+function exact(sumMilliCu: number): number {
+  return Math.min(sumMilliCu, Number.MAX_SAFE_INTEGER);
 }
 
 /** What `exact` is, of a column and what is added to it. */
@@ -185,7 +185,7 @@ function writeIntents(db: DatabaseSync, intents: ReadonlyMap<number, OpenIntent>
   if (intents.size === 0) return;
   const insert = db.prepare("INSERT INTO open_intents VALUES (?, ?, ?, ?, ?, ?, ?)");
   for (const [id, each] of intents) {
-    const { at: since, key, workspace, surface, reservedMilli, requestId } = each;
-    insert.run(id, since, key, workspace, surface, reservedMilli, requestId);
+    const { at: since, key, workspace, surface, reservedMilliCu, requestId } = each;
+    insert.run(id, since, key, workspace, surface, reservedMilliCu, requestId);
   }
 }

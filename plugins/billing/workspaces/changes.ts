@@ -22,7 +22,7 @@ export interface Change {
 }
 
 /** A small body must not ask for a large answer. */
-export const mostViolations = 20;
+export const maxViolations = 20;
 
 const ajv = new Ajv2020({ allErrors: true });
 
@@ -79,7 +79,7 @@ function change<T extends object>(
 }
 
 function violated(errors: readonly ErrorObject[]): Reply {
-  const violations = errors.slice(0, mostViolations).map(({ instancePath, message }) => ({
+  const violations = errors.slice(0, maxViolations).map(({ instancePath, message }) => ({
     path: `/body${instancePath}`,
     reason: message ?? "is not allowed",
   }));

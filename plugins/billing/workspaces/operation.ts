@@ -5,8 +5,8 @@ import {
   type JsonSchema,
   type Operation,
 } from "sluice-gateway/plugin";
-import { changes, mostViolations, type ChangeName } from "./changes.ts";
-import { defaultChanges, groupMembers, isView, mostChanges, type ViewName } from "./views.ts";
+import { changes, maxViolations, type ChangeName } from "./changes.ts";
+import { defaultChanges, groupMembers, isView, maxChanges, type ViewName } from "./views.ts";
 
 const text = { type: "string" };
 const time = { type: "string", format: "date-time" };
@@ -170,7 +170,7 @@ const queries: Partial<Record<ViewName, JsonSchema>> = {
       },
       limit: {
         description: "Maximum number of changes to list.",
-        ...wholeNumber(1, mostChanges, defaultChanges),
+        ...wholeNumber(1, maxChanges, defaultChanges),
       },
     },
   },
@@ -219,7 +219,7 @@ const unavailable: DocumentedRefusal = {
 const wrongBody: DocumentedRefusal = {
   code: "GATEWAY_INVALID_PARAMS",
   description: "The body is not JSON, or it does not match its schema.",
-  details: violationsSchema(mostViolations),
+  details: violationsSchema(maxViolations),
 };
 
 export function operationOf(wanted: ViewName | ChangeName): Operation {

@@ -316,7 +316,7 @@ test("a replay is not charged", async () => {
   }
   const charges = [...readUsage(join(shop.gateway.folder, "data"))];
   assert.deepEqual(
-    charges.map(({ usedCuMilli }) => usedCuMilli),
+    charges.map(({ usedMilliCu }) => usedMilliCu),
     [500],
   );
 });

@@ -37,7 +37,7 @@ export interface BatchHead {
 }
 
 /** Events beyond this size go with the next batch: sinks limit a request's body, too. */
-const mostChars = 512 * 1024;
+const maxChars = 512 * 1024;
 
 /** Runs in a thread of the pool. Undefined: nothing is left to deliver. Throws StoreError. */
 export default function batchBytes(job: BatchJob): unknown {
@@ -68,7 +68,7 @@ export function makeBatch({
   for (const row of readUsage(dataDir, { after })) {
     const event = JSON.stringify(eventOf(row, form));
     chars += event.length;
-    if (head !== undefined && (events.length >= limit || chars > mostChars)) {
+    if (head !== undefined && (events.length >= limit || chars > maxChars)) {
       head = { ...head, more: true };
       break;
     }
@@ -92,9 +92,9 @@ function eventOf(row: UsageRow, { source, type, subject }: EventForm): object {
     datacontenttype: "application/json",
     data: {
       ...charge,
-      included_cu_milli: row.includedCuMilli,
-      purchased_cu_milli: row.purchasedCuMilli,
-      overage_cu_milli: row.overageCuMilli,
+      included_cu_milli: row.includedMilliCu,
+      purchased_cu_milli: row.purchasedMilliCu,
+      overage_cu_milli: row.overageMilliCu,
     },
   };
 }

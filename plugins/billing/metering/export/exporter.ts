@@ -7,11 +7,11 @@ import type { Clock } from "../../../../src/services/clock.ts";
 import type { Log } from "../../../../src/services/log.ts";
 import type { BatchHead } from "./batch.ts";
 import type { ExportMetrics } from "./metrics.ts";
-import type { Sent } from "./send.ts";
+import type { DeliveryResult } from "./send.ts";
 
 export type Batch = BatchHead & { readonly events: Uint8Array };
 
-export interface ExporterParts {
+export interface ExporterDeps {
   readonly cursor: {
     readonly after: string | undefined;
     moveTo(id: string): Promise<void>;
@@ -21,7 +21,7 @@ export interface ExporterParts {
    */
   read(after: string | undefined, limit: number): Promise<Batch | undefined>;
   /** Never rejects. */
-  send(events: Uint8Array, signal: AbortSignal): Promise<Sent>;
+  send(events: Uint8Array, signal: AbortSignal): Promise<DeliveryResult>;
   /** The most events of one batch. */
   readonly batch: number;
   /** Milliseconds between two looks at a journal that has nothing new. */
@@ -37,13 +37,13 @@ export interface ExporterParts {
 const answerMs = 30_000;
 /** Waits between attempts are random up to twice the last one (full jitter), from one second to five minutes. */
 const firstWaitMs = 1_000;
-const longestWaitMs = 300_000;
+const maxWaitMs = 300_000;
 /** Wait after a refusal. The delivery is then tried again, because the sink or its key may have been corrected. */
 const refusedWaitMs = 600_000;
 const lagEveryMs = 1_000;
 
 export class Exporter {
-  readonly #parts: ExporterParts;
+  readonly #deps: ExporterDeps;
   readonly #closing = new AbortController();
   readonly #lagTimer: Disposable;
   readonly #running: Promise<void>;
@@ -51,14 +51,14 @@ export class Exporter {
   #size: number;
   #failures = 0;
   /** When the oldest charge that is not delivered was made; undefined: all are. */
-  #owedSince: number | undefined;
+  #undeliveredSince: number | undefined;
   #wake: (() => void) | undefined;
 
   /** Runs until it is closed. */
-  constructor(parts: ExporterParts) {
-    this.#parts = parts;
-    this.#size = parts.batch;
-    this.#lagTimer = parts.clock.every(lagEveryMs, () => this.#showLag());
+  constructor(deps: ExporterDeps) {
+    this.#deps = deps;
+    this.#size = deps.batch;
+    this.#lagTimer = deps.clock.every(lagEveryMs, () => this.#showLag());
     this.#running = this.#run();
   }
 
@@ -76,10 +76,10 @@ export class Exporter {
 
   /** One batch. Answers how long to wait before the next, milliseconds. */
   async #turn(): Promise<number> {
-    const { cursor, everyMs, log } = this.#parts;
+    const { cursor, everyMs, log } = this.#deps;
     let batch: Batch | undefined;
     try {
-      batch = await this.#parts.read(cursor.after, this.#size);
+      batch = await this.#deps.read(cursor.after, this.#size);
     } catch (error) {
       if (!this.#closing.signal.aborted)
         log.error(
@@ -88,7 +88,7 @@ export class Exporter {
         );
       return this.#backoff("journal", 0);
     }
-    this.#owedSince = batch?.since;
+    this.#undeliveredSince = batch?.since;
     this.#showLag();
     if (batch === undefined) return everyMs;
     const sent = await this.#send(batch);
@@ -100,14 +100,14 @@ export class Exporter {
     return this.#backoff("sink", sent.afterMs);
   }
 
-  async #send({ events }: Batch): Promise<Sent> {
+  async #send({ events }: Batch): Promise<DeliveryResult> {
     const late = new AbortController();
-    using _timer = this.#parts.clock.after(answerMs, () => late.abort());
-    return this.#parts.send(events, AbortSignal.any([this.#closing.signal, late.signal]));
+    using _timer = this.#deps.clock.after(answerMs, () => late.abort());
+    return this.#deps.send(events, AbortSignal.any([this.#closing.signal, late.signal]));
   }
 
   async #accepted({ count, last, more }: Batch): Promise<number> {
-    const { cursor, metrics, log, batch, everyMs } = this.#parts;
+    const { cursor, metrics, log, batch, everyMs } = this.#deps;
     if (this.#failures > 0) log.info({}, "usage export: delivery works again");
     this.#failures = 0;
     this.#size = Math.min(batch, this.#size * 2);
@@ -120,7 +120,7 @@ export class Exporter {
       log.error({ err: error }, "usage export: cannot save the position of the last delivery");
     }
     if (more) return 0;
-    this.#owedSince = undefined;
+    this.#undeliveredSince = undefined;
     this.#showLag();
     return everyMs;
   }
@@ -130,7 +130,7 @@ export class Exporter {
     { count, first }: Batch,
     { status, smaller }: { readonly status: number; readonly smaller: boolean },
   ): number {
-    const { metrics, log } = this.#parts;
+    const { metrics, log } = this.#deps;
     metrics.failed("refused").add(1);
     if (smaller && count > 1) {
       this.#size = Math.ceil(count / 2);
@@ -144,18 +144,18 @@ export class Exporter {
     return refusedWaitMs;
   }
 
-  #backoff(reason: "journal" | "sink", leastMs: number): number {
-    const { metrics, random = Math.random } = this.#parts;
+  #backoff(reason: "journal" | "sink", minMs: number): number {
+    const { metrics, random = Math.random } = this.#deps;
     metrics.failed(reason).add(1);
-    const mostMs = Math.min(longestWaitMs, firstWaitMs * 2 ** this.#failures);
+    const maxMs = Math.min(maxWaitMs, firstWaitMs * 2 ** this.#failures);
     this.#failures++;
-    return leastMs + Math.ceil(random() * mostMs);
+    return minMs + Math.ceil(random() * maxMs);
   }
 
   #wait(ms: number): Promise<void> {
     if (ms === 0 || this.#closing.signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = this.#parts.clock.after(ms, resolve);
+      const timer = this.#deps.clock.after(ms, resolve);
       this.#wake = () => {
         timer[Symbol.dispose]();
         resolve();
@@ -164,8 +164,8 @@ export class Exporter {
   }
 
   #showLag(): void {
-    const { clock, metrics } = this.#parts;
-    const since = this.#owedSince;
+    const { clock, metrics } = this.#deps;
+    const since = this.#undeliveredSince;
     metrics.lagSeconds.set(since === undefined ? 0 : Math.max(0, clock.now() - since) / 1000);
   }
 }

@@ -1,7 +1,7 @@
 /** Accounts of a test's own: a folder, a database, a manual clock, and the service on them. */
 import type { TestContext } from "node:test";
 import type { DatabaseSync } from "node:sqlite";
-import type { By } from "../../../../plugins/billing/accounts/change-log.ts";
+import type { ChangeAuthor } from "../../../../plugins/billing/accounts/change-log.ts";
 import {
   createKey,
   type IssuedKey,
@@ -14,7 +14,7 @@ import {
   type AccountsOptions,
   type AccountsService,
 } from "../../../../plugins/billing/accounts/accounts.ts";
-import { defaultCapabilities } from "../../../../plugins/billing/accounts/terms.ts";
+import { defaultCapabilities } from "../../../../plugins/billing/accounts/plans.ts";
 import { createWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
 import type { KeyPrincipal, Log, Principal, Workspace } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
@@ -36,7 +36,7 @@ export interface AccountsFixture {
   readonly db: DatabaseSync;
   readonly clock: ManualClock;
   /** Who the test is, now. */
-  readonly by: () => By;
+  readonly by: () => ChangeAuthor;
   /** A workspace on the developer plan. */
   readonly workspace: Workspace;
   /** Issues a key in that workspace. */
@@ -52,7 +52,7 @@ export function accountsFixture(t: TestContext): AccountsFixture {
   const clock = manualClock();
   const db = openAccountsDatabase(folder);
   t.after(() => db.isOpen && db.close());
-  const by = (): By => ({ actor: "test", at: clock.now() });
+  const by = (): ChangeAuthor => ({ actor: "test", at: clock.now() });
   const workspace = createWorkspace(db, { name: "Acme", plan: "developer" }, by());
   const lines: string[] = [];
   return {

@@ -6,7 +6,7 @@ import {
   downgrade,
   upgrade,
 } from "../../../../plugins/billing/accounts/plan-changes.ts";
-import { inForce } from "../../../../plugins/billing/accounts/terms.ts";
+import { applyDuePlan } from "../../../../plugins/billing/accounts/plans.ts";
 import { findWorkspace, purchase } from "../../../../plugins/billing/accounts/workspaces.ts";
 import { transaction } from "../../../../src/store/sqlite.ts";
 import { accountsFixture, day } from "./fixture.ts";
@@ -73,7 +73,7 @@ test("a pending downgrade is called off once, and not when it is due", (t) => {
   clock.advance(day);
   assert.deepEqual(cancelDowngrade(db, id, by()), none);
   const stored = findWorkspace(db, id);
-  assert.equal(stored && inForce(stored, clock.now()).plan, "free");
+  assert.equal(stored && applyDuePlan(stored, clock.now()).plan, "free");
 });
 
 test("what is higher and lower counts from the plan that is in force, a due downgrade included", (t) => {

@@ -6,7 +6,7 @@ import type { AccountsService } from "../../../../plugins/billing/accounts/accou
 import { findWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
 import {
   createWorkspaces,
-  type WorkspacesParts,
+  type WorkspacesDeps,
 } from "../../../../plugins/billing/accounts/workspaces-service.ts";
 import type { Workspaces } from "../../../../src/plugin.ts";
 import { transaction } from "../../../../src/store/sqlite.ts";
@@ -20,7 +20,7 @@ interface Served extends AccountsFixture {
   readonly id: string;
 }
 
-function serve(t: TestContext, more: Partial<WorkspacesParts> = {}): Served {
+function serve(t: TestContext, more: Partial<WorkspacesDeps> = {}): Served {
   const fixture = accountsFixture(t);
   const accounts = fixture.open();
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
-import { inForce } from "../../../../plugins/billing/accounts/terms.ts";
+import { applyDuePlan } from "../../../../plugins/billing/accounts/plans.ts";
 import {
   createWorkspace,
   findWorkspace,
@@ -58,8 +58,8 @@ test("a pending plan holds from its time on, not before", (t) => {
   const pending = downgrade(db, workspace.id, { plan: "free", at }, by());
   assert.deepEqual(pending, { ...workspace, pendingPlan: "free", pendingPlanAt: at });
   assert.ok(!("failed" in pending));
-  assert.equal(inForce(pending, at - 1), pending);
-  assert.deepEqual(inForce(pending, at), { ...workspace, plan: "free" });
+  assert.equal(applyDuePlan(pending, at - 1), pending);
+  assert.deepEqual(applyDuePlan(pending, at), { ...workspace, plan: "free" });
 });
 
 test("an operator's plan calls a pending one off", (t) => {

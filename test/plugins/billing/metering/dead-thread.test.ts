@@ -30,7 +30,7 @@ for (const durability of ["settled", "async"] as const) {
     await meter.close();
 
     await fixture.open({ durability });
-    const written = [...readUsage(fixture.dataDir)].map(({ usedCuMilli }) => usedCuMilli);
+    const written = [...readUsage(fixture.dataDir)].map(({ usedMilliCu }) => usedMilliCu);
     assert.deepEqual(written, [1]);
   });
 }

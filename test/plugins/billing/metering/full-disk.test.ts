@@ -57,7 +57,7 @@ async function chargeUntilFull(meter: MeterService): Promise<number> {
   }
 }
 
-/** Lets the meter try again, and waits for the thread's answer. */
+/** Lets the meter try again, and readerStates for the thread's answer. */
 async function tryAgain(
   { clock, logged }: MeterFixture,
   done: () => boolean | Promise<boolean>,
@@ -106,7 +106,7 @@ test("a full disk refuses what is settled and what comes, charges nothing for it
   const rows = [...readUsage(fixture.dataDir)];
   assert.equal(rows.length, written + 1);
   assert.equal(
-    rows.reduce((sum, row) => sum + row.usedCuMilli, 0),
+    rows.reduce((sum, row) => sum + row.usedMilliCu, 0),
     written + 3,
   );
 

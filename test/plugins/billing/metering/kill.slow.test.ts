@@ -52,9 +52,9 @@ test("every acknowledged charge is in the journal exactly once after SIGKILL, ho
   for (const key of ["key_a", "key_b", "key_c"]) {
     const charged = rows
       .filter((row) => row.keyId === key)
-      .reduce((sum, row) => sum + row.usedCuMilli, 0);
+      .reduce((sum, row) => sum + row.usedMilliCu, 0);
     assert.deepEqual(meter.keyUsage(key), { day: charged, month: charged, open: 0 });
   }
-  const drawn = rows.reduce((sum, row) => sum + row.includedCuMilli, 0);
+  const drawn = rows.reduce((sum, row) => sum + row.includedMilliCu, 0);
   assert.equal(meter.workspaceUsage("ws_1").included, drawn);
 });

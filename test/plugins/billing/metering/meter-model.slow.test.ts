@@ -125,7 +125,7 @@ function compareRows(fixture: MeterFixture, model: Model): void {
   const rows = Array.from(readUsage(fixture.dataDir), (row) => [
     row.requestId,
     row.time,
-    row.usedCuMilli,
+    row.usedMilliCu,
   ]);
   assert.deepEqual(
     rows,

@@ -48,10 +48,10 @@ test("a settled charge is in the journal when its promise resolves", async (t) =
     requestId: "abc",
     agent: undefined,
     pricing: undefined,
-    usedCuMilli: 320,
-    includedCuMilli: 320,
-    purchasedCuMilli: 0,
-    overageCuMilli: 0,
+    usedMilliCu: 320,
+    includedMilliCu: 320,
+    purchasedMilliCu: 0,
+    overageMilliCu: 0,
     inputTokens: 12,
     outputTokens: 7,
     estimated: true,
@@ -116,7 +116,7 @@ test("a charge above its reservation is cut to it, from the last line backwards,
   });
   const rows = [...readUsage(dataDir)];
   assert.deepEqual(
-    rows.map(({ usedCuMilli }) => usedCuMilli),
+    rows.map(({ usedMilliCu }) => usedMilliCu),
     [70, 30, 0],
   );
   const text = await metrics.render();
@@ -163,10 +163,10 @@ test("of several refusing scopes the plan is reported, then 30d, then 24h", asyn
   const { open } = meterFixture(t);
   const meter = await open();
   const limits = { cuLimit24hMilli: 10, cuLimit30dMilli: 20 };
-  const refused = (window: string | undefined, usedCuMilli: number, limitCuMilli: number) => ({
+  const refused = (window: string | undefined, usedMilliCu: number, limitCuMilli: number) => ({
     kind: "refused",
     window,
-    usedCuMilli,
+    usedCuMilli: usedMilliCu,
     limitCuMilli,
   });
   const poor = { includedCuMilli: 30, overageUsdPerCu: undefined };
@@ -456,7 +456,7 @@ test("what was purchased and drawn in earlier months is still drawn after a star
   assert.deepEqual(again.workspaceUsage("ws_1"), meter.workspaceUsage("ws_1"));
 });
 
-test("the intent of a stream is on disk soon, whoever waits or not: a crash finds it and releases it", async (t) => {
+test("the intent of a stream is on disk soon, whoever readerStates or not: a crash finds it and releases it", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
   take(meter, principalOf(), 900, { streamed: true });

@@ -7,7 +7,7 @@ import {
   openJournalDatabase,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
-import { readPurchasedDrawn } from "../../../../plugins/billing/metering/purchased.ts";
+import { readPurchasedDrawn } from "../../../../plugins/billing/metering/purchased-drawn.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { StoreError } from "../../../../src/store/store-error.ts";
 import {
@@ -41,8 +41,8 @@ async function chargeByTheMinute(
   }
 }
 
-const costs = (rows: Iterable<{ usedCuMilli: number }>): number[] =>
-  Array.from(rows, (row) => row.usedCuMilli);
+const costs = (rows: Iterable<{ usedMilliCu: number }>): number[] =>
+  Array.from(rows, (row) => row.usedMilliCu);
 
 test("a range takes its first instant and not its last", async (t) => {
   const fixture = meterFixture(t);
@@ -78,7 +78,7 @@ test("a reader beside the writer sees what was settled when it began, and stops 
   const meter = await fixture.open();
   for (let i = 0; i < 300; i++) await charge(meter, principalOf(), 1);
   const rows = readUsage(fixture.dataDir);
-  assert.equal(rows.next().value?.usedCuMilli, 1);
+  assert.equal(rows.next().value?.usedMilliCu, 1);
   const stranger = principalOf({ key: { id: "key_new" } });
   for (let i = 0; i < 300; i++) await charge(meter, stranger, 2);
   const rest = [...rows];

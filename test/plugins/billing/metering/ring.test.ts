@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import {
   kind,
   RecordCursor,
-  recordBytesMax,
+  maxRecordBytes,
   writeClosed,
   writeName,
 } from "../../../../plugins/billing/metering/records.ts";
@@ -43,17 +43,17 @@ for (const start of [0, 2 ** 31 - 4096, 2 ** 32 - 4096]) {
         let next = 1;
         for (const step of list) {
           if (step.what === "write") {
-            if (writer.free < 2 * recordBytesMax) continue;
+            if (writer.free < 2 * maxRecordBytes) continue;
             const id = next++;
             writer.advance(
-              writeName(writer, writer.claim(recordBytesMax), id, "é".repeat(step.chars)),
+              writeName(writer, writer.claim(maxRecordBytes), id, "é".repeat(step.chars)),
             );
             writer.publish(false);
             waiting.push(id);
           } else if (step.what === "take") {
             assert.deepEqual(idsIn(reader.take()), waiting);
             reader.done();
-            writer.free32(reader.head);
+            writer.freeUpTo(reader.head);
             waiting = [];
             assert.equal(writer.free, size);
           } else {
@@ -74,8 +74,8 @@ test("nothing is visible before it is published, and then all of it at once", ()
   const shared = makeRing(size);
   const writer = new RingWriter(shared, 1024);
   const reader = new RingReader(shared);
-  writer.advance(writeName(writer, writer.claim(recordBytesMax), 1, "a"));
-  writer.advance(writeName(writer, writer.claim(recordBytesMax), 2, "b"));
+  writer.advance(writeName(writer, writer.claim(maxRecordBytes), 1, "a"));
+  writer.advance(writeName(writer, writer.claim(maxRecordBytes), 2, "b"));
   assert.equal(reader.isEmpty, true);
   assert.equal(reader.take().length, 0);
   writer.publish(false);
@@ -87,7 +87,7 @@ test("what was taken and not dealt with is taken again", () => {
   const writer = new RingWriter(shared, 1024);
   const reader = new RingReader(shared);
   for (const id of [1, 2]) {
-    writer.advance(writeName(writer, writer.claim(recordBytesMax), id, "a"));
+    writer.advance(writeName(writer, writer.claim(maxRecordBytes), id, "a"));
     writer.publish(false);
     assert.equal(idsIn(reader.take()).length, id);
   }
@@ -98,7 +98,7 @@ test("the writer sees what a later group begins with", () => {
   const writer = new RingWriter(shared, 1024);
   const reader = new RingReader(shared);
   const start = writer.published;
-  writer.advance(writeClosed(writer, writer.claim(recordBytesMax), 1, 1, 1));
+  writer.advance(writeClosed(writer, writer.claim(maxRecordBytes), 1, 1, 1));
   writer.publish(false);
   assert.equal(writer.hasTakenBeyond(start), false);
   reader.take();
@@ -111,7 +111,7 @@ test("an old word to discard is no word to discard what came since", () => {
   const writer = new RingWriter(shared, 1024);
   const reader = new RingReader(shared);
   for (const id of [1, 2]) {
-    writer.advance(writeName(writer, writer.claim(recordBytesMax), id, "a"));
+    writer.advance(writeName(writer, writer.claim(maxRecordBytes), id, "a"));
     writer.publish(false);
     if (id === 1) {
       reader.take();

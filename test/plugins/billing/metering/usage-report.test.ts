@@ -6,7 +6,7 @@ import { journalPath } from "../../../../plugins/billing/metering/journal-schema
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import {
-  mostGroups,
+  maxGroups,
   usageReport,
   type UsageReportJob,
 } from "../../../../plugins/billing/metering/usage-report.ts";
@@ -119,7 +119,7 @@ test("a range takes its first instant and not its last", async (t) => {
 test("every division adds up to what the export lists", async (t) => {
   const dataDir = await someUsage(t);
   const rows = [...readUsage(dataDir)].filter(({ workspaceId }) => workspaceId === "ws_1");
-  const total = rows.reduce((sum, { usedCuMilli }) => sum + usedCuMilli, 0);
+  const total = rows.reduce((sum, { usedMilliCu }) => sum + usedMilliCu, 0);
   const members: UsageMember[] = ["key", "surface", "method", "model", "day"];
   for (let mask = 0; mask < 2 ** members.length; mask++) {
     const groupBy = members.filter((_, bit) => (mask & (1 << bit)) !== 0);
@@ -158,7 +158,7 @@ test("a report of too many groups is none, and the same charges by less are one"
   const { dataDir, open } = meterFixture(t);
   const meter = await open();
   const perCommit = 200;
-  for (let n = 0; n <= mostGroups; n += perCommit) {
+  for (let n = 0; n <= maxGroups; n += perCommit) {
     const lines = Array.from({ length: perCommit }, (_, i) => ({ ...call, method: `m${n + i}` }));
     await settle(meter, "key_a", lines);
   }

@@ -4,17 +4,17 @@ import { describe, it } from "node:test";
 import {
   Exporter,
   type Batch,
-  type ExporterParts,
+  type ExporterDeps,
 } from "../../../../../plugins/billing/metering/export/exporter.ts";
 import { exportMetrics } from "../../../../../plugins/billing/metering/export/metrics.ts";
-import type { Sent } from "../../../../../plugins/billing/metering/export/send.ts";
+import type { DeliveryResult } from "../../../../../plugins/billing/metering/export/send.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
 import type { Log } from "../../../../../src/plugin.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { day, hour, minute, noon } from "../fixture.ts";
 
-const accepted: Sent = { kind: "accepted" };
-const down: Sent = { kind: "unavailable", reason: "ECONNREFUSED", afterMs: 0 };
+const accepted: DeliveryResult = { kind: "accepted" };
+const down: DeliveryResult = { kind: "unavailable", reason: "ECONNREFUSED", afterMs: 0 };
 
 interface Options {
   readonly batch?: number;
@@ -23,7 +23,7 @@ interface Options {
   readonly random?: () => number;
   readonly moveTo?: (id: string) => Promise<void>;
   /** What the sink makes of these charges. */
-  readonly sink: (charges: readonly number[], now: number) => Sent;
+  readonly sink: (charges: readonly number[], now: number) => DeliveryResult;
 }
 
 /** An exporter over a journal of numbers; a charge's number is its place in it. */
@@ -39,7 +39,7 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
   const metrics = createMetrics();
   const cursor = { after: undefined as string | undefined };
   let readable = true;
-  const parts: ExporterParts = {
+  const deps: ExporterDeps = {
     cursor: {
       get after() {
         return cursor.after;
@@ -87,7 +87,7 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
     for (let n = 0; n < count; n++) journal.push({ at: clock.now() });
   };
   charge(atStart);
-  const exporter = new Exporter(parts);
+  const exporter = new Exporter(deps);
   return {
     exporter,
     journal,
@@ -166,7 +166,7 @@ describe("the export of usage", () => {
 
   it("waits a random time, and at least what the sink asks for", async () => {
     const draws = [0.5, 0, 0.25];
-    const asked: Sent = { kind: "unavailable", reason: "status 429", afterMs: 7_000 };
+    const asked: DeliveryResult = { kind: "unavailable", reason: "status 429", afterMs: 7_000 };
     await using on = bench({ sink: () => asked, random: () => draws.shift() ?? 1 });
     await on.settle();
     for (const ms of [7_500, 7_000, 8_000]) {

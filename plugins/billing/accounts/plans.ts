@@ -13,7 +13,7 @@ export const defaultCapabilities: readonly Capability[] = [
 ];
 
 /** The workspace as it stands at `now`: a pending plan whose time has come is its plan. */
-export function inForce(workspace: Workspace, now: number): Workspace {
+export function applyDuePlan(workspace: Workspace, now: number): Workspace {
   const { pendingPlan, pendingPlanAt } = workspace;
   if (pendingPlan === undefined || pendingPlanAt === undefined || now < pendingPlanAt) {
     return workspace;

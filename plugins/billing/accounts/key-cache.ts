@@ -3,9 +3,9 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import type { StoredKey } from "./accounts-reader.ts";
-import { makeEntry, principalAt, type Entry, type Plans } from "./principal.ts";
+import { makeKeyEntry, principalAt, type KeyEntry, type Plans } from "./principal.ts";
 
-export interface RememberLimits {
+export interface KeyCacheLimits {
   /** Keys, about 1 KiB each. */
   readonly keys: number;
   /** Hashes that belong to no usable key, about 0.2 KiB each. */
@@ -13,18 +13,18 @@ export interface RememberLimits {
 }
 
 /** Last uses of keys no longer in memory, until they are written; beyond it they are lost. */
-const mostDeparted = 10_000;
+const maxEvicted = 10_000;
 
 /** Bounded both ways: the oldest is forgotten first and can be read from the database again. */
-export class RememberedKeys {
-  readonly #limits: RememberLimits;
+export class KeyCache {
+  readonly #limits: KeyCacheLimits;
   #plans: Plans;
-  readonly #known = new Map<string, Entry>();
+  readonly #known = new Map<string, KeyEntry>();
   readonly #unknown = new Set<string>();
   /** Forgotten or revoked with a use that is not on disk yet. */
-  #departed: Entry[] = [];
+  #evicted: KeyEntry[] = [];
 
-  constructor(plans: Plans, limits: RememberLimits) {
+  constructor(plans: Plans, limits: KeyCacheLimits) {
     this.#plans = plans;
     this.#limits = limits;
   }
@@ -33,7 +33,7 @@ export class RememberedKeys {
     return { keys: this.#known.size, unknown: this.#unknown.size };
   }
 
-  get(hash: string): Entry | undefined {
+  get(hash: string): KeyEntry | undefined {
     return this.#known.get(hash);
   }
 
@@ -43,14 +43,14 @@ export class RememberedKeys {
   }
 
   /** Keeps what the database said of a hash. */
-  remember(hash: string, stored: StoredKey | undefined, now: number): Entry | undefined {
+  remember(hash: string, stored: StoredKey | undefined, now: number): KeyEntry | undefined {
     if (stored === undefined || stored.key.revokedAt !== undefined) {
       this.#forget(hash);
       if (this.#unknown.size >= this.#limits.unknown) this.#unknown.delete(oldest(this.#unknown));
       this.#unknown.add(hash);
       return undefined;
     }
-    const entry = makeEntry(stored.key, stored.workspace, this.#plans, now);
+    const entry = makeKeyEntry(stored.key, stored.workspace, this.#plans, now);
     const before = this.#known.get(hash);
     if (before !== undefined) {
       entry.usedAt = before.usedAt;
@@ -78,7 +78,7 @@ export class RememberedKeys {
   }
 
   /** The principal of `entry` at `now`, made anew: its plan begins or ends. */
-  renew(entry: Entry, now: number): void {
+  renew(entry: KeyEntry, now: number): void {
     Object.assign(entry, principalAt(entry.key, entry.workspace, this.#plans, now));
   }
 
@@ -90,8 +90,8 @@ export class RememberedKeys {
   }
 
   /** Up to `most` keys whose last use is not saved. */
-  unsaved(most: number): Entry[] {
-    const entries = this.#departed.slice(0, most);
+  unsaved(most: number): KeyEntry[] {
+    const entries = this.#evicted.slice(0, most);
     for (const entry of this.#known.values()) {
       if (entries.length >= most) break;
       if (entry.usedAt > entry.savedUsedAt) entries.push(entry);
@@ -99,16 +99,16 @@ export class RememberedKeys {
     return entries;
   }
 
-  saved(entries: readonly Entry[]): void {
+  saved(entries: readonly KeyEntry[]): void {
     for (const entry of entries) entry.savedUsedAt = entry.usedAt;
-    this.#departed = this.#departed.filter((entry) => entry.usedAt > entry.savedUsedAt);
+    this.#evicted = this.#evicted.filter((entry) => entry.usedAt > entry.savedUsedAt);
   }
 
   #forget(hash: string): void {
     const entry = this.#known.get(hash);
     this.#known.delete(hash);
     const isWorthSaving = entry !== undefined && entry.usedAt > entry.savedUsedAt;
-    if (isWorthSaving && this.#departed.length < mostDeparted) this.#departed.push(entry);
+    if (isWorthSaving && this.#evicted.length < maxEvicted) this.#evicted.push(entry);
   }
 }
 

@@ -20,7 +20,7 @@ const inFlight = refuse("GATEWAY_CONFLICT", {
 const mismatch = refuse("GATEWAY_IDEMPOTENCY_KEY_MISMATCH");
 const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
-export class Attempt {
+export class IdempotentAttempt {
   readonly apiKeyId: string;
   readonly key: string;
   /** Of method, target and body, once the body is there. */

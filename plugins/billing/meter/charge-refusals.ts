@@ -26,7 +26,7 @@ const free: Reservation = {
   release() {},
 };
 
-export class Till {
+export class ChargeRefusals {
   readonly meter: Meter;
   readonly #host: Host;
   readonly #shadowRefusals = new Map<Scope, Counter>();

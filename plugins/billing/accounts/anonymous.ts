@@ -8,10 +8,10 @@ export const missing = anonymous("missing authorization header");
 const malformed = anonymous("invalid authorization format");
 export const unauthorized = anonymous("unauthorized");
 export const expired = anonymous("api key has expired");
-export const outOfPlace = anonymous("api key not allowed from this address");
+export const wrongAddress = anonymous("api key not allowed from this address");
 
 /** Why a header that names no usable key of this deployment is refused (gateway.md, Authentication). */
-export function stranger(authorization: string): Anonymous {
+export function anonymousFor(authorization: string): Anonymous {
   const isKey =
     authorization.startsWith(bearer) && keyEnvironment(authorization, bearer.length) !== undefined;
   return isKey ? unauthorized : malformed;
