@@ -1,6 +1,6 @@
 /**
- * The service `host.idempotency`: slots in the accounts database, so that what is changed there can be one with its
- * slot.
+ * The service `host.idempotency`. The slots are in the accounts database, so that a change there and its slot can be
+ * one transaction.
  */
 import { randomUUID } from "node:crypto";
 import type { DatabaseSync } from "node:sqlite";
@@ -34,7 +34,7 @@ const leaseMs = 60_000;
 /** Two renewals may fail before a lease ends. */
 const renewMs = 20_000;
 const sweepMs = 60_000;
-/** Slots forgotten in one write: the event loop waits for it. What is left follows soon. */
+/** Maximum number of slots deleted per write, because a write blocks the event loop. The rest is deleted soon after. */
 const sweepRows = 200;
 const sweepAgainMs = 250;
 
@@ -51,7 +51,7 @@ class IdempotencySlots implements IdempotencyService {
   readonly #log: Log;
   readonly #timers: readonly Disposable[];
   #sweepAgain: Disposable | undefined;
-  /** By owner: the leases to renew. */
+  /** Owners of the slots whose leases must be renewed. */
   readonly #held = new Set<string>();
 
   constructor({ accounts, clock, log }: IdempotencyDeps) {

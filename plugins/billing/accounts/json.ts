@@ -1,6 +1,6 @@
 /**
- * Workspaces and keys as clients and `--json` see them (decisions.md, section 1): snake_case, RFC 3339, no absent
- * members.
+ * Workspaces, keys and changes as JSON for clients and `--json` (decisions.md, section 1): snake_case names, RFC 3339
+ * times, and no members without a value.
  */
 import type {
   Capability,
@@ -13,7 +13,7 @@ import type { Change } from "./change-log.ts";
 import { keyState, type KeyRecord } from "./keys.ts";
 import { applyDuePlan } from "./plans.ts";
 
-// A type alias, not an interface: only that fits where any flat record is taken.
+// This is a type alias because an interface is not assignable to a record type.
 export type KeyJson = {
   readonly id: string;
   readonly workspace_id: string;
@@ -31,7 +31,10 @@ export type KeyJson = {
   readonly last_used_at?: string;
 };
 
-/** `purchasedLeftMilliCu` is the meter's to say; `now` decides whether a pending plan has come. */
+/**
+ * `purchasedLeftMilliCu`: remaining purchased credit, which the meter knows. `now` decides whether a pending plan is in
+ * force.
+ */
 export function workspaceJson(
   workspace: Workspace,
   purchasedLeftMilliCu: number,
@@ -50,7 +53,7 @@ export function workspaceJson(
   });
 }
 
-/** A key without its text. */
+/** Returns the JSON of a key, without its text. */
 export function keyJson(key: KeyRecord, now: number): KeyJson {
   return omitUndefined({
     id: key.id,
@@ -70,7 +73,7 @@ export function keyJson(key: KeyRecord, now: number): KeyJson {
   });
 }
 
-/** A change with the names and times that everything has on the wire. */
+/** Returns the JSON of a change. */
 export function changeJson(change: Change): ChangeJson {
   return omitUndefined({
     id: change.id,
@@ -84,7 +87,7 @@ export function changeJson(change: Change): ChangeJson {
   });
 }
 
-/** Details are kept as this code names things; on the wire they have the names and times of everything else. */
+/** Converts stored details, which have the names of this code, to the names and times of the wire format. */
 function toWire(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(toWire);
   if (typeof value !== "object" || value === null) return value;
@@ -100,7 +103,7 @@ function time(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : new Date(ms).toISOString();
 }
 
-/** Takes out the members that are undefined: they are optional in T. */
+/** Removes the members that are undefined. They are optional in T. */
 function omitUndefined<T extends object>(members: T): T {
   return Object.fromEntries(
     Object.entries(members).filter(([, value]) => value !== undefined),

@@ -1,4 +1,4 @@
-/** What an operator changes of a key after it was made. */
+/** Changes of an existing key by an operator. */
 import type { DatabaseSync } from "node:sqlite";
 import type { Capability } from "../../../src/plugin.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
@@ -6,7 +6,7 @@ import { recordChange, type ChangeAuthor } from "./change-log.ts";
 import { conflict, notFound, type Failed } from "./failed.ts";
 import { findKey, keyState, type KeyRecord } from "./keys.ts";
 
-/** What is undefined stays as it is; `null` takes a limit away. */
+/** A member that is undefined is not changed. `null` removes a limit. */
 export interface KeySettings {
   readonly name?: string | undefined;
   readonly capabilities?: readonly Capability[] | undefined;
@@ -18,8 +18,8 @@ export interface KeySettings {
 }
 
 /**
- * Only an active key changes: an end is an end. One that was rotated may end sooner than its overlap, never later. Each
- * call is one transaction.
+ * Changes a key. Only an active key can be changed; revocation and expiry are final. A rotated key may be set to expire
+ * earlier than the end of its overlap, but not later. Each call is one transaction.
  */
 export function setKey(
   db: DatabaseSync,
@@ -50,7 +50,7 @@ export function setKey(
   });
 }
 
-/** As the columns of `keys` hold them. */
+/** Returns the settings as columns of `keys`. */
 function columnsOf(settings: KeySettings): Record<string, string | number | null | undefined> {
   const { allowedAddresses } = settings;
   return {

@@ -1,4 +1,4 @@
-/** Plan changes by the rules that bind a customer (decisions.md section 10). Each call is one transaction. */
+/** Changes of plans by customers, with their rules (decisions.md section 10). Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
 import type { PlanName, Workspace } from "../../../src/plugin.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
@@ -7,7 +7,7 @@ import { conflict, notFound, type Failed } from "./failed.ts";
 import { applyDuePlan, planNames } from "./plans.ts";
 import { findWorkspace, writePlan } from "./workspaces.ts";
 
-/** To a higher plan at once; a pending downgrade is called off. */
+/** Changes to a higher plan at once and cancels a pending downgrade. */
 export function upgrade(
   db: DatabaseSync,
   id: string,
@@ -27,7 +27,7 @@ export function upgrade(
   });
 }
 
-/** To a lower plan from `pending.at` on, in the place of a downgrade that is pending. */
+/** Changes to a lower plan from `pending.at` on, and replaces a pending downgrade. */
 export function downgrade(
   db: DatabaseSync,
   id: string,
@@ -47,7 +47,7 @@ export function downgrade(
   });
 }
 
-/** A downgrade that is due is no longer pending. */
+/** Cancels a pending downgrade. A downgrade that is due is no longer pending. */
 export function cancelDowngrade(
   db: DatabaseSync,
   id: string,
@@ -65,7 +65,7 @@ export function cancelDowngrade(
   });
 }
 
-/** Stores what `decide` makes of the workspace as it stands now. */
+/** Stores the workspace that `decide` returns for its current state. */
 function change(
   db: DatabaseSync,
   id: string,

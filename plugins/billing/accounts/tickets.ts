@@ -1,5 +1,6 @@
 /**
- * Tickets: what a browser shows instead of an API key (confidential-stream.md section 1.1). Sealed, and used up once.
+ * Tickets, which a browser presents instead of an API key (confidential-stream.md section 1.1). They are sealed and can
+ * be used once.
  */
 import { randomUUID } from "node:crypto";
 import type { Accounts } from "../../../src/services/accounts.ts";
@@ -15,7 +16,7 @@ interface TicketDeps {
   readonly clock: Clock;
 }
 
-/** What is sealed: JSON leaves out what is undefined. */
+/** The sealed value. JSON omits members that are undefined. */
 interface SealedTicket {
   readonly id: string;
   readonly key: string;
@@ -41,7 +42,7 @@ export function createTickets({ seal, claims, accounts, clock }: TicketDeps): Ti
     redeem(ticket, origin, address) {
       const opened = seal.open(purpose, ticket);
       if (opened === undefined || opened.expiresAt <= clock.now()) return refused;
-      // Sealed by `issue` alone.
+      // Only `issue` seals tickets.
       const { id, key, model, origin: bound } = opened.value as SealedTicket;
       if (bound !== origin) return refused;
       const principal = accounts.identifyKey(key, address);

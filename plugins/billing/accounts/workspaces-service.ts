@@ -1,6 +1,6 @@
 /**
- * The service `host.workspaces`: what may be done with a workspace, on the running gateway's accounts, meter and
- * journal.
+ * The service `host.workspaces`: operations on workspaces, on the accounts, the meter and the journal of the running
+ * gateway.
  */
 import type { DatabaseSync } from "node:sqlite";
 import type { ComputePool } from "../../../src/compute/pool.ts";
@@ -26,9 +26,9 @@ import { checkAmount, findWorkspace, purchase } from "./workspaces.ts";
 export interface WorkspacesDeps {
   readonly dataDir: string;
   readonly accounts: Pick<AccountsService, "read" | "write">;
-  /** What is left of a workspace's purchases, milli-CU. */
+  /** Returns the remaining purchased credit of a workspace, in milli-CU. */
   readonly purchasedLeft: (workspace: Workspace) => number;
-  /** One thread of its own: a report must not hold up whoever else computes. */
+  /** A pool with its own thread, so that a report does not delay other jobs. */
   readonly reports: Pick<ComputePool, "run">;
   readonly clock: Clock;
   readonly log: Log;
@@ -49,7 +49,10 @@ export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
   const show = (workspace: Workspace): WorkspaceJson =>
     workspaceJson(workspace, parts.purchasedLeft(workspace), clock.now());
 
-  /** Does it in one transaction with its record; joins the caller's, where one is open. */
+  /**
+   * Runs `work`, which makes the change and its log entry in one transaction. It joins a transaction that the caller
+   * has opened.
+   */
   const change = <T extends object, R>(
     by: ChangedBy,
     work: (db: DatabaseSync, by: ChangeAuthor) => T | Failed,
@@ -84,14 +87,14 @@ export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
     downgrade: (id, plan, by) =>
       change(by, (db, who) => downgrade(db, id, { plan, at: periodOf(who.at).end }, who), show),
     cancelDowngrade: (id, by) => change(by, (db, who) => cancelDowngrade(db, id, who), show),
-    purchase(id, amountCuMilli, by) {
-      checkAmount(amountCuMilli);
+    purchase(id, amountMilliCu, by) {
+      checkAmount(amountMilliCu);
       return change(
         by,
-        (db, who) => purchase(db, id, amountCuMilli, who),
+        (db, who) => purchase(db, id, amountMilliCu, who),
         ({ purchaseId, workspace }) => ({
           purchase_id: purchaseId,
-          amount_cu_milli: amountCuMilli,
+          amount_cu_milli: amountMilliCu,
           workspace: show(workspace),
         }),
       );

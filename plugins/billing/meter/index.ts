@@ -1,5 +1,6 @@
 /**
- * Gives the exchange its account: credit is reserved before the work, charged after it, on disk before the answer ends.
+ * Gives the exchange its account. Credit is reserved before the work and charged after it, and the charge is on disk
+ * before the answer ends.
  */
 import {
   defineStep,
@@ -108,6 +109,6 @@ export default defineStep<Options>({
 });
 
 function chargeOf(x: Exchange): ExchangeCharge {
-  // A slot has one provider, and this step puts nothing else into it.
+  // A slot has one provider, and this step sets nothing else.
   return x.get("charge") as ExchangeCharge;
 }

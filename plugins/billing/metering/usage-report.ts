@@ -1,6 +1,6 @@
 /**
- * What a workspace was charged, added up from the journal: a job of the compute pool, because it walks through every
- * charge of the range and would hold up the event loop. Measured: 3 to 6 million charges a second, 50 to a commit.
+ * Adds up the charges of a workspace from the journal. This is a job of the compute pool, because it reads every charge
+ * of the range and would block the event loop. Measured: 3 to 6 million charges per second, with 50 per commit.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { movedOut } from "../../../src/compute/pool.ts";
@@ -15,20 +15,20 @@ import { at, kind, RecordCursor } from "./records.ts";
 export interface UsageReportJob {
   readonly dataDir: string;
   readonly workspaceId: string;
-  /** Milliseconds since 1970, finite; `to` no longer counts. */
+  /** Milliseconds since 1970, finite. `from` is inclusive, and `to` is exclusive. */
   readonly from: number;
   readonly to: number;
   readonly groupBy: readonly UsageMember[];
 }
 
-/** A report of more would be as large as an export, which `sluice usage export` is for. */
+/** Maximum number of groups. A larger report would be as large as an export; use `sluice usage export` for that. */
 export const maxGroups = 20_000;
 
 const dayMs = 86_400_000;
-/** The order of members in a group, and of groups. */
+/** Order of the members in a group, and sort order of the groups. */
 const members: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];
 
-/** What the charges of one group have in common: numbers of names, and of the day since 1970. */
+/** A group of charges. `place`: their common numbers of names, and the days since 1970. */
 interface Group {
   readonly place: Readonly<Record<UsageMember, number>>;
   calls: number;
@@ -37,13 +37,16 @@ interface Group {
   outputTokens: number;
 }
 
-/** Runs in a thread of the pool. Undefined: more than `maxGroups`. Throws StoreError. */
+/** Runs in a thread of the pool. Returns undefined if there are more than `maxGroups`. Throws StoreError. */
 export default function report(job: UsageReportJob): unknown {
   const json = usageReport(job);
   return json === undefined ? undefined : movedOut(new TextEncoder().encode(json));
 }
 
-/** The report as JSON (decisions.md section 10). Undefined: more than `maxGroups`. Throws StoreError. */
+/**
+ * Returns the report as JSON (decisions.md section 10). Undefined if there are more than `maxGroups`. Throws
+ * StoreError.
+ */
 export function usageReport(job: UsageReportJob): string | undefined {
   if (!hasJournal(job.dataDir)) return reportJson(job, [], []);
   const db = openJournalReader(job.dataDir);
@@ -103,7 +106,7 @@ function placeOf(cursor: RecordCursor, time: number): Group["place"] {
 
 type NamedGroup = Group & { readonly labels: readonly (string | null)[] };
 
-/** With the words for the numbers, sorted by them. */
+/** Returns the groups with their names instead of numbers, sorted by name. */
 function named(
   groups: readonly Group[],
   groupBy: readonly UsageMember[],
@@ -121,7 +124,7 @@ function named(
     .sort((a, b) => compare(a.labels, b.labels));
 }
 
-/** By code unit, null before everything. */
+/** Compares by code unit. Null comes first. */
 function compare(a: readonly (string | null)[], b: readonly (string | null)[]): number {
   for (const [index, left] of a.entries()) {
     const right = b[index] ?? null;

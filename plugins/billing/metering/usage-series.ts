@@ -1,6 +1,6 @@
 /**
- * What was charged over time, by surface, workspace and key: one walk through the journal gives all three. A job of the
- * compute pool, as the usage report is.
+ * Adds up the charges over time by surface, workspace and key, in one pass through the journal. Like the usage report,
+ * this is a job of the compute pool.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { movedOut } from "../../../src/compute/pool.ts";
@@ -13,16 +13,16 @@ import { at, kind, RecordCursor } from "./records.ts";
 
 export interface UsageSeriesJob {
   readonly dataDir: string;
-  /** Undefined: all workspaces. */
+  /** All workspaces if undefined. */
   readonly workspaceId: string | undefined;
-  /** Milliseconds since 1970, a multiple of `stepMs`; the first instant that counts. */
+  /** Start of the range (inclusive) in milliseconds since 1970, a multiple of `stepMs`. */
   readonly from: number;
   readonly stepMs: number;
   readonly steps: number;
 }
 
 export interface Series {
-  /** Undefined: all others together. */
+  /** Undefined for the sum of all series that are not listed. */
   readonly name: string | undefined;
   readonly calls: number;
   readonly usedMilliCu: number;
@@ -33,13 +33,13 @@ export interface Series {
 export interface UsageSeries {
   readonly calls: number;
   readonly usedMilliCu: number;
-  /** The largest first, `maxSeries` of each, and then the others. */
+  /** The `maxSeries` largest series, in descending order, then the sum of the others. */
   readonly surfaces: readonly Series[];
   readonly workspaces: readonly Series[];
   readonly keys: readonly Series[];
 }
 
-/** More lines than this nobody tells apart. */
+/** Maximum number of series per chart. More lines could not be distinguished. */
 const maxSeries = 6;
 
 interface Line {
@@ -80,7 +80,7 @@ export function usageSeries(job: UsageSeriesJob): UsageSeries {
   }
 }
 
-/** False: the journal does not know the workspace. */
+/** Returns false if the journal does not have the workspace. */
 function addUp(
   db: DatabaseSync,
   { workspaceId, from, stepMs, steps }: UsageSeriesJob,

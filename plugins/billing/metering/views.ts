@@ -1,7 +1,7 @@
 /**
- * What the journal's records add up to since the last checkpoint: charges by key and step, draws by workspace and
- * month, open intents. The journal thread folds every commit in and writes the sums down once a minute, so that a start
- * reads sums and replays at most the last minute's records.
+ * The views: sums of the journal's records since the last checkpoint. They are the charges by key and step, the draws
+ * by workspace and month, and the open intents. The journal thread adds every commit to them and writes them once per
+ * minute, so that a start reads the sums and replays at most the records of the last minute.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { transaction } from "../../../src/store/sqlite.ts";
@@ -18,7 +18,7 @@ interface OpenIntent {
   readonly requestId: string;
 }
 
-/** Step (or month) to the sums of those who were charged in it. */
+/** Sums by step (or month), then by the number of the key or workspace. */
 type Sums<T> = Map<number, Map<number, T>>;
 
 export class Views {
@@ -27,7 +27,7 @@ export class Views {
   readonly #periods: Sums<Split> = new Map();
   readonly #intents: Map<number, OpenIntent>;
   #period: Period = { start: 0, end: 0 };
-  /** Milliseconds since 1970 of the newest record folded in. */
+  /** Time of the newest record that was added, in milliseconds since 1970. */
   newest = 0;
   #dirty = false;
 
@@ -35,7 +35,7 @@ export class Views {
     this.#intents = intents;
   }
 
-  /** With the intents that the last checkpoint left open. */
+  /** Loads the intents that were open at the last checkpoint. */
   static load(db: DatabaseSync): Views {
     const intents = new Map<number, OpenIntent>();
     for (const row of db.prepare("SELECT * FROM open_intents").iterate()) {
@@ -55,7 +55,7 @@ export class Views {
     return this.#intents;
   }
 
-  /** Something was folded in since the last `write`. */
+  /** True if records were added since the last `write`. */
   get dirty(): boolean {
     return this.#dirty;
   }
@@ -105,7 +105,7 @@ export class Views {
   }
 
   /**
-   * Writes the sums down: everything up to commit `seq` is in them. Call `written` once the transaction has committed.
+   * Writes the sums, which include everything up to commit `seq`. Call `written` after the transaction has committed.
    */
   write(db: DatabaseSync, seq: number): void {
     transaction(db, () => {
@@ -117,7 +117,7 @@ export class Views {
     });
   }
 
-  /** What `write` wrote is on disk and need not be written again. */
+  /** Clears the sums that `write` has written, after they are on disk. */
   written(): void {
     this.#minutes.clear();
     this.#hours.clear();
@@ -170,12 +170,15 @@ function writePeriods(db: DatabaseSync, sums: Sums<Split>): void {
   }
 }
 
-/** Beyond it a sum could not be read back as a number, and far beyond it not be written. */
+/**
+ * Limits a sum to the largest exact number. A larger one could not be read back as a number, and a much larger one
+ * could not be written.
+ */
 function exact(sumMilliCu: number): number {
   return Math.min(sumMilliCu, Number.MAX_SAFE_INTEGER);
 }
 
-/** What `exact` is, of a column and what is added to it. */
+/** Returns the SQL that adds to a column with the same limit as `exact`. */
 function exactSum(column: string): string {
   return `min(${Number.MAX_SAFE_INTEGER}, ${column} + excluded.${column})`;
 }

@@ -1,4 +1,4 @@
-/** What each of the workspace routes takes and answers (decisions.md section 10). */
+/** OpenAPI operations of the workspace routes (decisions.md section 10). */
 import {
   violationsSchema,
   type DocumentedRefusal,
@@ -136,7 +136,7 @@ const instant = {
   anyOf: [{ format: "date-time" }, { format: "date" }],
 };
 const member = groupMembers.join("|");
-/** A comma-separated list in which nothing stands twice. */
+/** A comma-separated list without duplicates. */
 const members = {
   type: "string",
   examples: ["key,day"],

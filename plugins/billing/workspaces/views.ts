@@ -1,4 +1,4 @@
-/** What may be seen of a workspace. */
+/** The views of a workspace: its state, its usage and its audit log. */
 import {
   refuse,
   type Exchange,
@@ -39,7 +39,7 @@ async function usage(workspaces: Workspaces, id: string, x: Exchange): Promise<R
   return replyTo(report, (json) => json);
 }
 
-/** `next_after` is there when there may be more. */
+/** Lists changes. `next_after` is present if there may be more. */
 function audit(workspaces: Workspaces, id: string, x: Exchange): Reply {
   const query = queryOf(x.request.query, {
     after: (text) => wholeNumber(text, 0, Number.MAX_SAFE_INTEGER),

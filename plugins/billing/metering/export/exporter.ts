@@ -1,7 +1,7 @@
 /**
- * Delivers every settled charge to whoever bills, at least once and in the order of the journal. The journal is the
- * outbox: nothing is queued beside it, so nothing is lost while the sink is down, and a cursor on disk says what it
- * has. Ids are stable: what comes twice after a crash is dropped there by `source` and `id`.
+ * Delivers every settled charge to the billing system (the sink) at least once and in the order of the journal. The
+ * journal is the outbox: there is no other queue, so nothing is lost while the sink is down. A cursor on disk marks the
+ * last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and `id`.
  */
 import type { Clock } from "../../../../src/services/clock.ts";
 import type { Log } from "../../../../src/services/log.ts";
@@ -17,25 +17,29 @@ export interface ExporterDeps {
     moveTo(id: string): Promise<void>;
   };
   /**
-   * The next charges behind `after`, at most `limit`; undefined: there are none. Rejects when they cannot be read now.
+   * Returns the next charges after `after`, at most `limit`. Undefined if there are none. Rejects if they cannot be
+   * read now.
    */
   read(after: string | undefined, limit: number): Promise<Batch | undefined>;
   /** Never rejects. */
   send(events: Uint8Array, signal: AbortSignal): Promise<DeliveryResult>;
-  /** The most events of one batch. */
+  /** Maximum number of events in one batch. */
   readonly batch: number;
-  /** Milliseconds between two looks at a journal that has nothing new. */
+  /** Time between two reads of a journal that has no new charges (milliseconds). */
   readonly everyMs: number;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: ExportMetrics;
-  /** 0 to 1; for tests. */
+  /** Returns a number from 0 to 1. Only for tests. */
   readonly random?: () => number;
 }
 
 /** Maximum time for a response of the sink. */
 const answerMs = 30_000;
-/** Waits between attempts are random up to twice the last one (full jitter), from one second to five minutes. */
+/**
+ * The wait between two attempts is random between 0 and a limit (full jitter). The limit doubles from one second to
+ * five minutes.
+ */
 const firstWaitMs = 1_000;
 const maxWaitMs = 300_000;
 /** Wait after a refusal. The delivery is then tried again, because the sink or its key may have been corrected. */
@@ -47,14 +51,17 @@ export class Exporter {
   readonly #closing = new AbortController();
   readonly #lagTimer: Disposable;
   readonly #running: Promise<void>;
-  /** Events of the next batch: fewer after a refusal, until the one that is at fault stands alone. */
+  /**
+   * Maximum number of events in the next batch. It shrinks after a refusal, until the refused event is alone in a
+   * batch.
+   */
   #size: number;
   #failures = 0;
-  /** When the oldest charge that is not delivered was made; undefined: all are. */
+  /** Time of the oldest charge that is not delivered. Undefined if all are delivered. */
   #undeliveredSince: number | undefined;
   #wake: (() => void) | undefined;
 
-  /** Runs until it is closed. */
+  /** Starts the delivery, which runs until `close`. */
   constructor(deps: ExporterDeps) {
     this.#deps = deps;
     this.#size = deps.batch;
@@ -62,7 +69,7 @@ export class Exporter {
     this.#running = this.#run();
   }
 
-  /** Ends what is under way: the next start goes on with it. */
+  /** Aborts the current delivery. The next start repeats it. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.#lagTimer[Symbol.dispose]();
@@ -116,7 +123,7 @@ export class Exporter {
     try {
       await cursor.moveTo(last);
     } catch (error) {
-      // Delivered it is: only a crash before the next one would send it again.
+      // The batch has been delivered. It is sent again only if the process ends before the next save.
       log.error({ err: error }, "usage export: cannot save the position of the last delivery");
     }
     if (more) return 0;
@@ -125,7 +132,7 @@ export class Exporter {
     return everyMs;
   }
 
-  /** Nothing is ever passed over: what is refused stops all that comes after it, and says so. */
+  /** Stops the delivery and logs it. A refused charge is never skipped, so it blocks all charges after it. */
   #refused(
     { count, first }: Batch,
     { status, smaller }: { readonly status: number; readonly smaller: boolean },
@@ -137,7 +144,7 @@ export class Exporter {
       return 0;
     }
     metrics.stopped.set(1);
-    // The next success is a recovery.
+    // The next success is logged as a recovery.
     this.#failures++;
     const fields = count === 1 ? { status, charge: first } : { status };
     log.error(fields, "usage export has stopped: the sink refuses the charges");
