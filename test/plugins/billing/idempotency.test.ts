@@ -28,7 +28,7 @@ function post(key: string | undefined, principal: Principal = keyPrincipal()): E
   return fakeExchange({ method: "POST", headers, slots: { principal } });
 }
 
-test("whatever the header holds, only the prefix and visible ASCII, at most 255 in all, pass", () => {
+test("only keys with the prefix and visible ASCII, at most 255 characters in total, are accepted", () => {
   const check = headersHook();
   const isKey = (key: string): boolean => {
     const refused = check(post(key));
@@ -54,19 +54,19 @@ test("whatever the header holds, only the prefix and visible ASCII, at most 255 
   );
 });
 
-test("a header that stands twice is refused, also with the same key", () => {
+test("a duplicate header is refused, even with the same key", () => {
   const check = headersHook();
   assert.equal(check(post("gateway_a, gateway_a"))?.code, "GATEWAY_INVALID_IDEMPOTENCY_KEY");
 });
 
-test("the prefix is an option, and may be empty", () => {
+test("the prefix is an option and may be empty", () => {
   assert.equal(headersHook({ prefix: "acme-" })(post("acme-1")), undefined);
   const refused = headersHook({ prefix: "acme-" })(post("gateway_1"));
   assert.match(bodyOf(refused)["error"] as string, /"acme-"/);
   assert.equal(headersHook({ prefix: "" })(post("1")), undefined);
 });
 
-test("a key without a caller is refused; safe methods and requests without the header are let alone", () => {
+test("a key without a caller is refused, and safe methods and requests without the header are ignored", () => {
   const check = headersHook();
   assert.equal(check(post("gateway_a", missing))?.status, 400);
   assert.equal(check(post(undefined, missing)), undefined);
@@ -158,7 +158,7 @@ async function open(mode?: string): Promise<Shop> {
 const replayed = (response: Response): boolean =>
   response.headers.get("idempotent-replayed") === "true";
 
-test("an upstream's streamed answer is kept, and replayed with its status, type and bytes alone", async () => {
+test("a streamed answer of an upstream is stored and replayed with only its status, type and bytes", async () => {
   await using shop = await open();
   const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => n % 256));
   shop.script.push((_, res) => {
@@ -180,7 +180,7 @@ test("an upstream's streamed answer is kept, and replayed with its status, type 
   assert.deepEqual(shop.received, ["a"]);
 });
 
-test("a compressed answer is replayed as what it is", async () => {
+test("a compressed answer is replayed with its encoding", async () => {
   await using shop = await open();
   const text = "all of it ".repeat(100);
   shop.script.push((_, res) => {
@@ -192,7 +192,7 @@ test("a compressed answer is replayed as what it is", async () => {
   assert.deepEqual([await again.text(), replayed(again)], [text, true]);
 });
 
-test("while the first request is on its way, others are a conflict, even after its lease", async () => {
+test("while the first request runs, others are a conflict, even after the first lease", async () => {
   await using shop = await open();
   const held = Promise.withResolvers<ServerResponse>();
   shop.script.push((_, res) => held.resolve(res));
@@ -211,7 +211,7 @@ test("while the first request is on its way, others are a conflict, even after i
   assert.deepEqual(shop.received, ["a"]);
 });
 
-test("100 requests at once: the upstream gets one, the rest are conflicts or replays", async () => {
+test("of 100 concurrent requests the upstream gets one, and the others are conflicts or replays", async () => {
   await using shop = await open();
   const all = await Promise.all(Array.from({ length: 100 }, () => shop.send("/free")));
   const statuses = all.map((each) => (replayed(each) ? "replayed" : each.status));
@@ -232,7 +232,7 @@ const failures: Readonly<Record<string, Shop["script"][number]>> = {
 };
 
 for (const [what, answer] of Object.entries(failures)) {
-  test(`${what} is not kept: a repetition runs anew`, async () => {
+  test(`${what} is not stored, and a repeated request runs again`, async () => {
     await using shop = await open();
     shop.script.push(answer);
     await shop
@@ -256,7 +256,7 @@ for (const [what, answer] of Object.entries(failures)) {
   });
 }
 
-test("an answer of 1 MiB is kept, a 404 is, and one without a body", async () => {
+test("an answer of 1 MiB, a 404 and an answer without a body are stored", async () => {
   await using shop = await open();
   const answers: Shop["script"] = [
     (_, res) => void res.end(Buffer.alloc(mebibyte)),
@@ -275,7 +275,7 @@ test("an answer of 1 MiB is kept, a 404 is, and one without a body", async () =>
   assert.equal(shop.received.length, answers.length);
 });
 
-test("a client that leaves before the answer frees its key", async () => {
+test("a client that leaves before the answer releases its key", async () => {
   await using shop = await open();
   const [held, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   shop.script.push((req) => {
@@ -293,7 +293,7 @@ test("a client that leaves before the answer frees its key", async () => {
   assert.deepEqual([again.status, replayed(again)], [200, false]);
 });
 
-test("a body above 1 MiB is 400, with a key and without one", async () => {
+test("a body above 1 MiB gets 400, with and without a key", async () => {
   await using shop = await open();
   const body = "x".repeat(mebibyte + 1);
   for (const idempotencyKey of ["gateway_one", "gateway_two"]) {
@@ -321,7 +321,7 @@ test("a replay is not charged", async () => {
   );
 });
 
-test("in shadow mode nothing is refused or replayed, and what would have been is counted", async () => {
+test("in shadow mode nothing is refused or replayed, and the cases are counted", async () => {
   await using shop = await open("shadow");
   const { gateway, received } = shop;
   const texts: string[] = [];

@@ -6,7 +6,7 @@ import { downgrade } from "../../../../plugins/billing/accounts/plan-changes.ts"
 import { purchase, setWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
 import { accountsFixture, hour } from "./fixture.ts";
 
-test("every change says who did what to what, and when, and never a key's text", (t) => {
+test("every change has its actor, action, target and time, and never contains the text of a key", (t) => {
   const { db, issue, clock, workspace } = accountsFixture(t);
   const start = clock.now();
   const alice = (): { actor: string; at: number } => ({ actor: "cli:alice", at: clock.now() });

@@ -76,7 +76,7 @@ function taken(result: ReturnType<IdempotencyService["take"]>): IdempotencySlot 
 const slots = (db: DatabaseSync): number =>
   Number(db.prepare("SELECT count(*) AS n FROM idempotency_slots").get()?.["n"]);
 
-test("a request in flight is a conflict for all others, whatever their body and replica", (t) => {
+test("a request in flight is a conflict for all others, with any body and on any replica", (t) => {
   const { one, other } = serve(t);
   taken(one.idempotency.take(request));
   for (const { idempotency } of [one, other]) {
@@ -89,14 +89,14 @@ test("a request in flight is a conflict for all others, whatever their body and 
   }
 });
 
-test("a slot is one API key's and one key's", (t) => {
+test("a slot belongs to one API key and one idempotency key", (t) => {
   const { one } = serve(t);
   taken(one.idempotency.take(request));
   taken(one.idempotency.take({ ...request, apiKeyId: "key_2" }));
   taken(one.idempotency.take({ ...request, key: "gateway_A" }));
 });
 
-test("a stored response is replayed by every replica for 24 hours, to the byte, and then forgotten", (t) => {
+test("every replica replays a stored response byte for byte for 24 hours, and then the slot is absent", (t) => {
   const { one, other, clock, db } = serve(t);
   assert.equal(taken(one.idempotency.take(request)).store(response), true);
   clock.advance(day - 1);
@@ -111,7 +111,7 @@ test("a stored response is replayed by every replica for 24 hours, to the byte, 
   assert.equal(slots(db), 0);
 });
 
-test("more old slots than one write forgets are gone soon after", (t) => {
+test("more expired slots than one write deletes are deleted soon after", (t) => {
   const { one, other, clock, db } = serve(t);
   other.idempotency.close();
   one.write((writer) =>
@@ -149,7 +149,7 @@ test("a released slot is absent", (t) => {
   taken(other.idempotency.take(another));
 });
 
-test("an owner that lives keeps its slot for as long as it takes", (t) => {
+test("a living owner keeps its slot for any length of time", (t) => {
   const { one, other, clock } = serve(t);
   const slot = taken(one.idempotency.take(request));
   clock.advance(hour);
@@ -158,7 +158,7 @@ test("an owner that lives keeps its slot for as long as it takes", (t) => {
   assert.deepEqual(other.idempotency.take(request), replay);
 });
 
-test("a dead owner's slot is free when its lease ends, and what it still says counts no more", (t) => {
+test("the slot of a dead owner is free after its lease, and later calls of that owner have no effect", (t) => {
   const { one, other, clock } = serve(t);
   const slot = taken(one.idempotency.take(request));
   one.idempotency.close();
@@ -173,7 +173,7 @@ test("a dead owner's slot is free when its lease ends, and what it still says co
   assert.deepEqual(one.idempotency.take(another), replay);
 });
 
-test("slot, effect and response are one transaction", (t) => {
+test("the slot, the effect and the response are one transaction", (t) => {
   const { one, other, bought, buy, db } = serve(t);
   const result = one.idempotency.once(request, () => {
     buy(one);
@@ -193,7 +193,7 @@ test("slot, effect and response are one transaction", (t) => {
   }
 });
 
-test("what releases its slot stands, and may run again", (t) => {
+test("work that releases its slot is committed and may run again", (t) => {
   const { one, bought, buy, db } = serve(t);
   for (const sum of [5, 10]) {
     const result = one.idempotency.once(request, () => {
@@ -204,7 +204,7 @@ test("what releases its slot stands, and may run again", (t) => {
   }
 });
 
-test("what is undone has never been, and neither has what throws", (t) => {
+test("work that returns undo or throws is rolled back completely", (t) => {
   const { one, bought, buy, db } = serve(t);
   const undone = one.idempotency.once(request, () => {
     buy(one);
@@ -224,7 +224,7 @@ test("what is undone has never been, and neither has what throws", (t) => {
   );
 });
 
-test("a slot whose time is over is used again by what runs in a transaction", (t) => {
+test("an expired slot is used again by a request in a transaction", (t) => {
   const { one, clock } = serve(t);
   one.idempotency.once(request, () => response);
   clock.jump(day);
@@ -236,7 +236,7 @@ test("a slot whose time is over is used again by what runs in a transaction", (t
   assert.deepEqual(one.idempotency.take(another), { kind: "replay", response: later });
 });
 
-test("while another process holds the store nothing is taken and nothing runs; it is logged", (t) => {
+test("while another process locks the store, no slot is taken, no work runs, and an error is logged", (t) => {
   const { one, db } = serve(t);
   const unavailable = { kind: "unavailable" };
   const slot = taken(one.idempotency.take({ ...request, key: "gateway_held" }));
@@ -252,7 +252,7 @@ test("while another process holds the store nothing is taken and nothing runs; i
   taken(one.idempotency.take(request));
 });
 
-test("processes that race for the same keys make each purchase once, and all see its response", async (t) => {
+test("processes that race for the same keys make each purchase once, and all get its response", async (t) => {
   const { folder, workspace, db } = accountsFixture(t);
   const racers = [1, 2, 3].map(() => startModule(racer(folder, workspace.id)));
   const outputs = racers.map(({ stdout }) =>
@@ -302,7 +302,7 @@ function racer(folder: string, workspaceId: string): string {
   `;
 }
 
-test("a transaction that SQLite gave up keeps nothing, also when the work says that it is done", (t) => {
+test("a transaction that SQLite rolled back keeps nothing, even if the work succeeds", (t) => {
   const { one, buy, bought, db } = serve(t);
   const result = one.idempotency.once(request, () => {
     buy(one);

@@ -7,7 +7,7 @@ import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { about, charge, meterFixture, principalOf } from "./fixture.ts";
 
 for (const durability of ["settled", "async"] as const) {
-  test(`without its thread the journal takes nothing more and says so, and nothing hangs (${durability})`, async (t) => {
+  test(`without its thread the journal refuses records and logs it, and nothing hangs (${durability})`, async (t) => {
     const fixture = meterFixture(t);
     const started = once(process, "worker");
     const meter = await fixture.open({ durability });

@@ -72,7 +72,7 @@ async function tryAgain(
 const failures = async ({ metrics }: MeterFixture): Promise<number> =>
   Number(/sluice_journal_failures_total (\d+)/.exec(await metrics.render())?.[1]);
 
-test("a full disk refuses what is settled and what comes, charges nothing for it, and is left behind", async (t) => {
+test("a full disk rejects charges and new reservations, charges nothing, and recovers", async (t) => {
   const fixture = meterFixture(t);
   const { meter, free } = await nearlyFull(fixture);
   const held = take(meter, principal, 7);
@@ -115,7 +115,7 @@ test("a full disk refuses what is settled and what comes, charges nothing for it
   assert.deepEqual(again.workspaceUsage("ws_1"), meter.workspaceUsage("ws_1"));
 });
 
-test("a new name whose first commit failed is known to the commits after it", async (t) => {
+test("a new name whose first commit failed is written with a later commit", async (t) => {
   const fixture = meterFixture(t);
   const { meter, free } = await nearlyFull(fixture);
   const held = take(meter, principal, 1);
@@ -139,7 +139,7 @@ test("a new name whose first commit failed is known to the commits after it", as
   assert.equal(again.keyUsage(`key_${n - 1}`).day, 5);
 });
 
-test("a stream whose intent was not written goes on and is charged at its end if there is room again; none begins meanwhile", async (t) => {
+test("a stream whose intent was not written continues and is charged if there is room at its end, and no new stream begins meanwhile", async (t) => {
   const fixture = meterFixture(t);
   const { meter, free } = await nearlyFull(fixture);
   const running: Reservation[] = [];
@@ -170,7 +170,7 @@ test("a stream whose intent was not written goes on and is charged at its end if
   assert.deepEqual(again.keyUsage("key_1"), { day: 2, month: 2, open: 0 });
 });
 
-test("asynchronous charges outlive a full disk: they are written when there is room", async (t) => {
+test("asynchronous charges are written when a full disk has room again", async (t) => {
   const fixture = meterFixture(t);
   const { meter, free } = await nearlyFull(fixture, "async");
   const held = take(meter, principal, 1);
@@ -189,7 +189,7 @@ test("asynchronous charges outlive a full disk: they are written when there is r
   assert.equal([...readUsage(fixture.dataDir)].length, made);
 });
 
-test("a meter that closes on a full disk closes", async (t) => {
+test("a meter closes even if the disk is full", async (t) => {
   const fixture = meterFixture(t);
   const { meter } = await nearlyFull(fixture);
   const written = await chargeUntilFull(meter);

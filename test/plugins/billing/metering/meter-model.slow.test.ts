@@ -133,7 +133,7 @@ function compareRows(fixture: MeterFixture, model: Model): void {
   );
 }
 
-test("nothing leaks and nothing overshoots, whatever happens in whatever order", async (t) => {
+test("no sequence of operations leaks credit or exceeds a limit", async (t) => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 70 }), async (steps) => {
       let fixture = meterFixture(t);

@@ -33,7 +33,7 @@ const steps = fc.array(
 );
 
 for (const start of [0, 2 ** 31 - 4096, 2 ** 32 - 4096]) {
-  test(`records come out as they went in, across the ends of the ring, from position ${start}`, () => {
+  test(`records are read as they were written, across the end of the ring, from position ${start}`, () => {
     fc.assert(
       fc.property(steps, (list) => {
         const shared = makeRing(size, start);
@@ -70,7 +70,7 @@ for (const start of [0, 2 ** 31 - 4096, 2 ** 32 - 4096]) {
   });
 }
 
-test("nothing is visible before it is published, and then all of it at once", () => {
+test("records become visible together when they are published", () => {
   const shared = makeRing(size);
   const writer = new RingWriter(shared, 1024);
   const reader = new RingReader(shared);
@@ -82,7 +82,7 @@ test("nothing is visible before it is published, and then all of it at once", ()
   assert.deepEqual(idsIn(reader.take()), [1, 2]);
 });
 
-test("what was taken and not dealt with is taken again", () => {
+test("records that were taken but not processed are taken again", () => {
   const shared = makeRing(size);
   const writer = new RingWriter(shared, 1024);
   const reader = new RingReader(shared);
@@ -93,7 +93,7 @@ test("what was taken and not dealt with is taken again", () => {
   }
 });
 
-test("the writer sees what a later group begins with", () => {
+test("the writer detects that the reader has taken the records of a group", () => {
   const shared = makeRing(size);
   const writer = new RingWriter(shared, 1024);
   const reader = new RingReader(shared);
@@ -106,7 +106,7 @@ test("the writer sees what a later group begins with", () => {
   assert.equal(writer.hasTakenBeyond(writer.published), false);
 });
 
-test("an old word to discard is no word to discard what came since", () => {
+test("an old discard position does not discard later records", () => {
   const shared = makeRing(size);
   const writer = new RingWriter(shared, 1024);
   const reader = new RingReader(shared);
@@ -122,7 +122,7 @@ test("an old word to discard is no word to discard what came since", () => {
   assert.deepEqual(idsIn(reader.take()), [2]);
 });
 
-test("bytes that are no records are refused", () => {
+test("bytes that are not records throw", () => {
   assert.throws(
     () => idsIn(Buffer.from([9, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
     /invalid data/,

@@ -15,7 +15,7 @@ function job(dataDir: string, more: Partial<UsageSeriesJob> = {}): UsageSeriesJo
   return { dataDir, workspaceId: undefined, from: noon, stepMs: minute, steps: 3, ...more };
 }
 
-test("charges stand in the step of their time, by surface, workspace and key", async (t) => {
+test("each charge is added to the step of its time, by surface, workspace and key", async (t) => {
   const { dataDir, clock, open } = meterFixture(t);
   const meter = await open();
   const charge = (key: string, workspace: string, surface: string, costMilli: number) =>
@@ -66,7 +66,7 @@ test("charges stand in the step of their time, by surface, workspace and key", a
   assert.equal(own.usedMilliCu, 200);
 });
 
-test("the smallest are added up under no name", async (t) => {
+test("the smallest series are added up in a series without a name", async (t) => {
   const { dataDir, open } = meterFixture(t);
   const meter = await open();
   for (let i = 1; i <= 9; i++) {
@@ -86,7 +86,7 @@ test("the smallest are added up under no name", async (t) => {
   assert.equal(usedMilliCu, 45);
 });
 
-test("nothing was charged: no series, whether there is a journal or a workspace of that name or not", async (t) => {
+test("without charges there are no series, even if the journal or the workspace does not exist", async (t) => {
   const none = { calls: 0, usedMilliCu: 0, surfaces: [], workspaces: [], keys: [] };
   const { dataDir, open } = meterFixture(t);
   assert.deepEqual(usageSeries(job(`${dataDir}/none`)), none);
@@ -95,7 +95,7 @@ test("nothing was charged: no series, whether there is a journal or a workspace 
   assert.deepEqual(usageSeries(job(dataDir, { workspaceId: "ws_none" })), none);
 });
 
-test("a thread of the pool gives the same as JSON", async (t) => {
+test("a thread of the pool returns the same series as JSON", async (t) => {
   const { dataDir, open } = meterFixture(t);
   const meter = await open();
   await take(meter, principalOf(), 3).settle([{ surface: "chat", method: "m", costMilli: 3 }]);

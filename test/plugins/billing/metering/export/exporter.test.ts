@@ -119,7 +119,7 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
 
 describe("the export of usage", () => {
-  it("delivers everything in order, in batches, and then looks every few seconds", async () => {
+  it("delivers all charges in order and in batches, and then polls every few seconds", async () => {
     await using on = bench({ charges: 7, sink: () => accepted });
     await on.settle();
     assert.deepEqual(on.taken, upTo(7));
@@ -137,7 +137,7 @@ describe("the export of usage", () => {
     assert.equal(await on.metric("lag_seconds"), 0);
   });
 
-  it("loses nothing while the sink is down for a day, waits longer and longer, and shows the lag", async () => {
+  it("loses nothing while the sink is down for a day, backs off exponentially, and reports the lag", async () => {
     await using on = bench({
       sink: (_, now) => (now < noon + day ? down : accepted),
       batch: 100,
@@ -164,7 +164,7 @@ describe("the export of usage", () => {
     );
   });
 
-  it("waits a random time, and at least what the sink asks for", async () => {
+  it("waits a random time that is at least as long as the sink asks for", async () => {
     const draws = [0.5, 0, 0.25];
     const asked: DeliveryResult = { kind: "unavailable", reason: "status 429", afterMs: 7_000 };
     await using on = bench({ sink: () => asked, random: () => draws.shift() ?? 1 });
@@ -178,7 +178,7 @@ describe("the export of usage", () => {
     }
   });
 
-  it("finds the one charge that is refused, delivers all before it, and stops there until it is taken", async () => {
+  it("finds the refused charge, delivers all charges before it, and stops until it is accepted", async () => {
     let poison: number | undefined = 13;
     await using on = bench({
       batch: 8,
@@ -204,7 +204,7 @@ describe("the export of usage", () => {
     assert.equal(await on.metric("stopped"), 0);
   });
 
-  it("stops at once where the whole request is refused, such as for its key", async () => {
+  it("stops at once if the sink refuses the whole request, for example because of its key", async () => {
     let isKnown = false;
     await using on = bench({
       charges: 3,
@@ -219,7 +219,7 @@ describe("the export of usage", () => {
     assert.equal(await on.metric("stopped"), 0);
   });
 
-  it("goes on when the journal cannot be read for a while", async () => {
+  it("continues after the journal could not be read for a while", async () => {
     await using on = bench({ sink: () => accepted });
     await on.settle();
     on.readable(false);
@@ -231,7 +231,7 @@ describe("the export of usage", () => {
     assert.deepEqual(on.taken, upTo(3));
   });
 
-  it("sends nothing twice while it runs, although the cursor cannot be written down", async () => {
+  it("sends nothing twice while it runs, even if the cursor cannot be saved", async () => {
     await using on = bench({
       charges: 6,
       sink: () => accepted,
