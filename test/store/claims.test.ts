@@ -7,7 +7,7 @@ import { manualClock } from "../../src/testing/clock.ts";
 import { temporaryFolder } from "./folder.ts";
 import { runModule, sourceUrl } from "./run-module.ts";
 
-/** Code for another process that claims every id of a list and prints how many it got. */
+/** Code for another process that claims every id of a list and prints how many it was granted. */
 function claiming(folder: string, ids: number): string {
   return `
     const { openClaims } = await import(${JSON.stringify(sourceUrl("src/store/claims.ts"))});

@@ -12,7 +12,7 @@ import { runModule, sourceUrl, startModule } from "./run-module.ts";
 const inUse = (error: unknown): boolean =>
   error instanceof StoreError && error.code === "SLUICE_STORE_IN_USE" && error.remedy !== "";
 
-/** Code for another process that takes the folder and prints `held`, or the code of the refusal. */
+/** Code for another process that locks the folder and prints `held`, or the code of the refusal. */
 function taking(folder: string, thenWait = false): string {
   return `
     const { lockStore } = await import(${JSON.stringify(sourceUrl("src/store/lock.ts"))});

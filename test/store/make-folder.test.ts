@@ -33,7 +33,8 @@ test("throws the error of the system if a path component is a file", (t) => {
   assert.throws(() => makeFolder(join(file, "below")), { code: "ENOTDIR" });
 });
 
-// D17: Node's recursive mkdir loops for ever there. A process of its own, so that a loop ends this test only.
+// D17: Node's recursive mkdir never returns there. The call runs in another process, so that an endless loop ends only
+// this test.
 test(
   "throws at once if the system cannot create folders",
   { skip: !existsSync("/proc/self") },

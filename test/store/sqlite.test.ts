@@ -187,7 +187,7 @@ test("a lock that is not released is reported differently from other failures", 
   assert.equal(isBusy(new Error("other")), false);
 });
 
-/** Permissions mean nothing to root, so that a test which runs as root steps down for a moment. */
+/** Permissions do not apply to root, so a test that runs as root changes its user for a moment. */
 function asOrdinaryUser(folder: string, work: () => void): void {
   const nobody = 65_534;
   if (process.geteuid?.() !== 0) return work();

@@ -13,7 +13,7 @@ import { bodyOf, fakeExchange, fakeHost, keyPrincipal, missing, unknownKey } fro
 interface Setup {
   readonly hooks: StepHooks;
   readonly clock: ManualClock;
-  /** One request from the address, to its end: authenticated, then answered with this code. */
+  /** Runs one request from the address: authenticates it, then ends it with this code. */
   readonly request: (
     principal: Principal,
     answeredWith?: string,

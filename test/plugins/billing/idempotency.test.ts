@@ -1,4 +1,4 @@
-/** The step `idempotency` before surfaces of any kind, and the form of its header. */
+/** Tests of the step `idempotency` with all kinds of surfaces, and of the format of its header. */
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { join } from "node:path";
@@ -42,7 +42,7 @@ test("only keys with the prefix and visible ASCII, at most 255 characters in tot
       assert.equal(isKey(`gateway_${rest}`), rest.length <= 255 - "gateway_".length);
     }),
   );
-  // What node:http lets through of other octets is Latin-1.
+  // node:http accepts other octets as Latin-1.
   const octet = fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code));
   fc.assert(
     fc.property(fc.string({ unit: octet, maxLength: 40 }), fc.boolean(), (text, prefixed) => {
@@ -102,9 +102,9 @@ routes:
 interface Shop extends AsyncDisposable {
   readonly gateway: TestGateway;
   readonly clock: ManualClock;
-  /** Bodies that the upstream got. */
+  /** Bodies that the upstream received. */
   readonly received: string[];
-  /** How the upstream answers the next requests; the default is \`200 done <n>\`. */
+  /** Answer of the upstream to the next requests. The default is `200 done <n>`. */
   readonly script: ((req: IncomingMessage, res: ServerResponse) => void)[];
   readonly send: (path: string, body?: string, more?: RequestInit) => Promise<Response>;
 }
@@ -243,7 +243,7 @@ for (const [what, answer] of Object.entries(failures)) {
       )
       .catch(() => undefined);
     const settled = async (): Promise<Response> => {
-      // The client may see its connection cut a moment before the gateway has settled.
+      // The connection of the client may be cut a moment before the gateway has settled the exchange.
       for (;;) {
         const again = await shop.send("/free");
         if (again.status !== 409) return again;
@@ -287,7 +287,7 @@ test("a client that leaves before the answer releases its key", async () => {
   await held.promise;
   leaving.abort();
   await assert.rejects(first);
-  // The upstream's connection is cut before the exchange has settled, in the same turn.
+  // The connection to the upstream is cut in the same turn, before the exchange has settled.
   await gone.promise;
   const again = await shop.send("/free");
   assert.deepEqual([again.status, replayed(again)], [200, false]);

@@ -18,21 +18,21 @@ import { bodyOf, fakeExchange, fakeHead, fakeHost, keyPrincipal, missing } from 
 
 type About = Parameters<Meter["reserve"]>[2];
 
-/** One reservation as the step used it. */
+/** Records how the step used one reservation. */
 interface Taken {
   readonly costMilli: number;
   readonly about: About;
   lines: readonly ChargeLine[] | undefined;
-  /** Of further reservations that pay for the same lines. */
+  /** The further reservations that pay for the same lines. */
   more: readonly number[];
   released: boolean;
 }
 
 interface FakeMeter extends Meter {
   readonly taken: Taken[];
-  /** What the next `reserve` without `force` answers instead of a reservation. */
+  /** The result of the next `reserve` without `force`, instead of a reservation. */
   answer: Exclude<ReturnType<Meter["reserve"]>, Reservation> | undefined;
-  /** What `settle` promises. */
+  /** The promise that `settle` returns. */
   written: Promise<void>;
 }
 
@@ -72,7 +72,7 @@ interface Started {
   readonly metrics: ReturnType<typeof createMetrics>;
 }
 
-/** Runs the way down of one exchange. */
+/** Runs the hooks of one exchange on the way down. */
 async function enter(
   options: {
     price?: number;
@@ -153,7 +153,7 @@ test("if a charge cannot be written, the client gets 503 instead of the answer",
   const reply = await hooks.responseEnd?.(x);
   assert.equal(reply?.status, 503);
   assert.equal(bodyOf(reply)["error_code"], "GATEWAY_SERVICE_UNAVAILABLE");
-  // Nor does the log say that it was charged.
+  // The log must not report a charge either.
   assert.equal(charge.usedMilli, undefined);
 });
 

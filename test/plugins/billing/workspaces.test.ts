@@ -17,7 +17,7 @@ const shown = {
 const done = { kind: "done", value: shown } as const;
 const purchase = { purchase_id: "pur_1", amount_cu_milli: 5, workspace: shown };
 
-/** Notes what it is asked, and does it. */
+/** Records each call and performs it. */
 function noting(calls: unknown[][], more: Partial<Workspaces> = {}): Workspaces {
   const note = <T>(name: string, answer: T, args: readonly unknown[]): T => {
     calls.push([name, ...args]);

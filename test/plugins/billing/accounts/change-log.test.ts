@@ -53,7 +53,7 @@ test("the log is append-only", (t) => {
   const { db } = accountsFixture(t);
   assert.throws(() => db.exec("UPDATE changes SET actor = 'nobody'"), /append-only/);
   assert.throws(() => db.exec("DELETE FROM changes"), /append-only/);
-  // Deletes the old row without asking the trigger that forbids it.
+  // Deletes the old row without running the trigger that forbids it.
   const replace = "INSERT OR REPLACE INTO changes SELECT id, at, 'nobody', action, workspace_id,";
   assert.throws(
     () => db.exec(`${replace} key_id, details, request_id FROM changes`),

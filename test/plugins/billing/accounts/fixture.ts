@@ -1,4 +1,4 @@
-/** Accounts of a test's own: a folder, a database, a manual clock, and the service on them. */
+/** Accounts for one test: a folder, a database, a manual clock, and the service. */
 import type { TestContext } from "node:test";
 import type { DatabaseSync } from "node:sqlite";
 import type { ChangeAuthor } from "../../../../plugins/billing/accounts/change-log.ts";
@@ -32,10 +32,10 @@ export const day = 24 * hour;
 
 export interface AccountsFixture {
   readonly folder: string;
-  /** A connection of its own, as a command in another process would have. */
+  /** A separate connection, like that of a command in another process. */
   readonly db: DatabaseSync;
   readonly clock: ManualClock;
-  /** Who the test is, now. */
+  /** Returns the author of changes by the test, with the current time. */
   readonly by: () => ChangeAuthor;
   /** A workspace on the developer plan. */
   readonly workspace: Workspace;
@@ -43,7 +43,7 @@ export interface AccountsFixture {
   readonly issue: (wanted?: Partial<NewKey>) => IssuedKey;
   /** Starts the service; it is closed when the test ends. */
   readonly open: (options?: Partial<AccountsOptions>) => AccountsService;
-  /** What the service logged: level and message. */
+  /** Lines that the service logged: level and message. */
   readonly lines: string[];
 }
 
@@ -93,13 +93,13 @@ export function accountsFixture(t: TestContext): AccountsFixture {
   };
 }
 
-/** The principal of a key; fails the test when it is nobody. */
+/** Returns the principal of a key. Fails the test if the caller is anonymous. */
 export function known(principal: Principal): KeyPrincipal {
   if (principal.kind !== "key") throw new Error(`refused: ${principal.reason}`);
   return principal;
 }
 
-/** Why nobody is calling; fails the test when somebody is. */
+/** Returns the reason why the caller is anonymous. Fails the test if there is a key. */
 export function refusal(principal: Principal): string {
   if (principal.kind !== "anonymous") throw new Error(`identified as ${principal.key.id}`);
   return principal.reason;

@@ -42,7 +42,7 @@ test("a key that was looked up before it existed works after it is created", (t)
   const { key, text } = issue();
   const { hash } = db.prepare("SELECT hash FROM keys").get() ?? {};
   assert.ok(typeof hash === "string");
-  // Takes the key back as if it had not been made yet; a real text cannot be guessed before.
+  // Deletes the key as if it had not been created yet, because the text of a future key cannot be known.
   db.prepare("UPDATE keys SET hash = ?").run("0".repeat(64));
   const accounts = open();
   assert.equal(refusal(accounts.identify(`Bearer ${text}`)), "unauthorized");
@@ -63,7 +63,7 @@ test("a change creates new principals only for the affected keys", (t) => {
     clock.advance(pollMs);
     return [first, second].map(({ text }) => accounts.identify(`Bearer ${text}`));
   };
-  // Another key's change, and the making of these two, which is older than what is in memory.
+  // A change of another key, and the creation of these two, which is older than the state in memory.
   issue();
   assert.deepEqual(
     after().map((each, i) => each === before[i]),
@@ -297,7 +297,7 @@ test("changes by another process are seen by a running service", async (t) => {
   assert.equal(listKeys(db).length, 2);
 });
 
-/** Code that does `work` with the accounts in `folder`. */
+/** Returns code that runs `work` with the accounts in `folder`. */
 function inOtherProcess(folder: string, work: string): string {
   return `
     const { openAccountsDatabase } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/schema.ts"))});
@@ -309,7 +309,9 @@ function inOtherProcess(folder: string, work: string): string {
     db.close();`;
 }
 
-/** Waits for a condition, far longer than the second that the specification allows: the machine may be busy. */
+/**
+ * Waits for a condition for much longer than the second that the specification allows, because the machine may be busy.
+ */
 async function until(accounts: AccountsService, condition: () => boolean): Promise<void> {
   for (let waited = 0; !condition(); waited += 20) {
     assert.ok(waited < 10_000, `not seen: ${JSON.stringify(accounts.stats())}`);

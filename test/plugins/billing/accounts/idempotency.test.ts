@@ -1,4 +1,7 @@
-/** The service `host.idempotency`: every row of the specification's table, on two gateways that share a store. */
+/**
+ * Tests of the service `host.idempotency`: every row of the specification's table, with two gateways that share a
+ * store.
+ */
 import assert from "node:assert/strict";
 import type { DatabaseSync } from "node:sqlite";
 import { createInterface } from "node:readline";
@@ -33,7 +36,7 @@ const replay = { kind: "replay", response };
 
 interface Replica {
   readonly idempotency: IdempotencyService;
-  /** The connection on which it writes. */
+  /** The connection that the replica writes on. */
   readonly write: <T>(work: (db: DatabaseSync) => T) => T;
   readonly lines: string[];
 }
@@ -41,7 +44,7 @@ interface Replica {
 interface Served extends AccountsFixture {
   readonly one: Replica;
   readonly other: Replica;
-  /** Milli-CU that were bought, as another process sees them. */
+  /** Returns the purchased milli-CU as another process sees them. */
   readonly bought: () => number | undefined;
   /** Buys 5, on the connection of `replica`. */
   readonly buy: (replica: Replica) => void;
@@ -267,7 +270,7 @@ test("processes that race for the same keys make each purchase once, and all get
   assert.equal(slots(db), 20);
 });
 
-/** Buys 5 under each of 20 keys, and prints the response of each. Who finds the store locked asks again. */
+/** Buys 5 with each of 20 keys and prints each response. Retries while the store is locked. */
 function racer(folder: string, workspaceId: string): string {
   return `
     const { openAccounts } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/accounts.ts"))});
@@ -306,7 +309,8 @@ test("a transaction that SQLite rolled back keeps nothing, even if the work succ
   const { one, buy, bought, db } = serve(t);
   const result = one.idempotency.once(request, () => {
     buy(one);
-    // What a full disk does (https://sqlite.org/lang_transaction.html, "Response to errors within a transaction").
+    // Does what SQLite does on a full disk (https://sqlite.org/lang_transaction.html, "Response to errors within a
+    // transaction").
     one.write((writer) => writer.exec("ROLLBACK"));
     return response;
   });

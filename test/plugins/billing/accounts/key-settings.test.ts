@@ -1,4 +1,4 @@
-/** What an operator changes of a key, and what a running gateway makes of it. */
+/** Tests of changes to keys by an operator, and of their effect in a running gateway. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";

@@ -10,7 +10,7 @@ import {
   newKeyText,
 } from "../../../../plugins/billing/accounts/key-text.ts";
 
-/** The specification's own words for the format, as the judge. */
+/** The pattern of the specification, to compare with. */
 const format = /^gateway_(dev|stage|prod)_[0-9a-fA-F]{32}$/;
 const environment = fc.constantFrom(...environments);
 const hexDigit = fc.constantFrom(...Array.from("0123456789abcdefABCDEF"));

@@ -50,7 +50,7 @@ test("a database with damaged pages stops the start", (t) => {
   db.close();
   const file = join(folder, "accounts.db");
   const bytes = readFileSync(file);
-  // The first page, with the schema, is whole; the pages behind it are not.
+  // The first page, which has the schema, is intact. The pages after it are damaged.
   writeFileSync(file, bytes.fill(0x5a, 2 * 4096));
   assert.throws(() => openIn(folder), refusedWith("SLUICE_STORE_CORRUPT"));
 });

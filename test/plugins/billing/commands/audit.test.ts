@@ -20,7 +20,7 @@ interface Printed {
 async function changes({ run }: CommandLine, ...argv: string[]): Promise<Printed[]> {
   const { code, out } = await run(audit, ...argv, "--json");
   assert.equal(code, 0);
-  // The shape is what these tests are about.
+  // These tests check the shape.
   return out.map((line) => JSON.parse(line) as Printed);
 }
 

@@ -22,7 +22,7 @@ async function workspaceOf({ json }: CommandLine): Promise<string> {
   return String(made["id"]);
 }
 
-/** How a gateway on the same folder answers the key now: the id of the key, or the refusal. */
+/** Returns how a gateway on the same folder identifies the key: the id of the key, or the refusal. */
 function identified(data: string, text: unknown, environment: "dev" | "prod" = "dev"): string {
   const quiet = (): void => undefined;
   const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
@@ -33,7 +33,7 @@ function identified(data: string, text: unknown, environment: "dev" | "prod" = "
   return principal.kind === "key" ? principal.key.id : principal.reason;
 }
 
-/** Milliseconds since 1970 of an RFC 3339 member. */
+/** Converts an RFC 3339 member to milliseconds since 1970. */
 const time = (value: unknown): number => Date.parse(String(value));
 
 test("create prints the id and the key first, with the defaults of a new key", async (t) => {

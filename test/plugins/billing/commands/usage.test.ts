@@ -11,7 +11,7 @@ import { commandLine, type CommandLine } from "../../../commands/command-line.ts
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 
-/** A folder in which two charges were settled a minute apart; the meter still runs. */
+/** Makes a folder in which two charges were settled one minute apart. The meter is still running. */
 async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterService }> {
   const line = commandLine(t);
   const clock = manualClock(noon);

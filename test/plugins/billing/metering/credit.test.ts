@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { CreditBook } from "../../../../plugins/billing/metering/credit.ts";
 import { day, minute, noon } from "./fixture.ts";
 
-/** Enough sweeps to come round several times. */
+/** Enough sweeps to start over several times. */
 function sweepAll(book: CreditBook, now: number): void {
   for (let i = 0; i < 20; i++) book.sweep(now);
 }

@@ -1,4 +1,4 @@
-/** The journal's thread ends, as it would where memory runs out. */
+/** The journal thread ends, as it does when memory runs out. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
@@ -11,7 +11,7 @@ for (const durability of ["settled", "async"] as const) {
     const fixture = meterFixture(t);
     const started = once(process, "worker");
     const meter = await fixture.open({ durability });
-    // What the event "worker" comes with.
+    // The event "worker" has a Worker.
     const [thread] = (await started) as [Worker];
     await charge(meter, principalOf(), 1);
     if (durability === "async") await meter.flush();

@@ -1,4 +1,4 @@
-/** A journal that cannot be written: SQLite itself says SQLITE_FULL, because the file may not grow. */
+/** Tests of a journal that cannot be written: SQLite reports SQLITE_FULL, because the file may not grow. */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
@@ -20,7 +20,7 @@ import {
   type MeterFixture,
 } from "./fixture.ts";
 
-/** A meter whose journal has room for a few pages more; `free` makes room, as somebody who deletes files would. */
+/** Opens a meter whose journal has room for a few more pages. `free` makes room, as deleting files would. */
 async function nearlyFull(
   fixture: MeterFixture,
   durability: "settled" | "async" = "settled",
@@ -44,7 +44,7 @@ const principal: KeyPrincipal = principalOf({
   workspace: { purchasedTotalCuMilli: 500 },
 });
 
-/** Charges until one is refused by the disk; how many were written. */
+/** Charges until the disk refuses one, and returns how many were written. */
 async function chargeUntilFull(meter: MeterService): Promise<number> {
   for (let written = 0; ; written++) {
     assert.ok(written < 10_000, "the disk never fills");
@@ -52,12 +52,12 @@ async function chargeUntilFull(meter: MeterService): Promise<number> {
       Array.from({ length: 20 }, () => charge(meter, principal, 1)),
     );
     const lost = results.filter((result) => result.status === "rejected").length;
-    // One commit carries all of a turn, or the first alone and then the rest.
+    // All charges of a turn share one commit, or the first has its own commit and the rest share one.
     if (lost > 0) return written * 20 + 20 - lost;
   }
 }
 
-/** Lets the meter try again, and readerStates for the thread's answer. */
+/** Lets the meter retry and waits for the reply of the journal thread. */
 async function tryAgain(
   { clock, logged }: MeterFixture,
   done: () => boolean | Promise<boolean>,
@@ -89,12 +89,12 @@ test("a full disk rejects charges and new reservations, charges nothing, and rec
   assert.deepEqual(meter.keyUsage("key_1"), used, "what was not written is taken back");
   assert.equal(meter.workspaceUsage("ws_1").included, Math.min(written, 1_000));
 
-  // Settled and released while nothing can be written.
+  // These end while nothing can be written.
   await assert.rejects(held.settle([line(7)]));
   streamed.release();
   assert.deepEqual(meter.keyUsage("key_1"), { ...used, open: 0 });
 
-  // Still full: the probe fails, and nothing opens.
+  // The disk is still full, so the probe fails and the journal stays unwritable.
   await tryAgain(fixture, async () => (await failures(fixture)) >= 2);
   assert.equal(meter.writable, false);
 

@@ -1,4 +1,4 @@
-/** Random lives of reservations, crashes among them, against a model that keeps a list. */
+/** Random sequences of reservations and crashes, compared with a model that keeps a list. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
@@ -44,7 +44,7 @@ const step = fc.oneof(
     arbitrary: fc.record({
       what: fc.constant("settle" as const),
       which: pick,
-      // At most what was reserved: beyond it a charge may overshoot, as it must.
+      // At most the reserved amount, because more would be cut.
       shares: fc.array(fc.integer({ min: 0, max: 100 }), { minLength: 0, maxLength: 3 }),
     }),
   },
@@ -67,7 +67,7 @@ interface Held {
   readonly id: string;
 }
 
-/** What the meter should say: every charge ever made, and what is open. */
+/** Expected state of the meter: every charge, and the open reservations. */
 class Model {
   readonly charges: { id: string; key: number; at: number; cost: number }[] = [];
   open: Held[] = [];

@@ -130,7 +130,7 @@ test("several reservations can pay for one charge, and all of them end", async (
   const [one, other] = [take(meter, principalOf(), 100), take(meter, principalOf(), 50)];
   await one.settle([line(130)], [other]);
   assert.deepEqual(meter.keyUsage("key_1"), { day: 130, month: 130, open: 0 });
-  // One that has ended pays for nothing more.
+  // A reservation that has ended pays for nothing more.
   await take(meter, principalOf(), 10).settle([line(40)], [other]);
   assert.deepEqual(meter.keyUsage("key_1"), { day: 140, month: 140, open: 0 });
 });
@@ -282,7 +282,7 @@ test("an amount that is not a whole number of milli-CU throws or rejects and cha
   for (const wrong of [-1, 0.5, NaN, Infinity, 2 ** 53]) {
     assert.throws(() => meter.reserve(principalOf(), wrong, about), RangeError, String(wrong));
     const reservation = take(meter, principalOf(), 10);
-    // It runs behind sockets, where nobody catches.
+    // This runs in handlers of sockets, where nothing catches an error.
     await assert.rejects(reservation.settle([line(1), line(wrong)]), RangeError, String(wrong));
     assert.equal(meter.keyUsage("key_1").open, 0);
   }
@@ -322,7 +322,7 @@ test("a journal with sums above 2^53 from an earlier release opens, and inexact 
   await forced.settle([line(1_000)]);
   assert.equal(meter.keyUsage("key_1").month, Number.MAX_SAFE_INTEGER);
   await meter.close();
-  // The sums that are written down on closing can be read again.
+  // The sums that are written at close can be read again.
   const again = await open();
   assert.equal(again.keyUsage("key_1").open, 0);
 });
@@ -352,7 +352,7 @@ describe("the records for the begin and the end of a stream", () => {
     const ending = stream(meter);
     stream(meter);
     const charged = ending.settle([line(7)]);
-    // Long enough for a commit of its own.
+    // Long enough for a separate commit.
     for (let turn = 0; turn < 5_000; turn++) await new Promise(setImmediate);
     assert.equal(await commits(fixture), 0);
     await Promise.all([charged, charge(meter, principalOf(), 1)]);
@@ -408,7 +408,7 @@ test("1,000 parallel calls on a budget for 100 charge exactly 100", async (t) =>
   ];
   for (const principal of budgets) {
     const call = async (n: number): Promise<boolean> => {
-      // Reservations of different calls lie between one another's reserve and settle.
+      // Reservations of different calls are interleaved.
       await Promise.resolve();
       const taken = meter.reserve(principal, 100, { ...about, requestId: `${n}` });
       if (taken.kind !== "reserved") return false;
@@ -474,7 +474,7 @@ test("the intent of a stream is soon on disk, and the start after a crash releas
   assert.deepEqual(again.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
   assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
   assert.deepEqual([...readUsage(crashed.dataDir)], []);
-  // Expired once: the next start finds nothing.
+  // An intent expires once: the next start finds none.
   await again.close();
   const third = crashed.crashed();
   await third.open();

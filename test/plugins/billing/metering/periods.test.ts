@@ -48,7 +48,7 @@ test("a new period renews the included amount but not the purchased one", () => 
   assert.equal(draws.limit(plan, workspace), 120);
   assert.equal(draws.fits(120, plan, workspace), true);
   assert.equal(draws.fits(121, plan, workspace), false);
-  // A clock that jumps back into the month before opens it not again.
+  // A clock that jumps back into the previous month does not open it again.
   draws.roll(1);
   assert.equal(draws.period, 2);
   assert.equal(draws.limit(plan, workspace), 120);

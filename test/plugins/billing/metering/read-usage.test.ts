@@ -29,7 +29,7 @@ const storeError = (code: string) => (error: unknown) => {
   return true;
 };
 
-/** One charge a minute from noon on, of 1, 2, 3 … milli-CU, each in a commit of its own. */
+/** Makes one charge per minute from noon on, of 1, 2, 3 … milli-CU, each in its own commit. */
 async function chargeByTheMinute(
   { clock }: { clock: { advance(ms: number): void } },
   meter: MeterService,

@@ -12,7 +12,7 @@ import { RingReader } from "../../../../plugins/billing/metering/ring-reader.ts"
 import { RingWriter } from "../../../../plugins/billing/metering/ring-writer.ts";
 import { makeRing } from "../../../../plugins/billing/metering/ring.ts";
 
-/** The ids of the name records in `bytes`. */
+/** Returns the ids of the name records in `bytes`. */
 function idsIn(bytes: Buffer): number[] {
   const ids: number[] = [];
   const cursor = new RecordCursor(bytes);

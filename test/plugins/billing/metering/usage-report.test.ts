@@ -27,7 +27,7 @@ const month = { from: Date.UTC(2026, 0), to: Date.UTC(2026, 1) };
 
 function reportOf(dataDir: string, more: Partial<UsageReportJob> = {}): Report {
   const json = usageReport({ dataDir, workspaceId: "ws_1", ...month, groupBy: [], ...more });
-  // The shape is what these tests are about.
+  // These tests check the shape.
   return JSON.parse(json ?? "null") as Report;
 }
 

@@ -47,13 +47,13 @@ test("a clock that jumps back revives no step and loses no amount", () => {
   const window = new RollingWindow(dayWindow);
   window.add(noon, 1);
   window.add(noon + 2 * hour, 10);
-  // Charged an hour before the newest step: counts with that step.
+  // An amount that is charged an hour before the newest step counts with that step.
   window.add(noon + hour, 100);
   assert.equal(window.sum(noon - 5 * day), 111);
   assert.equal(window.sum(noon + day + minute), 110);
   assert.equal(window.sum(noon + day + 2 * hour), 110);
   assert.equal(window.sum(noon + day + 2 * hour + minute), 0);
-  // Everything has left; an older charge still lands no earlier than the newest step seen.
+  // All steps have left the window. An older charge is still added no earlier than the newest step seen.
   window.add(noon, 1_000);
   assert.equal(window.sum(noon + day + 2 * hour), 1_000);
 });
@@ -96,7 +96,7 @@ test("sums match a list of all charges, whatever the clock does", () => {
         newest = step;
         charges.push({ step, amount });
         window.add(now, amount);
-        // A step counts while its end lies after the start of the window.
+        // A step counts while its end is after the start of the window.
         const start = Math.max(now, newest * shape.stepMs) - shape.steps * shape.stepMs;
         const expected = charges
           .filter((charge) => (charge.step + 1) * shape.stepMs > start)

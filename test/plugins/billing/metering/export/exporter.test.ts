@@ -18,15 +18,15 @@ const down: DeliveryResult = { kind: "unavailable", reason: "ECONNREFUSED", afte
 
 interface Options {
   readonly batch?: number;
-  /** Charges that stand in the journal at the start. */
+  /** Charges that are in the journal at the start. */
   readonly charges?: number;
   readonly random?: () => number;
   readonly moveTo?: (id: string) => Promise<void>;
-  /** What the sink makes of these charges. */
+  /** The response of the sink to these charges. */
   readonly sink: (charges: readonly number[], now: number) => DeliveryResult;
 }
 
-/** An exporter over a journal of numbers; a charge's number is its place in it. */
+/** Makes an exporter over a journal of numbers. The number of a charge is its position. */
 function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink }: Options) {
   const clock = manualClock(noon);
   const journal: { readonly at: number }[] = [];
@@ -66,7 +66,7 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
       return { ...head, events: Buffer.from(JSON.stringify(numbers)) };
     },
     async send(events) {
-      // Written above.
+      // The code above writes this value.
       const charges = JSON.parse(Buffer.from(events).toString()) as number[];
       attempts.push({ at: clock.now() - noon, charges });
       const sent = sink(charges, clock.now());
@@ -101,7 +101,7 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
     readable(is: boolean) {
       readable = is;
     },
-    /** Moves the clock in steps, so that what runs between them can. */
+    /** Moves the clock in steps, so that pending work can run in between. */
     async pass(ms: number, stepMs = ms): Promise<void> {
       for (let passed = 0; passed < ms; passed += stepMs) {
         clock.advance(Math.min(stepMs, ms - passed));

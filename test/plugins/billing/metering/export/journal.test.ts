@@ -1,4 +1,7 @@
-/** The outbox: batches from a journal on disk, the cursor beside it, and what a sink says over HTTP. */
+/**
+ * Tests of the outbox: batches from a journal on disk, the cursor in the same folder, and responses of a sink over
+ * HTTP.
+ */
 import assert from "node:assert/strict";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -27,7 +30,7 @@ interface Event {
 
 function batchOf(job: Pick<BatchJob, "dataDir"> & Partial<BatchJob>) {
   const batch = makeBatch({ after: undefined, limit: 100, form, ...job });
-  // What is under test.
+  // The shape that these tests check.
   return batch && { ...batch, events: JSON.parse(batch.events) as Event[] };
 }
 
@@ -206,11 +209,11 @@ describe("the cursor", () => {
   });
 });
 
-/** A sink that answers as it is told, on a port of its own. */
+/** Starts a sink on a free port, with the given responses. */
 async function sinkOf(answer: (req: IncomingMessage, res: ServerResponse) => void) {
   const server = createServer(answer);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // It listens on TCP.
+  // The server listens on TCP.
   const { port } = server.address() as AddressInfo;
   return {
     sink: { url: `http://127.0.0.1:${port}/api/v1/events`, headers: { authorization: "Bearer t" } },
@@ -271,7 +274,7 @@ test("a batch counts as accepted even if the body of the response does not end o
       answering = res;
       res.writeHead(200).write("taken");
     });
-    // Of `send`'s HTTP client: the head has come, and whoever waits for it goes on before what is set here.
+    // The HTTP client of `send` has received the head; code that waits for it runs before the assignment here.
     const onHead = (): unknown => setImmediate(() => answering && end(answering));
     subscribe("undici:request:headers", onHead);
     assert.deepEqual(await send(on.sink, body, late.signal), { kind: "accepted" });
