@@ -37,7 +37,7 @@ export function setKey(
       expiresAt !== undefined && (expiresAt ?? Infinity) > (key.expiresAt ?? Infinity);
     if (key.rotatedTo !== undefined && outlives) {
       return conflict(
-        `${id} was rotated to ${key.rotatedTo}: it cannot live longer than its overlap`,
+        `${id} was rotated to ${key.rotatedTo}: it cannot be valid for longer than its overlap`,
       );
     }
     for (const [column, value] of Object.entries(columnsOf(settings))) {

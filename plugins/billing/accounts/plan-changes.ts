@@ -16,7 +16,7 @@ export function upgrade(
 ): Workspace | Failed {
   return change(db, id, by, (current) => {
     if (rank(plan) <= rank(current.plan)) {
-      return conflict(`${plan} is no upgrade: the plan is ${current.plan}`);
+      return conflict(`${plan} is not an upgrade from ${current.plan}`);
     }
     recordChange(db, by, {
       action: "workspace.upgrade",
@@ -36,7 +36,7 @@ export function downgrade(
 ): Workspace | Failed {
   return change(db, id, by, (current) => {
     if (rank(pending.plan) >= rank(current.plan)) {
-      return conflict(`${pending.plan} is no downgrade: the plan is ${current.plan}`);
+      return conflict(`${pending.plan} is not a downgrade from ${current.plan}`);
     }
     recordChange(db, by, {
       action: "workspace.downgrade",

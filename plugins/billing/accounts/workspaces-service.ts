@@ -121,7 +121,7 @@ async function usageReport(
   const done = await reports.run({ module: reportModule, input, transfer: [], signal });
   if (done.ok) {
     if (done.bytes !== undefined) return { kind: "done", value: done.bytes };
-    const message = `more than ${maxGroups} groups: shorten the range, or group by less`;
+    const message = `more than ${maxGroups} groups: shorten the range, or group by fewer members`;
     return { kind: "invalid", message };
   }
   if (done.reason !== "aborted") log.error({ reason: done.reason }, "a usage report was not made");

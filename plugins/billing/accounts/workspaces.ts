@@ -113,7 +113,7 @@ export function purchase(
     if (stored === undefined) return notFound("workspace", id);
     const total = stored.purchasedTotalCuMilli + amountMilliCu;
     if (!Number.isSafeInteger(total))
-      return conflict("the balance would grow beyond what is exact");
+      return conflict("the purchased credit would exceed 2^53 - 1 milli-CU");
     const purchaseId = newId("pur");
     db.prepare("INSERT INTO purchases VALUES (?, ?, ?, ?)").run(
       purchaseId,

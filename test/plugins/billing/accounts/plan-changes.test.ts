@@ -17,7 +17,7 @@ test("an upgrade is in force at once, and the same or a lower plan is refused", 
   const { db, by, workspace } = accountsFixture(t);
   const { id } = workspace;
   assert.deepEqual(upgrade(db, id, "startup", by()), { ...workspace, plan: "startup" });
-  const none = (plan: string): object => conflict(`${plan} is no upgrade: the plan is startup`);
+  const none = (plan: string): object => conflict(`${plan} is not an upgrade from startup`);
   assert.deepEqual(upgrade(db, id, "startup", by()), none("startup"));
   assert.deepEqual(upgrade(db, id, "free", by()), none("free"));
   assert.deepEqual(findWorkspace(db, id), { ...workspace, plan: "startup" });
@@ -28,7 +28,7 @@ test("a downgrade waits for its time, and the same or a higher plan is refused",
   const { db, by, clock, workspace } = accountsFixture(t);
   const { id } = workspace;
   const at = clock.now() + day;
-  const none = (plan: string): object => conflict(`${plan} is no downgrade: the plan is developer`);
+  const none = (plan: string): object => conflict(`${plan} is not a downgrade from developer`);
   assert.deepEqual(downgrade(db, id, { plan: "developer", at }, by()), none("developer"));
   assert.deepEqual(downgrade(db, id, { plan: "startup", at }, by()), none("startup"));
   assert.deepEqual(findWorkspace(db, id), workspace);
@@ -82,7 +82,7 @@ test("upgrades and downgrades are compared with the plan in force, including a d
   downgrade(db, id, { plan: "free", at: clock.now() + day }, by());
   clock.advance(day);
   const again = downgrade(db, id, { plan: "free", at: clock.now() + day }, by());
-  assert.deepEqual(again, conflict("free is no downgrade: the plan is free"));
+  assert.deepEqual(again, conflict("free is not a downgrade from free"));
   assert.deepEqual(upgrade(db, id, "developer", by()), workspace);
 });
 

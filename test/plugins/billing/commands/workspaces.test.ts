@@ -113,7 +113,10 @@ test("purchase adds credit, prints the same as the route, and is logged", async 
   );
   const most = String(Number.MAX_SAFE_INTEGER);
   const failed = await run(workspaces, "purchase", id, "--cu", most);
-  assert.deepEqual([failed.code, failed.err], [1, ["the balance would grow beyond what is exact"]]);
+  assert.deepEqual(
+    [failed.code, failed.err],
+    [1, ["the purchased credit would exceed 2^53 - 1 milli-CU"]],
+  );
   using db = openAccountsDatabase(data);
   const actions = listChanges(db).map(({ action }) => action);
   assert.deepEqual(actions, ["workspace.create", "workspace.purchase", "workspace.purchase"]);
