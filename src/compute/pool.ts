@@ -1,10 +1,10 @@
 /**
- * Threads for work that would hold up the event loop. A job is bytes in by transfer and bytes out by transfer, done by
- * a function that a module exports as default; object graphs never cross. No thread exists until the first job, and
- * idle ones end.
+ * A thread pool for work that would block the event loop. A job is a function that a module exports as default. Its
+ * input and its result are bytes, which are transferred; object graphs are not copied. No thread exists before the
+ * first job, and idle threads end.
  *
- * What goes wrong stays with its job: one that runs out of time ends with its thread, one whose thread dies fails
- * alone, and what does not fit the queue is refused at once.
+ * A failure affects only its own job: a job that exceeds its time is ended with its thread, a job whose thread dies
+ * fails alone, and a job that does not fit into the queue is refused at once.
  */
 import { availableParallelism } from "node:os";
 import { move, Piscina } from "piscina";
@@ -13,30 +13,30 @@ import type { ComputeJob, ComputeOutcome, ComputeThreads } from "../services/com
 import type { Counter, Metrics } from "../services/metrics.ts";
 
 export interface ComputePool extends ComputeThreads {
-  /** Ends every thread; jobs that wait or run fail as `aborted`. */
+  /** Ends every thread. Waiting and running jobs fail as `aborted`. */
   close(): Promise<void>;
 }
 
 export interface ComputeOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
-  /** Default: all cores but the one of the event loop, at most 4. */
+  /** Number of threads. Default: all cores except the one of the event loop, at most 4. */
   readonly threads?: number;
-  /** Jobs that may wait for a thread. */
+  /** Maximum number of jobs that wait for a thread. */
   readonly queue?: number;
-  /** From the call on, waiting included. */
+  /** Time limit of a job in milliseconds, including the time in the queue. */
   readonly timeoutMs?: number;
 }
 
 const maxThreads = 4;
 const defaultQueue = 64;
 const defaultTimeoutMs = 20_000;
-/** A thread that has had nothing to do for so long ends. */
+/** An idle thread ends after this time. */
 const idleMs = 60_000;
-/** A block of the node's largest answer (15 MiB) takes about a tenth of it. */
+/** A block of the node's largest answer (15 MiB) needs about a tenth of this. */
 const threadHeapMb = 512;
 
-/** Starts nothing yet. */
+/** Opens a pool, which has no threads before the first job. */
 export function openComputePool(options: ComputeOptions): ComputePool {
   const { clock, metrics, queue = defaultQueue, timeoutMs = defaultTimeoutMs } = options;
   const threads = options.threads ?? Math.min(maxThreads, Math.max(1, availableParallelism() - 1));
@@ -72,7 +72,7 @@ export function openComputePool(options: ComputeOptions): ComputePool {
     try {
       const bytes: unknown = await pool.run(job.input, {
         filename: job.module,
-        // An array, as postMessage takes it; piscina's type is inferred from the other overload of postMessage.
+        // postMessage accepts an array; piscina's type is inferred from the other overload of postMessage.
         transferList: [...job.transfer] as never,
         signal: stop.signal,
       });
@@ -109,7 +109,7 @@ export function openComputePool(options: ComputeOptions): ComputePool {
   };
 }
 
-/** What a job's function returns: its bytes, moved out of the thread, or undefined. */
+/** Returns the result of a job's function: bytes that are moved out of the thread, or undefined. */
 export function movedOut(bytes: Uint8Array<ArrayBuffer> | undefined): unknown {
   return bytes === undefined ? undefined : move(bytes);
 }

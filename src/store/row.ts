@@ -1,4 +1,4 @@
-/** Reads columns of an SQLite row with the types that the STRICT schema promises; a broken promise throws. */
+/** Reads columns of an SQLite row with the types that the STRICT schema promises. Throws if a type differs. */
 import type { SQLOutputValue } from "node:sqlite";
 
 export type Row = Readonly<Record<string, SQLOutputValue>>;
@@ -21,17 +21,17 @@ export function blob(row: Row, column: string): Uint8Array {
   return value;
 }
 
-/** NULL is undefined. */
+/** Returns undefined for NULL. */
 export function optionalNumber(row: Row, column: string): number | undefined {
   return row[column] === null ? undefined : number(row, column);
 }
 
-/** NULL is undefined. */
+/** Returns undefined for NULL. */
 export function optionalText(row: Row, column: string): string | undefined {
   return row[column] === null ? undefined : text(row, column);
 }
 
-/** One of the words in `words`. */
+/** Returns one of the words in `words`. Throws if the text is another one. */
 export function oneOf<T extends string>(row: Row, column: string, words: readonly T[]): T {
   const value = text(row, column);
   const word = words.find((each) => each === value);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
 import { createKey } from "../../plugins/billing/accounts/keys.ts";
-import { defaultCapabilities } from "../../plugins/billing/accounts/terms.ts";
+import { defaultCapabilities } from "../../plugins/billing/accounts/plans.ts";
 import { createWorkspace } from "../../plugins/billing/accounts/workspaces.ts";
 import type { Capability, Clock, Environment, Log, PlanName } from "../plugin.ts";
 import { startGateway, type Gateway } from "../gateway/gateway.ts";

@@ -211,7 +211,7 @@ test("the template proxy asks for a key, forwards and charges", async (t) => {
     assert.deepEqual(await answer.json(), { path: "/orders?page=2", authorization: null });
     const charges = [...readUsage(join(gateway.folder, "data"), {})];
     assert.deepEqual(
-      charges.map(({ usedCuMilli }) => usedCuMilli),
+      charges.map(({ usedMilliCu }) => usedMilliCu),
       [1_000],
     );
   });

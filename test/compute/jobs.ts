@@ -1,10 +1,10 @@
-/** What the tests let a thread do. */
+/** Jobs for the tests of the pool. */
 import { movedOut } from "../../src/compute/pool.ts";
 
 export interface TestJob {
   readonly kind: "double" | "none" | "throw" | "hang" | "die" | "hold";
   readonly bytes?: Uint8Array;
-  /** `hold`: counts up when the job begins, and waits until the second word is not 0. */
+  /** `hold`: increments the first word when the job begins, and waits until the second word is not 0. */
   readonly gate?: SharedArrayBuffer;
 }
 

@@ -47,7 +47,7 @@ function openGate(gate: SharedArrayBuffer): void {
   Atomics.notify(new Int32Array(gate), 1);
 }
 
-test("bytes go in and come out by transfer", async () => {
+test("input and result bytes are transferred", async () => {
   await using threads = testPool();
   const bytes = new Uint8Array([1, 2, 3]);
   const done = await threads.run({ kind: "double", bytes });
@@ -56,7 +56,7 @@ test("bytes go in and come out by transfer", async () => {
   assert.equal(bytes.byteLength, 0);
 });
 
-test("a job may say no", async () => {
+test("a job can return nothing", async () => {
   await using threads = testPool();
   assert.deepEqual(await threads.run({ kind: "none" }), { ok: true, bytes: undefined });
 });
@@ -71,14 +71,14 @@ test("a job that throws, and one whose thread dies, fail alone", async () => {
   }
 });
 
-test("a module that is not there fails its job", async () => {
+test("a missing module fails its job", async () => {
   await using threads = testPool();
   const input = {};
   const lost = await threads.pool.run({ module: `${module}.none`, input, transfer: [] });
   assert.deepEqual(lost, { ok: false, reason: "crashed" });
 });
 
-test("a job that hangs ends with its time, and the next one has a thread", async () => {
+test("a job that hangs ends after its time limit, and the next job gets a thread", async () => {
   await using threads = testPool({ timeoutMs: 5000 });
   const gate = newGate();
   const hung = threads.run({ kind: "hang", gate });
@@ -89,7 +89,7 @@ test("a job that hangs ends with its time, and the next one has a thread", async
   assert((await threads.run({ kind: "double", bytes: new Uint8Array([1]) })).ok);
 });
 
-test("a caller that leaves ends its job, running or waiting", async () => {
+test("aborting the signal ends a running or waiting job", async () => {
   await using threads = testPool();
   const gate = newGate();
   const running = new AbortController();
@@ -107,7 +107,7 @@ test("a caller that leaves ends its job, running or waiting", async () => {
   });
 });
 
-test("what the queue cannot hold is refused at once; the rest is done in turn", async () => {
+test("jobs above the length of the queue are refused at once, and the others run in turn", async () => {
   await using threads = testPool({ queue: 2 });
   const gate = newGate();
   const held = threads.run({ kind: "hold", gate });
@@ -120,7 +120,7 @@ test("what the queue cannot hold is refused at once; the rest is done in turn", 
   assert((await threads.run({ kind: "none" })).ok);
 });
 
-test("closing ends what runs and what waits, and nothing runs afterwards", async () => {
+test("closing ends running and waiting jobs, and no job runs afterwards", async () => {
   const threads = testPool();
   const gate = newGate();
   const running = threads.run({ kind: "hang", gate });
@@ -132,7 +132,7 @@ test("closing ends what runs and what waits, and nothing runs afterwards", async
   assert.deepEqual(await threads.run({ kind: "none" }), { ok: false, reason: "aborted" });
 });
 
-test("a pool that was never used has no thread to end", async () => {
+test("a pool that was never used can be closed", async () => {
   const before = process.getActiveResourcesInfo().filter((name) => name === "MessagePort").length;
   const threads = testPool();
   const after = process.getActiveResourcesInfo().filter((name) => name === "MessagePort").length;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
-import type { By } from "../../plugins/billing/accounts/change-log.ts";
+import type { ChangeAuthor } from "../../plugins/billing/accounts/change-log.ts";
 import { setKey, type KeySettings } from "../../plugins/billing/accounts/key-settings.ts";
 import { findKey, rotateKey } from "../../plugins/billing/accounts/keys.ts";
 import { openAccountsDatabase } from "../../plugins/billing/accounts/schema.ts";
@@ -33,7 +33,7 @@ interface Keyed extends AsyncDisposable {
   readonly clock: ManualClock;
   /** As a command in another process has them. */
   readonly db: DatabaseSync;
-  readonly by: () => By;
+  readonly by: () => ChangeAuthor;
   /** Changes the gateway's key and lets it follow. */
   readonly set: (settings: KeySettings) => void;
   /** The status, or the code and message of a refusal. */
@@ -44,7 +44,7 @@ async function start(): Promise<Keyed> {
   const clock = manualClock();
   const gateway = await startTestGateway({ pipeline, clock, account: { createdAt: clock.now() } });
   const db = openAccountsDatabase(join(gateway.folder, "data"));
-  const by = (): By => ({ actor: "test", at: clock.now() });
+  const by = (): ChangeAuthor => ({ actor: "test", at: clock.now() });
   return {
     gateway,
     clock,

@@ -93,8 +93,8 @@ it("charges are recorded by surface and tool, those inside a batch as well", asy
   const rows = [...readUsage(join(gateway.folder, "data"))];
   assert.deepEqual(
     rows
-      .filter(({ usedCuMilli }) => usedCuMilli > 0)
-      .map((row) => [row.requestId, row.surface, row.method, row.usedCuMilli, row.keyId]),
+      .filter(({ usedMilliCu }) => usedMilliCu > 0)
+      .map((row) => [row.requestId, row.surface, row.method, row.usedMilliCu, row.keyId]),
     [
       ["one", "tool-rpc", "echo", 100, gateway.keyId],
       ["three", "tool-rpc", "raw", 100, gateway.keyId],

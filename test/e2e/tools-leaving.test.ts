@@ -234,7 +234,7 @@ async function charges(
   await gateway.gateway.stop();
   const rows = [...readUsage(join(gateway.folder, "data"))];
   const byRequest = Map.groupBy(rows, ({ requestId }) => requestId);
-  return new Map([...byRequest].map(([id, all]) => [id, all.map((row) => row.usedCuMilli)]));
+  return new Map([...byRequest].map(([id, all]) => [id, all.map((row) => row.usedMilliCu)]));
 }
 
 describe("a client that leaves", () => {

@@ -117,9 +117,9 @@ test("a month draws included, purchased, overage up to the cap; the next one beg
   await usedUp(3_500, 3_500);
 
   const draws = [...readUsage(join(gateway.folder, "data"))].map((row) => {
-    if (row.includedCuMilli === 500) return "included";
-    if (row.purchasedCuMilli === 500) return "purchased";
-    return row.overageCuMilli === 500 ? "overage" : row;
+    if (row.includedMilliCu === 500) return "included";
+    if (row.purchasedMilliCu === 500) return "purchased";
+    return row.overageMilliCu === 500 ? "overage" : row;
   });
   const [included, overage] = [Array(2).fill("included"), Array(2).fill("overage")];
   const january = [...included, ...included, "purchased", ...overage];

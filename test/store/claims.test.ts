@@ -7,7 +7,7 @@ import { manualClock } from "../../src/testing/clock.ts";
 import { temporaryFolder } from "./folder.ts";
 import { runModule, sourceUrl } from "./run-module.ts";
 
-/** Code for another process that claims every id of a list and prints how many it got. */
+/** Code for another process that claims every id of a list and prints how many it was granted. */
 function claiming(folder: string, ids: number): string {
   return `
     const { openClaims } = await import(${JSON.stringify(sourceUrl("src/store/claims.ts"))});
@@ -19,7 +19,7 @@ function claiming(folder: string, ids: number): string {
     console.log(mine);`;
 }
 
-test("an id is claimed once, also after a restart", (t) => {
+test("an id can be claimed once, even after a restart", (t) => {
   const folder = temporaryFolder(t);
   const clock = manualClock();
   const first = openClaims(folder, clock);
@@ -35,7 +35,7 @@ test("an id is claimed once, also after a restart", (t) => {
   second.close();
 });
 
-test("a claim is forgotten some time after its end, never before it", (t) => {
+test("a claim is deleted some time after its end and never before it", (t) => {
   const clock = manualClock();
   const claims = openClaims(temporaryFolder(t), clock);
   claims.claim("short", clock.now() + 60_000);
@@ -49,7 +49,7 @@ test("a claim is forgotten some time after its end, never before it", (t) => {
   claims.close();
 });
 
-test("of two processes that claim the same ids each id goes to one of them", async (t) => {
+test("if two processes claim the same ids, each id is granted to one of them", async (t) => {
   const folder = temporaryFolder(t);
   const ids = 50;
   const both = await Promise.all([
@@ -61,7 +61,7 @@ test("of two processes that claim the same ids each id goes to one of them", asy
   assert.equal((one ?? 0) + (other ?? 0), ids);
 });
 
-test("a claim that was answered with true survives a kill", async (t) => {
+test("a granted claim survives SIGKILL", async (t) => {
   const folder = temporaryFolder(t);
   const code = `
     const { openClaims } = await import(${JSON.stringify(sourceUrl("src/store/claims.ts"))});
@@ -74,7 +74,7 @@ test("a claim that was answered with true survives a kill", async (t) => {
   claims.close();
 });
 
-test("a folder that cannot be used is told at the start", () => {
+test("an unusable folder is reported at start", () => {
   assert.throws(
     () => openClaims(join("/dev/null", "data"), manualClock()),
     (error) => error instanceof StoreError && error.remedy !== "",

@@ -1,4 +1,4 @@
-/** A folder of a test's own, removed when the test ends. */
+/** Creates a folder for one test, which is removed when the test ends. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

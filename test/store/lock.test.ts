@@ -12,7 +12,7 @@ import { runModule, sourceUrl, startModule } from "./run-module.ts";
 const inUse = (error: unknown): boolean =>
   error instanceof StoreError && error.code === "SLUICE_STORE_IN_USE" && error.remedy !== "";
 
-/** Code for another process that takes the folder and prints `held`, or the code of the refusal. */
+/** Code for another process that locks the folder and prints `held`, or the code of the refusal. */
 function taking(folder: string, thenWait = false): string {
   return `
     const { lockStore } = await import(${JSON.stringify(sourceUrl("src/store/lock.ts"))});
@@ -25,7 +25,7 @@ function taking(folder: string, thenWait = false): string {
     }`;
 }
 
-test("one process holds the folder; disposing gives it back", async (t) => {
+test("one process locks the folder, and disposing releases it", async (t) => {
   const folder = join(temporaryFolder(t), "data");
   const lock = lockStore(folder);
   assert.equal((await runModule(taking(folder))).out, "SLUICE_STORE_IN_USE\n");
@@ -36,14 +36,14 @@ test("one process holds the folder; disposing gives it back", async (t) => {
   assert.equal(statSync(join(folder, "gateway.lock")).mode & 0o777, 0o600);
 });
 
-test("a second lock in the same process is refused, and does not weaken the first", async (t) => {
+test("a second lock in the same process is refused and does not affect the first", async (t) => {
   const folder = temporaryFolder(t);
   using _lock = lockStore(folder);
   assert.throws(() => lockStore(folder), inUse);
   assert.equal((await runModule(taking(folder))).out, "SLUICE_STORE_IN_USE\n");
 });
 
-test("a killed process leaves the folder free", async (t) => {
+test("the lock of a killed process is released", async (t) => {
   const folder = temporaryFolder(t);
   const child = startModule(taking(folder, true));
   t.after(() => child.kill("SIGKILL"));
@@ -56,7 +56,7 @@ test("a killed process leaves the folder free", async (t) => {
   lockStore(folder)[Symbol.dispose]();
 });
 
-test("databases in a locked folder are open to others, and other folders are free", async (t) => {
+test("databases in a locked folder can be opened by others, and other folders are not locked", async (t) => {
   const folder = temporaryFolder(t);
   using _lock = lockStore(folder);
   using _other = lockStore(join(folder, "other"));

@@ -6,7 +6,7 @@ import { makeFolder } from "../../src/store/make-folder.ts";
 import { temporaryFolder } from "./folder.ts";
 import { runModule, sourceUrl } from "./run-module.ts";
 
-test("makes a folder and the missing folders above it, private", (t) => {
+test("creates a folder and its missing parent folders with private modes", (t) => {
   const root = temporaryFolder(t);
   makeFolder(join(root, "a", "b", "c"));
   for (const path of ["a", "a/b", "a/b/c"]) {
@@ -14,7 +14,7 @@ test("makes a folder and the missing folders above it, private", (t) => {
   }
 });
 
-test("leaves an existing folder as it is, also behind a link", (t) => {
+test("does not change an existing folder, also through a link", (t) => {
   const root = temporaryFolder(t);
   const folder = join(root, "a");
   mkdirSync(folder);
@@ -26,16 +26,17 @@ test("leaves an existing folder as it is, also behind a link", (t) => {
   assert.ok(existsSync(join(folder, "b")));
 });
 
-test("throws the system's error where a file is in the way", (t) => {
+test("throws the error of the system if a path component is a file", (t) => {
   const file = join(temporaryFolder(t), "file");
   writeFileSync(file, "");
   assert.throws(() => makeFolder(file), { code: "EEXIST" });
   assert.throws(() => makeFolder(join(file, "below")), { code: "ENOTDIR" });
 });
 
-// D17: Node's recursive mkdir loops for ever there. A process of its own, so that a loop ends this test only.
+// D17: Node's recursive mkdir never returns there. The call runs in another process, so that an endless loop ends only
+// this test.
 test(
-  "gives up at once where the system makes no folders",
+  "throws at once if the system cannot create folders",
   { skip: !existsSync("/proc/self") },
   async () => {
     const module = `

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { number, oneOf, optionalNumber, optionalText, text } from "../../src/store/row.ts";
 
-test("columns come with the type that was asked for", () => {
+test("columns are returned with the requested type", () => {
   const row = { t: "word", n: 3, none: null };
   assert.equal(text(row, "t"), "word");
   assert.equal(number(row, "n"), 3);
@@ -13,7 +13,7 @@ test("columns come with the type that was asked for", () => {
   assert.equal(oneOf(row, "t", ["word", "other"]), "word");
 });
 
-test("a column of another type, an absent one and an unlisted word throw, naming the column", () => {
+test("a column of another type, a missing column and an unlisted word throw an error that names the column", () => {
   const row = { t: "word", n: 3, none: null, blob: new Uint8Array(1) };
   assert.throws(() => text(row, "n"), /column n is not text/);
   assert.throws(() => text(row, "blob"), /column blob/);

@@ -1,8 +1,8 @@
-/** Runs a piece of code in a process of its own, as another gateway or a command would be. */
+/** Runs code in a separate process, like another gateway or a command. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 
-/** The absolute address of a file of the project, for `import(…)` in that code. */
+/** Returns the absolute URL of a file of the project, for `import(…)` in that code. */
 export function sourceUrl(path: string): string {
   return new URL(`../../${path}`, import.meta.url).href;
 }
@@ -13,7 +13,7 @@ export function startModule(code: string): ChildProcess {
   });
 }
 
-/** Runs the code to its end and resolves to what it printed. */
+/** Runs the code to its end and resolves to its output. */
 export async function runModule(
   code: string,
 ): Promise<{ readonly status: number | null; readonly out: string; readonly err: string }> {

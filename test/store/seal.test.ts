@@ -13,7 +13,7 @@ const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 describe("a sealed token", () => {
   const seal = createSeal("one secret");
 
-  it("opens to what was sealed, for its purpose and by whoever has the secret", () => {
+  it("opens to the sealed value for its purpose and with its secret", () => {
     fc.assert(
       fc.property(
         fc.dictionary(fc.string(), fc.jsonValue()),
@@ -32,7 +32,7 @@ describe("a sealed token", () => {
     );
   });
 
-  it("is worthless once any character of it is another, missing or added", () => {
+  it("does not open if a character is changed, removed or added", () => {
     const token = seal.seal("session", { key: "key_1" }, 1);
     for (let at = 0; at < token.length; at++) {
       for (const other of `${alphabet}.= `) {
@@ -48,7 +48,7 @@ describe("a sealed token", () => {
     }
   });
 
-  it("is nothing that anyone could guess", () => {
+  it("cannot be guessed", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary", maxLength: 200 }), (text) => {
         assert.equal(seal.open("session", text), undefined);
@@ -62,7 +62,7 @@ describe("a sealed token", () => {
 });
 
 describe("the secret of a data folder", () => {
-  it("is made once, random, for the owner only, and stays across restarts", async (t) => {
+  it("is created once, random and readable only by its owner, and kept across restarts", async (t) => {
     const folder = temporaryFolder(t);
     const secret = keptSecret(folder);
     assert.match(secret, /^[0-9a-f]{64}$/);
@@ -92,7 +92,7 @@ describe("the secret of a data folder", () => {
     assert.deepEqual(readdirSync(folder), ["secret"]);
   });
 
-  it("is refused when the file holds too little", (t) => {
+  it("is refused if the file is too short", (t) => {
     const folder = temporaryFolder(t);
     for (const text of ["", "\n", "short"]) {
       writeFileSync(join(folder, "secret"), text);
@@ -103,7 +103,7 @@ describe("the secret of a data folder", () => {
     }
   });
 
-  it("says what is wrong with a folder that cannot hold it", (t) => {
+  it("reports what is wrong with a folder in which it cannot be stored", (t) => {
     assert.throws(
       () => keptSecret(join(temporaryFolder(t), "nowhere")),
       (error) => error instanceof StoreError && error.remedy !== "",

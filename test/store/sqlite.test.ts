@@ -18,7 +18,7 @@ const storeError = (code: string) => (error: unknown) => {
   return true;
 };
 
-test("makes a private folder with private files", (t) => {
+test("creates a private folder with private files", (t) => {
   const folder = join(temporaryFolder(t), "data");
   using db = openDatabase(join(folder, "a.db"), schema);
   db.exec("INSERT INTO t VALUES (1)");
@@ -29,7 +29,7 @@ test("makes a private folder with private files", (t) => {
   }
 });
 
-test("leaves the modes of what is there alone", (t) => {
+test("does not change the modes of existing files and folders", (t) => {
   const folder = temporaryFolder(t);
   chmodSync(folder, 0o750);
   const file = join(folder, "a.db");
@@ -40,7 +40,7 @@ test("leaves the modes of what is there alone", (t) => {
   assert.equal(statSync(file).mode & 0o777, 0o640);
 });
 
-test("writes ahead, syncs every commit and enforces foreign keys", (t) => {
+test("uses WAL, syncs every commit and enforces foreign keys", (t) => {
   using db = openDatabase(join(temporaryFolder(t), "a.db"), schema);
   assert.equal(pragma(db, "journal_mode"), "wal");
   assert.equal(pragma(db, "synchronous"), 2);
@@ -48,7 +48,7 @@ test("writes ahead, syncs every commit and enforces foreign keys", (t) => {
   assert.equal(pragma(db, "busy_timeout"), 5_000);
 });
 
-test("runs only the migrations that are missing, and keeps the data", (t) => {
+test("runs only the missing migrations and keeps the data", (t) => {
   const file = join(temporaryFolder(t), "a.db");
   using before = openDatabase(file, schema);
   before.exec("INSERT INTO t VALUES (7)");
@@ -68,7 +68,7 @@ test("a migration that fails leaves the schema as it was", (t) => {
   assert.equal(db.prepare("SELECT * FROM sqlite_schema WHERE name = 'u'").get(), undefined);
 });
 
-test("opening what is up to date writes nothing", (t) => {
+test("opening an up-to-date database writes nothing", (t) => {
   const file = join(temporaryFolder(t), "a.db");
   using db = openDatabase(file, schema);
   const before = pragma(db, "data_version");
@@ -82,7 +82,7 @@ test("refuses a file that a newer release wrote", (t) => {
   assert.throws(() => openDatabase(file, schema), storeError("SLUICE_STORE_NEWER"));
 });
 
-test("refuses a file that is no database, and does not touch it", (t) => {
+test("refuses a file that is not a database and does not change it", (t) => {
   const file = join(temporaryFolder(t), "a.db");
   writeFileSync(file, "this was never a database ".repeat(100));
   const size = statSync(file).size;
@@ -90,7 +90,7 @@ test("refuses a file that is no database, and does not touch it", (t) => {
   assert.equal(statSync(file).size, size);
 });
 
-test("refuses a path below a file, and a folder in the file's place", (t) => {
+test("refuses a path below a file, and a path that is a folder", (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, "file"), "");
   mkdirSync(join(folder, "b.db"));
@@ -100,7 +100,7 @@ test("refuses a path below a file, and a folder in the file's place", (t) => {
   assert.throws(() => openDatabase(inPlace, schema), storeError("SLUICE_STORE_UNWRITABLE"));
 });
 
-test("refuses a folder that it may not write, new or old", (t) => {
+test("refuses a folder that is not writable, new or existing", (t) => {
   const folder = temporaryFolder(t);
   openDatabase(join(folder, "old.db"), schema).close();
   chmodSync(join(folder, "old.db"), 0o444);
@@ -114,7 +114,7 @@ test("refuses a folder that it may not write, new or old", (t) => {
   chmodSync(folder, 0o700);
 });
 
-test("several processes may make the same file at once", async (t) => {
+test("several processes can create the same file at once", async (t) => {
   const file = join(temporaryFolder(t), "data", "a.db");
   const code = `
       const { openDatabase } = await import(${JSON.stringify(sourceUrl("src/store/sqlite.ts"))});
@@ -132,7 +132,7 @@ test("several processes may make the same file at once", async (t) => {
 
 const count = (db: DatabaseSync): unknown => db.prepare("SELECT count(*) AS n FROM t").get()?.["n"];
 
-test("commits what returns and rolls back what throws", (t) => {
+test("a transaction commits when its work returns and rolls back when it throws", (t) => {
   using db = openDatabase(join(temporaryFolder(t), "a.db"), schema);
   const insert = (): unknown => db.prepare("INSERT INTO t VALUES (1)").run();
   assert.equal(
@@ -150,7 +150,7 @@ test("commits what returns and rolls back what throws", (t) => {
   assert.equal(db.isTransaction, false);
 });
 
-test("joins the transaction it runs in: all or nothing", (t) => {
+test("a nested transaction is part of the outer one", (t) => {
   using db = openDatabase(join(temporaryFolder(t), "a.db"), schema);
   const outer = (): void =>
     transaction(db, () => {
@@ -161,7 +161,7 @@ test("joins the transaction it runs in: all or nothing", (t) => {
   assert.equal(count(db), 0);
 });
 
-test("a full disk rolls back and is called by its name", (t) => {
+test("a full disk rolls back and is reported as such", (t) => {
   const file = join(temporaryFolder(t), "a.db");
   using db = openDatabase(file, ["CREATE TABLE t (a TEXT) STRICT"]);
   db.exec("PRAGMA max_page_count = 3");
@@ -174,7 +174,7 @@ test("a full disk rolls back and is called by its name", (t) => {
   assert.equal(count(db), 0);
 });
 
-test("a lock that does not go away is told from other failures", (t) => {
+test("a lock that is not released is reported differently from other failures", (t) => {
   const file = join(temporaryFolder(t), "a.db");
   using holder = openDatabase(file, schema);
   using db = new DatabaseSync(file, { timeout: 0 });
@@ -187,7 +187,7 @@ test("a lock that does not go away is told from other failures", (t) => {
   assert.equal(isBusy(new Error("other")), false);
 });
 
-/** Permissions mean nothing to root, so that a test which runs as root steps down for a moment. */
+/** Permissions do not apply to root, so a test that runs as root changes its user for a moment. */
 function asOrdinaryUser(folder: string, work: () => void): void {
   const nobody = 65_534;
   if (process.geteuid?.() !== 0) return work();

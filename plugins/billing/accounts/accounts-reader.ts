@@ -1,12 +1,10 @@
-/**
- * What a running gateway asks the accounts database: one key by its hash, and what has changed since it last looked.
- */
+/** Reads of a running gateway from the accounts database: a key by its hash, and the changes since the last read. */
 import type { DatabaseSync } from "node:sqlite";
 import type { ApiKey, Workspace } from "../../../src/plugin.ts";
 import { number, text, type Row } from "../../../src/store/row.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
 import { keyFromRow } from "./keys.ts";
-import type { Entry } from "./principal.ts";
+import type { KeyEntry } from "./principal.ts";
 import { workspaceFromRow } from "./workspaces.ts";
 
 export interface StoredKey {
@@ -16,21 +14,22 @@ export interface StoredKey {
 }
 
 export interface AccountsReader {
-  /** The key whose text has this SHA-256 (lower-case hex). Throws what node:sqlite throws. */
+  /** Returns the key whose text has this SHA-256 (lower-case hex). Throws the errors of node:sqlite. */
   find(hash: string): StoredKey | undefined;
-  /** The hash of the key with that id. */
+  /** Returns the hash of the key with this id. */
   hashOf(keyId: string): string | undefined;
   /**
-   * Keys touched, themselves or through their workspace, since the last call; empty without a read when nothing was.
+   * Returns the keys that have changed, directly or through their workspace, since the last call. If nothing has
+   * changed, it returns an empty list without reading the tables.
    */
   changed(): StoredKey[];
-  /** The number of the newest change that `changed` has seen. */
+  /** Number of the newest change that `changed` has read. */
   readonly seen: number;
-  /** Writes when keys were last used, in one transaction. */
-  saveUse(entries: readonly Entry[]): void;
+  /** Writes the times of last use, in one transaction. */
+  saveUse(entries: readonly KeyEntry[]): void;
 }
 
-/** Starts with everything that is stored now as known. */
+/** Creates a reader for which all changes so far count as read. */
 export function accountsReader(db: DatabaseSync): AccountsReader {
   const byHash = db.prepare("SELECT * FROM keys WHERE hash = ?");
   const hashById = db.prepare("SELECT hash FROM keys WHERE id = ?");
@@ -54,7 +53,7 @@ export function accountsReader(db: DatabaseSync): AccountsReader {
   const read = (statement: typeof dataVersion, column: string): number =>
     number(statement.get() ?? {}, column);
 
-  // The version is read before the change it guards: what lies between is read twice, never missed.
+  // The version is read before the changes that it guards. Changes in between are read twice and never missed.
   let seenVersion = read(dataVersion, "data_version");
   let seenChange = read(newestChange, "id");
 

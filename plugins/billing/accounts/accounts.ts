@@ -1,4 +1,6 @@
-/** Accounts in a running gateway: who is calling, answered from memory, true to the database within a second. */
+/**
+ * Accounts in a running gateway: identifies callers from memory. Changes of the database are seen within one second.
+ */
 import { hash } from "node:crypto";
 import type { DatabaseSync } from "node:sqlite";
 import type {
@@ -12,11 +14,11 @@ import type {
 import { explain } from "../../../src/store/store-error.ts";
 import { accountsReader, type AccountsReader } from "./accounts-reader.ts";
 import { keyEnvironment } from "./key-text.ts";
-import type { Entry, Plans } from "./principal.ts";
+import type { KeyEntry, Plans } from "./principal.ts";
 import { readOverrides, type Overrides } from "./model-overrides.ts";
-import { RememberedKeys, type RememberLimits } from "./remembered-keys.ts";
+import { KeyCache, type KeyCacheLimits } from "./key-cache.ts";
 import { openAccountsDatabase, refuseDamaged } from "./schema.ts";
-import { bearer, expired, missing, outOfPlace, stranger, unauthorized } from "./strangers.ts";
+import { bearer, expired, missing, wrongAddress, anonymousFor, unauthorized } from "./anonymous.ts";
 
 export interface AccountsOptions {
   readonly dataDir: string;
@@ -24,55 +26,56 @@ export interface AccountsOptions {
   readonly plans: Plans;
   readonly clock: Clock;
   readonly log: Log;
-  readonly remember?: RememberLimits;
+  readonly remember?: KeyCacheLimits;
 }
 
 interface AccountsStats {
-  /** False while the database cannot be read: keys in memory still work, changes and other keys are not seen. */
+  /** False while the database cannot be read. Keys in memory still work; changes and other keys are not seen. */
   readonly healthy: boolean;
-  /** Keys in memory. */
+  /** Number of keys in memory. */
   readonly keys: number;
-  /** Hashes of unknown and revoked keys in memory. */
+  /** Number of hashes of unknown and revoked keys in memory. */
   readonly unknown: number;
-  /** How often a key was not in memory and the database was asked. */
+  /** Number of times that a key was not in memory and was read from the database. */
   readonly lookups: number;
 }
 
 export interface AccountsService extends Accounts {
   stats(): AccountsStats;
-  /** Takes the database's changes in now; by itself this happens every 250 ms. */
+  /** Reads the changes of the database now. This also happens every 250 ms. */
   refresh(): void;
-  /** What was changed in a network's catalogue; the same map while nothing was. */
+  /** Returns the model overrides of a network. The map stays the same object until an override changes. */
   overrides(network: string): ReadonlyMap<string, ModelOverride>;
   /**
-   * Runs `work` on a connection whose commits are on disk when it returns; what it changed is known at once. Inside
-   * another `write` it joins whatever transaction is open there. Throws StoreError when the database cannot be written.
+   * Runs `work` on a connection whose commits are on disk when the method returns. Its changes are visible at once.
+   * Inside another `write`, it joins the open transaction. Throws StoreError if the database cannot be written.
    */
   write<T>(work: (db: DatabaseSync) => T): T;
-  /** Runs `work` on a connection that only reads. Throws StoreError. */
+  /** Runs `work` on a connection that is only for reading. Throws StoreError. */
   read<T>(work: (db: DatabaseSync) => T): T;
-  /** The plans of a reloaded pipeline.yaml: where they differ, every principal is made anew. */
+  /** Sets the plans of a reloaded pipeline.yaml. If they differ, every principal is created again. */
   setPlans(plans: Plans): void;
-  /** Writes the last uses and closes the database. What is in memory keeps answering. */
+  /** Writes the times of last use and closes the database. Keys in memory still work. */
   close(): void;
 }
 
 const pollMs = 250;
 const saveUseMs = 60_000;
 /**
- * Rows in one write of last uses, about 3 µs each: the event loop waits for it. What is left follows at the next poll.
+ * Maximum number of times of last use per write, about 3 µs each, because a write blocks the event loop. The rest is
+ * written at the next poll.
  */
 const saveUseRows = 1_000;
-/** How long a look-up waits for a lock. In WAL mode readers hardly ever have to. */
+/** Time for which a look-up waits for a lock. In WAL mode readers rarely have to wait. */
 const lockWaitMs = 50;
-/** How long a change waits for another process that writes: the event loop waits too. */
+/** Time for which a change waits for another process that writes. It blocks the event loop. */
 const writeWaitMs = 250;
 
-/** Keys whose hashes are at hand at a time; those of others are made at every request (1 µs). */
-const mostDigests = 4_096;
+/** Maximum number of keys whose hashes are cached. The hashes of other keys are computed per request (1 µs). */
+const maxDigests = 4_096;
 
 const noOverrides: ReadonlyMap<string, ModelOverride> = new Map();
-/** Opens the accounts of a data folder. Throws StoreError when they cannot be used. */
+/** Opens the accounts of a data folder. Throws StoreError if they cannot be used. */
 export function openAccounts(options: AccountsOptions): AccountsService {
   const db = openAccountsDatabase(options.dataDir);
   let writer: DatabaseSync | undefined;
@@ -90,27 +93,30 @@ export function openAccounts(options: AccountsOptions): AccountsService {
 class StoredAccounts implements AccountsService {
   readonly #db: DatabaseSync;
   readonly #reader: AccountsReader;
-  readonly #keys: RememberedKeys;
+  readonly #keys: KeyCache;
   /**
-   * The SHA-256 of keys that were just used, by the header that they came in; emptied at every poll, so that no text of
-   * a key stays. What may be done with a hash is looked up at every request all the same. A Map tells a guesser nothing
-   * by its time: texts are compared once their seeded hashes are equal.
+   * SHA-256 hashes of recently used keys, by the Authorization header that contained them. The map is emptied at every
+   * poll, so that no text of a key stays in memory. The permissions of a hash are still looked up per request. The
+   * timing of a Map reveals nothing to a guesser: texts are compared only if their seeded hashes are equal.
    */
   readonly #digests = new Map<string, string>();
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #timers: readonly Disposable[];
   readonly #environment: Environment;
-  /** All of the header but the 32 hex digits. */
+  /** The Authorization header of a key without the 32 hex digits. */
   readonly #head: string;
   readonly #dataDir: string;
-  /** For `write`. Opened at the start: opening waits longer for a lock than the event loop may. */
+  /**
+   * The connection for `write`. It is opened at start, because opening may wait for a lock longer than the event loop
+   * may block.
+   */
   readonly #writer: DatabaseSync;
   #overrides: Overrides;
-  /** The change up to which `#overrides` is read. */
+  /** Number of the last change that `#overrides` includes. */
   #overridesAt: number;
   #healthy = true;
-  /** Last uses that one write could not hold. */
+  /** True if the last write did not include all times of last use. */
   #useLeft = false;
   #lookups = 0;
 
@@ -123,8 +129,8 @@ class StoredAccounts implements AccountsService {
     this.#environment = options.environment;
     this.#head = `${bearer}gateway_${options.environment}_`;
     const limits = options.remember ?? { keys: 32_768, unknown: 16_384 };
-    this.#keys = new RememberedKeys(options.plans, limits);
-    // This connection writes nothing but last uses, which may be lost: no fsync on the event loop.
+    this.#keys = new KeyCache(options.plans, limits);
+    // This connection writes only times of last use, which may be lost. It therefore needs no fsync on the event loop.
     db.exec(`PRAGMA busy_timeout = ${lockWaitMs}; PRAGMA synchronous = NORMAL`);
     this.#reader = accountsReader(db);
     this.#overridesAt = this.#reader.seen;
@@ -143,13 +149,13 @@ class StoredAccounts implements AccountsService {
     if (authorization === undefined) return missing;
     const head = this.#head;
     if (authorization.length !== head.length + 32 || !authorization.startsWith(head)) {
-      return stranger(authorization);
+      return anonymousFor(authorization);
     }
     const known = this.#digests.get(authorization);
     const digest = known ?? hash("sha256", authorization.slice(bearer.length));
     const entry = this.#keys.get(digest) ?? this.#lookUp(digest, authorization);
-    if (entry === undefined) return stranger(authorization);
-    if (known === undefined && this.#digests.size < mostDigests) {
+    if (entry === undefined) return anonymousFor(authorization);
+    if (known === undefined && this.#digests.size < maxDigests) {
       this.#digests.set(authorization, digest);
     }
     return this.#admit(entry, address);
@@ -157,15 +163,15 @@ class StoredAccounts implements AccountsService {
 
   identifyKey(keyId: string, address: string): Principal {
     const entry = this.#entryOf(keyId);
-    // An id says nothing of the environment, which is part of a key's text.
+    // An id does not contain the environment, unlike the text of a key.
     if (entry?.key.environment !== this.#environment) return unauthorized;
     return this.#admit(entry, address);
   }
 
-  #admit(entry: Entry, address: string): Principal {
+  #admit(entry: KeyEntry, address: string): Principal {
     const now = this.#clock.now();
     if (now >= entry.expiresAt) return expired;
-    if (entry.allows !== undefined && !entry.allows(address)) return outOfPlace;
+    if (entry.allows !== undefined && !entry.allows(address)) return wrongAddress;
     if (now >= entry.planUntil || now < entry.planFrom) this.#keys.renew(entry, now);
     entry.usedAt = now;
     return entry.principal;
@@ -220,8 +226,8 @@ class StoredAccounts implements AccountsService {
     this.#db.close();
   }
 
-  /** The hex digits are looked at only here: a header that was found by its hash has them. */
-  #lookUp(digest: string, authorization: string): Entry | undefined {
+  /** The hex digits are checked only here, because a header that was found by its hash has valid ones. */
+  #lookUp(digest: string, authorization: string): KeyEntry | undefined {
     if (this.#keys.isUnknown(digest)) return undefined;
     if (keyEnvironment(authorization, bearer.length) === undefined) return undefined;
     this.#lookups++;
@@ -233,7 +239,7 @@ class StoredAccounts implements AccountsService {
     }
   }
 
-  #entryOf(keyId: string): Entry | undefined {
+  #entryOf(keyId: string): KeyEntry | undefined {
     try {
       const digest = this.#reader.hashOf(keyId);
       if (digest === undefined) return undefined;
@@ -251,14 +257,14 @@ class StoredAccounts implements AccountsService {
     this.#overrides = readOverrides(this.#db);
   }
 
-  #saveUse(most: number): void {
-    const entries = this.#keys.unsaved(most);
+  #saveUse(maxRows: number): void {
+    const entries = this.#keys.unsaved(maxRows);
     this.#useLeft = false;
     if (entries.length === 0) return;
     try {
       this.#reader.saveUse(entries);
       this.#keys.saved(entries);
-      this.#useLeft = entries.length === most;
+      this.#useLeft = entries.length === maxRows;
     } catch (error) {
       this.#log.warn({ err: error }, "cannot save the time of the last use of keys; trying again");
     }

@@ -1,9 +1,12 @@
-/** The record of changes: what the audit trail shows, and how a running gateway learns what it must read again. */
+/** The log of changes. The audit log shows it, and a running gateway learns from it what it must read again. */
 import type { DatabaseSync } from "node:sqlite";
 import { number, optionalText, text } from "../../../src/store/row.ts";
 
-/** Who does something, and when (milliseconds since 1970). `cli:<user>`, or the id of a key with its request's id. */
-export interface By {
+/**
+ * Author and time (milliseconds since 1970) of a change. `actor` is `cli:<user>`, or the id of a key; then `requestId`
+ * is the id of its request.
+ */
+export interface ChangeAuthor {
   readonly actor: string;
   readonly at: number;
   readonly requestId?: string | undefined;
@@ -22,21 +25,21 @@ export type Action =
   | "key.rotate"
   | "network.models";
 
-export interface Change extends By {
-  /** Ascending in the order of commits. */
+export interface Change extends ChangeAuthor {
+  /** Ids ascend in the order of commits. */
   readonly id: number;
   readonly action: string;
-  /** Empty: a change of the deployment's own. */
+  /** Empty for a change of the deployment. */
   readonly workspaceId: string;
   readonly keyId: string | undefined;
-  /** What was set, as it was given; never a secret. */
+  /** The new settings as given. Never contains a secret. */
   readonly details: unknown;
 }
 
-/** Appends a change, in the transaction that makes it. */
+/** Appends a change. Call it in the transaction that makes the change. */
 export function recordChange(
   db: DatabaseSync,
-  by: By,
+  by: ChangeAuthor,
   change: { action: Action; workspaceId?: string; keyId?: string; details?: object },
 ): void {
   db.prepare(
@@ -53,14 +56,14 @@ export function recordChange(
 }
 
 export interface ChangePage {
-  /** Undefined: all workspaces, and the deployment's own changes. */
+  /** All workspaces and the changes of the deployment if undefined. */
   readonly workspaceId?: string | undefined;
   /** Only changes with a higher id. */
   readonly after?: number | undefined;
   readonly limit?: number | undefined;
 }
 
-/** In the order of commits. */
+/** Returns changes in the order of commits. */
 export function listChanges(db: DatabaseSync, page: ChangePage = {}): Change[] {
   const { workspaceId, after = 0, limit = -1 } = page;
   const order = "ORDER BY id LIMIT ?";

@@ -1,4 +1,4 @@
-/** The result of an operation on accounts that was not done. */
+/** Results of operations on accounts that failed. */
 
 /**
  * `notFound`: the workspace or key does not exist. `conflict`: its state does not allow the operation. The message is

@@ -1,4 +1,4 @@
-/** Slots of idempotency keys as the accounts database has them. Called within a transaction. */
+/** Slots of idempotency keys in the accounts database. Call these functions in a transaction. */
 import type { DatabaseSync } from "node:sqlite";
 import type { IdempotentRequest, NotRun, StoredResponse } from "../../../src/plugin.ts";
 import { blob, number, optionalNumber, optionalText, text } from "../../../src/store/row.ts";
@@ -6,7 +6,7 @@ import { blob, number, optionalNumber, optionalText, text } from "../../../src/s
 const inFlight = { kind: "inFlight" } as const;
 const mismatch = { kind: "mismatch" } as const;
 
-/** Why the request must not run; undefined: its slot is absent, or its time is over. */
+/** Returns the reason why the request must not run. Undefined if it has no slot, or if its slot has expired. */
 export function findSlot(
   db: DatabaseSync,
   { apiKeyId, key, fingerprint }: IdempotentRequest,
@@ -28,7 +28,7 @@ export function findSlot(
   return { kind: "replay", response };
 }
 
-/** Takes the slot for `owner`, whoever had it before. */
+/** Takes the slot for `owner`, and replaces any earlier owner. */
 export function putInFlight(
   db: DatabaseSync,
   { apiKeyId, key, fingerprint }: IdempotentRequest,
@@ -41,7 +41,7 @@ export function putInFlight(
   ).run(apiKeyId, key, fingerprint, owner, until);
 }
 
-/** Keeps the response, whoever has the slot. */
+/** Stores the response, whether or not the slot has an owner. */
 export function putResponse(
   db: DatabaseSync,
   { apiKeyId, key, fingerprint }: IdempotentRequest,
@@ -64,7 +64,7 @@ export function putResponse(
   );
 }
 
-/** A repetition runs anew. */
+/** Deletes the slot, so that a repeated request runs again. */
 export function forget(db: DatabaseSync, { apiKeyId, key }: IdempotentRequest): void {
   db.prepare("DELETE FROM idempotency_slots WHERE api_key_id = ? AND key = ?").run(apiKeyId, key);
 }

@@ -1,6 +1,6 @@
 /**
- * The service `host.idempotency`: slots in the accounts database, so that what is changed there can be one with its
- * slot.
+ * The service `host.idempotency`. The slots are in the accounts database, so that a change there and its slot can be
+ * one transaction.
  */
 import { randomUUID } from "node:crypto";
 import type { DatabaseSync } from "node:sqlite";
@@ -16,7 +16,7 @@ import { transaction } from "../../../src/store/sqlite.ts";
 import type { AccountsService } from "./accounts.ts";
 import { findSlot, forget, putInFlight, putResponse } from "./idempotency-slots.ts";
 
-export interface IdempotencyParts {
+export interface IdempotencyDeps {
   readonly accounts: Pick<AccountsService, "write">;
   readonly clock: Clock;
   readonly log: Log;
@@ -34,27 +34,27 @@ const leaseMs = 60_000;
 /** Two renewals may fail before a lease ends. */
 const renewMs = 20_000;
 const sweepMs = 60_000;
-/** Slots forgotten in one write: the event loop waits for it. What is left follows soon. */
+/** Maximum number of slots deleted per write, because a write blocks the event loop. The rest is deleted soon after. */
 const sweepRows = 200;
 const sweepAgainMs = 250;
 
 const ran = { kind: "ran" } as const;
 const unavailable = { kind: "unavailable" } as const;
 
-export function openIdempotency(parts: IdempotencyParts): IdempotencyService {
-  return new Slots(parts);
+export function openIdempotency(parts: IdempotencyDeps): IdempotencyService {
+  return new IdempotencySlots(parts);
 }
 
-class Slots implements IdempotencyService {
-  readonly #accounts: IdempotencyParts["accounts"];
+class IdempotencySlots implements IdempotencyService {
+  readonly #accounts: IdempotencyDeps["accounts"];
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #timers: readonly Disposable[];
   #sweepAgain: Disposable | undefined;
-  /** By owner: the leases to renew. */
+  /** Owners of the slots whose leases must be renewed. */
   readonly #held = new Set<string>();
 
-  constructor({ accounts, clock, log }: IdempotencyParts) {
+  constructor({ accounts, clock, log }: IdempotencyDeps) {
     this.#accounts = accounts;
     this.#clock = clock;
     this.#log = log;

@@ -1,6 +1,6 @@
 /**
- * Workspaces and keys as clients and `--json` see them (decisions.md, section 1): snake_case, RFC 3339, no absent
- * members.
+ * Workspaces, keys and changes as JSON for clients and `--json` (decisions.md, section 1): snake_case names, RFC 3339
+ * times, and no members without a value.
  */
 import type {
   Capability,
@@ -11,9 +11,9 @@ import type {
 } from "../../../src/plugin.ts";
 import type { Change } from "./change-log.ts";
 import { keyState, type KeyRecord } from "./keys.ts";
-import { inForce } from "./terms.ts";
+import { applyDuePlan } from "./plans.ts";
 
-// A type alias, not an interface: only that fits where any flat record is taken.
+// This is a type alias because an interface is not assignable to a record type.
 export type KeyJson = {
   readonly id: string;
   readonly workspace_id: string;
@@ -31,28 +31,31 @@ export type KeyJson = {
   readonly last_used_at?: string;
 };
 
-/** `purchasedLeftCuMilli` is the meter's to say; `now` decides whether a pending plan has come. */
+/**
+ * `purchasedLeftMilliCu`: remaining purchased credit, which the meter knows. `now` decides whether a pending plan is in
+ * force.
+ */
 export function workspaceJson(
   workspace: Workspace,
-  purchasedLeftCuMilli: number,
+  purchasedLeftMilliCu: number,
   now: number,
 ): WorkspaceJson {
-  const current = inForce(workspace, now);
-  return present({
+  const current = applyDuePlan(workspace, now);
+  return omitUndefined({
     id: current.id,
     name: current.name,
     plan: current.plan,
     pending_plan: current.pendingPlan,
     pending_plan_at: time(current.pendingPlanAt),
-    purchased_cu_milli: purchasedLeftCuMilli,
+    purchased_cu_milli: purchasedLeftMilliCu,
     overage_limit_cu_milli: current.overageLimitCuMilli,
     created_at: new Date(current.createdAt).toISOString(),
   });
 }
 
-/** A key without its text. */
+/** Returns the JSON of a key, without its text. */
 export function keyJson(key: KeyRecord, now: number): KeyJson {
-  return present({
+  return omitUndefined({
     id: key.id,
     workspace_id: key.workspaceId,
     name: key.name,
@@ -70,9 +73,9 @@ export function keyJson(key: KeyRecord, now: number): KeyJson {
   });
 }
 
-/** A change with the names and times that everything has on the wire. */
+/** Returns the JSON of a change. */
 export function changeJson(change: Change): ChangeJson {
-  return present({
+  return omitUndefined({
     id: change.id,
     time: new Date(change.at).toISOString(),
     actor: change.actor,
@@ -80,18 +83,18 @@ export function changeJson(change: Change): ChangeJson {
     workspace_id: change.workspaceId === "" ? undefined : change.workspaceId,
     key_id: change.keyId,
     action: change.action,
-    details: wireForm(change.details),
+    details: toWire(change.details),
   });
 }
 
-/** Details are kept as this code names things; on the wire they have the names and times of everything else. */
-function wireForm(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(wireForm);
+/** Converts stored details, which have the names of this code, to the names and times of the wire format. */
+function toWire(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toWire);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, member]: [string, unknown]) => [
       name.replace(/[A-Z]|\d+(?=[a-z])/g, (part) => `_${part.toLowerCase()}`),
-      name.endsWith("At") && typeof member === "number" ? time(member) : wireForm(member),
+      name.endsWith("At") && typeof member === "number" ? time(member) : toWire(member),
     ]),
   );
 }
@@ -100,8 +103,8 @@ function time(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : new Date(ms).toISOString();
 }
 
-/** Takes out the members that are undefined: they are optional in T. */
-function present<T extends object>(members: T): T {
+/** Removes the members that are undefined. They are optional in T. */
+function omitUndefined<T extends object>(members: T): T {
   return Object.fromEntries(
     Object.entries(members).filter(([, value]) => value !== undefined),
   ) as T;

@@ -1,12 +1,12 @@
-/** What an operator changes of a key after it was made. */
+/** Changes of an existing key by an operator. */
 import type { DatabaseSync } from "node:sqlite";
 import type { Capability } from "../../../src/plugin.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type By } from "./change-log.ts";
+import { recordChange, type ChangeAuthor } from "./change-log.ts";
 import { conflict, notFound, type Failed } from "./failed.ts";
 import { findKey, keyState, type KeyRecord } from "./keys.ts";
 
-/** What is undefined stays as it is; `null` takes a limit away. */
+/** A member that is undefined is not changed. `null` removes a limit. */
 export interface KeySettings {
   readonly name?: string | undefined;
   readonly capabilities?: readonly Capability[] | undefined;
@@ -18,14 +18,14 @@ export interface KeySettings {
 }
 
 /**
- * Only an active key changes: an end is an end. One that was rotated may end sooner than its overlap, never later. Each
- * call is one transaction.
+ * Changes a key. Only an active key can be changed; revocation and expiry are final. A rotated key may be set to expire
+ * earlier than the end of its overlap, but not later. Each call is one transaction.
  */
 export function setKey(
   db: DatabaseSync,
   id: string,
   settings: KeySettings,
-  by: By,
+  by: ChangeAuthor,
 ): KeyRecord | Failed {
   return transaction(db, () => {
     const key = findKey(db, id);
@@ -37,7 +37,7 @@ export function setKey(
       expiresAt !== undefined && (expiresAt ?? Infinity) > (key.expiresAt ?? Infinity);
     if (key.rotatedTo !== undefined && outlives) {
       return conflict(
-        `${id} was rotated to ${key.rotatedTo}: it cannot live longer than its overlap`,
+        `${id} was rotated to ${key.rotatedTo}: it cannot be valid for longer than its overlap`,
       );
     }
     for (const [column, value] of Object.entries(columnsOf(settings))) {
@@ -50,7 +50,7 @@ export function setKey(
   });
 }
 
-/** As the columns of `keys` hold them. */
+/** Returns the settings as columns of `keys`. */
 function columnsOf(settings: KeySettings): Record<string, string | number | null | undefined> {
   const { allowedAddresses } = settings;
   return {

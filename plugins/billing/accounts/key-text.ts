@@ -1,4 +1,7 @@
-/** The text of an API key, `gateway_<env>_<32 hex>`: made, recognised, hashed. It is shown once and never stored. */
+/**
+ * The text of an API key, `gateway_<env>_<32 hex>`: creates, recognizes and hashes it. It is shown once and never
+ * stored.
+ */
 import { hash, randomBytes } from "node:crypto";
 import type { Environment } from "../../../src/plugin.ts";
 
@@ -6,22 +9,24 @@ export const environments: readonly Environment[] = ["dev", "stage", "prod"];
 
 const hexDigits = 32;
 
-/** A new key with 128 random bits. */
+/** Returns a new key with 128 random bits. */
 export function newKeyText(environment: Environment): string {
   return `gateway_${environment}_${randomBytes(hexDigits / 2).toString("hex")}`;
 }
 
-/** SHA-256 of a key's text in lower-case hex. 128 random bits need no slow hash. */
+/** Returns the SHA-256 of a key's text in lower-case hex. 128 random bits do not need a slow hash. */
 export function hashKey(keyText: string): string {
   return hash("sha256", keyText);
 }
 
-/** A random, url-safe id such as `ws_9f…`: 96 random bits. */
+/** Returns a random, URL-safe id such as `ws_9f…` with 96 random bits. */
 export function newId(prefix: "ws" | "key" | "pur"): string {
   return `${prefix}_${randomBytes(12).toString("hex")}`;
 }
 
-/** The environment named by a key that starts at `from` and fills the rest of `line`; undefined: no key is there. */
+/**
+ * Returns the environment of the key that starts at `from` and fills the rest of `line`. Undefined if there is no key.
+ */
 export function keyEnvironment(line: string, from = 0): Environment | undefined {
   for (const environment of environments) {
     const head = `gateway_${environment}_`;
@@ -32,7 +37,10 @@ export function keyEnvironment(line: string, from = 0): Environment | undefined 
   return undefined;
 }
 
-/** From `from` to the end there are only 0-9, a-f and A-F. Upper case has the form of a key, but none is issued so. */
+/**
+ * Returns true if `line` contains only 0-9, a-f and A-F from `from` on. Upper case is accepted, but no key is issued
+ * with it.
+ */
 function isHex(line: string, from: number): boolean {
   for (let i = from; i < line.length; i++) {
     const c = line.charCodeAt(i);

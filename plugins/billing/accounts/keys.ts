@@ -1,4 +1,4 @@
-/** API keys: what may be done with them. Used by the command line and by HTTP routes; each call is one transaction. */
+/** Operations on API keys, for the command line and the HTTP routes. Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
 import type { ApiKey, Capability, Environment } from "../../../src/plugin.ts";
 import {
@@ -10,15 +10,15 @@ import {
   type Row,
 } from "../../../src/store/row.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type By } from "./change-log.ts";
+import { recordChange, type ChangeAuthor } from "./change-log.ts";
 import { conflict, notFound, type Failed } from "./failed.ts";
 import { environments, hashKey, newId, newKeyText } from "./key-text.ts";
 import { capabilities } from "../../../src/services/accounts.ts";
 import { findWorkspace } from "./workspaces.ts";
 
-/** A key with what only its keeper asks for. */
+/** A key with the members that only its administrator needs. */
 export interface KeyRecord extends ApiKey {
-  /** To the minute; undefined: never. */
+  /** Time of the last use, accurate to one minute. Undefined if the key was never used. */
   readonly lastUsedAt: number | undefined;
   /** The key that replaced it. */
   readonly rotatedTo: string | undefined;
@@ -33,12 +33,12 @@ export interface NewKey {
   readonly rpsLimit?: number | undefined;
   readonly cuLimit24hMilli?: number | undefined;
   readonly cuLimit30dMilli?: number | undefined;
-  /** Each an address or a CIDR block, at least one. */
+  /** Addresses or CIDR blocks, at least one. */
   readonly allowedAddresses?: readonly string[] | undefined;
   readonly expiresAt?: number | undefined;
 }
 
-/** A key that was just made, with the only sight of its text. */
+/** A new key with its text, which cannot be read again. */
 export interface IssuedKey {
   readonly key: KeyRecord;
   readonly text: string;
@@ -49,7 +49,7 @@ export function keyState(key: ApiKey, now: number): "active" | "revoked" | "expi
   return key.expiresAt !== undefined && now >= key.expiresAt ? "expired" : "active";
 }
 
-export function createKey(db: DatabaseSync, wanted: NewKey, by: By): IssuedKey | Failed {
+export function createKey(db: DatabaseSync, wanted: NewKey, by: ChangeAuthor): IssuedKey | Failed {
   return transaction(db, () => {
     if (findWorkspace(db, wanted.workspaceId) === undefined) {
       return notFound("workspace", wanted.workspaceId);
@@ -65,7 +65,7 @@ export function createKey(db: DatabaseSync, wanted: NewKey, by: By): IssuedKey |
   });
 }
 
-/** Rows that `recordFromRow` reads, perhaps with more columns. */
+/** Returns the SELECT for rows that `recordFromRow` reads. `more`: further columns. */
 export function selectKeys(more?: string): string {
   const columns = more === undefined ? "" : `, ${more}`;
   return `SELECT keys.*, last_used_at${columns} FROM keys LEFT JOIN key_use ON key_use.key_id = keys.id`;
@@ -76,7 +76,7 @@ export function findKey(db: DatabaseSync, id: string): KeyRecord | undefined {
   return row === undefined ? undefined : recordFromRow(row);
 }
 
-/** Oldest first; of one workspace, or all. */
+/** Returns the keys of one workspace, or of all, oldest first. */
 export function listKeys(db: DatabaseSync, workspaceId?: string): KeyRecord[] {
   const order = "ORDER BY keys.created_at, keys.id";
   const rows =
@@ -86,8 +86,8 @@ export function listKeys(db: DatabaseSync, workspaceId?: string): KeyRecord[] {
   return rows.map(recordFromRow);
 }
 
-/** A key that is revoked already keeps the time of its first revocation. */
-export function revokeKey(db: DatabaseSync, id: string, by: By): KeyRecord | Failed {
+/** Revokes a key. A revoked key keeps the time of its first revocation. */
+export function revokeKey(db: DatabaseSync, id: string, by: ChangeAuthor): KeyRecord | Failed {
   return transaction(db, () => {
     const key = findKey(db, id);
     if (key === undefined) return notFound("key", id);
@@ -99,15 +99,14 @@ export function revokeKey(db: DatabaseSync, id: string, by: By): KeyRecord | Fai
 }
 
 /**
- * Issues a successor with the same rights and limits and, where the old key expires, the same length of life. The old
- * key lives for `overlapMs` more, never longer than it would have. Only an active key that has no successor yet
- * rotates.
+ * Issues a successor with the same capabilities and limits and, if the old key expires, the same lifetime. The old key
+ * stays valid for `overlapMs`, but not longer than before. Only an active key without a successor can be rotated.
  */
 export function rotateKey(
   db: DatabaseSync,
   id: string,
   overlapMs: number,
-  by: By,
+  by: ChangeAuthor,
 ): (IssuedKey & { readonly replaced: KeyRecord }) | Failed {
   return transaction(db, () => {
     const old = findKey(db, id);
@@ -139,7 +138,7 @@ export function rotateKey(
   });
 }
 
-function insertKey(db: DatabaseSync, wanted: NewKey, by: By): IssuedKey {
+function insertKey(db: DatabaseSync, wanted: NewKey, by: ChangeAuthor): IssuedKey {
   const keyText = newKeyText(wanted.environment);
   const id = newId("key");
   db.prepare(
@@ -178,7 +177,7 @@ function insertKey(db: DatabaseSync, wanted: NewKey, by: By): IssuedKey {
   return { key, text: keyText };
 }
 
-/** A row of `keys`. A capability that this release does not know grants nothing. */
+/** Converts a row of `keys`. Capabilities that this release does not know are ignored. */
 export function keyFromRow(row: Row): ApiKey {
   const granted = text(row, "capabilities").split(" ");
   return {

@@ -1,13 +1,13 @@
-/** What operators changed in the catalogues of inference networks: PUT /v1/admin/confidential/{network}/models. */
+/** Changes of operators to the model catalogues of inference networks: PUT /v1/admin/confidential/{network}/models. */
 import type { DatabaseSync } from "node:sqlite";
 import type { ModelOverride } from "../../../src/services/networks.ts";
 import { number, optionalNumber, optionalText, text } from "../../../src/store/row.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type By } from "./change-log.ts";
+import { recordChange, type ChangeAuthor } from "./change-log.ts";
 
 export type Overrides = ReadonlyMap<string, ReadonlyMap<string, ModelOverride>>;
 
-/** By network and model's id, in the order given. */
+/** Returns the overrides by network and model id, in the order in which they were given. */
 export function readOverrides(db: DatabaseSync): Overrides {
   const networks = new Map<string, Map<string, ModelOverride>>();
   const rows = db.prepare("SELECT * FROM model_overrides ORDER BY network, place").all();
@@ -26,12 +26,12 @@ export function readOverrides(db: DatabaseSync): Overrides {
   return networks;
 }
 
-/** Puts these in the place of all that was changed in this network's catalogue. No two have the same id. */
+/** Replaces all overrides of a network. `models` must not contain the same id twice. */
 export function replaceOverrides(
   db: DatabaseSync,
   network: string,
   models: readonly ModelOverride[],
-  by: By,
+  by: ChangeAuthor,
 ): void {
   transaction(db, () => {
     db.prepare("DELETE FROM model_overrides WHERE network = ?").run(network);

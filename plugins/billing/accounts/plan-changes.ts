@@ -1,17 +1,22 @@
-/** Plan changes by the rules that bind a customer (decisions.md section 10). Each call is one transaction. */
+/** Changes of plans by customers, with their rules (decisions.md section 10). Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
 import type { PlanName, Workspace } from "../../../src/plugin.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type By } from "./change-log.ts";
+import { recordChange, type ChangeAuthor } from "./change-log.ts";
 import { conflict, notFound, type Failed } from "./failed.ts";
-import { inForce, planNames } from "./terms.ts";
+import { applyDuePlan, planNames } from "./plans.ts";
 import { findWorkspace, writePlan } from "./workspaces.ts";
 
-/** To a higher plan at once; a pending downgrade is called off. */
-export function upgrade(db: DatabaseSync, id: string, plan: PlanName, by: By): Workspace | Failed {
+/** Changes to a higher plan at once and cancels a pending downgrade. */
+export function upgrade(
+  db: DatabaseSync,
+  id: string,
+  plan: PlanName,
+  by: ChangeAuthor,
+): Workspace | Failed {
   return change(db, id, by, (current) => {
     if (rank(plan) <= rank(current.plan)) {
-      return conflict(`${plan} is no upgrade: the plan is ${current.plan}`);
+      return conflict(`${plan} is not an upgrade from ${current.plan}`);
     }
     recordChange(db, by, {
       action: "workspace.upgrade",
@@ -22,16 +27,16 @@ export function upgrade(db: DatabaseSync, id: string, plan: PlanName, by: By): W
   });
 }
 
-/** To a lower plan from `pending.at` on, in the place of a downgrade that is pending. */
+/** Changes to a lower plan from `pending.at` on, and replaces a pending downgrade. */
 export function downgrade(
   db: DatabaseSync,
   id: string,
   pending: { readonly plan: PlanName; readonly at: number },
-  by: By,
+  by: ChangeAuthor,
 ): Workspace | Failed {
   return change(db, id, by, (current) => {
     if (rank(pending.plan) >= rank(current.plan)) {
-      return conflict(`${pending.plan} is no downgrade: the plan is ${current.plan}`);
+      return conflict(`${pending.plan} is not a downgrade from ${current.plan}`);
     }
     recordChange(db, by, {
       action: "workspace.downgrade",
@@ -42,8 +47,12 @@ export function downgrade(
   });
 }
 
-/** A downgrade that is due is no longer pending. */
-export function cancelDowngrade(db: DatabaseSync, id: string, by: By): Workspace | Failed {
+/** Cancels a pending downgrade. A downgrade that is due is no longer pending. */
+export function cancelDowngrade(
+  db: DatabaseSync,
+  id: string,
+  by: ChangeAuthor,
+): Workspace | Failed {
   return change(db, id, by, (current) => {
     const { plan, pendingPlan } = current;
     if (pendingPlan === undefined) return conflict("no downgrade is pending");
@@ -56,17 +65,17 @@ export function cancelDowngrade(db: DatabaseSync, id: string, by: By): Workspace
   });
 }
 
-/** Stores what `decide` makes of the workspace as it stands now. */
+/** Stores the workspace that `decide` returns for its current state. */
 function change(
   db: DatabaseSync,
   id: string,
-  by: By,
+  by: ChangeAuthor,
   decide: (current: Workspace) => Workspace | Failed,
 ): Workspace | Failed {
   return transaction(db, () => {
     const stored = findWorkspace(db, id);
     if (stored === undefined) return notFound("workspace", id);
-    const decided = decide(inForce(stored, by.at));
+    const decided = decide(applyDuePlan(stored, by.at));
     if (!("failed" in decided)) writePlan(db, decided);
     return decided;
   });

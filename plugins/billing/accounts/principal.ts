@@ -1,29 +1,34 @@
-/** From a key and its workspace as stored to the principal that the plugins see, and how long it holds. */
+/** Makes the principal that plugins see from a stored key and its workspace, and computes how long it is valid. */
 import type { ApiKey, KeyPrincipal, Plan, PlanName, Workspace } from "../../../src/plugin.ts";
 import { addressList } from "../../../src/address-list.ts";
-import { inForce } from "./terms.ts";
+import { applyDuePlan } from "./plans.ts";
 
-/** The terms of each plan as pipeline.yaml gives them. */
+/** Terms of each plan, from pipeline.yaml. */
 export type Plans = Readonly<Record<PlanName, Omit<Plan, "name">>>;
 
-/** What the gateway remembers of a key. The principal holds while `planFrom <= now < planUntil`. */
-export interface Entry {
+/** The cached state of a key. The principal is valid while `planFrom <= now < planUntil`. */
+export interface KeyEntry {
   readonly key: ApiKey;
-  /** As stored, with a pending plan that may be due. */
+  /** The stored workspace. Its pending plan may be due. */
   readonly workspace: Workspace;
   readonly expiresAt: number;
-  /** Whether the key may be used from an address; undefined: from anywhere. */
+  /** Returns whether the key may be used from an address. Undefined if it may be used from anywhere. */
   readonly allows: ((address: string) => boolean) | undefined;
   principal: KeyPrincipal;
   planFrom: number;
   planUntil: number;
-  /** Time of the last request; 0: none yet. */
+  /** Time of the last request. 0 if there was none. */
   usedAt: number;
-  /** The `usedAt` that is on disk. */
+  /** Value of `usedAt` that is on disk. */
   savedUsedAt: number;
 }
 
-export function makeEntry(key: ApiKey, workspace: Workspace, plans: Plans, now: number): Entry {
+export function makeKeyEntry(
+  key: ApiKey,
+  workspace: Workspace,
+  plans: Plans,
+  now: number,
+): KeyEntry {
   return {
     key,
     workspace,
@@ -35,15 +40,15 @@ export function makeEntry(key: ApiKey, workspace: Workspace, plans: Plans, now: 
   };
 }
 
-/** The principal at `now` and the span in which it stays true, which a pending plan bounds on one side. */
+/** Returns the principal at `now` and the span in which it is valid. A pending plan bounds the span on one side. */
 export function principalAt(
   key: ApiKey,
   workspace: Workspace,
   plans: Plans,
   now: number,
-): Pick<Entry, "principal" | "planFrom" | "planUntil"> {
+): Pick<KeyEntry, "principal" | "planFrom" | "planUntil"> {
   const changesAt = workspace.pendingPlanAt ?? Infinity;
-  const current = inForce(workspace, now);
+  const current = applyDuePlan(workspace, now);
   const plan: Plan = { name: current.plan, ...plans[current.plan] };
   const rps = Math.min(key.rpsLimit ?? Infinity, plan.rps);
   return {

@@ -1,12 +1,12 @@
-/** The accounts database: workspaces, keys, purchases and the append-only record of who changed what, and when. */
+/** The accounts database: workspaces, keys, purchases and the append-only log of changes. */
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { openDatabase } from "../../../src/store/sqlite.ts";
 import { StoreError } from "../../../src/store/store-error.ts";
 
 /**
- * Times are milliseconds since 1970, amounts milli-CU. Of a key only the SHA-256 of its text is kept, in hex.
- * `key_use` stands apart from `keys` because it is written often, in bulk, and is no change of the key.
+ * Times are in milliseconds since 1970, amounts in milli-CU. Only the SHA-256 of a key's text is stored, in hex.
+ * `key_use` is separate from `keys` because it is written often and in bulk, and a use does not change the key.
  */
 const migrations: readonly string[] = [
   `
@@ -66,7 +66,7 @@ const migrations: readonly string[] = [
   CREATE TRIGGER changes_are_not_deleted BEFORE DELETE ON changes
     BEGIN SELECT RAISE(ABORT, 'the change log is append-only'); END;
   `,
-  // A change of the deployment's own has no workspace: its `workspace_id` is empty.
+  // The `workspace_id` of a change of the deployment is empty.
   `
   ALTER TABLE changes ADD COLUMN request_id TEXT;
 
@@ -80,7 +80,7 @@ const migrations: readonly string[] = [
     PRIMARY KEY (network, id)
   ) STRICT, WITHOUT ROWID;
   `,
-  // REPLACE deletes without running the triggers that forbid it, so it is stopped where it inserts.
+  // REPLACE deletes rows without running the delete trigger, so a trigger on inserts prevents it.
   `
   ALTER TABLE keys ADD COLUMN allowed_addresses TEXT;
 
@@ -89,7 +89,8 @@ const migrations: readonly string[] = [
     WHEN EXISTS (SELECT 1 FROM changes WHERE id = NEW.id)
     BEGIN SELECT RAISE(ABORT, 'the change log is append-only'); END;
   `,
-  // In flight: `owner` is set, and `until` ends its lease. Cached: `status` is set, and `until` ends the replays.
+  // While a request is in flight, `owner` is set and `until` is the end of its lease. After it, `status` is set and
+  // `until` is the end of the replays.
   `
   CREATE TABLE idempotency_slots (
     api_key_id TEXT NOT NULL,

@@ -1,21 +1,22 @@
 /**
- * Tickets: what a browser shows instead of an API key (confidential-stream.md section 1.1). Sealed, and used up once.
+ * Tickets, which a browser presents instead of an API key (confidential-stream.md section 1.1). They are sealed and can
+ * be used once.
  */
 import { randomUUID } from "node:crypto";
 import type { Accounts } from "../../../src/services/accounts.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Claims, Seal } from "../../../src/services/store.ts";
 import type { Tickets, TicketTerms } from "../../../src/services/tickets.ts";
-import { unauthorized } from "./strangers.ts";
+import { unauthorized } from "./anonymous.ts";
 
-interface TicketParts {
+interface TicketDeps {
   readonly seal: Seal;
   readonly claims: Claims;
   readonly accounts: Accounts;
   readonly clock: Clock;
 }
 
-/** What is sealed: JSON leaves out what is undefined. */
+/** The sealed value. JSON omits members that are undefined. */
 interface SealedTicket {
   readonly id: string;
   readonly key: string;
@@ -28,7 +29,7 @@ const validMs = 60_000;
 
 const refused = { principal: unauthorized, terms: undefined };
 
-export function createTickets({ seal, claims, accounts, clock }: TicketParts): Tickets {
+export function createTickets({ seal, claims, accounts, clock }: TicketDeps): Tickets {
   return {
     issue({ keyId, model, origin }) {
       const expiresAt = clock.now() + validMs;
@@ -41,7 +42,7 @@ export function createTickets({ seal, claims, accounts, clock }: TicketParts): T
     redeem(ticket, origin, address) {
       const opened = seal.open(purpose, ticket);
       if (opened === undefined || opened.expiresAt <= clock.now()) return refused;
-      // Sealed by `issue` alone.
+      // Only `issue` seals tickets.
       const { id, key, model, origin: bound } = opened.value as SealedTicket;
       if (bound !== origin) return refused;
       const principal = accounts.identifyKey(key, address);

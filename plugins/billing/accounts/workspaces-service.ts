@@ -1,11 +1,11 @@
 /**
- * The service `host.workspaces`: what may be done with a workspace, on the running gateway's accounts, meter and
- * journal.
+ * The service `host.workspaces`: operations on workspaces, on the accounts, the meter and the journal of the running
+ * gateway.
  */
 import type { DatabaseSync } from "node:sqlite";
 import type { ComputePool } from "../../../src/compute/pool.ts";
 import { periodOf } from "../metering/periods.ts";
-import { mostGroups, type UsageReportJob } from "../metering/usage-report.ts";
+import { maxGroups, type UsageReportJob } from "../metering/usage-report.ts";
 import type {
   ChangedBy,
   Clock,
@@ -17,18 +17,18 @@ import type {
   Workspaces,
 } from "../../../src/plugin.ts";
 import type { AccountsService } from "./accounts.ts";
-import { listChanges, type By } from "./change-log.ts";
+import { listChanges, type ChangeAuthor } from "./change-log.ts";
 import type { Failed } from "./failed.ts";
 import { changeJson, workspaceJson } from "./json.ts";
 import { cancelDowngrade, downgrade, upgrade } from "./plan-changes.ts";
 import { checkAmount, findWorkspace, purchase } from "./workspaces.ts";
 
-export interface WorkspacesParts {
+export interface WorkspacesDeps {
   readonly dataDir: string;
   readonly accounts: Pick<AccountsService, "read" | "write">;
-  /** What is left of a workspace's purchases, milli-CU. */
+  /** Returns the remaining purchased credit of a workspace, in milli-CU. */
   readonly purchasedLeft: (workspace: Workspace) => number;
-  /** One thread of its own: a report must not hold up whoever else computes. */
+  /** A pool with its own thread, so that a report does not delay other jobs. */
   readonly reports: Pick<ComputePool, "run">;
   readonly clock: Clock;
   readonly log: Log;
@@ -44,15 +44,18 @@ const reportModule = new URL(
   import.meta.url,
 ).href;
 
-export function createWorkspaces(parts: WorkspacesParts): Workspaces {
+export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
   const { accounts, clock, log } = parts;
   const show = (workspace: Workspace): WorkspaceJson =>
     workspaceJson(workspace, parts.purchasedLeft(workspace), clock.now());
 
-  /** Does it in one transaction with its record; joins the caller's, where one is open. */
+  /**
+   * Runs `work`, which makes the change and its log entry in one transaction. It joins a transaction that the caller
+   * has opened.
+   */
   const change = <T extends object, R>(
     by: ChangedBy,
-    work: (db: DatabaseSync, by: By) => T | Failed,
+    work: (db: DatabaseSync, by: ChangeAuthor) => T | Failed,
     shown: (result: T) => R,
   ): Answer<R> => {
     try {
@@ -84,14 +87,14 @@ export function createWorkspaces(parts: WorkspacesParts): Workspaces {
     downgrade: (id, plan, by) =>
       change(by, (db, who) => downgrade(db, id, { plan, at: periodOf(who.at).end }, who), show),
     cancelDowngrade: (id, by) => change(by, (db, who) => cancelDowngrade(db, id, who), show),
-    purchase(id, amountCuMilli, by) {
-      checkAmount(amountCuMilli);
+    purchase(id, amountMilliCu, by) {
+      checkAmount(amountMilliCu);
       return change(
         by,
-        (db, who) => purchase(db, id, amountCuMilli, who),
+        (db, who) => purchase(db, id, amountMilliCu, who),
         ({ purchaseId, workspace }) => ({
           purchase_id: purchaseId,
-          amount_cu_milli: amountCuMilli,
+          amount_cu_milli: amountMilliCu,
           workspace: show(workspace),
         }),
       );
@@ -106,7 +109,7 @@ export function createWorkspaces(parts: WorkspacesParts): Workspaces {
 }
 
 async function usageReport(
-  { dataDir, reports, clock, log }: WorkspacesParts,
+  { dataDir, reports, clock, log }: WorkspacesDeps,
   workspaceId: string,
   query: UsageQuery,
   signal: AbortSignal | undefined,
@@ -118,7 +121,7 @@ async function usageReport(
   const done = await reports.run({ module: reportModule, input, transfer: [], signal });
   if (done.ok) {
     if (done.bytes !== undefined) return { kind: "done", value: done.bytes };
-    const message = `more than ${mostGroups} groups: shorten the range, or group by less`;
+    const message = `more than ${maxGroups} groups: shorten the range, or group by fewer members`;
     return { kind: "invalid", message };
   }
   if (done.reason !== "aborted") log.error({ reason: done.reason }, "a usage report was not made");

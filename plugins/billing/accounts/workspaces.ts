@@ -1,6 +1,4 @@
-/**
- * Workspaces: what may be done with them. Used by the command line and by HTTP routes; each call is one transaction.
- */
+/** Operations on workspaces, for the command line and the HTTP routes. Each call is one transaction. */
 import type { DatabaseSync } from "node:sqlite";
 import type { PlanName, Workspace } from "../../../src/plugin.ts";
 import {
@@ -12,10 +10,10 @@ import {
   type Row,
 } from "../../../src/store/row.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
-import { recordChange, type By } from "./change-log.ts";
+import { recordChange, type ChangeAuthor } from "./change-log.ts";
 import { conflict, notFound, type Failed } from "./failed.ts";
 import { newId } from "./key-text.ts";
-import { planNames } from "./terms.ts";
+import { planNames } from "./plans.ts";
 
 export interface NewWorkspace {
   readonly name: string;
@@ -23,7 +21,11 @@ export interface NewWorkspace {
   readonly overageLimitCuMilli?: number | undefined;
 }
 
-export function createWorkspace(db: DatabaseSync, wanted: NewWorkspace, by: By): Workspace {
+export function createWorkspace(
+  db: DatabaseSync,
+  wanted: NewWorkspace,
+  by: ChangeAuthor,
+): Workspace {
   const workspace: Workspace = {
     id: newId("ws"),
     name: wanted.name,
@@ -53,13 +55,13 @@ export function createWorkspace(db: DatabaseSync, wanted: NewWorkspace, by: By):
   return workspace;
 }
 
-/** As stored: `inForce` says which plan holds now. */
+/** Returns the workspace as stored. `applyDuePlan` returns it with the plan that is in force. */
 export function findWorkspace(db: DatabaseSync, id: string): Workspace | undefined {
   const row = db.prepare("SELECT * FROM workspaces WHERE id = ?").get(id);
   return row === undefined ? undefined : workspaceFromRow(row);
 }
 
-/** Oldest first, as stored; at most `limit`, or all. */
+/** Returns at most `limit` workspaces (default: all) as stored, oldest first. */
 export function listWorkspaces(db: DatabaseSync, limit = -1): Workspace[] {
   return db
     .prepare("SELECT * FROM workspaces ORDER BY created_at, id LIMIT ?")
@@ -68,18 +70,18 @@ export function listWorkspaces(db: DatabaseSync, limit = -1): Workspace[] {
 }
 
 export interface WorkspaceSettings {
-  /** In force at once, in either direction; clears a pending plan. */
+  /** Plan to set at once, higher or lower. Clears a pending plan. */
   readonly plan?: PlanName | undefined;
   /** `null` removes the limit. */
   readonly overageLimitCuMilli?: number | null | undefined;
 }
 
-/** What an operator changes directly, without the rules that bind a customer's upgrade and downgrade. */
+/** Applies the settings of an operator, without the rules for upgrades and downgrades by customers. */
 export function setWorkspace(
   db: DatabaseSync,
   id: string,
   settings: WorkspaceSettings,
-  by: By,
+  by: ChangeAuthor,
 ): Workspace | Failed {
   return transaction(db, () => {
     const stored = findWorkspace(db, id);
@@ -98,41 +100,41 @@ export function setWorkspace(
   });
 }
 
-/** Adds bought credit, a positive safe integer. The total stays one, too, or the purchase fails. */
+/** Adds purchased credit, a positive safe integer. The purchase fails if the total would exceed the safe integers. */
 export function purchase(
   db: DatabaseSync,
   id: string,
-  amountCuMilli: number,
-  by: By,
+  amountMilliCu: number,
+  by: ChangeAuthor,
 ): { readonly purchaseId: string; readonly workspace: Workspace } | Failed {
-  checkAmount(amountCuMilli);
+  checkAmount(amountMilliCu);
   return transaction(db, () => {
     const stored = findWorkspace(db, id);
     if (stored === undefined) return notFound("workspace", id);
-    const total = stored.purchasedTotalCuMilli + amountCuMilli;
+    const total = stored.purchasedTotalCuMilli + amountMilliCu;
     if (!Number.isSafeInteger(total))
-      return conflict("the balance would grow beyond what is exact");
+      return conflict("the purchased credit would exceed 2^53 - 1 milli-CU");
     const purchaseId = newId("pur");
     db.prepare("INSERT INTO purchases VALUES (?, ?, ?, ?)").run(
       purchaseId,
       id,
-      amountCuMilli,
+      amountMilliCu,
       by.at,
     );
     db.prepare("UPDATE workspaces SET purchased_total_cu_milli = ? WHERE id = ?").run(total, id);
     recordChange(db, by, {
       action: "workspace.purchase",
       workspaceId: id,
-      details: { purchaseId, amountCuMilli },
+      details: { purchaseId, amountCuMilli: amountMilliCu },
     });
     return { purchaseId, workspace: { ...stored, purchasedTotalCuMilli: total } };
   });
 }
 
-/** Throws RangeError for what is no positive safe integer: a caller's bug. */
-export function checkAmount(cuMilli: number): void {
-  if (Number.isSafeInteger(cuMilli) && cuMilli > 0) return;
-  throw new RangeError(`cannot add ${cuMilli} milli-CU of purchased credit`);
+/** Throws RangeError if the amount is not a positive safe integer, which is a bug of the caller. */
+export function checkAmount(amountMilliCu: number): void {
+  if (Number.isSafeInteger(amountMilliCu) && amountMilliCu > 0) return;
+  throw new RangeError(`cannot add ${amountMilliCu} milli-CU of purchased credit`);
 }
 
 /** Stores the plan and the pending plan of `workspace`. */
@@ -146,7 +148,7 @@ export function writePlan(
   ).run(plan, pendingPlan ?? null, pendingPlanAt ?? null, id);
 }
 
-/** A row of `workspaces`. */
+/** Converts a row of `workspaces`. */
 export function workspaceFromRow(row: Row): Workspace {
   const isPending = optionalText(row, "pending_plan") !== undefined;
   return {

@@ -1,13 +1,13 @@
 /**
- * What a caller shows: an Authorization header or, from a page that opens a WebSocket and cannot send one, a
- * subprotocol that holds a ticket or a key (confidential-stream.md section 1.1). It is never echoed.
+ * The credential of a caller: the Authorization header or, because a page cannot send one when it opens a WebSocket, a
+ * subprotocol that contains a ticket or a key (confidential-stream.md section 1.1). It is never echoed.
  */
 import type { Exchange, Host, Principal } from "sluice-gateway/plugin";
 
 const prefix = "confidential.auth.";
-/** How every API key begins. */
+/** Prefix of every API key. */
 const keyPrefix = "gateway_";
-/** Whoever has a ticket may open a session and nothing else: anywhere else it would be worth as much as its key. */
+/** A ticket can only open a session of this surface. On other surfaces it would be as powerful as its key. */
 const streamSurface = "confidential-stream";
 
 export function identify(x: Exchange, { accounts, tickets }: Host): Principal {
@@ -24,7 +24,7 @@ export function identify(x: Exchange, { accounts, tickets }: Host): Principal {
   return principal;
 }
 
-/** The text behind the prefix, decoded. */
+/** Returns the decoded text after the prefix. */
 function credentialOf(offered: string): string | undefined {
   for (const each of offered.split(",")) {
     const protocol = each.trim();

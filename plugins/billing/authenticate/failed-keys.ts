@@ -1,16 +1,18 @@
-/** Addresses that keep presenting keys that do not exist: counted by rate-limiter-flexible, blocked for a while. */
+/**
+ * Blocks addresses that repeatedly present unknown keys, for a limited time. rate-limiter-flexible counts the failures.
+ */
 import { RateLimiterRes, type RateLimiterAbstract } from "rate-limiter-flexible";
 import { addressKey, type Clock } from "sluice-gateway/plugin";
 
 /**
- * The most addresses newly counted in one window. Above it newcomers are not counted, so that a flood from many
- * networks cannot fill the memory; each of them is still held by the rate limit of its own address.
+ * Maximum number of new addresses per window. Further ones are not counted, so that a flood from many networks cannot
+ * fill the memory. The rate limit per address still applies to each of them.
  */
 const newAddressesPerWindow = 50_000;
 
 /**
- * A limiter of any store: a Redis one brings its `insuranceLimiter`, and other replicas' blocks show on the next
- * failure.
+ * A limiter with any store. A limiter with Redis brings its `insuranceLimiter`; blocks by other replicas take effect at
+ * the next failure.
  */
 export type FailureLimiter = Pick<RateLimiterAbstract, "consume" | "duration">;
 
@@ -18,7 +20,10 @@ export class FailedKeys {
   readonly #limiter: FailureLimiter;
   readonly #clock: Clock;
   readonly #ipv6Prefix: number;
-  /** Address key to the monotonic time, milliseconds, at which its block ends. Local, so that asking costs no await. */
+  /**
+   * Maps an address key to the monotonic time (milliseconds) at which its block ends. Kept locally, so that a check
+   * needs no await.
+   */
   readonly #blockedUntil = new Map<string, number>();
   #windowStart: number;
   #newInWindow = 0;
@@ -31,8 +36,8 @@ export class FailedKeys {
   }
 
   /**
-   * For how long, milliseconds, a failing key from this address is refused without being looked at further; 0: it is
-   * not.
+   * Returns the remaining milliseconds of the block of this address, during which unknown keys are refused without
+   * further checks. 0 if the address is not blocked.
    */
   blockedMs(address: string): number {
     if (this.#blockedUntil.size === 0) return 0;
@@ -45,7 +50,7 @@ export class FailedKeys {
     return 0;
   }
 
-  /** Counts one failed key. Settles when the store has answered; a store that fails blocks nobody. */
+  /** Counts one failed key. Resolves when the store has answered. If the store fails, no address is blocked. */
   async count(address: string): Promise<void> {
     const now = this.#clock.monotonic();
     if (now - this.#windowStart >= this.#limiter.duration * 1000) this.#nextWindow(now);
@@ -55,7 +60,7 @@ export class FailedKeys {
       const counted = await this.#limiter.consume(key);
       if (counted.isFirstInDuration) this.#newInWindow++;
     } catch (rejected) {
-      // A rejection with a result means "over the limit"; with an error, that the store is down.
+      // A rejection with a result means "over the limit". A rejection with an error means that the store is down.
       if (rejected instanceof RateLimiterRes) {
         this.#blockedUntil.set(key, now + rejected.msBeforeNext);
       }

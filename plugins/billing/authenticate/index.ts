@@ -1,5 +1,6 @@
 /**
- * Says who is calling. It refuses nobody for a bad key (that is `authorize`'s), only addresses that try key after key.
+ * Identifies the caller. It does not refuse a bad key, which is the task of `authorize`; it only refuses addresses that
+ * try many keys.
  */
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import {
@@ -102,7 +103,7 @@ export default defineStep<Options>({
         return { ...blocked, reached: { ...allFailures, clearsAt } };
       },
       settled(x) {
-        if (!telling.has(x.sent.code) || !isGuess(x.get("principal"))) return;
+        if (!revealingCodes.has(x.sent.code) || !isGuess(x.get("principal"))) return;
         void failedKeys.count(x.request.address);
       },
     };
@@ -110,20 +111,22 @@ export default defineStep<Options>({
 });
 
 /**
- * Only an answer that judges the key tells a guesser anything: the 401, and the 400 of an idempotency key that no valid
- * key came with. What a limit refused before them told nothing.
+ * Codes of the responses that reveal whether a key exists: the 401, and the 400 for an idempotency key without a valid
+ * API key. A refusal by a limit before them reveals nothing.
  */
-const telling: ReadonlySet<string | undefined> = new Set([
+const revealingCodes: ReadonlySet<string | undefined> = new Set([
   "GATEWAY_UNAUTHORIZED",
   "GATEWAY_INVALID_IDEMPOTENCY_KEY",
 ]);
 
-/** A well-formed key that opens nothing: unknown, revoked or another environment's. An expired one was no guess. */
+/**
+ * Returns true for a well-formed key that is unknown, revoked or of another environment. An expired key is not a guess.
+ */
 function isGuess(principal: Principal): boolean {
   return principal.kind === "anonymous" && principal.reason === "unauthorized";
 }
 
-/** `t=1`: nothing more within the second of Retry-After, which the specification fixes; the block may last longer. */
+/** Makes the 429. `t=1` matches the second of Retry-After, which the specification fixes; the block may last longer. */
 function blockedReply(failures: number, windowSeconds: number): Reply {
   return refuse("GATEWAY_RATE_LIMITED", {
     headers: [

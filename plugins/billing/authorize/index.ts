@@ -1,4 +1,4 @@
-/** Lets only those through who may use the route: 401 without a valid key, 403 without the capability. */
+/** Refuses callers who may not use the route: 401 without a valid key, 403 without the capability. */
 import {
   capabilities,
   defineStep,
@@ -58,7 +58,7 @@ export default defineStep<Options>({
   }),
   start({ require }) {
     const denied = refuse("GATEWAY_PERMISSION_DENIED");
-    const outOfPlace = refuse("GATEWAY_PERMISSION_DENIED", {
+    const wrongAddress = refuse("GATEWAY_PERMISSION_DENIED", {
       message: "api key not allowed from this address",
     });
     const accepted = acceptedCapabilities(require);
@@ -67,7 +67,7 @@ export default defineStep<Options>({
         const principal = x.get("principal");
         if (principal.kind === "anonymous") {
           return principal.reason === "api key not allowed from this address"
-            ? outOfPlace
+            ? wrongAddress
             : unauthorized(principal.reason);
         }
         if (accepted === undefined) return undefined;
@@ -78,15 +78,16 @@ export default defineStep<Options>({
   },
 });
 
-/** Capabilities of which one is enough; undefined: none is needed. */
+/** Returns the capabilities of which the key must have one. Undefined if any key is accepted. */
 function acceptedCapabilities(require: Options["require"]): readonly Capability[] | undefined {
   if (require === "key") return undefined;
-  // decisions.md section 10: the workspace routes are open to platform:admin too. It implies nothing else.
+  // The workspace routes are open to platform:admin too (decisions.md section 10). It implies no other capability.
   return require === "workspace:admin" ? ["workspace:admin", "platform:admin"] : [require];
 }
 
 /**
- * decisions.md section 4: no `resource_metadata`, or MCP clients would start an OAuth flow instead of using the key.
+ * Makes the 401. It has no `resource_metadata`, because MCP clients would start an OAuth flow instead of using the key
+ * (decisions.md section 4).
  */
 function unauthorized(reason: Anonymous["reason"]): Reply {
   return refuse("GATEWAY_UNAUTHORIZED", {

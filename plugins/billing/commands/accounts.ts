@@ -4,7 +4,7 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { userInfo } from "node:os";
-import type { By } from "../accounts/change-log.ts";
+import type { ChangeAuthor } from "../accounts/change-log.ts";
 import type { Failed } from "../accounts/failed.ts";
 import { openAccountsDatabase } from "../accounts/schema.ts";
 import { systemClock } from "../../../src/clock.ts";
@@ -21,7 +21,7 @@ export type Flat = Readonly<Record<string, string | number | readonly string[] |
 export interface OpenAccounts {
   readonly db: DatabaseSync;
   readonly config: Config;
-  readonly by: By;
+  readonly by: ChangeAuthor;
 }
 
 /** Sections of pipeline.yaml that these commands read. */

@@ -4,7 +4,7 @@
 import { keyJson } from "../accounts/json.ts";
 import { setKey } from "../accounts/key-settings.ts";
 import { createKey, listKeys, revokeKey, rotateKey, type IssuedKey } from "../accounts/keys.ts";
-import { defaultCapabilities } from "../accounts/terms.ts";
+import { defaultCapabilities } from "../accounts/plans.ts";
 import { capabilities } from "../../../src/services/accounts.ts";
 import { findWorkspace } from "../accounts/workspaces.ts";
 import type { Capability } from "../../../src/plugin.ts";

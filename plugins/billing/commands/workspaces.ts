@@ -5,7 +5,7 @@
 import type { Workspace, WorkspaceJson } from "../../../src/plugin.ts";
 import { notFound } from "../accounts/failed.ts";
 import { workspaceJson } from "../accounts/json.ts";
-import { planNames } from "../accounts/terms.ts";
+import { planNames } from "../accounts/plans.ts";
 import {
   createWorkspace,
   findWorkspace,
@@ -14,7 +14,7 @@ import {
   setWorkspace,
 } from "../accounts/workspaces.ts";
 import { printRecord, printRecords, withAccounts, type OpenAccounts } from "./accounts.ts";
-import { readPurchasedDrawn } from "../metering/purchased.ts";
+import { readPurchasedDrawn } from "../metering/purchased-drawn.ts";
 import { UsageError, type Command } from "../../../src/commands/command.ts";
 import {
   checkName,

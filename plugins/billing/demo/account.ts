@@ -1,22 +1,24 @@
-/** The account that `sluice dev` hands out: one workspace that stays, and a new key at every start. */
+/** The account that `sluice dev` prints: one workspace, which is kept, and a new key at every start. */
 import { createKey } from "../accounts/keys.ts";
 import { openAccountsDatabase } from "../accounts/schema.ts";
-import { defaultCapabilities } from "../accounts/terms.ts";
+import { defaultCapabilities } from "../accounts/plans.ts";
 import { createWorkspace, listWorkspaces } from "../accounts/workspaces.ts";
 
 export interface DemoAccount {
   readonly workspaceId: string;
-  /** The text of the key: it exists nowhere else. */
+  /** Text of the key, which is not stored anywhere. */
   readonly key: string;
   /** Milliseconds since 1970. */
   readonly expiresAt: number;
 }
 
 const workspaceName = "demo";
-/** Every start leaves a key behind; each ends by itself. */
+/** Lifetime of a key. Every start creates one, so each must expire. */
 const keyLifeMs = 30 * 24 * 3_600_000;
 
-/** Finds or makes the workspace in a data folder and issues a key of it; a gateway may run on the folder. */
+/**
+ * Finds or creates the demo workspace in a data folder and issues a key for it. A gateway may run on the same folder.
+ */
 export function openDemoAccount(dataDir: string, now: number): DemoAccount {
   const db = openAccountsDatabase(dataDir);
   try {
@@ -30,7 +32,7 @@ export function openDemoAccount(dataDir: string, now: number): DemoAccount {
         workspaceId: workspace.id,
         name: workspaceName,
         environment: "dev",
-        // Who runs it is its administrator: the dashboard opens with this key.
+        // The user of `sluice dev` is its administrator and opens the dashboard with this key.
         capabilities: [...defaultCapabilities, "platform:admin"],
         expiresAt: now + keyLifeMs,
       },

@@ -1,16 +1,15 @@
 /**
- * Step `idempotency`: a request that is sent again under its Idempotency-Key runs once, and is answered again with the
- * stored response (gateway.md, "States and transitions"; decisions.md section 11).
+ * Step `idempotency`: a request that is repeated with its Idempotency-Key runs once. The repetition is answered with
+ * the stored response (gateway.md, "States and transitions"; decisions.md section 11).
  */
 import { hash } from "node:crypto";
 import { defineStep, refuse, type Operation, type Principal } from "sluice-gateway/plugin";
-import { Attempt } from "./attempt.ts";
-import { keyPattern, mostKeyChars } from "./key.ts";
+import { IdempotentAttempt } from "./idempotent-attempt.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
     principal: Principal;
-    idempotency: Attempt;
+    idempotency: IdempotentAttempt;
   }
 }
 
@@ -21,7 +20,13 @@ interface Options {
 /** gateway.md, "Idempotency". */
 const bodyBytes = 1024 * 1024;
 
-/** They change nothing that could be changed twice (RFC 9110 section 9.2.1). */
+/** Maximum length of an Idempotency-Key (gateway.md, "Codes" and "Idempotency"; decisions.md section 11). */
+const maxKeyChars = 255;
+
+/** Characters with a meaning in a regular expression. */
+const regexSyntax = /[\\^$.*+?()[\]{}|/]/g;
+
+/** Methods that change nothing and can be repeated (RFC 9110 section 9.2.1). */
 const safeMethods: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS", "TRACE"]);
 
 export default defineStep<Options>({
@@ -46,7 +51,7 @@ export default defineStep<Options>({
   start({ prefix = "gateway_" }, host) {
     const form = new RegExp(keyPattern(prefix), "u");
     const malformed = refuse("GATEWAY_INVALID_IDEMPOTENCY_KEY", {
-      message: `an idempotency key must start with ${JSON.stringify(prefix)} and have at most ${mostKeyChars} visible ASCII characters`,
+      message: `an idempotency key must start with ${JSON.stringify(prefix)} and have at most ${maxKeyChars} visible ASCII characters`,
     });
     const keyless = refuse("GATEWAY_INVALID_IDEMPOTENCY_KEY", {
       message: "an idempotency key requires a valid api key",
@@ -60,14 +65,14 @@ export default defineStep<Options>({
         if (typeof key !== "string" || !form.test(key)) return malformed;
         const principal = x.get("principal");
         if (principal.kind === "anonymous") return keyless;
-        x.set("idempotency", new Attempt(host, principal.key.id, key));
+        x.set("idempotency", new IdempotentAttempt(host, principal.key.id, key));
         return undefined;
       },
       requestBody(x, body) {
         const attempt = x.peek("idempotency");
         if (attempt === undefined) return;
         const { method, target } = x.request;
-        // Neither method nor target holds a space or a line's end: no other request has the same text.
+        // Method and target contain no space and no line break, so no other request has the same text.
         const head = Buffer.from(`${method} ${target}\n`);
         attempt.fingerprint = hash("sha256", Buffer.concat([head, body]));
       },
@@ -125,4 +130,15 @@ function documented(prefix: string): Operation {
       },
     },
   };
+}
+
+/**
+ * Returns the regular expression of a valid Idempotency-Key, which the OpenAPI document shows. After the prefix, a key
+ * has only characters from 0x21 to 0x7E. A header that is sent twice has a space between its values, so it does not
+ * match.
+ */
+function keyPattern(prefix: string): string {
+  const min = prefix === "" ? 1 : 0;
+  const max = maxKeyChars - prefix.length;
+  return `^${prefix.replaceAll(regexSyntax, String.raw`\$&`)}[!-~]{${min},${max}}$`;
 }

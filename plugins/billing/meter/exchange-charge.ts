@@ -1,4 +1,4 @@
-/** The account of one exchange: what the slot `charge` holds. */
+/** The account of one exchange: the value of the slot `charge`. */
 import {
   refuse,
   type Charge,
@@ -11,14 +11,14 @@ import {
   type Reply,
   type Reservation,
 } from "sluice-gateway/plugin";
-import { unavailable, type Till } from "./till.ts";
+import { unavailable, type ChargeRefusals } from "./charge-refusals.ts";
 
-/** A line as surfaces give it: the exchange knows its surface. */
+/** A line from a surface, without the surface's name, which the exchange adds. */
 type Line = Omit<ChargeLine, "surface">;
-/** `anonymous`: `authorize` is missing before this step, or in shadow mode. Nobody is there to pay. */
-type Taken = Reservation | CuRefusal | { readonly kind: "unavailable" | "anonymous" };
+/** `anonymous`: nobody can be charged, because `authorize` is missing before this step or is in shadow mode. */
+type ReserveResult = Reservation | CuRefusal | { readonly kind: "unavailable" | "anonymous" };
 
-interface TakeOptions {
+interface ReserveOptions {
   readonly streamed?: boolean | undefined;
   readonly principal?: KeyPrincipal | undefined;
   readonly force?: boolean;
@@ -27,38 +27,38 @@ interface TakeOptions {
 const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
 
 export class ExchangeCharge implements Charge {
-  readonly #till: Till;
+  readonly #refusals: ChargeRefusals;
   readonly #x: Exchange;
-  /** Takes the charge of `settle`; further reservations only hold credit until then, or are parts. */
+  /** The reservation that `settle` charges. Further reservations only hold credit until then, or belong to parts. */
   #first: Reservation | undefined;
   #more: Reservation[] | undefined;
   #commit: Promise<void> | undefined;
   #earlierCommits: Promise<void>[] | undefined;
-  #usedMilli: number | undefined;
-  /** The journal failed in a way that the surface was not told. */
+  #usedMilliCu: number | undefined;
+  /** Reply for a failure of the meter during `settle`, which the surface was not notified of. */
   #failed: Reply | undefined;
 
-  constructor(till: Till, x: Exchange) {
-    this.#till = till;
+  constructor(refusals: ChargeRefusals, x: Exchange) {
+    this.#refusals = refusals;
     this.#x = x;
   }
 
-  /** What could not be written is not charged. */
+  /** Undefined after a failed write, because nothing is charged then. */
   get usedMilli(): number | undefined {
-    const isLost = this.#commit !== undefined && this.#till.isLost(this.#commit);
-    return isLost ? undefined : this.#usedMilli;
+    const isLost = this.#commit !== undefined && this.#refusals.isLost(this.#commit);
+    return isLost ? undefined : this.#usedMilliCu;
   }
 
-  reserve(costMilli: number, options?: { readonly streamed?: boolean }): Reply | undefined {
-    const taken = this.#take(costMilli, options);
+  reserve(costMilliCu: number, options?: { readonly streamed?: boolean }): Reply | undefined {
+    const taken = this.#tryReserve(costMilliCu, options);
     return taken.kind === "reserved" ? this.#hold(taken) : replyTo(taken);
   }
 
   open(
-    costMilli: number,
+    costMilliCu: number,
     { streamed, detached = false, principal }: PartOptions = {},
   ): ChargePart | CuRefusal | { readonly kind: "unavailable" } {
-    const taken = this.#take(costMilli, { streamed, principal });
+    const taken = this.#tryReserve(costMilliCu, { streamed, principal });
     if (taken.kind === "reserved") {
       if (!detached) this.#hold(taken);
       return new Part(this, taken);
@@ -66,12 +66,15 @@ export class ExchangeCharge implements Charge {
     return taken.kind === "refused" ? taken : { kind: "unavailable" };
   }
 
-  /** In shadow mode always a reservation. `force`: whatever the limits say. */
-  #take(costMilli: number, { streamed, principal: payer, force }: TakeOptions = {}): Taken {
+  /** Reserves credit. In shadow mode the result is always a reservation. `force`: ignore the limits. */
+  #tryReserve(
+    costMilliCu: number,
+    { streamed, principal: payer, force }: ReserveOptions = {},
+  ): ReserveResult {
     const x = this.#x;
-    const till = this.#till;
+    const refusals = this.#refusals;
     const principal = payer ?? x.get("principal");
-    if (principal.kind === "anonymous") return till.refused({ kind: "anonymous" }, x);
+    if (principal.kind === "anonymous") return refusals.refusalOrShadow({ kind: "anonymous" }, x);
     const about = {
       requestId: x.peek("requestId") ?? "",
       surface: x.route.surface,
@@ -79,12 +82,12 @@ export class ExchangeCharge implements Charge {
       streamed,
       ...(force === true && { force }),
     };
-    const taken = till.meter.reserve(principal, costMilli, about);
+    const taken = refusals.meter.reserve(principal, costMilliCu, about);
     if (taken.kind === "reserved") return taken;
-    const instead = till.refused(taken, x);
+    const instead = refusals.refusalOrShadow(taken, x);
     if (instead.kind !== "reserved" || taken.kind !== "refused") return instead;
-    const forced = till.meter.reserve(principal, costMilli, { ...about, force: true });
-    return forced.kind === "reserved" ? forced : till.refused(forced, x);
+    const forced = refusals.meter.reserve(principal, costMilliCu, { ...about, force: true });
+    return forced.kind === "reserved" ? forced : refusals.refusalOrShadow(forced, x);
   }
 
   #hold(reservation: Reservation): undefined {
@@ -93,31 +96,33 @@ export class ExchangeCharge implements Charge {
   }
 
   settle(lines: readonly Line[]): void {
-    if (this.#usedMilli !== undefined) throw new Error("an exchange is settled once");
-    const first = this.#first ?? this.#takeAll(lines);
+    if (this.#usedMilliCu !== undefined) throw new Error("an exchange is settled once");
+    const first = this.#first ?? this.#reserveAll(lines);
     if (first === undefined) return;
     this.#first = first;
     void this.settlePart(first, lines, this.#more);
     this.release();
   }
 
-  /** What nobody reserved is charged all the same: the work is done. */
-  #takeAll(lines: readonly Line[]): Reservation | undefined {
+  /** Reserves the sum of `lines` when nothing was reserved before. The work is done, so the limits are ignored. */
+  #reserveAll(lines: readonly Line[]): Reservation | undefined {
     const total = sumOf(lines);
-    const taken = this.#take(Number.isSafeInteger(total) && total > 0 ? total : 0, { force: true });
+    const taken = this.#tryReserve(Number.isSafeInteger(total) && total > 0 ? total : 0, {
+      force: true,
+    });
     if (taken.kind === "reserved") return taken;
     this.#failed = replyTo(taken);
     return undefined;
   }
 
-  /** Nothing once `written` is on disk, or what to say instead. */
+  /** Resolves to undefined when `written` is on disk, or to the reply to send instead of the answer. */
   replyAfter(written: Promise<void>): Promise<Reply | undefined> {
-    return this.#till.replyAfter(written, this.#x);
+    return this.#refusals.replyAfter(written, this.#x);
   }
 
   /**
-   * Charges one reservation, or with `more` several at once; resolves when that is on disk. For parts; `settle` is the
-   * whole.
+   * Charges one reservation, or several together with `more`. Resolves when the charge is on disk. Called for parts;
+   * `settle` settles the whole exchange.
    */
   settlePart(
     reservation: Reservation,
@@ -125,15 +130,15 @@ export class ExchangeCharge implements Charge {
     more: readonly Reservation[] = [],
   ): Promise<void> {
     const { surface } = this.#x.route;
-    // No more than was reserved is ever charged: see `Reservation.settle`.
-    let roomMilli = reservation.costMilli;
-    for (const other of more) roomMilli += other.costMilli;
+    // Never more than the reserved amount is charged: see `Reservation.settle`.
+    let maxMilliCu = reservation.costMilli;
+    for (const other of more) maxMilliCu += other.costMilli;
     const commit = reservation.settle(
       lines.map((line) => ({ ...line, surface })),
       more,
     );
-    this.#usedMilli = (this.#usedMilli ?? 0) + Math.min(sumOf(lines), roomMilli);
-    // Awaited by `written`, which does not run when the client has left.
+    this.#usedMilliCu = (this.#usedMilliCu ?? 0) + Math.min(sumOf(lines), maxMilliCu);
+    // `written` awaits this promise, but it does not run if the client has left.
     commit.catch(() => {});
     if (this.#commit !== undefined && this.#commit !== commit) {
       (this.#earlierCommits ??= []).push(this.#commit);
@@ -142,11 +147,11 @@ export class ExchangeCharge implements Charge {
     return commit;
   }
 
-  /** Before the last byte: waits until every charge is on disk; a Reply when one is not. */
+  /** Runs before the last byte. Waits until every charge is on disk; returns a Reply if one could not be written. */
   written(): Promise<Reply | undefined> | Reply | undefined {
     if (this.#failed !== undefined) return this.#failed;
     if (this.#commit === undefined) return undefined;
-    const last = this.#till.replyAfter(this.#commit, this.#x);
+    const last = this.#refusals.replyAfter(this.#commit, this.#x);
     return this.#earlierCommits === undefined ? last : this.#allWritten(this.#earlierCommits, last);
   }
 
@@ -155,13 +160,13 @@ export class ExchangeCharge implements Charge {
     last: Promise<Reply | undefined>,
   ): Promise<Reply | undefined> {
     for (const commit of earlier) {
-      const reply = await this.#till.replyAfter(commit, this.#x);
+      const reply = await this.#refusals.replyAfter(commit, this.#x);
       if (reply !== undefined) return reply;
     }
     return last;
   }
 
-  /** Gives back whatever was not charged. */
+  /** Releases all credit that was not charged. */
   release(): void {
     this.#first?.release();
     if (this.#more === undefined) return;
@@ -203,8 +208,8 @@ class Part implements ChargePart {
   }
 }
 
-/** decisions.md section 3: `window` is absent where the plan refuses. */
-function replyTo(refused: Exclude<Taken, Reservation>): Reply {
+/** Omits `window` if the limit is that of the plan (decisions.md section 3). */
+function replyTo(refused: Exclude<ReserveResult, Reservation>): Reply {
   if (refused.kind !== "refused") {
     return refused.kind === "anonymous" ? unauthorized : unavailable;
   }

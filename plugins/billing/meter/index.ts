@@ -1,5 +1,6 @@
 /**
- * Gives the exchange its account: credit is reserved before the work, charged after it, on disk before the answer ends.
+ * Gives the exchange its account. Credit is reserved before the work and charged after it, and the charge is on disk
+ * before the answer ends.
  */
 import {
   defineStep,
@@ -9,7 +10,7 @@ import {
   type Principal,
 } from "sluice-gateway/plugin";
 import { ExchangeCharge } from "./exchange-charge.ts";
-import { Till } from "./till.ts";
+import { ChargeRefusals } from "./charge-refusals.ts";
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
@@ -82,10 +83,10 @@ export default defineStep<Options>({
     },
   }),
   start({ price }, host) {
-    const till = new Till(host);
+    const refusals = new ChargeRefusals(host);
     return {
       requestHeaders(x) {
-        const charge = new ExchangeCharge(till, x);
+        const charge = new ExchangeCharge(refusals, x);
         x.set("charge", charge);
         return price === undefined ? undefined : charge.reserve(price);
       },
@@ -108,6 +109,6 @@ export default defineStep<Options>({
 });
 
 function chargeOf(x: Exchange): ExchangeCharge {
-  // A slot has one provider, and this step puts nothing else into it.
+  // A slot has one provider, and this step sets nothing else.
   return x.get("charge") as ExchangeCharge;
 }

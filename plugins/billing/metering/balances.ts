@@ -1,4 +1,4 @@
-/** Reads from the journal's views what every key and workspace has used, at the start. */
+/** Reads the used credit of every key and workspace from the journal's views, at start. */
 import type { DatabaseSync } from "node:sqlite";
 import { number, text } from "../../../src/store/row.ts";
 import { explain } from "../../../src/store/store-error.ts";
@@ -9,11 +9,11 @@ import type { RollingWindow } from "./windows.ts";
 
 export interface Balances {
   readonly names: ReadonlyMap<string, number>;
-  /** Milliseconds since 1970 of the newest record; 0 in an empty journal. */
+  /** Time of the newest record, in milliseconds since 1970. 0 if the journal is empty. */
   readonly newest: number;
 }
 
-/** Fills `book` from a journal whose views are complete (`JournalFile.recover`). Throws StoreError. */
+/** Fills `book` from a journal whose views are complete (see `JournalFile.recover`). Throws StoreError. */
 export function loadBalances(dataDir: string, book: CreditBook): Balances {
   const file = journalPath(dataDir);
   let db: DatabaseSync | undefined;
@@ -45,7 +45,7 @@ function loadWindow(
   book: CreditBook,
   windowOf: (key: ReturnType<CreditBook["key"]>) => RollingWindow,
 ): void {
-  // Ascending: the primary key begins with the step.
+  // Rows come in ascending order of steps, because the primary key begins with the step.
   for (const row of db.prepare(`SELECT step, key, ${exact("cu_milli")} FROM ${table}`).iterate()) {
     const id = number(row, "key");
     const key = book.key(nameOf(names, id));
@@ -67,7 +67,9 @@ function loadPeriods(db: DatabaseSync, names: ReadonlyMap<number, string>, book:
   }
 }
 
-/** A column whose sums an earlier release may have written beyond what a number holds exactly, cut to that. */
+/**
+ * Returns the SQL for `column`, limited to the largest exact number. An earlier release may have written larger sums.
+ */
 function exact(column: string): string {
   return `min(${column}, ${Number.MAX_SAFE_INTEGER}) AS ${column}`;
 }

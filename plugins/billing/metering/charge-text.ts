@@ -1,17 +1,20 @@
 /**
- * The text of a charge's record, in lines: the request's id, what the agent said of itself, the pricing of an
- * inference.
+ * The text of a charge's record. Its lines are the id of the request, the agent's description of itself, and the
+ * pricing of an inference.
  */
 import type { Agent } from "../../../src/services/accounts.ts";
 import type { Pricing } from "../../../src/services/networks.ts";
 
-/** Characters of a request's id; a longer one is cut. */
-const idChars = 256;
-/** Characters of an agent's line. Its texts come bounded, all but the capabilities to less than this together. */
-const agentChars = 1_280;
-const pricingChars = 256;
-/** Characters of the whole. */
-export const chargeTextChars = idChars + agentChars + pricingChars;
+/** Maximum number of characters of a request id. Longer ids are cut. */
+const maxIdChars = 256;
+/**
+ * Maximum number of characters of an agent's line. The lengths of its texts are limited before; without the
+ * capabilities, they are always shorter than this.
+ */
+const maxAgentChars = 1_280;
+const maxPricingChars = 256;
+/** Maximum number of characters of the whole text. */
+export const maxChargeTextChars = maxIdChars + maxAgentChars + maxPricingChars;
 
 export interface ChargeText {
   readonly requestId: string;
@@ -19,7 +22,7 @@ export interface ChargeText {
   readonly pricing: Pricing | undefined;
 }
 
-/** An agent's members by their places in its line. */
+/** Members of an agent in the order of its line. */
 type AgentLine = readonly [
   name: string | null,
   version: string | null,
@@ -29,11 +32,11 @@ type AgentLine = readonly [
 ];
 
 export function chargeText(requestId: string, agent: Agent | undefined): string {
-  const id = requestId.slice(0, idChars);
+  const id = requestId.slice(0, maxIdChars);
   return agent === undefined ? id : `${id}\n${agentLine(agent)}`;
 }
 
-/** `text`: what `chargeText` made. */
+/** `text`: result of `chargeText`. */
 export function withPricing(text: string, pricing: Pricing | undefined): string {
   if (pricing === undefined) return text;
   const { network, coefficient, pricePerTokenNano, tokenUsdRate, asOf } = pricing;
@@ -47,18 +50,21 @@ export function readChargeText(text: string): ChargeText {
   return { requestId, agent: readAgent(agent), pricing: readPricing(pricing) };
 }
 
-/** The capabilities go first where all of it would be too long, then whatever an agent's step should have cut. */
+/**
+ * Returns the agent as JSON. If it is too long, the capabilities are dropped first. If it is still too long, because
+ * the agent's step did not limit its texts, the line is empty.
+ */
 function agentLine({ name, version, sessionId, provider, capabilities }: Agent): string {
   const texts = [name, version, sessionId, provider];
   const whole = JSON.stringify([...texts, capabilities]);
-  if (whole.length <= agentChars) return whole;
+  if (whole.length <= maxAgentChars) return whole;
   const short = JSON.stringify([...texts, null]);
-  return short.length <= agentChars ? short : "";
+  return short.length <= maxAgentChars ? short : "";
 }
 
 function readAgent(line: string): Agent | undefined {
   if (!line.endsWith("]")) return undefined;
-  // Written by `agentLine` alone.
+  // Only `agentLine` writes this line.
   const [name, version, sessionId, provider, capabilities] = JSON.parse(line) as AgentLine;
   return {
     name: name ?? undefined,
@@ -70,9 +76,9 @@ function readAgent(line: string): Agent | undefined {
 }
 
 function readPricing(line: string): Pricing | undefined {
-  // A text that was too long has no end.
+  // A line that was cut does not end with a bracket.
   if (!line.endsWith("]")) return undefined;
-  // Written by `withPricing` alone.
+  // Only `withPricing` writes this line.
   const parts = JSON.parse(line) as [string, number, string, string | null, string];
   const [network, coefficient, pricePerTokenNano, rate, asOf] = parts;
   return { network, coefficient, pricePerTokenNano, tokenUsdRate: rate ?? undefined, asOf };

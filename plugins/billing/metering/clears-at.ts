@@ -1,12 +1,12 @@
-/** When a limit of credit has room again, for whoever explains a refusal. */
+/** Computes when a credit limit has room again, for `sluice explain`. */
 import type { ApiKey } from "../../../src/plugin.ts";
 import type { MeterService } from "./meter.ts";
 import { periodOf } from "./periods.ts";
 
 /**
- * Milliseconds since 1970; undefined: nothing will ever leave. The plan clears with the billing period that follows on
- * `refusedAt`; a window that is full when it has room for the smallest charge, one that had no room for a larger one
- * when its oldest charges leave.
+ * Returns milliseconds since 1970, or undefined if nothing will ever leave the limit. The plan clears at the start of
+ * the billing period after `refusedAt`. A full window clears when it has room for the smallest charge. A window that
+ * lacked room only for a larger charge clears when its oldest charges leave.
  */
 export function creditClearsAt(
   meter: Pick<MeterService, "keyWindows">,

@@ -1,21 +1,25 @@
-/** Walks through the journal's commits, also while a gateway writes them. */
+/** Reads the commits of the journal, also while a gateway writes it. */
 import type { DatabaseSync } from "node:sqlite";
 import { number, text } from "../../../src/store/row.ts";
 import { blob } from "./journal-file.ts";
-import { one } from "./journal-reader.ts";
+import { singleRow } from "./journal-reader.ts";
 
 export interface Commit {
   readonly seq: number;
-  /** As records.ts writes them. */
+  /** Encoded as in records.ts. */
   readonly records: Buffer;
 }
 
-/** Commits read at once. Between two reads no transaction is open, so that a long walk does not hold back the WAL. */
+/**
+ * Number of commits per read. No transaction is open between two reads, so that a long read does not keep the WAL from
+ * being moved into the database.
+ */
 const commitsPerRead = 200;
 
 /**
- * The commits that can hold records of `from <= time < to` (milliseconds since 1970), in order, those that were there
- * when it was called, none before the number `first`. Holds a few hundred of them in memory, never more.
+ * Yields, in order, the commits that can hold records with `from <= time < to` (milliseconds since 1970). It stops at
+ * the last commit that existed at the call, and starts no earlier than the commit number `first`. At most a few hundred
+ * commits are in memory at once.
  */
 export function* commitsWithin(
   db: DatabaseSync,
@@ -23,14 +27,14 @@ export function* commitsWithin(
   to: number,
   first = 1,
 ): Generator<Commit> {
-  const last = number(one(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
+  const last = number(singleRow(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
   const page = db.prepare(
     "SELECT seq, first_at, records FROM commits WHERE seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
   );
   for (let next = Math.max(first, firstCommit(db, from, last)); next <= last;) {
     const commits = page.all(next, last, commitsPerRead);
     for (const row of commits) {
-      // Times in the journal never go back.
+      // Times in the journal ascend.
       if (number(row, "first_at") >= to) return;
       const seq = number(row, "seq");
       next = seq + 1;
@@ -40,7 +44,10 @@ export function* commitsWithin(
   }
 }
 
-/** The first commit that can hold a charge at `from` or later: times ascend with the numbers, so it is bisected. */
+/**
+ * Returns the number of the first commit that can hold a charge at `from` or later. Times ascend with the numbers, so
+ * this is a binary search.
+ */
 function firstCommit(db: DatabaseSync, from: number, last: number): number {
   const lastAt = db.prepare("SELECT seq, last_at FROM commits WHERE seq >= ? ORDER BY seq LIMIT 1");
   let low = 1;
@@ -54,7 +61,7 @@ function firstCommit(db: DatabaseSync, from: number, last: number): number {
   return low;
 }
 
-/** Names by number; those that a running gateway adds are found when they are first needed. */
+/** Finds names by number. Names that a running gateway adds are read when they are first needed. */
 export class NameReader {
   readonly #known = new Map<number, string>();
   readonly #find: ReturnType<DatabaseSync["prepare"]>;

@@ -1,37 +1,38 @@
 /**
- * The meter: reserves credit over all scopes at once, settles it into charges, answers for every milli-CU.
+ * The meter reserves credit in all scopes at once, settles reservations into charges, and accounts for every milli-CU.
  *
- * It runs on the main thread alone, so that checking and taking are one step and two parallel calls can never both take
- * the last unit. Durable are the charges: a settled one is in the journal before its promise resolves. A reservation is
- * only memory: a crash ends it, and nothing is owed for an answer that nobody has whole. Where bytes leave before it
- * settles (`streamed`), its intent goes to the journal too, so that the next start can tell what the crash broke off.
- * No byte waits for that: an intent that a crash lost and one that expires come to the same bill.
+ * It runs only on the main thread. Checking a limit and reserving credit are therefore one step, and two parallel calls
+ * can never both take the last unit. Charges are durable: a settled charge is in the journal before its promise
+ * resolves. A reservation exists only in memory. A crash ends it, and nothing is charged for an answer that no client
+ * has received completely. If bytes leave before a reservation settles (`streamed`), its intent is written to the
+ * journal too, so that the next start finds the streams that the crash interrupted. No byte waits for this write: an
+ * intent that is lost in a crash and an intent that expires lead to the same bill.
  */
 import type { ApiKey, KeyPrincipal, Workspace } from "../../../src/services/accounts.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { ChargeLine, CuRefusal, Meter, Reservation } from "../../../src/services/meter.ts";
 import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
-import type { Haste, Journal } from "./journal.ts";
+import type { CommitPriority, Journal } from "./journal.ts";
 import type { KeyWindows, WindowState } from "./meter.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { periodOf, type Split } from "./periods.ts";
 import { chargeText, withPricing } from "./charge-text.ts";
-import { closedBy } from "./records.ts";
+import { closeReason } from "./records.ts";
 import { OpenReservation } from "./reservation.ts";
 import type { RollingWindow } from "./windows.ts";
 
-interface MeterParts {
+interface CreditMeterDeps {
   readonly journal: Journal;
   readonly book: CreditBook;
   readonly metrics: MeterMetrics;
   readonly clock: Clock;
   readonly durability: "settled" | "async";
-  /** Milliseconds since 1970 of the journal's newest record. */
+  /** Time of the newest record in the journal, in milliseconds since 1970. */
   readonly newest: number;
 }
 
 const unavailable = { kind: "unavailable" } as const;
-const onDiskAtOnce = Promise.resolve();
+const resolved = Promise.resolve();
 
 export class CreditMeter implements Meter {
   readonly #journal: Journal;
@@ -41,13 +42,13 @@ export class CreditMeter implements Meter {
   readonly #isAsync: boolean;
   readonly #sweeper: Disposable;
   readonly #sampler: Disposable;
-  /** The latest time seen: for metering, time never goes back. */
+  /** The latest time seen. The meter's time never goes back. */
   #newest: number;
   #period = { start: 0, end: 0 };
   #nextIntent = 1;
   readonly #split: Split = { included: 0, purchased: 0, overage: 0 };
 
-  constructor(parts: MeterParts) {
+  constructor(parts: CreditMeterDeps) {
     this.#journal = parts.journal;
     this.book = parts.book;
     this.#metrics = parts.metrics;
@@ -61,66 +62,68 @@ export class CreditMeter implements Meter {
 
   reserve(
     principal: KeyPrincipal,
-    costMilli: number,
+    costMilliCu: number,
     about: Parameters<Meter["reserve"]>[2],
   ): Reservation | CuRefusal | typeof unavailable {
-    if (!isAmount(costMilli)) throw notAnAmount(costMilli);
+    if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
     if (!this.#journal.writable) return unavailable;
     const now = this.#now();
     const key = this.book.key(principal.key.id);
     const workspace = this.#workspace(principal.workspace.id, now);
-    if (costMilli > 0 && about.force !== true) {
-      const refused = refuses(principal, key, workspace, costMilli, now);
+    if (costMilliCu > 0 && about.force !== true) {
+      const refused = refusalOf(principal, key, workspace, costMilliCu, now);
       if (refused !== undefined) return refused;
     }
-    // A forced reservation may exceed every limit, but sums must stay exact: what it holds is all that it can charge.
-    const heldMilli =
-      about.force === true ? Math.min(costMilli, exactRoom(key, workspace, now)) : costMilli;
+    // A forced reservation may exceed every limit, but sums must stay exact. It can charge only what it holds.
+    const heldMilliCu =
+      about.force === true
+        ? Math.min(costMilliCu, maxExactMilliCu(key, workspace, now))
+        : costMilliCu;
     const intent = about.streamed === true ? this.#nextIntent++ : 0;
     if (intent !== 0)
-      this.#writeIntent(key, workspace, about, { now, intent, costMilli: heldMilli });
+      this.#writeIntent(key, workspace, about, { now, intent, reservedMilliCu: heldMilliCu });
     const text = chargeText(about.requestId, about.agent);
-    return new OpenReservation(this, principal, key, workspace, heldMilli, text, intent);
+    return new OpenReservation(this, principal, key, workspace, heldMilliCu, text, intent);
   }
 
   #writeIntent(
     key: KeyCredit,
     workspace: WorkspaceCredit,
     about: { readonly requestId: string; readonly surface: string },
-    what: { readonly now: number; readonly intent: number; readonly costMilli: number },
+    what: { readonly now: number; readonly intent: number; readonly reservedMilliCu: number },
   ): void {
     const journal = this.#journal;
     key.number ||= journal.nameNumber(key.id);
     workspace.number ||= journal.nameNumber(workspace.id);
-    journal.intent({
+    journal.appendIntent({
       key: key.number,
       workspace: workspace.number,
       surface: journal.nameNumber(about.surface),
       time: what.now,
       intent: what.intent,
-      reservedMilli: what.costMilli,
+      reservedMilliCu: what.reservedMilliCu,
       requestId: about.requestId,
     });
-    void journal.publish(1, "later");
+    void journal.publish(1, "deferred");
   }
 
   /**
-   * For OpenReservation alone. Callers run behind sockets and timers, where nobody catches: a wrong amount rejects, and
-   * the reservation ends without a charge.
+   * Called only by OpenReservation. Its callers run in handlers of sockets and timers, where nothing catches an error.
+   * A wrong amount therefore rejects, and the reservation ends without a charge.
    */
   settle(
     reservation: OpenReservation,
     given: readonly ChargeLine[],
-    roomMilli: number,
+    maxMilliCu: number,
   ): Promise<void> {
     const now = this.#now();
     const wrong = given.find((line) => !isChargeable(line));
     if (wrong !== undefined || given.length === 0) {
-      this.#end(reservation, closedBy.settled, now);
-      return wrong === undefined ? onDiskAtOnce : Promise.reject(notChargeable(wrong));
+      this.#end(reservation, closeReason.settled, now);
+      return wrong === undefined ? resolved : Promise.reject(notChargeable(wrong));
     }
-    const lines = cutTo(given, roomMilli, (surface, milli) =>
-      this.#metrics.cut(surface).add(milli),
+    const lines = cutLines(given, maxMilliCu, (surface, milliCu) =>
+      this.#metrics.cut(surface).add(milliCu),
     );
     const { key, workspace } = reservation;
     let total = 0;
@@ -132,15 +135,15 @@ export class CreditMeter implements Meter {
     key.number ||= this.#journal.nameNumber(key.id);
     workspace.number ||= this.#journal.nameNumber(workspace.id);
     for (const line of lines) this.#charge(reservation, line, now);
-    const written = this.#journal.publish(lines.length, this.#haste(reservation));
-    return this.#isAsync ? onDiskAtOnce : written;
+    const written = this.#journal.publish(lines.length, this.#priority(reservation));
+    return this.#isAsync ? resolved : written;
   }
 
   #charge(reservation: OpenReservation, line: ChargeLine, now: number): void {
     const { principal, key, workspace, intent, text } = reservation;
     const journal = this.#journal;
     workspace.draw(line.costMilli, principal.plan, principal.workspace, this.#split);
-    journal.charge({
+    journal.appendCharge({
       key: key.number,
       workspace: workspace.number,
       surface: journal.nameNumber(line.surface),
@@ -159,22 +162,25 @@ export class CreditMeter implements Meter {
   }
 
   release(reservation: OpenReservation): void {
-    this.#end(reservation, closedBy.released, this.#now());
+    this.#end(reservation, closeReason.released, this.#now());
   }
 
-  /** Ends a reservation that costs nothing. An intent that cannot be closed now expires at the next start. */
+  /** Ends a reservation without a charge. If its intent cannot be closed now, the intent expires at the next start. */
   #end(reservation: OpenReservation, why: number, now: number): void {
     reservation.free();
     if (reservation.intent === 0 || !this.#journal.hasRoom(1)) return;
-    this.#journal.closed(now, reservation.intent, why);
-    void this.#journal.publish(1, "later");
+    this.#journal.appendClosed(now, reservation.intent, why);
+    void this.#journal.publish(1, "deferred");
   }
 
-  /** The end of a stream, which took its time anyway, may come a moment later; so may what nobody waits for. */
-  #haste({ intent }: OpenReservation): Haste {
-    if (this.#isAsync) return "later";
-    if (this.book.holders === 0) return "now";
-    return intent === 0 ? "soon" : "later";
+  /**
+   * Returns `deferred` for the end of a stream, which may be committed a few milliseconds later, and for charges that
+   * no caller waits for.
+   */
+  #priority({ intent }: OpenReservation): CommitPriority {
+    if (this.#isAsync) return "deferred";
+    if (this.book.holders === 0) return "immediate";
+    return intent === 0 ? "batched" : "deferred";
   }
 
   get writable(): boolean {
@@ -244,7 +250,7 @@ function windowState(
   now: number,
 ): WindowState {
   const used = window?.sum(now) ?? 0;
-  // What fits is at most the limit less one milli-CU; a limit of 0 never has room.
+  // At most the limit minus one milli-CU leaves room for a charge. A limit of 0 never has room.
   const room = limit === undefined || limit === 0 ? Infinity : limit - 1 - open;
   return {
     used,
@@ -255,76 +261,89 @@ function windowState(
   };
 }
 
-/** Why `costMilli` does not fit. Of several scopes the one that takes longest to clear: plan, then 30d, then 24h. */
-function refuses(
+/**
+ * Returns the reason why `costMilliCu` does not fit, or undefined if it fits. If several scopes refuse, the one that
+ * takes longest to clear is reported: plan, then 30d, then 24h.
+ */
+function refusalOf(
   principal: KeyPrincipal,
   key: KeyCredit,
   workspace: WorkspaceCredit,
-  costMilli: number,
+  costMilliCu: number,
   now: number,
 ): CuRefusal | undefined {
   const { plan } = principal;
-  if (!workspace.fits(costMilli, plan, principal.workspace)) {
+  if (!workspace.fits(costMilliCu, plan, principal.workspace)) {
     return refusal(undefined, workspace.used, workspace.limit(plan, principal.workspace));
   }
   const month = key.month.sum(now) + key.open;
   const monthLimit = principal.key.cuLimit30dMilli ?? Number.MAX_SAFE_INTEGER;
-  if (month + costMilli > monthLimit) return refusal("30d", month, monthLimit);
+  if (month + costMilliCu > monthLimit) return refusal("30d", month, monthLimit);
   const day = key.day.sum(now) + key.open;
   const dayLimit = principal.key.cuLimit24hMilli ?? Number.MAX_SAFE_INTEGER;
-  if (day + costMilli > dayLimit) return refusal("24h", day, dayLimit);
+  if (day + costMilliCu > dayLimit) return refusal("24h", day, dayLimit);
   return undefined;
 }
 
-function refusal(window: CuRefusal["window"], usedCuMilli: number, limit: number): CuRefusal {
+function refusal(window: CuRefusal["window"], usedMilliCu: number, limit: number): CuRefusal {
   const limitCuMilli = Math.min(limit, Number.MAX_SAFE_INTEGER);
-  return { kind: "refused", window, usedCuMilli, limitCuMilli };
+  return { kind: "refused", window, usedCuMilli: usedMilliCu, limitCuMilli };
 }
 
-/** How much more can be reserved so that all sums stay safe integers, whatever the journal of earlier days holds. */
-function exactRoom(key: KeyCredit, workspace: WorkspaceCredit, now: number): number {
+/**
+ * Returns how much more can be reserved while all sums stay safe integers, even if the journal holds larger sums of
+ * earlier days.
+ */
+function maxExactMilliCu(key: KeyCredit, workspace: WorkspaceCredit, now: number): number {
   const used = Math.max(key.month.sum(now) + key.open, workspace.used);
   return Math.max(0, Number.MAX_SAFE_INTEGER - used);
 }
 
 /**
- * The lines, of which together no more than `roomMilli` is charged: what lies above is cut, from the last line
- * backwards. `onCut` is called with the surface and the milli-CU of each line that was cut.
+ * Returns the lines with their sum cut to `maxMilliCu`, from the last line backwards. `onCut` is called with the
+ * surface and the milli-CU of each line that is cut.
  */
-function cutTo(
+function cutLines(
   lines: readonly ChargeLine[],
-  roomMilli: number,
-  onCut: (surface: string, milli: number) => void,
+  maxMilliCu: number,
+  onCut: (surface: string, milliCu: number) => void,
 ): readonly ChargeLine[] {
-  let left = roomMilli;
+  let left = maxMilliCu;
   let isCut = false;
   const charged = lines.map((line) => {
-    const costMilli = Math.min(line.costMilli, left);
-    left -= costMilli;
-    if (costMilli === line.costMilli) return line;
+    const costMilliCu = Math.min(line.costMilli, left);
+    left -= costMilliCu;
+    if (costMilliCu === line.costMilli) return line;
     isCut = true;
-    onCut(line.surface, line.costMilli - costMilli);
-    return { ...line, costMilli };
+    onCut(line.surface, line.costMilli - costMilliCu);
+    return { ...line, costMilli: costMilliCu };
   });
   return isCut ? charged : lines;
 }
 
-/** Sums stay exact only as long as every amount is a safe integer. */
-function isAmount(milli: number): boolean {
-  return Number.isSafeInteger(milli) && milli >= 0;
+/** Sums are exact only if every amount is a safe integer. */
+function isAmount(milliCu: number): boolean {
+  return Number.isSafeInteger(milliCu) && milliCu >= 0;
 }
 
-/** Names are written to the journal, which takes nothing but text. */
-function isChargeable({ costMilli, method, model = "", outcome = "" }: ChargeLine): boolean {
-  return isAmount(costMilli) && [method, model, outcome].every((name) => typeof name === "string");
+/** Names are written to the journal, which accepts only text. */
+function isChargeable({
+  costMilli: costMilliCu,
+  method,
+  model = "",
+  outcome = "",
+}: ChargeLine): boolean {
+  return (
+    isAmount(costMilliCu) && [method, model, outcome].every((name) => typeof name === "string")
+  );
 }
 
-function notChargeable({ costMilli }: ChargeLine): RangeError {
-  return isAmount(costMilli)
+function notChargeable({ costMilli: costMilliCu }: ChargeLine): RangeError {
+  return isAmount(costMilliCu)
     ? new RangeError("a charge's method, model and outcome must be text")
-    : notAnAmount(costMilli);
+    : notAnAmount(costMilliCu);
 }
 
-function notAnAmount(milli: number): RangeError {
-  return new RangeError(`${milli} is not an amount in milli-CU`);
+function notAnAmount(milliCu: number): RangeError {
+  return new RangeError(`${milliCu} is not an amount in milli-CU`);
 }

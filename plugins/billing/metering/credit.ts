@@ -1,15 +1,15 @@
-/** Who has used how much: the windows of every key and the draws of every workspace, in memory. */
+/** Credit in memory: the rolling windows of every key and the draws of every workspace. */
 import { Draws } from "./periods.ts";
 import { dayWindow, monthWindow, RollingWindow } from "./windows.ts";
 
-/** What one key has used. */
+/** Credit that one key has used. */
 export class KeyCredit {
   readonly id: string;
-  /** The key's number in the journal; 0 until its first charge. */
+  /** Number of the key in the journal. 0 before its first charge. */
   number = 0;
-  /** Open reservations, milli-CU. */
+  /** Sum of the open reservations, in milli-CU. */
   open = 0;
-  /** How many reservations hold this object, those of 0 milli-CU included. */
+  /** Number of open reservations, including those of 0 milli-CU. */
   holders = 0;
   readonly day = new RollingWindow(dayWindow);
   readonly month = new RollingWindow(monthWindow);
@@ -18,17 +18,17 @@ export class KeyCredit {
     this.id = id;
   }
 
-  add(now: number, amountMilli: number): void {
-    this.day.add(now, amountMilli);
-    this.month.add(now, amountMilli);
+  add(now: number, amountMilliCu: number): void {
+    this.day.add(now, amountMilliCu);
+    this.month.add(now, amountMilliCu);
   }
 
-  takeBack(now: number, amountMilli: number): void {
-    this.day.takeBack(now, amountMilli);
-    this.month.takeBack(now, amountMilli);
+  takeBack(now: number, amountMilliCu: number): void {
+    this.day.takeBack(now, amountMilliCu);
+    this.month.takeBack(now, amountMilliCu);
   }
 
-  /** Nothing is known of it that a new KeyCredit would not know. */
+  /** Returns true if this object has the same state as a new one, so that it can be dropped. */
   isIdle(now: number): boolean {
     return this.holders === 0 && this.day.isEmpty(now) && this.month.isEmpty(now);
   }
@@ -36,7 +36,7 @@ export class KeyCredit {
 
 export class WorkspaceCredit extends Draws {
   readonly id: string;
-  /** As `KeyCredit.number`. */
+  /** Number of the workspace in the journal. 0 before its first charge. */
   number = 0;
 
   constructor(id: string) {
@@ -45,34 +45,34 @@ export class WorkspaceCredit extends Draws {
   }
 }
 
-/** How many keys one sweep looks at: about 0.1 ms. */
+/** Number of keys that one sweep checks. This takes about 0.1 ms. */
 const keysPerSweep = 1_000;
 
 export class CreditBook {
   readonly #keys = new Map<string, KeyCredit>();
-  /** Never forgotten: what a workspace has drawn of its purchased balance lasts. */
+  /** Workspaces are never dropped, because the drawn part of a purchased balance does not expire. */
   readonly #workspaces = new Map<string, WorkspaceCredit>();
   #sweeping: MapIterator<KeyCredit> = this.#keys.values();
 
-  /** Reservations that are open. */
+  /** Number of open reservations. */
   holders = 0;
 
   get keys(): number {
     return this.#keys.size;
   }
 
-  hold(key: KeyCredit, workspace: WorkspaceCredit, costMilli: number): void {
+  hold(key: KeyCredit, workspace: WorkspaceCredit, costMilliCu: number): void {
     this.holders++;
     key.holders++;
-    key.open += costMilli;
-    workspace.open += costMilli;
+    key.open += costMilliCu;
+    workspace.open += costMilliCu;
   }
 
-  free(key: KeyCredit, workspace: WorkspaceCredit, costMilli: number): void {
+  free(key: KeyCredit, workspace: WorkspaceCredit, costMilliCu: number): void {
     this.holders--;
     key.holders--;
-    key.open -= costMilli;
-    workspace.open -= costMilli;
+    key.open -= costMilliCu;
+    workspace.open -= costMilliCu;
   }
 
   findKey(id: string): KeyCredit | undefined {
@@ -99,7 +99,10 @@ export class CreditBook {
     return made;
   }
 
-  /** All by their numbers in the journal. Walks through everything: for the rare case that charges are taken back. */
+  /**
+   * Returns all keys and workspaces by their numbers in the journal. Reads the whole book; used only in the rare case
+   * that charges are reversed.
+   */
   byNumber(): {
     readonly keys: ReadonlyMap<number, KeyCredit>;
     readonly workspaces: ReadonlyMap<number, WorkspaceCredit>;
@@ -112,7 +115,7 @@ export class CreditBook {
     };
   }
 
-  /** Forgets idle keys, some at each call; goes round and round. */
+  /** Drops idle keys. Each call checks the next `keysPerSweep` keys and starts over at the end. */
   sweep(now: number): void {
     for (let i = 0; i < keysPerSweep; i++) {
       const { value, done } = this.#sweeping.next();

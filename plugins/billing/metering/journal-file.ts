@@ -1,23 +1,26 @@
 /**
- * The journal on disk: appends a group of records in one transaction with one fsync, keeps its views up to date, and
- * brings both in order after a crash. Knows nothing of threads.
+ * The journal on disk: appends a group of records in one transaction with one fsync, keeps the views up to date, and
+ * recovers both after a crash. It does not depend on threads.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { number } from "../../../src/store/row.ts";
 import { transaction } from "../../../src/store/sqlite.ts";
 import { openJournalDatabase } from "./journal-schema.ts";
-import { at, closedBy, kind, RecordCursor, recordBytesMax, writeClosed } from "./records.ts";
+import { at, closeReason, kind, RecordCursor, maxRecordBytes, writeClosed } from "./records.ts";
 import { Views } from "./views.ts";
 import { dayWindow } from "./windows.ts";
 
-/** Records since the last checkpoint at which another is made before the minute is over: bounds the next start. */
+/**
+ * Number of records after which a checkpoint is made before the minute has passed. This bounds the time of the next
+ * start.
+ */
 const checkpointRecords = 500_000;
 /**
- * Pages in the WAL at which SQLite moves them into the database. Its default of 1,000 stalls a commit for 4 ms each
- * time (measured: p99.9), this for 1.5 ms, at the same CPU.
+ * Number of WAL pages at which SQLite moves them into the database. Its default of 1,000 stalls a commit for 4 ms each
+ * time (measured: p99.9). This value stalls it for 1.5 ms, at the same CPU time.
  */
 const walPages = 200;
-/** What the probe writes: more than a page or two that may happen to be free. */
+/** Bytes that the probe writes: more than one or two pages that may happen to be free. */
 const probeBytes = 64 * 1024;
 
 interface Group {
@@ -30,11 +33,11 @@ interface Group {
 export class JournalFile {
   readonly #db: DatabaseSync;
   readonly #views: Views;
-  /** The commit written last. */
+  /** Number of the last commit. */
   #seq: number;
   #checkpointMinute = 0;
   #rowsSinceCheckpoint = 0;
-  /** Names of groups that could not be written: records to come use their numbers. */
+  /** Names in groups that could not be written. Later records use their numbers. */
   #unsaved: (readonly [number, string])[] = [];
   readonly #insert: ReturnType<DatabaseSync["prepare"]>;
   readonly #insertName: ReturnType<DatabaseSync["prepare"]>;
@@ -51,7 +54,8 @@ export class JournalFile {
   }
 
   /**
-   * Throws StoreError when the journal cannot be used. `maxPages`: tests make the disk "full" (SQLITE_FULL) with it.
+   * Throws StoreError if the journal cannot be used. `maxPages`: only for tests, maximum size of the journal in pages;
+   * beyond it the disk is "full" (SQLITE_FULL).
    */
   static open(dataDir: string, maxPages?: number): JournalFile {
     const db = openJournalDatabase(dataDir);
@@ -66,24 +70,28 @@ export class JournalFile {
   }
 
   /**
-   * After a crash: ends every intent left open with an `expired` record at `now`, and writes the views down. Nothing is
-   * charged for them: what a broken stream had produced is known to nobody, and the customer did not get its end.
+   * Recovers the journal after a crash: closes every open intent with an `expired` record at `now` and writes the
+   * views. Nothing is charged for these intents, because the output of an interrupted stream is unknown and the
+   * customer did not receive its end.
    */
   recover(now: number): { readonly expired: number } {
     const open = [...this.#views.openIntents.keys()];
     const time = Math.max(now, this.#views.newest);
     if (open.length > 0) {
-      const records = Buffer.alloc(open.length * recordBytesMax);
+      const records = Buffer.alloc(open.length * maxRecordBytes);
       const target = { bytes: records, view: new DataView(records.buffer, records.byteOffset) };
       let end = 0;
-      for (const intent of open) end += writeClosed(target, end, time, intent, closedBy.expired);
+      for (const intent of open) end += writeClosed(target, end, time, intent, closeReason.expired);
       this.append(records.subarray(0, end));
     }
     this.checkpoint();
     return { expired: open.length };
   }
 
-  /** Appends `records` as one commit: on disk when it returns. Throws, having changed nothing, when it cannot. */
+  /**
+   * Appends `records` as one commit, which is on disk when the method returns. Throws, without a change, if it cannot
+   * be written.
+   */
   append(records: Buffer): { readonly rows: number } {
     const group = this.#read(records);
     const minute = Math.floor(group.last / dayWindow.stepMs);
@@ -94,7 +102,7 @@ export class JournalFile {
         for (const [id, name] of this.#unsaved) this.#insertName.run(id, name);
         for (const [id, name] of group.names) this.#insertName.run(id, name);
         this.#insert.run(this.#seq + 1, group.first, group.last, records);
-        // Up to the commit before this one: what is folded in has been committed.
+        // The views include the commits up to the previous one, which has been committed.
         if (writesViews) this.#views.write(this.#db, this.#seq);
       });
     } else this.#insert.run(this.#seq + 1, group.first, group.last, records);
@@ -107,19 +115,19 @@ export class JournalFile {
     return { rows: group.rows };
   }
 
-  /** Writes the views down, so that the next start has nothing to replay. */
+  /** Writes the views, so that the next start has no commits to replay. */
   checkpoint(): void {
     if (!this.#views.dirty) return;
     this.#views.write(this.#db, this.#seq);
     this.#viewsWritten();
   }
 
-  /** Records that will not be written: only the names in them are kept for later. */
+  /** Skips records that will not be written. Only their names are kept for later. */
   skip(records: Buffer): void {
     this.#unsaved.push(...this.#read(records).names);
   }
 
-  /** Writes something of a size that shows whether there is room, and removes it. Throws when there is none. */
+  /** Writes and removes enough bytes to show whether the disk has room. Throws if it has not. */
   probe(): void {
     this.#db.exec(`INSERT OR REPLACE INTO probe VALUES (1, zeroblob(${probeBytes}))`);
     this.#db.exec("DELETE FROM probe");

@@ -1,16 +1,16 @@
-/** Opens the journal for reading beside the gateway that writes it. */
+/** Opens the journal for reading while a gateway may write it. */
 import { existsSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { number, type Row } from "../../../src/store/row.ts";
 import { explain, StoreError } from "../../../src/store/store-error.ts";
 import { journalPath, journalVersion } from "./journal-schema.ts";
 
-/** Whether a gateway has ever metered in this data folder. */
+/** Returns true if a gateway has ever metered in this data folder. */
 export function hasJournal(dataDir: string): boolean {
   return existsSync(journalPath(dataDir));
 }
 
-/** Throws StoreError: no journal, unreadable, or written by a newer release. */
+/** Throws StoreError if the journal is missing or unreadable, or if a newer release wrote it. */
 export function openJournalReader(dataDir: string): DatabaseSync {
   const file = journalPath(dataDir);
   if (!hasJournal(dataDir)) {
@@ -23,7 +23,7 @@ export function openJournalReader(dataDir: string): DatabaseSync {
   let db: DatabaseSync | undefined;
   try {
     db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
-    const version = number(one(db, "PRAGMA user_version"), "user_version");
+    const version = number(singleRow(db, "PRAGMA user_version"), "user_version");
     if (version > journalVersion) {
       throw new StoreError(
         "SLUICE_STORE_NEWER",
@@ -38,8 +38,8 @@ export function openJournalReader(dataDir: string): DatabaseSync {
   }
 }
 
-/** The one row of a query that always has one. */
-export function one(db: DatabaseSync, sql: string): Row {
+/** Returns the row of a query that always has exactly one row. */
+export function singleRow(db: DatabaseSync, sql: string): Row {
   const row = db.prepare(sql).get();
   if (row === undefined) throw new Error(`no row for ${sql}`);
   return row;

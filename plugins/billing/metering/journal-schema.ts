@@ -1,4 +1,4 @@
-/** The journal's database: where it lies and its tables. */
+/** The journal's database: its path and its tables. */
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { openDatabase } from "../../../src/store/sqlite.ts";
@@ -7,19 +7,23 @@ export function journalPath(dataDir: string): string {
   return join(dataDir, "journal.db");
 }
 
-/** Opens (and makes) the journal of `dataDir` for writing. Throws StoreError, also when a newer release wrote it. */
+/**
+ * Opens the journal of `dataDir` for writing, and creates it if it is missing. Throws StoreError, for example if a
+ * newer release wrote it.
+ */
 export function openJournalDatabase(dataDir: string): DatabaseSync {
   return openDatabase(journalPath(dataDir), migrations);
 }
 
-/** The schema version that this release writes and reads. */
+/** Schema version that this release writes and reads. */
 export const journalVersion = 1;
 
 /**
- * `commits` is the journal: append only, a row for each group commit, its records as `records.ts` writes them. All else
- * is derived from it: `checkpoint` says up to which commit. `minutes`, `hours` and `periods` are what was charged by
- * key and step and by workspace and month; `open_intents` are the reservations of streams not yet ended. Keys,
- * workspaces and steps are numbers: ids of `names`, and time divided by the step.
+ * `commits` is the journal. It is append-only and has one row per group commit, with its records encoded as in
+ * `records.ts`. All other tables are derived from it, up to the commit in `checkpoint`. `minutes` and `hours` are the
+ * charged amounts by key and step, `periods` those by workspace and month. `open_intents` are the reservations of
+ * streams that have not ended. Keys, workspaces and steps are numbers: ids of `names`, and the time divided by the
+ * step.
  */
 const migrations: readonly string[] = [
   `

@@ -1,6 +1,6 @@
 /**
- * The journal's thread: takes what has gathered in the ring, commits it, says so; again and again. It only ever blocks
- * in `Atomics.wait` and in SQLite, so nothing else can run here.
+ * The journal thread: reads the published records from the ring, commits them and reports it, in a loop. It blocks only
+ * in `Atomics.wait` and in SQLite, so no other code can run in this thread.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { explain, type StoreErrorCode } from "../../../src/store/store-error.ts";
@@ -12,13 +12,16 @@ import { command, type SharedRing } from "./ring.ts";
 export interface JournalWorkerData {
   readonly ring: SharedRing;
   readonly dataDir: string;
-  /** How long the first record of a group waits for company, unless `enoughBytes` wait. */
-  readonly pauseMs: number;
-  readonly enoughBytes: number;
+  /**
+   * Time for which the thread waits for more records after the first one of a group (milliseconds), unless
+   * `fullBatchBytes` are waiting.
+   */
+  readonly batchWaitMs: number;
+  readonly fullBatchBytes: number;
   readonly maxPages: number | undefined;
 }
 
-/** What the thread says. Positions are those of the ring, modulo 2^32. */
+/** A message of the thread. Positions are those of the ring, modulo 2^32. */
 export type JournalMessage =
   | { readonly kind: "ready" }
   /** Everything before `upTo` is on disk. */
@@ -39,41 +42,41 @@ export type JournalMessage =
   | { readonly kind: "recovered" }
   | { readonly kind: "closed" };
 
-// Started by `openJournal` alone, which gives exactly this.
-const { ring, dataDir, pauseMs, enoughBytes, maxPages } = workerData as JournalWorkerData;
+// Only `Journal.open` starts this thread, with exactly this data.
+const { ring, dataDir, batchWaitMs, fullBatchBytes, maxPages } = workerData as JournalWorkerData;
 
-/** A commit of more rows than this means a load under which the next one, too, will have company. */
-const fewRows = 3;
+/** If a commit has more rows than this, the load is so high that the next commit will have several rows too. */
+const busyRows = 3;
 
 const reader = new RingReader(ring);
 let file: JournalFile | undefined;
-/** Rows of the commit before. */
+/** Number of rows of the previous commit. */
 let lastRows = 0;
 
 try {
   file = JournalFile.open(dataDir, maxPages);
-  say({ kind: "ready" });
+  post({ kind: "ready" });
   run(file);
   file.checkpoint();
 } catch (error) {
-  sayFailed(error);
+  postFailure(error);
 } finally {
   file?.close();
-  say({ kind: "closed" });
+  post({ kind: "closed" });
   parentPort?.close();
 }
 
-/** Until the command `close`. */
+/** Runs until the command `close`. */
 function run(journal: JournalFile): void {
   for (;;) {
     reader.waitForWork();
-    reader.pause(pauseMs, enoughBytes, lastRows > fewRows);
-    if (!commit(journal) && !untilWritable(journal)) return;
+    reader.waitForBatch(batchWaitMs, fullBatchBytes, lastRows > busyRows);
+    if (!commit(journal) && !retryUntilWritable(journal)) return;
     if (reader.command === command.close && reader.isEmpty) return;
   }
 }
 
-/** Commits what has gathered; false when it could not. */
+/** Commits all published records. Returns false if they could not be written. */
 function commit(journal: JournalFile): boolean {
   const records = reader.take();
   if (records.length === 0) return true;
@@ -82,42 +85,42 @@ function commit(journal: JournalFile): boolean {
     const { rows } = journal.append(records);
     reader.done();
     lastRows = rows;
-    say({ kind: "committed", upTo: reader.head, rows, ms: performance.now() - started });
+    post({ kind: "committed", upTo: reader.head, rows, ms: performance.now() - started });
     return true;
   } catch (error) {
-    sayFailed(error);
+    postFailure(error);
     return false;
   }
 }
 
-/** Tries again whenever the main thread says so. True once a write has succeeded; false when told to close. */
-function untilWritable(journal: JournalFile): boolean {
+/** Retries on each command `retry`. Returns true after a successful write, and false after the command `close`. */
+function retryUntilWritable(journal: JournalFile): boolean {
   for (;;) {
-    const told = reader.waitForCommand();
+    const received = reader.waitForCommand();
     journal.skip(reader.discard());
-    if (told === command.close) {
-      // The last chance of what an asynchronous journal still holds.
+    if (received === command.close) {
+      // The last attempt to write the records that an asynchronous journal still holds.
       commit(journal);
       return false;
     }
     try {
       journal.probe();
     } catch (error) {
-      sayFailed(error);
+      postFailure(error);
       continue;
     }
-    say({ kind: "recovered" });
+    post({ kind: "recovered" });
     return true;
   }
 }
 
-function say(message: JournalMessage): void {
-  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- this is no window
+function post(message: JournalMessage): void {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- parentPort is not a window
   parentPort?.postMessage(message);
 }
 
-function sayFailed(error: unknown): void {
+function postFailure(error: unknown): void {
   const { code, message, remedy } = explain(error, journalPath(dataDir));
-  // A StoreError is only ever made with one of its codes.
-  say({ kind: "failed", code: code as StoreErrorCode, message, remedy });
+  // Every StoreError is created with one of these codes.
+  post({ kind: "failed", code: code as StoreErrorCode, message, remedy });
 }

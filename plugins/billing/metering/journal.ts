@@ -1,8 +1,8 @@
 /**
- * The main thread's side of the journal: writes records into the ring, and keeps the promises of their being on disk.
+ * The main thread's side of the journal: writes records into the ring and resolves a promise when they are on disk.
  *
- * What is appended between two picks of the journal thread shares one commit, one fsync and one promise, so the main
- * thread pays neither a message nor a promise for each charge.
+ * All records that are appended between two reads of the journal thread share one commit, one fsync and one promise.
+ * The main thread therefore needs neither a message nor a promise per charge.
  */
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
@@ -12,8 +12,8 @@ import { StoreError } from "../../../src/store/store-error.ts";
 import type { JournalMessage, JournalWorkerData } from "./journal-worker.ts";
 import type { JournalMetrics } from "./metrics.ts";
 import {
-  nameBytesMax,
-  recordBytesMax,
+  maxNameBytes,
+  maxRecordBytes,
   writeCharge,
   writeClosed,
   writeIntent,
@@ -25,25 +25,29 @@ import {
 import { RingWriter } from "./ring-writer.ts";
 import { command, makeRing } from "./ring.ts";
 
-/** Holds 30,000 charges: a second of a hanging disk at more than the gateway can do. */
+/** Holds 30,000 charges, which is more than the gateway can make in one second while the disk hangs. */
 const ringBytes = 4 * 1024 * 1024;
 /**
- * How long the first record of a group waits for company (milliseconds), unless `enoughBytes` wait or nobody else is
- * about to charge. On one core an fsync takes from the event loop what it costs, whatever it carries: with 32 clients
- * 6.5 µs of CPU a charge instead of 13. Where the journal's thread has another core, waiting only makes answers later
- * (bench/notes/2026-11-node-proxy.md: 14 % more calls a second without it).
+ * Time for which the journal thread waits for more records after the first one of a group (milliseconds), unless
+ * `fullBatchBytes` are waiting or no other charge is pending. On one core, an fsync takes the same time from the event
+ * loop however many records it writes: with 32 clients, 6.5 µs of CPU per charge instead of 13. If the journal thread
+ * has another core, waiting only delays answers (bench/notes/2026-11-node-proxy.md: 14 % more calls per second without
+ * it).
  */
-const pauseMs = availableParallelism() > 1 ? 0 : 0.5;
+const batchWaitMs = availableParallelism() > 1 ? 0 : 0.5;
 /** About 24 charges. */
-const enoughBytes = 3 * 1024;
-/** How long what nobody waits for stays on this side (milliseconds): the next that is waited for takes it along. */
-const lingerMs = 4;
+const fullBatchBytes = 3 * 1024;
+/**
+ * Time for which deferred records stay in the main thread (milliseconds). A record with another priority publishes them
+ * too.
+ */
+const deferMs = 4;
 
 /**
- * How much haste records have. `now`: somebody waits, and nobody else is about to join their commit. `soon`: others
- * are. `later`: a few milliseconds do not matter.
+ * Commit priority. `immediate`: a caller is waiting and no other charge is pending. `batched`: a caller is waiting and
+ * other charges are pending. `deferred`: the commit may come a few milliseconds later.
  */
-export type Haste = "now" | "soon" | "later";
+export type CommitPriority = "immediate" | "batched" | "deferred";
 
 export interface JournalOptions {
   readonly dataDir: string;
@@ -51,19 +55,19 @@ export interface JournalOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: JournalMetrics;
-  /** Names that the journal knows already, to their numbers. */
+  /** Numbers of the names that the journal already has, by name. */
   readonly names: ReadonlyMap<string, number>;
-  /** The records in `bytes` will never be on disk: whoever appended them takes their effect back. */
+  /** Called with records that will never be on disk. The owner of the charges reverses them. */
   readonly onLost: (records: RecordCursor) => void;
-  /** Tests only: SQLITE_FULL beyond so many pages of 4 KiB. */
+  /** Only for tests: maximum size of the journal in pages of 4 KiB; writes beyond it fail with SQLITE_FULL. */
   readonly maxPages?: number;
 }
 
-/** Records appended since the journal thread's last pick, and those who wait for them. */
+/** Records appended since the last read of the journal thread, with the promise of their callers. */
 interface Group {
   readonly start: number;
   end: number;
-  /** Milliseconds, monotonic. */
+  /** Monotonic time in milliseconds. */
   readonly since: number;
   readonly promise: Promise<void>;
   readonly resolve: () => void;
@@ -75,17 +79,17 @@ export class Journal {
   readonly #ring: RingWriter;
   readonly #names: Map<string, number>;
   #nextName = 1;
-  /** Oldest first; the last one is open for more. */
+  /** Oldest first. New records join the last group. */
   readonly #groups: Group[] = [];
-  /** Set while the journal cannot be written. */
-  #down: Error | undefined;
+  /** Reason why the journal cannot be written. Undefined while it can be written. */
+  #failure: Error | undefined;
   #retrying = false;
-  #ended = false;
+  #closed = false;
   #waitingRows = 0;
-  #handingOver = false;
+  #publishScheduled = false;
   #urgent = false;
-  #lingering: NodeJS.Timeout | undefined;
-  readonly #tick: Disposable;
+  #deferred: NodeJS.Timeout | undefined;
+  readonly #timer: Disposable;
   readonly #exited = Promise.withResolvers<void>();
 
   private constructor(options: JournalOptions, ring: RingWriter, worker: Worker) {
@@ -93,20 +97,20 @@ export class Journal {
     this.#ring = ring;
     this.#names = new Map(options.names);
     for (const id of this.#names.values()) this.#nextName = Math.max(this.#nextName, id + 1);
-    worker.on("message", (message: JournalMessage) => this.#heard(message));
+    worker.on("message", (message: JournalMessage) => this.#onMessage(message));
     worker.on("error", (error: unknown) => {
-      this.#exit(error instanceof Error ? error : new Error(String(error)));
+      this.#onExit(error instanceof Error ? error : new Error(String(error)));
     });
-    worker.on("exit", () => this.#exit(undefined));
-    this.#tick = options.clock.every(1_000, () => this.#everySecond());
+    worker.on("exit", () => this.#onExit(undefined));
+    this.#timer = options.clock.every(1_000, () => this.#everySecond());
     options.metrics.writable.set(1);
   }
 
-  /** Starts the thread on a journal that `recover` has brought in order. Rejects with StoreError. */
+  /** Starts the journal thread. `JournalFile.recover` must have run before. Rejects with StoreError. */
   static async open(options: JournalOptions): Promise<Journal> {
     const ring = makeRing(ringBytes);
     const { dataDir, maxPages } = options;
-    const workerData: JournalWorkerData = { ring, dataDir, pauseMs, enoughBytes, maxPages };
+    const workerData: JournalWorkerData = { ring, dataDir, batchWaitMs, fullBatchBytes, maxPages };
     const source = import.meta.url.endsWith(".ts") ? "./journal-worker.ts" : "./journal-worker.js";
     const worker = new Worker(new URL(source, import.meta.url), { workerData });
     await new Promise<void>((resolve, reject) => {
@@ -121,50 +125,56 @@ export class Journal {
         reject(new StoreError(code, message.message, remedy));
       });
     });
-    return new Journal(options, new RingWriter(ring, enoughBytes), worker);
+    return new Journal(options, new RingWriter(ring, fullBatchBytes), worker);
   }
 
-  /** False while nothing can be written, or so much waits that the disk must be hanging. */
+  /** False while the journal cannot be written, or while so many records wait that the disk must be hanging. */
   get writable(): boolean {
-    return this.#down === undefined && !this.#ended && this.#ring.free > this.#ring.size / 2;
+    return this.#failure === undefined && !this.#closed && this.#ring.free > this.#ring.size / 2;
   }
 
-  /** Room for `records` records and the names that they bring. Without it nothing may be appended. */
+  /**
+   * Returns true if the ring has room for `records` records and their names. If it returns false, nothing may be
+   * appended.
+   */
   hasRoom(records: number): boolean {
-    if (this.#ended || (this.#down !== undefined && !this.#isAsync)) return false;
-    // A charge may bring five names; less than one record is wasted at the ring's end.
-    return this.#ring.free >= records * (recordBytesMax + 5 * nameBytesMax) + recordBytesMax;
+    if (this.#closed || (this.#failure !== undefined && !this.#isAsync)) return false;
+    // A charge may introduce five names. Less than one record is wasted at the end of the ring.
+    return this.#ring.free >= records * (maxRecordBytes + 5 * maxNameBytes) + maxRecordBytes;
   }
 
-  /** The number of a name, introducing it where it is new. It goes into the same commit as the record that uses it. */
+  /**
+   * Returns the number of a name. A new name is appended to the ring, in the same commit as the record that uses it.
+   */
   nameNumber(name: string): number {
     const known = this.#names.get(name);
     if (known !== undefined) return known;
     const id = this.#nextName++;
     this.#names.set(name, id);
-    this.#ring.advance(writeName(this.#ring, this.#ring.claim(nameBytesMax), id, name));
+    this.#ring.advance(writeName(this.#ring, this.#ring.claim(maxNameBytes), id, name));
     return id;
   }
 
-  /** Appends a record, not published yet. The caller has asked `hasRoom`. */
-  charge(fields: ChargeFields): void {
-    this.#ring.advance(writeCharge(this.#ring, this.#ring.claim(recordBytesMax), fields));
+  /** Appends a record without publishing it. The caller must have called `hasRoom`. */
+  appendCharge(fields: ChargeFields): void {
+    this.#ring.advance(writeCharge(this.#ring, this.#ring.claim(maxRecordBytes), fields));
   }
 
-  intent(fields: IntentFields): void {
-    this.#ring.advance(writeIntent(this.#ring, this.#ring.claim(recordBytesMax), fields));
+  appendIntent(fields: IntentFields): void {
+    this.#ring.advance(writeIntent(this.#ring, this.#ring.claim(maxRecordBytes), fields));
   }
 
-  closed(time: number, intent: number, why: number): void {
-    const start = this.#ring.claim(recordBytesMax);
+  appendClosed(time: number, intent: number, why: number): void {
+    const start = this.#ring.claim(maxRecordBytes);
     this.#ring.advance(writeClosed(this.#ring, start, time, intent, why));
   }
 
   /**
-   * Hands `rows` records to the journal thread, in one commit with all that was appended since the last call. The
-   * promise resolves when they are on disk; it rejects when they could not be written and never will be.
+   * Publishes the appended records to the journal thread, which writes them in one commit. `rows`: number of records
+   * since the last call. The promise resolves when they are on disk. It rejects if they could not be written and never
+   * will be.
    */
-  publish(rows: number, haste: Haste): Promise<void> {
+  publish(rows: number, priority: CommitPriority): Promise<void> {
     const ring = this.#ring;
     let group = this.#groups.at(-1);
     if (group === undefined || ring.hasTakenBeyond(group.start)) {
@@ -173,44 +183,44 @@ export class Journal {
     }
     group.end = ring.next;
     this.#waitingRows += rows;
-    if (haste === "later") {
-      this.#lingering ??= setTimeout(this.#handOver, lingerMs);
+    if (priority === "deferred") {
+      this.#deferred ??= setTimeout(this.#publishAll, deferMs);
       return group.promise;
     }
-    // One that cannot wait makes all of them go.
-    this.#urgent ||= haste === "now";
-    // At the end of the event loop's turn: what settles in one turn travels together, for one wake-up.
-    if (!this.#handingOver) {
-      this.#handingOver = true;
-      setImmediate(this.#handOver);
+    // If one record is immediate, all of them are.
+    this.#urgent ||= priority === "immediate";
+    // Published at the end of the turn of the event loop, so that all charges of one turn need one wake-up.
+    if (!this.#publishScheduled) {
+      this.#publishScheduled = true;
+      setImmediate(this.#publishAll);
     }
     return group.promise;
   }
 
-  readonly #handOver = (): void => {
-    clearTimeout(this.#lingering);
-    this.#lingering = undefined;
-    this.#handingOver = false;
+  readonly #publishAll = (): void => {
+    clearTimeout(this.#deferred);
+    this.#deferred = undefined;
+    this.#publishScheduled = false;
     this.#ring.publish(this.#urgent);
     this.#urgent = false;
   };
 
-  /** Resolves when all that was published until now is on disk. */
+  /** Resolves when everything published so far is on disk. */
   flush(): Promise<void> {
-    this.#handOver();
+    this.#publishAll();
     return this.#groups.at(-1)?.promise ?? Promise.resolve();
   }
 
-  /** Writes what there is and ends the thread. */
+  /** Writes all pending records and ends the thread. */
   async close(): Promise<void> {
-    if (this.#ended) return this.#exited.promise;
-    this.#ended = true;
-    this.#tick[Symbol.dispose]();
-    this.#handOver();
-    // What fails now has been told to those who wait.
-    if (this.#down === undefined) await this.flush().catch(() => {});
-    if (this.#down === undefined || this.#isAsync) this.#ring.keepAll();
-    this.#ring.tell(command.close);
+    if (this.#closed) return this.#exited.promise;
+    this.#closed = true;
+    this.#timer[Symbol.dispose]();
+    this.#publishAll();
+    // The callers have been notified of a failure.
+    if (this.#failure === undefined) await this.flush().catch(() => {});
+    if (this.#failure === undefined || this.#isAsync) this.#ring.keepAll();
+    this.#ring.send(command.close);
     await this.#exited.promise;
   }
 
@@ -218,21 +228,21 @@ export class Journal {
     return this.#options.durability === "async";
   }
 
-  #heard(message: JournalMessage): void {
+  #onMessage(message: JournalMessage): void {
     const { log, metrics } = this.#options;
     switch (message.kind) {
       case "committed":
-        this.#ring.free32(message.upTo);
+        this.#ring.freeUpTo(message.upTo);
         this.#waitingRows -= message.rows;
         metrics.commitRows.observe(message.rows);
         metrics.commitSeconds.observe(message.ms / 1000);
         this.#resolveGroups();
         return;
       case "failed":
-        return this.#failed(message);
+        return this.#onFailed(message);
       case "recovered":
         this.#retrying = false;
-        this.#down = undefined;
+        this.#failure = undefined;
         metrics.writable.set(1);
         log.info({}, "the journal is writable again");
         return;
@@ -252,19 +262,19 @@ export class Journal {
     this.#groups.splice(0, resolved);
   }
 
-  #failed({ code, message, remedy }: JournalMessage & { kind: "failed" }): void {
+  #onFailed({ code, message, remedy }: JournalMessage & { kind: "failed" }): void {
     const { log, metrics } = this.#options;
     this.#retrying = false;
     metrics.failures.add(1);
     metrics.writable.set(0);
-    if (this.#down === undefined) log.error({ code, remedy }, message);
-    this.#down = new Error(message);
-    if (!this.#isAsync) this.#lose(this.#down);
+    if (this.#failure === undefined) log.error({ code, remedy }, message);
+    this.#failure = new Error(message);
+    if (!this.#isAsync) this.#reverse(this.#failure);
   }
 
-  /** Takes back what was published and is not on disk, and says so to all who wait. */
-  #lose(error: Error): void {
-    this.#handOver();
+  /** Reverses the published records that are not on disk, and rejects the promises of their callers. */
+  #reverse(error: Error): void {
+    this.#publishAll();
     const { freed, published, size, bytes } = this.#ring;
     const start = freed % size;
     const length = published - freed;
@@ -273,7 +283,7 @@ export class Journal {
       onLost(new RecordCursor(bytes, start, Math.min(start + length, size)));
       if (start + length > size) onLost(new RecordCursor(bytes, 0, start + length - size));
     } catch (lost) {
-      // This runs in the thread's message handler. Those who wait must still be notified.
+      // This runs in the message handler of the thread. The callers must still be notified.
       log.error(
         { err: lost },
         "charges could not be written to the journal, and could not be reversed",
@@ -284,33 +294,33 @@ export class Journal {
     for (const group of this.#groups.splice(0)) group.reject(error);
   }
 
-  /** Every second: tries a failed journal again, and measures how far the disk is behind. */
+  /** Runs every second: retries a failed journal and measures how far the disk is behind. */
   #everySecond(): void {
     const { clock, metrics } = this.#options;
     const since = this.#groups[0]?.since;
     metrics.waitingRows.set(this.#waitingRows);
     metrics.waitingSeconds.set(since === undefined ? 0 : (clock.monotonic() - since) / 1000);
-    // One try at a time: the thread takes a command only while it has failed.
-    if (this.#down === undefined || this.#retrying) return;
+    // One retry at a time: the thread reads commands only while it has failed.
+    if (this.#failure === undefined || this.#retrying) return;
     this.#retrying = true;
     if (this.#isAsync) this.#ring.keepAll();
-    this.#ring.tell(command.retry);
+    this.#ring.send(command.retry);
   }
 
-  /** The thread is gone: without it nothing can be written until the gateway is started again. */
-  #exit(error: Error | undefined): void {
+  /** The thread has ended. Nothing can be written until the gateway is started again. */
+  #onExit(error: Error | undefined): void {
     const { log, metrics } = this.#options;
     const lost = this.#groups.length > 0;
-    if (this.#ended && error === undefined && !lost) return this.#exited.resolve();
-    if (error !== undefined || !this.#ended) {
+    if (this.#closed && error === undefined && !lost) return this.#exited.resolve();
+    if (error !== undefined || !this.#closed) {
       log.error({ err: error }, "the journal thread has ended; restart the gateway");
     }
     metrics.writable.set(0);
     this.#retrying = true;
-    this.#down ??= error ?? new Error("the journal thread has ended");
+    this.#failure ??= error ?? new Error("the journal thread has ended");
     if (lost) {
       log.error({ rows: this.#waitingRows }, "charges could not be written to the journal");
-      this.#lose(this.#down);
+      this.#reverse(this.#failure);
     }
     this.#exited.resolve();
   }
@@ -318,7 +328,7 @@ export class Journal {
 
 function newGroup(start: number, since: number): Group {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  // Those who wait see the rejection; where nobody does, it is no crash.
+  // Callers that wait get the rejection. Without a caller it must not be an unhandled rejection.
   promise.catch(() => {});
   return { start, end: start, since, promise, resolve, reject };
 }

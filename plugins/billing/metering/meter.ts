@@ -1,4 +1,4 @@
-/** Opens the meter: the journal brought in order after whatever happened, balances known, the thread started. */
+/** Opens the meter: recovers the journal, loads all balances and starts the journal thread. */
 import type { ApiKey, Workspace } from "../../../src/services/accounts.ts";
 import type { Clock } from "../../../src/services/clock.ts";
 import type { Log } from "../../../src/services/log.ts";
@@ -14,45 +14,45 @@ import { periodOf } from "./periods.ts";
 import { at, kind, type RecordCursor } from "./records.ts";
 
 export interface MeterOptions {
-  /** The folder of the journal. One meter a folder: the caller holds its lock (src/store/lock.ts). */
+  /** Folder of the journal. Only one meter may use a folder; the caller holds its lock (src/store/lock.ts). */
   readonly dataDir: string;
   readonly durability: "settled" | "async";
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Tests only: SQLITE_FULL beyond so many pages of 4 KiB. */
+  /** Only for tests: maximum size of the journal in pages of 4 KiB; writes beyond it fail with SQLITE_FULL. */
   readonly maxPages?: number;
 }
 
-/** What a key has used, milli-CU. */
+/** Credit that a key has used, in milli-CU. */
 interface KeyUsage {
   readonly day: number;
   readonly month: number;
   readonly open: number;
 }
 
-/** One rolling window of a key. Times are milliseconds since 1970 and hold if nothing more is charged. */
+/** One rolling window of a key. Times are in milliseconds since 1970 and assume that nothing more is charged. */
 export interface WindowState {
-  /** Milli-CU. */
+  /** In milli-CU. */
   readonly used: number;
-  /** Undefined: no limit. */
+  /** In milli-CU. Undefined if the window has no limit. */
   readonly limit: number | undefined;
-  /** When the oldest charges leave; undefined: there are none. */
+  /** Time at which the oldest charges leave the window. Undefined if it is empty. */
   readonly freesAt: number | undefined;
-  /** When there is room for the smallest charge again; undefined: there is now. */
+  /** Time at which there is room for the smallest charge again. Undefined if there is room now. */
   readonly roomAt: number | undefined;
-  /** When nothing counts any more; undefined: nothing does. */
+  /** Time at which the window is empty. Undefined if it is empty now. */
   readonly emptyAt: number | undefined;
 }
 
 export interface KeyWindows {
   readonly day: WindowState;
   readonly month: WindowState;
-  /** Reserved and not settled, milli-CU: counts in both. */
+  /** Reserved and not settled, in milli-CU. Counts in both windows. */
   readonly open: number;
 }
 
-/** What a workspace has drawn in the running period, milli-CU. */
+/** Credit that a workspace has drawn in the current period, in milli-CU. */
 interface WorkspaceUsage {
   /** Milliseconds since 1970. */
   readonly periodStart: number;
@@ -63,21 +63,24 @@ interface WorkspaceUsage {
 }
 
 export interface MeterService extends Meter {
-  /** False while the journal cannot be written: then `reserve` answers `unavailable`. */
+  /** False while the journal cannot be written; `reserve` then returns `unavailable`. */
   readonly writable: boolean;
-  /** What is left of the balance that the workspace bought, milli-CU. */
+  /** Returns the remaining purchased credit of the workspace, in milli-CU. */
   purchasedLeft(workspace: Workspace): number;
   keyUsage(keyId: string): KeyUsage;
-  /** How full a key's windows are and when they clear. Walks through both windows: for people, not for requests. */
+  /**
+   * Returns how full the windows of a key are and when they clear. Reads every step of both windows, so call it for
+   * reports and not per request.
+   */
   keyWindows(key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">): KeyWindows;
   workspaceUsage(workspaceId: string): WorkspaceUsage;
-  /** Resolves when all charges made until now are on disk; rejects when some could not be written. */
+  /** Resolves when all charges made so far are on disk. Rejects if some could not be written. */
   flush(): Promise<void>;
-  /** Writes what there is and ends the journal's thread. */
+  /** Writes all pending records and ends the journal thread. */
   close(): Promise<void>;
 }
 
-/** Opens the journal, ends what a crash left open, and knows all balances. Rejects with StoreError. */
+/** Opens the journal, expires the intents that a crash left open, and loads all balances. Rejects with StoreError. */
 export async function openMeter(options: MeterOptions): Promise<MeterService> {
   const { dataDir, clock, log } = options;
   const metrics = meterMetrics(options.metrics);
@@ -107,13 +110,13 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
   return new CreditMeter({ ...options, journal, book, metrics, newest });
 }
 
-/** Undoes charges that will never be on disk: those who made them have been told that they charge nothing. */
+/** Reverses charges that will never be on disk. Their `settle` promises reject, so nothing is charged. */
 function takeBack(records: RecordCursor, book: CreditBook, metrics: MeterMetrics): void {
   const { keys, workspaces } = book.byNumber();
   while (records.next()) {
     if (records.kind !== kind.charge) continue;
     const time = records.float(at.charge.time);
-    const cost = records.costMilli;
+    const cost = records.costMilliCu;
     keys.get(records.uint(at.charge.key))?.takeBack(time, cost);
     workspaces.get(records.uint(at.charge.workspace))?.takeBack(periodOf(time).start, {
       included: records.float(at.charge.included),

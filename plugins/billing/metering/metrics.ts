@@ -1,4 +1,4 @@
-/** What /metrics says of metering. */
+/** Metrics of metering. */
 import type { Counter, Gauge, Histogram, Metrics } from "../../../src/services/metrics.ts";
 
 export interface JournalMetrics {
@@ -15,7 +15,7 @@ export interface MeterMetrics extends JournalMetrics {
   charged(surface: string): Counter;
   /** Milli-CU by which a surface's charges exceeded their reservations, and that were not charged. */
   cut(surface: string): Counter;
-  /** Milli-CU taken back because the journal could not write them. */
+  /** Milli-CU of charges that were reversed because the journal could not write them. */
   readonly lost: Counter;
   readonly expired: Counter;
   readonly openReservations: Gauge;
@@ -75,7 +75,7 @@ export function meterMetrics(metrics: Metrics): MeterMetrics {
   };
 }
 
-/** The counter of each surface, found without building labels again. */
+/** Returns a function that finds the counter of a surface without building its labels again. */
 function bySurface(metrics: Metrics, name: string, help: string): (surface: string) => Counter {
   const family = metrics.counter(name, help, ["surface"]);
   const known = new Map<string, Counter>();

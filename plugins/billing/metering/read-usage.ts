@@ -1,4 +1,6 @@
-/** Reads settled charges from the journal, also while a gateway writes it: for exports, tests and shipping. */
+/**
+ * Reads settled charges from the journal, also while a gateway writes it. Used by exports, billing delivery and tests.
+ */
 import type { DatabaseSync } from "node:sqlite";
 import type { Pricing } from "../../../src/services/networks.ts";
 import type { Agent } from "../../../src/services/accounts.ts";
@@ -7,13 +9,13 @@ import { explain, StoreError } from "../../../src/store/store-error.ts";
 import { readChargeText } from "./charge-text.ts";
 import { commitsWithin, NameReader } from "./commits.ts";
 import { blob } from "./journal-file.ts";
-import { one, openJournalReader } from "./journal-reader.ts";
+import { singleRow, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 
-/** One settled charge. The three draws add up to `usedCuMilli`. */
+/** One settled charge. `usedMilliCu` is the sum of the three draws. */
 export interface UsageRow {
-  /** Unique and stable: the journal's own id, the commit, the place in it. */
+  /** Unique and stable id, made of the journal's id, the number of the commit and the position in the commit. */
   readonly id: string;
   /** Milliseconds since 1970. */
   readonly time: number;
@@ -23,14 +25,14 @@ export interface UsageRow {
   readonly method: string;
   readonly model: string | undefined;
   readonly requestId: string;
-  /** What the agent said of itself; undefined: nothing. */
+  /** The agent's description of itself. Undefined if there is none. */
   readonly agent: Agent | undefined;
-  /** What an inference was reckoned with. */
+  /** Prices from which the charge of an inference was computed. */
   readonly pricing: Pricing | undefined;
-  readonly usedCuMilli: number;
-  readonly includedCuMilli: number;
-  readonly purchasedCuMilli: number;
-  readonly overageCuMilli: number;
+  readonly usedMilliCu: number;
+  readonly includedMilliCu: number;
+  readonly purchasedMilliCu: number;
+  readonly overageMilliCu: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly estimated: boolean;
@@ -38,21 +40,21 @@ export interface UsageRow {
 }
 
 export interface UsageRange {
-  /** Milliseconds since 1970; from this instant on. */
+  /** Start of the range (inclusive), in milliseconds since 1970. */
   readonly from?: number | undefined;
-  /** Up to, and without, this instant. */
+  /** End of the range (exclusive), in milliseconds since 1970. */
   readonly to?: number | undefined;
-  /** The id of a charge: only what comes after it in the journal. */
+  /** Id of a charge. Only charges after it in the journal are read. */
   readonly after?: string | undefined;
 }
 
-/** Before the first charge. */
-const beginning: Place = { commit: 1, place: -1 };
+/** The position before the first charge. */
+const beforeFirst: JournalPosition = { commit: 1, place: -1 };
 
 /**
- * The charges of `dataDir` in the order of the journal, those that were settled when it was called. Holds a few hundred
- * commits in memory, never more. Throws StoreError: no journal, unreadable, of a newer release, or `after` is no charge
- * of this journal.
+ * Yields the charges of `dataDir` in the order of the journal, up to those that were settled at the call. At most a few
+ * hundred commits are in memory at once. Throws StoreError if the journal is missing or unreadable, if a newer release
+ * wrote it, or if `after` is not a charge of this journal.
  */
 export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<UsageRow> {
   const file = journalPath(dataDir);
@@ -61,7 +63,7 @@ export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<U
     const { from = -Infinity, to = Infinity } = range;
     const uid = uidOf(db);
     const names = new NameReader(db);
-    const start = range.after === undefined ? beginning : findCharge(db, range.after);
+    const start = range.after === undefined ? beforeFirst : findCharge(db, range.after);
     for (const { seq, records } of commitsWithin(db, from, to, start.commit)) {
       const after = seq === start.commit ? start.place : -1;
       yield* chargesOf(records, `chg_${uid}_${seq}`, names, { from, to, after });
@@ -73,18 +75,18 @@ export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<U
   }
 }
 
-/** Where a charge stands in the journal. */
-interface Place {
+/** Position of a charge in the journal. */
+interface JournalPosition {
   readonly commit: number;
-  /** Its number among the records of the commit. */
+  /** Index of its record in the commit. */
   readonly place: number;
 }
 
 /**
- * Where the charge with this id stands. Throws StoreError when the journal holds none: it is another's, or, restored
- * from a backup, it does not reach so far any more.
+ * Returns the position of the charge with this id. Throws StoreError if the journal does not have it: the id belongs to
+ * another journal, or the journal was restored from a backup that is older than the charge.
  */
-export function findCharge(db: DatabaseSync, id: string): Place {
+export function findCharge(db: DatabaseSync, id: string): JournalPosition {
   const uid = uidOf(db);
   const [, journal, commit, place] = /^chg_([0-9a-f]+)_(\d{1,15})_(\d{1,9})$/.exec(id) ?? [];
   const found = { commit: Number(commit), place: Number(place) };
@@ -96,7 +98,7 @@ export function findCharge(db: DatabaseSync, id: string): Place {
   );
 }
 
-function isCharge(db: DatabaseSync, { commit, place }: Place): boolean {
+function isCharge(db: DatabaseSync, { commit, place }: JournalPosition): boolean {
   const row = db.prepare("SELECT records FROM commits WHERE seq = ?").get(commit);
   if (row === undefined) return false;
   const cursor = new RecordCursor(blob(row["records"]));
@@ -105,10 +107,10 @@ function isCharge(db: DatabaseSync, { commit, place }: Place): boolean {
 }
 
 function uidOf(db: DatabaseSync): string {
-  return text(one(db, "SELECT uid FROM journal"), "uid");
+  return text(singleRow(db, "SELECT uid FROM journal"), "uid");
 }
 
-/** Charges of one commit within [from, to) and behind the place `after`. */
+/** Yields the charges of one commit within [from, to) and after the position `after`. */
 function* chargesOf(
   records: Buffer,
   commit: string,
@@ -133,10 +135,10 @@ function* chargesOf(
       method: name(field.method),
       model: model === 0 ? undefined : names.get(model),
       ...readChargeText(cursor.text(field.text)),
-      usedCuMilli: cursor.costMilli,
-      includedCuMilli: cursor.float(field.included),
-      purchasedCuMilli: cursor.float(field.purchased),
-      overageCuMilli: cursor.float(field.overage),
+      usedMilliCu: cursor.costMilliCu,
+      includedMilliCu: cursor.float(field.included),
+      purchasedMilliCu: cursor.float(field.purchased),
+      overageMilliCu: cursor.float(field.overage),
       inputTokens: cursor.float(field.inputTokens),
       outputTokens: cursor.float(field.outputTokens),
       estimated: cursor.estimated,

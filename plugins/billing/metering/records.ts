@@ -1,29 +1,33 @@
 /**
- * The journal's records, byte by byte: the main thread writes them into the ring, the journal thread stores each group
- * as it came (one row a commit, one fsync), readers decode them.
+ * The binary format of the journal's records. The main thread writes them into the ring, the journal thread stores each
+ * group unchanged (one row per commit, one fsync), and readers decode them.
  *
- * Little endian, each a multiple of 8 bytes: a word with kind, flags, length of the trailing text and length of the
- * whole record, then numbers at fixed places, then the text in UTF-8. A zero word is padding. Names that recur (keys,
- * surfaces, methods …) are numbers, introduced once by a `name` record. Measured: 128 bytes and 0.2 µs a charge to
- * write, against 5.5 µs for an INSERT with sixteen columns; the commit costs the same for one record and for twenty.
+ * Records are little-endian, and their length is a multiple of 8 bytes. A record starts with a word of 8 bytes: kind,
+ * flags, length of the trailing text, and length of the whole record. Numbers at fixed offsets follow, then the text in
+ * UTF-8. A word of zeros is padding. Names that recur (keys, surfaces, methods …) are numbers, which a `name` record
+ * introduces once. Measured: 128 bytes and 0.2 µs per charge to write, compared to 5.5 µs for an INSERT with sixteen
+ * columns. A commit costs the same for one record and for twenty.
  */
-import { chargeTextChars } from "./charge-text.ts";
+import { maxChargeTextChars } from "./charge-text.ts";
 import type { Split } from "./periods.ts";
 
 export const kind = { padding: 0, charge: 1, intent: 2, closed: 3, name: 4 } as const;
 
-/** Why an intent ended without a charge. */
-export const closedBy = { settled: 0, released: 1, expired: 2 } as const;
+/** Reason why an intent ended without a charge. */
+export const closeReason = { settled: 0, released: 1, expired: 2 } as const;
 
 const estimatedFlag = 1;
 
-/** Ids and names beyond this many characters are cut: they are shorter, and a record must stay small. */
-const nameChars = 256;
-/** Text takes at most three bytes a character. The longest record is a charge. */
-export const recordBytesMax = 96 + 3 * chargeTextChars;
-export const nameBytesMax = 24 + 3 * nameChars;
+/**
+ * Maximum number of characters of ids and names. Longer ones are cut, so that records stay small; normal ones are
+ * shorter.
+ */
+const maxNameChars = 256;
+/** UTF-8 has at most three bytes per UTF-16 code unit. A charge is the longest record. */
+export const maxRecordBytes = 96 + 3 * maxChargeTextChars;
+export const maxNameBytes = 24 + 3 * maxNameChars;
 
-/** Byte offsets. Every record starts with the first four. */
+/** Byte offsets. Every record starts with the first four fields. */
 export const at = {
   kind: 0,
   flags: 1,
@@ -34,7 +38,7 @@ export const at = {
     workspace: 12,
     surface: 16,
     method: 20,
-    /** 0: none. */
+    /** 0 if the charge has no model. */
     model: 24,
     outcome: 28,
     time: 32,
@@ -43,7 +47,7 @@ export const at = {
     overage: 56,
     inputTokens: 64,
     outputTokens: 72,
-    /** The intent that this charge closes; 0: none. */
+    /** Number of the intent that this charge closes. 0 if there is none. */
     intent: 80,
     text: 88,
   },
@@ -60,7 +64,7 @@ export const at = {
   name: { id: 8, text: 16 },
 } as const;
 
-/** Where a record goes: `view` and `bytes` are the same memory. */
+/** Memory that a record is written to. `view` and `bytes` share it. */
 export interface Target {
   readonly view: DataView;
   readonly bytes: Buffer;
@@ -83,7 +87,7 @@ export interface ChargeFields {
   readonly text: string;
 }
 
-/** Writes at `start`; returns the record's bytes. So do the three below. */
+/** Writes the record at `start` and returns its length in bytes, as do the three functions below. */
 export function writeCharge(to: Target, start: number, charge: ChargeFields): number {
   const { view } = to;
   view.setUint32(start + at.charge.key, charge.key, true);
@@ -109,7 +113,7 @@ export interface IntentFields {
   readonly surface: number;
   readonly time: number;
   readonly intent: number;
-  readonly reservedMilli: number;
+  readonly reservedMilliCu: number;
   readonly requestId: string;
 }
 
@@ -121,8 +125,8 @@ export function writeIntent(to: Target, start: number, intent: IntentFields): nu
   view.setUint32(start + at.intent.surface + 4, 0, true);
   view.setFloat64(start + at.intent.time, intent.time, true);
   view.setFloat64(start + at.intent.intent, intent.intent, true);
-  view.setFloat64(start + at.intent.reserved, intent.reservedMilli, true);
-  return finish(to, start, kind.intent, 0, at.intent.text, intent.requestId.slice(0, nameChars));
+  view.setFloat64(start + at.intent.reserved, intent.reservedMilliCu, true);
+  return finish(to, start, kind.intent, 0, at.intent.text, intent.requestId.slice(0, maxNameChars));
 }
 
 export function writeClosed(
@@ -140,7 +144,7 @@ export function writeClosed(
 export function writeName(to: Target, start: number, id: number, name: string): number {
   to.view.setUint32(start + at.name.id, id, true);
   to.view.setUint32(start + at.name.id + 4, 0, true);
-  return finish(to, start, kind.name, 0, at.name.text, name.slice(0, nameChars));
+  return finish(to, start, kind.name, 0, at.name.text, name.slice(0, maxNameChars));
 }
 
 function finish(
@@ -151,10 +155,10 @@ function finish(
   textAt: number,
   text: string,
 ): number {
-  const short = text.slice(0, chargeTextChars);
+  const short = text.slice(0, maxChargeTextChars);
   const textBytes = bytes.write(short, start + textAt, "utf8");
   const length = (textAt + textBytes + 7) & ~7;
-  // Zeros behind the text: the ring still holds what was there before.
+  // The bytes after the text must be zero, because the ring still holds old data there.
   for (let i = start + textAt + textBytes; i < start + length; i++) bytes[i] = 0;
   view.setUint8(start + at.kind, recordKind);
   view.setUint8(start + at.flags, flags);
@@ -163,7 +167,9 @@ function finish(
   return length;
 }
 
-/** Records of one piece of memory in order; the offset of each is `start` while `next()` returns true. */
+/**
+ * Reads the records in a piece of memory in order. While `next()` returns true, `start` is the offset of the record.
+ */
 export class RecordCursor {
   readonly view: DataView;
   readonly bytes: Buffer;
@@ -179,7 +185,7 @@ export class RecordCursor {
     this.#end = to;
   }
 
-  /** Moves to the next record; false at the end. Throws when what is there cannot be a record. */
+  /** Moves to the next record. Returns false at the end. Throws if the bytes are not a valid record. */
   next(): boolean {
     while (this.#next < this.#end) {
       const start = this.#next;
@@ -216,15 +222,15 @@ export class RecordCursor {
     return (this.flags & estimatedFlag) !== 0;
   }
 
-  /** The text that starts at `offset`. */
+  /** Returns the text that starts at `offset`. */
   text(offset: number): string {
     const from = this.start + offset;
     const length = this.view.getUint16(this.start + at.textBytes, true);
     return this.bytes.toString("utf8", from, from + length);
   }
 
-  /** The sum of a charge's three draws. */
-  get costMilli(): number {
+  /** Sum of the three draws of a charge, in milli-CU. */
+  get costMilliCu(): number {
     const { included, purchased, overage } = at.charge;
     return this.float(included) + this.float(purchased) + this.float(overage);
   }

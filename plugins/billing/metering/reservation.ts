@@ -1,16 +1,16 @@
-/** One reservation, from its taking to its end. */
+/** One reservation, from its creation to its end. */
 import type { KeyPrincipal } from "../../../src/services/accounts.ts";
 import type { ChargeLine, Reservation } from "../../../src/services/meter.ts";
 import type { CreditBook, KeyCredit, WorkspaceCredit } from "./credit.ts";
 
-/** Who is told how a reservation ends: the meter. */
-export interface Ender {
+/** The meter, which is notified when a reservation ends. */
+export interface ReservationOwner {
   readonly book: CreditBook;
-  /** Never throws. `roomMilli`: the most that may be charged. */
+  /** Never throws. `maxMilliCu`: maximum amount to charge. */
   settle(
     reservation: OpenReservation,
     lines: readonly ChargeLine[],
-    roomMilli: number,
+    maxMilliCu: number,
   ): Promise<void>;
   release(reservation: OpenReservation): void;
 }
@@ -21,46 +21,46 @@ export class OpenReservation implements Reservation {
   readonly principal: KeyPrincipal;
   readonly key: KeyCredit;
   readonly workspace: WorkspaceCredit;
-  /** What its charges say of the request. */
+  /** Text of its charges: see charge-text.ts. */
   readonly text: string;
-  /** Its number in the journal; 0: it has no intent there. */
+  /** Number of its intent in the journal. 0 if it has no intent. */
   readonly intent: number;
-  readonly #ender: Ender;
+  readonly #owner: ReservationOwner;
   #ended: Promise<void> | undefined;
 
   constructor(
-    ender: Ender,
+    owner: ReservationOwner,
     principal: KeyPrincipal,
     key: KeyCredit,
     workspace: WorkspaceCredit,
-    costMilli: number,
+    costMilliCu: number,
     text: string,
     intent: number,
   ) {
-    this.#ender = ender;
+    this.#owner = owner;
     this.principal = principal;
     this.key = key;
     this.workspace = workspace;
-    this.costMilli = costMilli;
+    this.costMilli = costMilliCu;
     this.text = text;
     this.intent = intent;
-    ender.book.hold(key, workspace, costMilli);
+    owner.book.hold(key, workspace, costMilliCu);
   }
 
-  /** A second call answers as the first did and charges nothing; so does a call after `release`. */
+  /** A second call returns the promise of the first and charges nothing. After `release`, it charges nothing either. */
   settle(lines: readonly ChargeLine[], more: readonly Reservation[] = []): Promise<void> {
     if (this.#ended !== undefined) return this.#ended;
-    let roomMilli = this.costMilli;
+    let maxMilliCu = this.costMilli;
     for (const other of more) {
       if (!(other instanceof OpenReservation) || !other.#isOpenFor(this.key)) continue;
-      roomMilli += other.costMilli;
+      maxMilliCu += other.costMilli;
       other.release();
     }
-    this.#ended = this.#ender.settle(this, lines, roomMilli);
+    this.#ended = this.#owner.settle(this, lines, maxMilliCu);
     return this.#ended;
   }
 
-  /** Whether it still holds credit of that key. */
+  /** Returns true if the reservation is open and belongs to `key`. */
   #isOpenFor(key: KeyCredit): boolean {
     return this.#ended === undefined && this.key === key;
   }
@@ -68,12 +68,12 @@ export class OpenReservation implements Reservation {
   release(): void {
     if (this.#ended !== undefined) return;
     this.#ended = released;
-    this.#ender.release(this);
+    this.#owner.release(this);
   }
 
-  /** Gives back what was held. For the ender, once. */
+  /** Releases the held credit. Called once, by the owner. */
   free(): void {
-    this.#ender.book.free(this.key, this.workspace, this.costMilli);
+    this.#owner.book.free(this.key, this.workspace, this.costMilli);
   }
 }
 

@@ -1,7 +1,6 @@
-/** The journal thread's end of the ring (ring.ts). */
-import { command, waits, word, type SharedRing } from "./ring.ts";
+import { command, readerStates, word, type SharedRing } from "./ring.ts";
 
-/** The journal thread's end. Its waits block the thread. */
+/** The journal thread's end of the ring (ring.ts). Waiting blocks the thread. */
 export class RingReader {
   readonly #data: Uint8Array;
   readonly #control: Int32Array;
@@ -14,7 +13,7 @@ export class RingReader {
     this.#head = Atomics.load(this.#control, word.taken);
   }
 
-  /** Where the next group starts, as `RingWriter.free32` wants it. */
+  /** Start of the next group, for `RingWriter.freeUpTo`. */
   get head(): number {
     return this.#head;
   }
@@ -23,46 +22,51 @@ export class RingReader {
     return Atomics.load(this.#control, word.command);
   }
 
-  /** Waits until there is a record, or the command to close. */
+  /** Waits until a record is published or the command is `close`. */
   waitForWork(): void {
     for (;;) {
-      const bell = Atomics.load(this.#control, word.bell);
-      Atomics.store(this.#control, word.asleep, waits.record);
+      const bell = Atomics.load(this.#control, word.wakeUps);
+      Atomics.store(this.#control, word.readerState, readerStates.waitingForRecord);
       // Read after `asleep` was set: a writer that published before it did not ring.
       if (this.isEmpty && this.command !== command.close) {
-        Atomics.wait(this.#control, word.bell, bell);
+        Atomics.wait(this.#control, word.wakeUps, bell);
       }
-      Atomics.store(this.#control, word.asleep, waits.awake);
+      Atomics.store(this.#control, word.readerState, readerStates.running);
       if (!this.isEmpty || this.command === command.close) return;
     }
   }
 
   /**
-   * Waits `ms` for more to gather; ends early when `enoughBytes` have, or when the writer says that nothing more will,
-   * unless the reader is `patient`: where many came together the last time, others are on their way.
+   * Waits up to `ms` for more records. Returns early when `fullBatchBytes` are waiting, or when the writer signals that
+   * no more are expected. With `waitForFull` that signal is ignored: after a large commit, more records are likely to
+   * follow.
    */
-  pause(ms: number, enoughBytes: number, patient: boolean): void {
+  waitForBatch(ms: number, fullBatchBytes: number, waitForFull: boolean): void {
     if (ms <= 0 || this.command === command.close) return;
-    const bell = Atomics.load(this.#control, word.bell);
-    Atomics.store(this.#control, word.asleep, patient ? waits.crowd : waits.company);
+    const bell = Atomics.load(this.#control, word.wakeUps);
+    Atomics.store(
+      this.#control,
+      word.readerState,
+      waitForFull ? readerStates.waitingForFullBatch : readerStates.waitingForBatch,
+    );
     // Read after `asleep` was set: a writer that published before it did not ring.
     const waiting = (Atomics.load(this.#control, word.tail) - this.#head) >>> 0;
-    const inVain = !patient && Atomics.load(this.#control, word.urgent) === 1;
-    if (!inVain && waiting < enoughBytes) Atomics.wait(this.#control, word.bell, bell, ms);
-    Atomics.store(this.#control, word.asleep, waits.awake);
+    const isUrgent = !waitForFull && Atomics.load(this.#control, word.urgent) === 1;
+    if (!isUrgent && waiting < fullBatchBytes) Atomics.wait(this.#control, word.wakeUps, bell, ms);
+    Atomics.store(this.#control, word.readerState, readerStates.running);
   }
 
-  /** Waits for the next command and takes it. */
+  /** Waits for the next command and returns it. */
   waitForCommand(): number {
     for (;;) {
-      const bell = Atomics.load(this.#control, word.bell);
-      const given = Atomics.exchange(this.#control, word.command, command.none);
-      if (given !== command.none) return given;
-      Atomics.wait(this.#control, word.bell, bell);
+      const bell = Atomics.load(this.#control, word.wakeUps);
+      const received = Atomics.exchange(this.#control, word.command, command.none);
+      if (received !== command.none) return received;
+      Atomics.wait(this.#control, word.wakeUps, bell);
     }
   }
 
-  /** A copy of all that is published; `done` makes room for more. */
+  /** Returns a copy of all published records. Call `done` to free their memory. */
   take(): Buffer {
     Atomics.store(this.#control, word.urgent, 0);
     const tail = Atomics.load(this.#control, word.tail);
@@ -70,22 +74,22 @@ export class RingReader {
     return this.#copy(tail);
   }
 
-  /** The group taken last is dealt with. */
+  /** Marks the last taken group as processed. */
   done(): void {
     this.#head = Atomics.load(this.#control, word.taken);
   }
 
-  /** What the writer has given up, and steps over it. */
+  /** Returns the records that the writer has discarded, and skips them. */
   discard(): Buffer {
-    const said = Atomics.load(this.#control, word.discard);
-    const until = ((said - this.#head) | 0) > 0 ? said : this.#head;
+    const discardedUpTo = Atomics.load(this.#control, word.discard);
+    const until = ((discardedUpTo - this.#head) | 0) > 0 ? discardedUpTo : this.#head;
     const records = this.#copy(until);
     this.#head = until;
     Atomics.store(this.#control, word.taken, until);
     return records;
   }
 
-  /** Nothing is published that was not dealt with. */
+  /** True if all published records have been processed. */
   get isEmpty(): boolean {
     return Atomics.load(this.#control, word.tail) === this.#head;
   }

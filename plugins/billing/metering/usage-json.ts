@@ -1,4 +1,4 @@
-/** A settled charge as exports print and send it (decisions.md section 12): snake_case, RFC 3339 times. */
+/** The JSON of a settled charge in exports (decisions.md section 12): snake_case names and RFC 3339 times. */
 import type { Agent } from "../../../src/services/accounts.ts";
 import type { Pricing } from "../../../src/services/networks.ts";
 import type { UsageRow } from "./read-usage.ts";
@@ -17,9 +17,9 @@ export interface UsageJson {
   readonly output_tokens: number;
   readonly estimated: boolean;
   readonly outcome: string;
-  /** Only where an agent said something of itself, and not in CSV, whose columns are fixed. */
+  /** Present only if an agent described itself. Not in CSV, because its columns are fixed. */
   readonly agent?: AgentJson;
-  /** Only of inference, and not in CSV: what the charge was reckoned with. */
+  /** Prices from which the charge of an inference was computed. Not in CSV. */
   readonly pricing?: PricingJson;
 }
 
@@ -35,7 +35,7 @@ interface PricingJson {
   readonly network: string;
   readonly coefficient: number;
   readonly price_per_token_nano: string;
-  /** Null: it was not known, and the charge is 0. */
+  /** Null if the rate was unknown; the charge is then 0. */
   readonly token_usd_rate: string | null;
   readonly as_of: string;
 }
@@ -50,7 +50,7 @@ export function usageJson(row: UsageRow): UsageJson {
     method: row.method,
     model: row.model ?? null,
     request_id: row.requestId,
-    used_cu_milli: row.usedCuMilli,
+    used_cu_milli: row.usedMilliCu,
     input_tokens: row.inputTokens,
     output_tokens: row.outputTokens,
     estimated: row.estimated,

@@ -1,6 +1,6 @@
 /**
- * What a workspace was charged, added up from the journal: a job of the compute pool, because it walks through every
- * charge of the range and would hold up the event loop. Measured: 3 to 6 million charges a second, 50 to a commit.
+ * Adds up the charges of a workspace from the journal. This is a job of the compute pool, because it reads every charge
+ * of the range and would block the event loop. Measured: 3 to 6 million charges per second, with 50 per commit.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { movedOut } from "../../../src/compute/pool.ts";
@@ -15,35 +15,38 @@ import { at, kind, RecordCursor } from "./records.ts";
 export interface UsageReportJob {
   readonly dataDir: string;
   readonly workspaceId: string;
-  /** Milliseconds since 1970, finite; `to` no longer counts. */
+  /** Milliseconds since 1970, finite. `from` is inclusive, and `to` is exclusive. */
   readonly from: number;
   readonly to: number;
   readonly groupBy: readonly UsageMember[];
 }
 
-/** A report of more would be as large as an export, which `sluice usage export` is for. */
-export const mostGroups = 20_000;
+/** Maximum number of groups. A larger report would be as large as an export; use `sluice usage export` for that. */
+export const maxGroups = 20_000;
 
 const dayMs = 86_400_000;
-/** The order of members in a group, and of groups. */
+/** Order of the members in a group, and sort order of the groups. */
 const members: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];
 
-/** What the charges of one group have in common: numbers of names, and of the day since 1970. */
+/** A group of charges. `place`: their common numbers of names, and the days since 1970. */
 interface Group {
   readonly place: Readonly<Record<UsageMember, number>>;
   calls: number;
-  usedCuMilli: number;
+  usedMilliCu: number;
   inputTokens: number;
   outputTokens: number;
 }
 
-/** Runs in a thread of the pool. Undefined: more than `mostGroups`. Throws StoreError. */
+/** Runs in a thread of the pool. Returns undefined if there are more than `maxGroups`. Throws StoreError. */
 export default function report(job: UsageReportJob): unknown {
   const json = usageReport(job);
   return json === undefined ? undefined : movedOut(new TextEncoder().encode(json));
 }
 
-/** The report as JSON (decisions.md section 10). Undefined: more than `mostGroups`. Throws StoreError. */
+/**
+ * Returns the report as JSON (decisions.md section 10). Undefined if there are more than `maxGroups`. Throws
+ * StoreError.
+ */
 export function usageReport(job: UsageReportJob): string | undefined {
   if (!hasJournal(job.dataDir)) return reportJson(job, [], []);
   const db = openJournalReader(job.dataDir);
@@ -78,12 +81,12 @@ function addUp(
       const name = groupBy.map((member) => place[member]).join(" ");
       let group = groups.get(name);
       if (group === undefined) {
-        if (groups.size >= mostGroups) return undefined;
-        group = { place, calls: 0, usedCuMilli: 0, inputTokens: 0, outputTokens: 0 };
+        if (groups.size >= maxGroups) return undefined;
+        group = { place, calls: 0, usedMilliCu: 0, inputTokens: 0, outputTokens: 0 };
         groups.set(name, group);
       }
       group.calls++;
-      group.usedCuMilli += cursor.costMilli;
+      group.usedMilliCu += cursor.costMilliCu;
       group.inputTokens += cursor.float(at.charge.inputTokens);
       group.outputTokens += cursor.float(at.charge.outputTokens);
     }
@@ -103,7 +106,7 @@ function placeOf(cursor: RecordCursor, time: number): Group["place"] {
 
 type NamedGroup = Group & { readonly labels: readonly (string | null)[] };
 
-/** With the words for the numbers, sorted by them. */
+/** Returns the groups with their names instead of numbers, sorted by name. */
 function named(
   groups: readonly Group[],
   groupBy: readonly UsageMember[],
@@ -121,7 +124,7 @@ function named(
     .sort((a, b) => compare(a.labels, b.labels));
 }
 
-/** By code unit, null before everything. */
+/** Compares by code unit. Null comes first. */
 function compare(a: readonly (string | null)[], b: readonly (string | null)[]): number {
   for (const [index, left] of a.entries()) {
     const right = b[index] ?? null;
@@ -140,11 +143,11 @@ function reportJson(
     workspace_id: workspaceId,
     from: new Date(from).toISOString(),
     to: new Date(to).toISOString(),
-    used_cu_milli: groups.reduce((sum, { usedCuMilli }) => sum + usedCuMilli, 0),
-    groups: groups.map(({ labels, calls, usedCuMilli, inputTokens, outputTokens }) => ({
+    used_cu_milli: groups.reduce((sum, { usedMilliCu }) => sum + usedMilliCu, 0),
+    groups: groups.map(({ labels, calls, usedMilliCu, inputTokens, outputTokens }) => ({
       ...Object.fromEntries(groupBy.map((member, index) => [member, labels[index]])),
       calls,
-      used_cu_milli: usedCuMilli,
+      used_cu_milli: usedMilliCu,
       input_tokens: inputTokens,
       output_tokens: outputTokens,
     })),

@@ -1,6 +1,6 @@
 /**
- * What was charged over time, by surface, workspace and key: one walk through the journal gives all three. A job of the
- * compute pool, as the usage report is.
+ * Adds up the charges over time by surface, workspace and key, in one pass through the journal. Like the usage report,
+ * this is a job of the compute pool.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { movedOut } from "../../../src/compute/pool.ts";
@@ -13,38 +13,38 @@ import { at, kind, RecordCursor } from "./records.ts";
 
 export interface UsageSeriesJob {
   readonly dataDir: string;
-  /** Undefined: all workspaces. */
+  /** All workspaces if undefined. */
   readonly workspaceId: string | undefined;
-  /** Milliseconds since 1970, a multiple of `stepMs`; the first instant that counts. */
+  /** Start of the range (inclusive) in milliseconds since 1970, a multiple of `stepMs`. */
   readonly from: number;
   readonly stepMs: number;
   readonly steps: number;
 }
 
 export interface Series {
-  /** Undefined: all others together. */
+  /** Undefined for the sum of all series that are not listed. */
   readonly name: string | undefined;
   readonly calls: number;
-  readonly usedCuMilli: number;
+  readonly usedMilliCu: number;
   /** Milli-CU of each step. */
   readonly values: readonly number[];
 }
 
 export interface UsageSeries {
   readonly calls: number;
-  readonly usedCuMilli: number;
-  /** The largest first, `mostSeries` of each, and then the others. */
+  readonly usedMilliCu: number;
+  /** The `maxSeries` largest series, in descending order, then the sum of the others. */
   readonly surfaces: readonly Series[];
   readonly workspaces: readonly Series[];
   readonly keys: readonly Series[];
 }
 
-/** More lines than this nobody tells apart. */
-const mostSeries = 6;
+/** Maximum number of series per chart. More lines could not be distinguished. */
+const maxSeries = 6;
 
 interface Line {
   calls: number;
-  usedCuMilli: number;
+  usedMilliCu: number;
   readonly values: number[];
 }
 
@@ -57,18 +57,18 @@ export default function series(job: UsageSeriesJob): unknown {
 
 /** Throws StoreError. */
 export function usageSeries(job: UsageSeriesJob): UsageSeries {
-  const none = { calls: 0, usedCuMilli: 0, surfaces: [], workspaces: [], keys: [] };
+  const none = { calls: 0, usedMilliCu: 0, surfaces: [], workspaces: [], keys: [] };
   if (!hasJournal(job.dataDir)) return none;
   const db = openJournalReader(job.dataDir);
   try {
-    const all: Line = { calls: 0, usedCuMilli: 0, values: [] };
+    const all: Line = { calls: 0, usedMilliCu: 0, values: [] };
     const by = { surfaces: new Map(), workspaces: new Map(), keys: new Map() };
     if (!addUp(db, job, all, by)) return none;
     const names = new NameReader(db);
-    const { calls, usedCuMilli } = all;
+    const { calls, usedMilliCu } = all;
     return {
       calls,
-      usedCuMilli,
+      usedMilliCu,
       surfaces: largest(by.surfaces, names),
       workspaces: largest(by.workspaces, names),
       keys: largest(by.keys, names),
@@ -80,7 +80,7 @@ export function usageSeries(job: UsageSeriesJob): UsageSeries {
   }
 }
 
-/** False: the journal does not know the workspace. */
+/** Returns false if the journal does not have the workspace. */
 function addUp(
   db: DatabaseSync,
   { workspaceId, from, stepMs, steps }: UsageSeriesJob,
@@ -103,9 +103,9 @@ function addUp(
       const time = cursor.float(at.charge.time);
       if (time < from || time >= to) continue;
       const step = Math.floor((time - from) / stepMs);
-      const cost = cursor.costMilli;
+      const cost = cursor.costMilliCu;
       all.calls++;
-      all.usedCuMilli += cost;
+      all.usedMilliCu += cost;
       add(by.surfaces, cursor.uint(at.charge.surface), step, steps, cost);
       add(by.workspaces, workspace, step, steps, cost);
       add(by.keys, cursor.uint(at.charge.key), step, steps, cost);
@@ -114,25 +114,25 @@ function addUp(
   return true;
 }
 
-function add(lines: Lines, name: number, step: number, steps: number, costMilli: number): void {
+function add(lines: Lines, name: number, step: number, steps: number, costMilliCu: number): void {
   let line = lines.get(name);
   if (line === undefined) {
-    line = { calls: 0, usedCuMilli: 0, values: Array<number>(steps).fill(0) };
+    line = { calls: 0, usedMilliCu: 0, values: Array<number>(steps).fill(0) };
     lines.set(name, line);
   }
   line.calls++;
-  line.usedCuMilli += costMilli;
-  line.values[step] = (line.values[step] ?? 0) + costMilli;
+  line.usedMilliCu += costMilliCu;
+  line.values[step] = (line.values[step] ?? 0) + costMilliCu;
 }
 
 function largest(lines: Lines, names: NameReader): Series[] {
   const sorted = [...lines].toSorted(
-    ([one, a], [other, b]) => b.usedCuMilli - a.usedCuMilli || b.calls - a.calls || one - other,
+    ([one, a], [other, b]) => b.usedMilliCu - a.usedMilliCu || b.calls - a.calls || one - other,
   );
   const shown = sorted
-    .slice(0, mostSeries)
+    .slice(0, maxSeries)
     .map(([name, line]): Series => ({ name: names.get(name), ...line }));
-  const rest = sorted.slice(mostSeries).map(([, line]) => line);
+  const rest = sorted.slice(maxSeries).map(([, line]) => line);
   if (rest.length === 0) return shown;
   const [first] = rest;
   return [
@@ -140,7 +140,7 @@ function largest(lines: Lines, names: NameReader): Series[] {
     {
       name: undefined,
       calls: rest.reduce((sum, { calls }) => sum + calls, 0),
-      usedCuMilli: rest.reduce((sum, { usedCuMilli }) => sum + usedCuMilli, 0),
+      usedMilliCu: rest.reduce((sum, { usedMilliCu }) => sum + usedMilliCu, 0),
       values: (first?.values ?? []).map((_, step) =>
         rest.reduce((sum, { values }) => sum + (values[step] ?? 0), 0),
       ),

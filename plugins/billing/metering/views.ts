@@ -1,7 +1,7 @@
 /**
- * What the journal's records add up to since the last checkpoint: charges by key and step, draws by workspace and
- * month, open intents. The journal thread folds every commit in and writes the sums down once a minute, so that a start
- * reads sums and replays at most the last minute's records.
+ * The views: sums of the journal's records since the last checkpoint. They are the charges by key and step, the draws
+ * by workspace and month, and the open intents. The journal thread adds every commit to them and writes them once per
+ * minute, so that a start reads the sums and replays at most the records of the last minute.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { transaction } from "../../../src/store/sqlite.ts";
@@ -14,11 +14,11 @@ interface OpenIntent {
   readonly key: number;
   readonly workspace: number;
   readonly surface: number;
-  readonly reservedMilli: number;
+  readonly reservedMilliCu: number;
   readonly requestId: string;
 }
 
-/** Step (or month) to the sums of those who were charged in it. */
+/** Sums by step (or month), then by the number of the key or workspace. */
 type Sums<T> = Map<number, Map<number, T>>;
 
 export class Views {
@@ -27,7 +27,7 @@ export class Views {
   readonly #periods: Sums<Split> = new Map();
   readonly #intents: Map<number, OpenIntent>;
   #period: Period = { start: 0, end: 0 };
-  /** Milliseconds since 1970 of the newest record folded in. */
+  /** Time of the newest record that was added, in milliseconds since 1970. */
   newest = 0;
   #dirty = false;
 
@@ -35,7 +35,7 @@ export class Views {
     this.#intents = intents;
   }
 
-  /** With the intents that the last checkpoint left open. */
+  /** Loads the intents that were open at the last checkpoint. */
   static load(db: DatabaseSync): Views {
     const intents = new Map<number, OpenIntent>();
     for (const row of db.prepare("SELECT * FROM open_intents").iterate()) {
@@ -44,7 +44,7 @@ export class Views {
         key: Number(row["key"]),
         workspace: Number(row["workspace"]),
         surface: Number(row["surface"]),
-        reservedMilli: Number(row["reserved_cu_milli"]),
+        reservedMilliCu: Number(row["reserved_cu_milli"]),
         requestId: String(row["request_id"]),
       });
     }
@@ -55,7 +55,7 @@ export class Views {
     return this.#intents;
   }
 
-  /** Something was folded in since the last `write`. */
+  /** True if records were added since the last `write`. */
   get dirty(): boolean {
     return this.#dirty;
   }
@@ -74,7 +74,7 @@ export class Views {
     const time = cursor.float(at.charge.time);
     const key = cursor.uint(at.charge.key);
     const workspace = cursor.uint(at.charge.workspace);
-    const cost = cursor.costMilli;
+    const cost = cursor.costMilliCu;
     this.newest = Math.max(this.newest, time);
     addTo(this.#minutes, Math.floor(time / dayWindow.stepMs), key, cost);
     addTo(this.#hours, Math.floor(time / monthWindow.stepMs), key, cost);
@@ -99,13 +99,13 @@ export class Views {
       key: cursor.uint(at.intent.key),
       workspace: cursor.uint(at.intent.workspace),
       surface: cursor.uint(at.intent.surface),
-      reservedMilli: cursor.float(at.intent.reserved),
+      reservedMilliCu: cursor.float(at.intent.reserved),
       requestId: cursor.text(at.intent.text),
     });
   }
 
   /**
-   * Writes the sums down: everything up to commit `seq` is in them. Call `written` once the transaction has committed.
+   * Writes the sums, which include everything up to commit `seq`. Call `written` after the transaction has committed.
    */
   write(db: DatabaseSync, seq: number): void {
     transaction(db, () => {
@@ -117,7 +117,7 @@ export class Views {
     });
   }
 
-  /** What `write` wrote is on disk and need not be written again. */
+  /** Clears the sums that `write` has written, after they are on disk. */
   written(): void {
     this.#minutes.clear();
     this.#hours.clear();
@@ -134,9 +134,9 @@ function sumsOf<T>(sums: Sums<T>, step: number): Map<number, T> {
   return inStep;
 }
 
-function addTo(sums: Sums<number>, step: number, key: number, amountMilli: number): void {
+function addTo(sums: Sums<number>, step: number, key: number, amountMilliCu: number): void {
   const inStep = sumsOf(sums, step);
-  inStep.set(key, (inStep.get(key) ?? 0) + amountMilli);
+  inStep.set(key, (inStep.get(key) ?? 0) + amountMilliCu);
 }
 
 function writeSteps(
@@ -170,12 +170,15 @@ function writePeriods(db: DatabaseSync, sums: Sums<Split>): void {
   }
 }
 
-/** Beyond it a sum could not be read back as a number, and far beyond it not be written. */
-function exact(sumMilli: number): number {
-  return Math.min(sumMilli, Number.MAX_SAFE_INTEGER);
+/**
+ * Limits a sum to the largest exact number. A larger one could not be read back as a number, and a much larger one
+ * could not be written.
+ */
+function exact(sumMilliCu: number): number {
+  return Math.min(sumMilliCu, Number.MAX_SAFE_INTEGER);
 }
 
-/** What `exact` is, of a column and what is added to it. */
+/** Returns the SQL that adds to a column with the same limit as `exact`. */
 function exactSum(column: string): string {
   return `min(${Number.MAX_SAFE_INTEGER}, ${column} + excluded.${column})`;
 }
@@ -185,7 +188,7 @@ function writeIntents(db: DatabaseSync, intents: ReadonlyMap<number, OpenIntent>
   if (intents.size === 0) return;
   const insert = db.prepare("INSERT INTO open_intents VALUES (?, ?, ?, ?, ?, ?, ?)");
   for (const [id, each] of intents) {
-    const { at: since, key, workspace, surface, reservedMilli, requestId } = each;
-    insert.run(id, since, key, workspace, surface, reservedMilli, requestId);
+    const { at: since, key, workspace, surface, reservedMilliCu, requestId } = each;
+    insert.run(id, since, key, workspace, surface, reservedMilliCu, requestId);
   }
 }

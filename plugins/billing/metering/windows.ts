@@ -1,11 +1,11 @@
 /**
- * A rolling window: how much was charged within the last so many steps. A step counts until it has wholly left the
- * window, so a window of n steps holds up to n + 1 of them.
+ * Rolling windows: the amount charged within the last n steps. A step counts until it has left the window completely,
+ * so a window of n steps holds up to n + 1 of them.
  */
 
 export interface WindowShape {
   readonly stepMs: number;
-  /** The window's length in steps. */
+  /** Length of the window in steps. */
   readonly steps: number;
 }
 
@@ -16,15 +16,15 @@ export const monthWindow: WindowShape = { stepMs: 3_600_000, steps: 30 * 24 };
 const none = new Float64Array(0);
 
 /**
- * Sum over a rolling window, milli-CU. Adding and reading are O(1) amortised. Only steps with a charge take memory
- * (16 bytes each, in rings that double), so an idle key costs two empty objects.
+ * The sum of a rolling window, in milli-CU. Adding and reading are O(1) amortised. Only steps with a charge use memory
+ * (16 bytes each, in rings that double their size), so an idle key costs two empty objects.
  *
- * Time within a window never goes back: a clock that jumps back neither revives a step nor opens an older one. What is
- * charged meanwhile lands in the newest step seen, which can only make it count longer.
+ * Time in a window never goes back: if the clock jumps back, no earlier step is opened or revived. Amounts that are
+ * charged until the clock catches up are added to the newest step, so they can only count longer.
  */
 export class RollingWindow {
   readonly #shape: WindowShape;
-  /** Rings: entry i is at (first + i) mod capacity, oldest first, steps ascending. */
+  /** Ring buffers: entry i has the index (first + i) mod capacity. The oldest entry is first, and steps ascend. */
   #steps = none;
   #amounts = none;
   #first = 0;
@@ -36,65 +36,66 @@ export class RollingWindow {
     this.#shape = shape;
   }
 
-  /** What counts at `now` (milliseconds since 1970). */
+  /** Returns the sum at `now` (milliseconds since 1970). */
   sum(now: number): number {
     this.#evict(Math.floor(now / this.#shape.stepMs));
     return this.#sum;
   }
 
   /**
-   * When no more than `amountMilli` counts if nothing is added from `now` on (both milliseconds since 1970): the
-   * instant at which the step that it takes leaves the window. Undefined: no more counts now. Walks through the steps.
+   * Returns the time at which the sum falls to `amountMilliCu` or below if nothing is added from `now` on (both times
+   * in milliseconds since 1970): the end of the step that must leave the window. Undefined if the sum is that low
+   * already. Reads all steps.
    */
-  clearsAt(now: number, amountMilli: number): number | undefined {
+  clearsAt(now: number, amountMilliCu: number): number | undefined {
     let left = this.sum(now);
-    if (left <= amountMilli) return undefined;
+    if (left <= amountMilliCu) return undefined;
     const { stepMs, steps } = this.#shape;
     for (let i = 0; i < this.#count; i++) {
       const at = this.#at(i);
       left -= this.#amounts[at] ?? 0;
-      if (left <= amountMilli) return ((this.#steps[at] ?? 0) + steps + 1) * stepMs;
+      if (left <= amountMilliCu) return ((this.#steps[at] ?? 0) + steps + 1) * stepMs;
     }
     return undefined;
   }
 
-  add(now: number, amountMilli: number): void {
-    this.addToStep(Math.floor(now / this.#shape.stepMs), amountMilli);
+  add(now: number, amountMilliCu: number): void {
+    this.addToStep(Math.floor(now / this.#shape.stepMs), amountMilliCu);
   }
 
-  /** Adds to a step by its number, `time / stepMs`. */
-  addToStep(wanted: number, amountMilli: number): void {
+  /** Adds to the step with the given number, which is `time / stepMs`. */
+  addToStep(wanted: number, amountMilliCu: number): void {
     const step = Math.max(wanted, this.#newest);
     this.#evict(step);
     if (this.#count > 0 && step === this.#newest) {
       const last = this.#at(this.#count - 1);
-      this.#amounts[last] = (this.#amounts[last] ?? 0) + amountMilli;
-    } else this.#push(step, amountMilli);
-    this.#sum += amountMilli;
+      this.#amounts[last] = (this.#amounts[last] ?? 0) + amountMilliCu;
+    } else this.#push(step, amountMilliCu);
+    this.#sum += amountMilliCu;
   }
 
-  /** Undoes an `add` of the same time and amount, unless its step has left the window. */
-  takeBack(now: number, amountMilli: number): void {
+  /** Reverses an `add` with the same time and amount, unless its step has left the window. */
+  takeBack(now: number, amountMilliCu: number): void {
     const step = Math.floor(now / this.#shape.stepMs);
     for (let i = this.#count - 1; i >= 0; i--) {
       const at = this.#at(i);
       if ((this.#steps[at] ?? 0) > step) continue;
       if (this.#steps[at] === step) {
-        this.#amounts[at] = (this.#amounts[at] ?? 0) - amountMilli;
-        this.#sum -= amountMilli;
+        this.#amounts[at] = (this.#amounts[at] ?? 0) - amountMilliCu;
+        this.#sum -= amountMilliCu;
       }
       return;
     }
   }
 
-  /** Nothing counts any more, and no memory is held. */
+  /** Returns true if the sum is 0 and no memory is held. */
   isEmpty(now: number): boolean {
     this.#evict(Math.floor(now / this.#shape.stepMs));
     return this.#count === 0;
   }
 
   #evict(step: number): void {
-    // Before the newest step: the clock has jumped back, and time stands still here.
+    // A step before the newest one means that the clock has jumped back. The window then keeps its time.
     const oldest = Math.max(step, this.#newest) - this.#shape.steps;
     while (this.#count > 0 && (this.#steps[this.#first] ?? 0) < oldest) {
       this.#sum -= this.#amounts[this.#first] ?? 0;
@@ -103,18 +104,18 @@ export class RollingWindow {
     }
     if (this.#count === 0 && this.#steps !== none) {
       this.#resize(0);
-      // Exact as long as the sum was a safe integer; a larger one, of an old journal, may leave a rest.
+      // The remainder is 0 if the sum was a safe integer. A larger sum from an old journal may leave a remainder.
       this.#sum = 0;
     }
   }
 
-  #push(step: number, amountMilli: number): void {
+  #push(step: number, amountMilliCu: number): void {
     if (this.#count === this.#steps.length) {
       this.#resize(Math.min(Math.max(4, this.#count * 2), this.#shape.steps + 1));
     }
     const at = this.#at(this.#count);
     this.#steps[at] = step;
-    this.#amounts[at] = amountMilli;
+    this.#amounts[at] = amountMilliCu;
     this.#count++;
     this.#newest = step;
   }

@@ -1,10 +1,10 @@
-/** From what the service says to what the client gets. */
+/** Converts results of the service `host.workspaces` to replies. */
 import { refuse, type Reply, type WorkspaceAnswer } from "sluice-gateway/plugin";
 
 const notFound = refuse("GATEWAY_NOT_FOUND");
 const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
-/** `body` turns what was done into the body of the 200. */
+/** `body`: makes the body of the 200 from the result. */
 export function replyTo<T>(
   answer: WorkspaceAnswer<T>,
   body: (value: T) => string | Uint8Array = (value) => JSON.stringify(value),

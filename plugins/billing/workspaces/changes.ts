@@ -1,4 +1,4 @@
-/** What may be done with a workspace, each with the JSON Schema of its body. */
+/** The changes that can be made to a workspace, each with the JSON Schema of its body. */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import {
   refuse,
@@ -14,15 +14,15 @@ import { replyTo } from "./answer.ts";
 export type ChangeName = "upgrade" | "downgrade" | "cancel-downgrade" | "purchase";
 
 export interface Change {
-  /** Of the body: what it is held against. */
+  /** JSON Schema of the body. */
   readonly schema: JsonSchema;
-  /** The body is `{}`, and may as well be left out. */
+  /** True if the body must be `{}` or missing. */
   readonly takesNothing: boolean;
   run(workspaces: Workspaces, id: string, x: Exchange, by: ChangedBy): Reply;
 }
 
-/** A small body must not ask for a large answer. */
-export const mostViolations = 20;
+/** Maximum number of violations in a response, because a small body must not cause a large response. */
+export const maxViolations = 20;
 
 const ajv = new Ajv2020({ allErrors: true });
 
@@ -63,7 +63,7 @@ function change<T extends object>(
 ): Change {
   const takesNothing = isBody({});
   return {
-    // None of them is `true` or `false`.
+    // None of the schemas is `true` or `false`.
     schema: isBody.schema as JsonSchema,
     takesNothing,
     run(workspaces, id, x, by) {
@@ -79,7 +79,7 @@ function change<T extends object>(
 }
 
 function violated(errors: readonly ErrorObject[]): Reply {
-  const violations = errors.slice(0, mostViolations).map(({ instancePath, message }) => ({
+  const violations = errors.slice(0, maxViolations).map(({ instancePath, message }) => ({
     path: `/body${instancePath}`,
     reason: message ?? "is not allowed",
   }));

@@ -1,4 +1,4 @@
-/** Surface `workspaces`: one thing that may be seen of a workspace, or done with it (decisions.md section 10). */
+/** Surface `workspaces`: shows one view of a workspace, or makes one change to it (decisions.md section 10). */
 import {
   defineSurface,
   type Exchange,

@@ -1,12 +1,12 @@
-/** What each of the workspace routes takes and answers (decisions.md section 10). */
+/** OpenAPI operations of the workspace routes (decisions.md section 10). */
 import {
   violationsSchema,
   type DocumentedRefusal,
   type JsonSchema,
   type Operation,
 } from "sluice-gateway/plugin";
-import { changes, mostViolations, type ChangeName } from "./changes.ts";
-import { defaultChanges, groupMembers, isView, mostChanges, type ViewName } from "./views.ts";
+import { changes, maxViolations, type ChangeName } from "./changes.ts";
+import { defaultChanges, groupMembers, isView, maxChanges, type ViewName } from "./views.ts";
 
 const text = { type: "string" };
 const time = { type: "string", format: "date-time" };
@@ -136,7 +136,7 @@ const instant = {
   anyOf: [{ format: "date-time" }, { format: "date" }],
 };
 const member = groupMembers.join("|");
-/** A comma-separated list in which nothing stands twice. */
+/** A comma-separated list without duplicates. */
 const members = {
   type: "string",
   examples: ["key,day"],
@@ -170,7 +170,7 @@ const queries: Partial<Record<ViewName, JsonSchema>> = {
       },
       limit: {
         description: "Maximum number of changes to list.",
-        ...wholeNumber(1, mostChanges, defaultChanges),
+        ...wholeNumber(1, maxChanges, defaultChanges),
       },
     },
   },
@@ -219,7 +219,7 @@ const unavailable: DocumentedRefusal = {
 const wrongBody: DocumentedRefusal = {
   code: "GATEWAY_INVALID_PARAMS",
   description: "The body is not JSON, or it does not match its schema.",
-  details: violationsSchema(mostViolations),
+  details: violationsSchema(maxViolations),
 };
 
 export function operationOf(wanted: ViewName | ChangeName): Operation {

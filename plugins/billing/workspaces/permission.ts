@@ -1,4 +1,4 @@
-/** Who may see and change which workspace. */
+/** Decides which keys may access a workspace. */
 import { refuse, type ApiKey, type Principal, type Reply } from "sluice-gateway/plugin";
 
 const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
@@ -6,8 +6,8 @@ const denied = refuse("GATEWAY_PERMISSION_DENIED");
 const notFound = refuse("GATEWAY_NOT_FOUND");
 
 /**
- * The key of those who administer the platform or this very workspace, else the refusal. Another's workspace is not
- * found, so that nobody learns which ids there are.
+ * Returns the key if it administers the platform or this workspace, else the refusal. The workspace of another customer
+ * is answered with 404, so that nobody learns which ids exist.
  */
 export function caller(
   principal: Principal,

@@ -1,7 +1,7 @@
-/** Reads the query of a request: known names only, each once. */
+/** Parses the query of a request. Only known names are allowed, each at most once. */
 import { parseTime } from "sluice-gateway/plugin";
 
-/** What a parameter says, or what is wrong with it, completing "must be …". */
+/** The value of a parameter, or the rest of the message "must be …". */
 export type Read<T> = { readonly value: T } | { readonly mustBe: string };
 
 type Readers = Readonly<Record<string, (text: string) => Read<unknown>>>;
@@ -24,11 +24,11 @@ export function queryOf<R extends Readers>(
     if ("mustBe" in read) return { wrong: `${name} must be ${read.mustBe}` };
     values[name] = read.value;
   }
-  // Each name's value is what its own reader gave.
+  // Each value comes from the reader of its name.
   return { values: values as Values<R> };
 }
 
-/** Milliseconds since 1970. */
+/** Parses a time to milliseconds since 1970. */
 export function instant(text: string): Read<number> {
   const value = parseTime(text);
   const mustBe = "a time such as 2026-01-31T12:00:00Z or 2026-01-31";
@@ -41,7 +41,7 @@ export function wholeNumber(text: string, least: number, most: number): Read<num
   return fits ? { value } : { mustBe: `a whole number from ${least} to ${most}` };
 }
 
-/** A comma-separated list of `allowed` words, each at most once; an empty text is an empty list. */
+/** Parses a comma-separated list of `allowed` words, each at most once. An empty text is an empty list. */
 export function words<T extends string>(text: string, allowed: readonly T[]): Read<readonly T[]> {
   const given = text === "" ? [] : text.split(",");
   const value = allowed.filter((word) => given.includes(word));

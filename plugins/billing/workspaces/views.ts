@@ -1,4 +1,4 @@
-/** What may be seen of a workspace. */
+/** The views of a workspace: its state, its usage and its audit log. */
 import {
   refuse,
   type Exchange,
@@ -15,7 +15,7 @@ type View = (workspaces: Workspaces, id: string, x: Exchange) => Reply | Promise
 
 export const groupMembers: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];
 export const defaultChanges = 100;
-export const mostChanges = 1_000;
+export const maxChanges = 1_000;
 
 export const views: Readonly<Record<ViewName, View>> = {
   show: (workspaces, id) => replyTo(workspaces.find(id)),
@@ -39,11 +39,11 @@ async function usage(workspaces: Workspaces, id: string, x: Exchange): Promise<R
   return replyTo(report, (json) => json);
 }
 
-/** `next_after` is there when there may be more. */
+/** Lists changes. `next_after` is present if there may be more. */
 function audit(workspaces: Workspaces, id: string, x: Exchange): Reply {
   const query = queryOf(x.request.query, {
     after: (text) => wholeNumber(text, 0, Number.MAX_SAFE_INTEGER),
-    limit: (text) => wholeNumber(text, 1, mostChanges),
+    limit: (text) => wholeNumber(text, 1, maxChanges),
   });
   if ("wrong" in query) return refuse("GATEWAY_INVALID_PARAMS", { message: query.wrong });
   const { after = 0, limit = defaultChanges } = query.values;

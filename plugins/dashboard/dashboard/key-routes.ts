@@ -11,9 +11,9 @@ import {
   rotateKey,
   type KeyRecord,
 } from "../../billing/accounts/keys.ts";
-import { searchKeys } from "../../billing/accounts/search.ts";
+import { searchKeys } from "../../billing/accounts/search-keys.ts";
 import { listWorkspaces } from "../../billing/accounts/workspaces.ts";
-import type { By } from "../../billing/accounts/change-log.ts";
+import type { ChangeAuthor } from "../../billing/accounts/change-log.ts";
 import type { WindowState } from "../../billing/metering/meter.ts";
 import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
 import type { AddRoute, Handler } from "./route.ts";
@@ -138,7 +138,7 @@ function create(
 type KeyChange = (
   parts: DashboardParts,
   key: KeyRecord,
-  by: By,
+  by: ChangeAuthor,
   request: FastifyRequest,
   reply: FastifyReply,
 ) => FastifyReply;
@@ -185,7 +185,7 @@ function outside(viewer: Viewer, workspaceId: string | undefined): boolean {
   return viewer.only !== undefined && workspaceId !== undefined && workspaceId !== viewer.only;
 }
 
-function byOf({ clock }: DashboardParts, viewer: Viewer, request: FastifyRequest): By {
+function byOf({ clock }: DashboardParts, viewer: Viewer, request: FastifyRequest): ChangeAuthor {
   return { actor: viewer.key.id, at: clock.now(), requestId: request.id };
 }
 

@@ -9,7 +9,7 @@ import type { FastifyRequest } from "fastify";
 import { addressList } from "../../../src/address-list.ts";
 import type { AccountsService } from "../../billing/accounts/accounts.ts";
 import { findKey, keyState, type KeyRecord } from "../../billing/accounts/keys.ts";
-import { inForce } from "../../billing/accounts/terms.ts";
+import { applyDuePlan } from "../../billing/accounts/plans.ts";
 import { findWorkspace } from "../../billing/accounts/workspaces.ts";
 import type { Config } from "../../../src/config/config.ts";
 import { addressReader } from "../../../src/http/address.ts";
@@ -83,7 +83,7 @@ export function createSessions(parts: {
         if (workspace === undefined) return undefined;
         return {
           key,
-          workspace: inForce(workspace, clock.now()),
+          workspace: applyDuePlan(workspace, clock.now()),
           only: key.capabilities.has("platform:admin") ? undefined : key.workspaceId,
           expiresAt: session.expiresAt,
         };

@@ -1,6 +1,6 @@
 /** Charges over time, added up in a thread and kept for a while: however many look, the journal is walked once. */
 import { findKey } from "../../billing/accounts/keys.ts";
-import { inForce } from "../../billing/accounts/terms.ts";
+import { applyDuePlan } from "../../billing/accounts/plans.ts";
 import { findWorkspace } from "../../billing/accounts/workspaces.ts";
 import type { Series, UsageSeries, UsageSeriesJob } from "../../billing/metering/usage-series.ts";
 import { sendJson, sendRefusal } from "../../../src/http/admin-answer.ts";
@@ -74,7 +74,7 @@ export function usageRoutes(add: AddRoute, parts: DashboardParts): void {
       step_seconds: stepMs / 1000,
       steps,
       calls: series.calls,
-      used_cu_milli: series.usedCuMilli,
+      used_cu_milli: series.usedMilliCu,
       surfaces: series.surfaces.map((line) => seriesJson(line, undefined)),
       workspaces: series.workspaces.map((line) => seriesJson(line, workspaceName(parts, line))),
       keys: series.keys.map((line) => seriesJson(line, keyName(parts, line))),
@@ -103,10 +103,10 @@ function exists({ accounts }: DashboardParts, workspaceId: string | undefined): 
 }
 
 function seriesJson(
-  { name, calls, usedCuMilli, values }: Series,
+  { name, calls, usedMilliCu, values }: Series,
   title: string | undefined,
 ): object {
-  return { id: name, name: title, calls, used_cu_milli: usedCuMilli, values };
+  return { id: name, name: title, calls, used_cu_milli: usedMilliCu, values };
 }
 
 function workspaceName({ accounts }: DashboardParts, { name: id }: Series): string | undefined {
@@ -124,7 +124,7 @@ function periodJson(
 ): object | undefined {
   const stored = accounts.read((db) => findWorkspace(db, id));
   if (stored === undefined) return undefined;
-  const workspace = inForce(stored, clock.now());
+  const workspace = applyDuePlan(stored, clock.now());
   const used = meter.workspaceUsage(id);
   return {
     start: new Date(used.periodStart).toISOString(),

@@ -123,7 +123,7 @@ async function judge(
   const charges = chargesOf(gateway, id);
   const mostMilli = (sentBytes + templateTokens + maxTokens) * tokenMilli;
   assert.ok(charges.length <= 1, `${charges.length} charges`);
-  const charged = charges[0]?.usedCuMilli ?? 0;
+  const charged = charges[0]?.usedMilliCu ?? 0;
   assert.ok(charged <= mostMilli, `${charged} milli-CU, at most ${mostMilli} were reserved`);
   const said = isStreamed ? saidInStream(received) : response.headers.get("x-used-cu-milli");
   if (said !== undefined && said !== null) assert.equal(Number(said), charged);

@@ -13,7 +13,7 @@ import { bodyOf, fakeExchange, fakeHost, keyPrincipal, missing, unknownKey } fro
 interface Setup {
   readonly hooks: StepHooks;
   readonly clock: ManualClock;
-  /** One request from the address, to its end: authenticated, then answered with this code. */
+  /** Runs one request from the address: authenticates it, then ends it with this code. */
   readonly request: (
     principal: Principal,
     answeredWith?: string,
@@ -46,7 +46,7 @@ async function setUp(options: Parameters<typeof authenticate.start>[0] = {}): Pr
 
 const unauthorized = "GATEWAY_UNAUTHORIZED";
 
-test("the header goes to accounts as it came, and its answer into the slot", async () => {
+test("the unchanged header is passed to the accounts, and the principal is set in the slot", async () => {
   const seen: (string | undefined)[] = [];
   const accounts = {
     identify: (header: string | undefined) => {
@@ -64,7 +64,7 @@ test("the header goes to accounts as it came, and its answer into the slot", asy
   assert.deepEqual(seen, ["Bearer x", undefined]);
 });
 
-test("after many unknown keys an address gets 429 for another one", async () => {
+test("after many unknown keys an address gets 429 for the next unknown key", async () => {
   const { request } = await setUp({ failures: 3 });
   for (let i = 0; i < 4; i++) assert.equal(await request(unknownKey, unauthorized), undefined);
   const reply = await request(unknownKey);
@@ -85,14 +85,14 @@ test("after many unknown keys an address gets 429 for another one", async () => 
   ]);
 });
 
-test("the 400 of an idempotency key counts as well: it tells a guesser as much as a 401", async () => {
+test("a 400 for an idempotency key counts as a failure, because it reveals as much as a 401", async () => {
   const { request } = await setUp({ failures: 3 });
   const code = "GATEWAY_INVALID_IDEMPOTENCY_KEY";
   for (let i = 0; i < 4; i++) assert.equal(await request(unknownKey, code), undefined);
   assert.equal((await request(unknownKey))?.status, 429);
 });
 
-test("a blocked address still serves valid keys, and callers without one", async () => {
+test("a blocked address can still use valid keys or no key", async () => {
   const { request } = await setUp({ failures: 1 });
   for (let i = 0; i < 2; i++) await request(unknownKey, unauthorized);
   assert.equal((await request(unknownKey))?.status, 429);
@@ -100,7 +100,7 @@ test("a blocked address still serves valid keys, and callers without one", async
   assert.equal(await request(missing, unauthorized), undefined);
 });
 
-test("the block ends", async () => {
+test("a block ends after its time", async () => {
   const { request, clock } = await setUp({ failures: 1, blockSeconds: 30 });
   for (let i = 0; i < 2; i++) await request(unknownKey, unauthorized);
   clock.advance(29_000);
@@ -109,7 +109,7 @@ test("the block ends", async () => {
   assert.equal(await request(unknownKey), undefined);
 });
 
-test("other addresses are not blocked, the same IPv6 network is", async () => {
+test("a block covers the same IPv6 network but no other addresses", async () => {
   const { request } = await setUp({ failures: 1 });
   for (let i = 0; i < 2; i++) await request(unknownKey, unauthorized, `2001:db8:0:1::${i}`);
   assert.equal((await request(unknownKey, unauthorized, "2001:db8:0:1:ffff::9"))?.status, 429);
@@ -117,7 +117,7 @@ test("other addresses are not blocked, the same IPv6 network is", async () => {
   assert.equal(await request(unknownKey, unauthorized, "192.0.2.1"), undefined);
 });
 
-test("only answered 401s for unknown keys count", async () => {
+test("only 401 responses for unknown keys count", async () => {
   const { request } = await setUp({ failures: 1 });
   const malformed: Principal = { kind: "anonymous", reason: "invalid authorization format" };
   const expired: Principal = { kind: "anonymous", reason: "api key has expired" };
@@ -132,13 +132,13 @@ test("only answered 401s for unknown keys count", async () => {
   assert.equal(await request(unknownKey), undefined);
 });
 
-test("failures of 0 turns the blocking off: nothing runs after the request", async () => {
+test("failures: 0 disables blocking, and no hook runs after the request", async () => {
   const { hooks, request } = await setUp({ failures: 0 });
   assert.equal("settled" in hooks, false);
   for (let i = 0; i < 50; i++) assert.equal(await request(unknownKey, unauthorized), undefined);
 });
 
-test("failures are forgotten after the window", async () => {
+test("failures no longer count after the window", async () => {
   mock.timers.enable({ apis: ["setTimeout", "Date"] });
   try {
     const limiter = new RateLimiterMemory({ points: 2, duration: 60, blockDuration: 60 });
@@ -156,7 +156,7 @@ test("failures are forgotten after the window", async () => {
   }
 });
 
-test("a store that is down blocks nobody", async () => {
+test("no address is blocked while the store is down", async () => {
   const down: FailureLimiter = {
     duration: 60,
     consume: () => Promise.reject(new Error("connection refused")),
@@ -166,7 +166,7 @@ test("a store that is down blocks nobody", async () => {
   assert.equal(failed.blockedMs("192.0.2.1"), 0);
 });
 
-test("a flood of new addresses stops being counted until the next window", async () => {
+test("new addresses above the maximum are not counted until the next window", async () => {
   const clock = manualClock();
   let counted = 0;
   const counting: FailureLimiter = {

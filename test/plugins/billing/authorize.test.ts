@@ -32,7 +32,7 @@ for (const require of ["key", "ledger:read"] as const) {
   }
 }
 
-test("a valid key from an address that it is not bound to gets 403, with the reason", async () => {
+test("a valid key from an address that it is not bound to gets 403 with the reason", async () => {
   const reason = "api key not allowed from this address";
   for (const require of ["key", "ledger:read"] as const) {
     const reply = await ask(require, { kind: "anonymous", reason });
@@ -42,7 +42,7 @@ test("a valid key from an address that it is not bound to gets 403, with the rea
   }
 });
 
-test("any valid key passes where a key is required", async () => {
+test("any valid key passes if a key is required", async () => {
   assert.equal(await ask("key", keyPrincipal()), undefined);
 });
 
@@ -58,7 +58,7 @@ test("a key without the capability gets 403", async () => {
   assert.equal(bodyOf(reply)["details"], undefined);
 });
 
-test("platform:admin opens the workspace routes, and nothing else that it does not name", async () => {
+test("platform:admin is also accepted for workspace:admin, but for no other capability", async () => {
   const admin = keyPrincipal({ capabilities: ["platform:admin"] });
   assert.equal(await ask("workspace:admin", admin), undefined);
   assert.equal(await ask("platform:admin", admin), undefined);
@@ -73,7 +73,7 @@ test("platform:admin opens the workspace routes, and nothing else that it does n
   }
 });
 
-test("workspace:admin does not open platform routes", async () => {
+test("workspace:admin is not accepted for platform:admin", async () => {
   const reply = await ask("platform:admin", keyPrincipal({ capabilities: ["workspace:admin"] }));
   assert.equal(reply?.status, 403);
 });

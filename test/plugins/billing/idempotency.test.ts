@@ -1,4 +1,4 @@
-/** The step `idempotency` before surfaces of any kind, and the form of its header. */
+/** Tests of the step `idempotency` with all kinds of surfaces, and of the format of its header. */
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ function post(key: string | undefined, principal: Principal = keyPrincipal()): E
   return fakeExchange({ method: "POST", headers, slots: { principal } });
 }
 
-test("whatever the header holds, only the prefix and visible ASCII, at most 255 in all, pass", () => {
+test("only keys with the prefix and visible ASCII, at most 255 characters in total, are accepted", () => {
   const check = headersHook();
   const isKey = (key: string): boolean => {
     const refused = check(post(key));
@@ -42,7 +42,7 @@ test("whatever the header holds, only the prefix and visible ASCII, at most 255 
       assert.equal(isKey(`gateway_${rest}`), rest.length <= 255 - "gateway_".length);
     }),
   );
-  // What node:http lets through of other octets is Latin-1.
+  // node:http accepts other octets as Latin-1.
   const octet = fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code));
   fc.assert(
     fc.property(fc.string({ unit: octet, maxLength: 40 }), fc.boolean(), (text, prefixed) => {
@@ -54,19 +54,19 @@ test("whatever the header holds, only the prefix and visible ASCII, at most 255 
   );
 });
 
-test("a header that stands twice is refused, also with the same key", () => {
+test("a duplicate header is refused, even with the same key", () => {
   const check = headersHook();
   assert.equal(check(post("gateway_a, gateway_a"))?.code, "GATEWAY_INVALID_IDEMPOTENCY_KEY");
 });
 
-test("the prefix is an option, and may be empty", () => {
+test("the prefix is an option and may be empty", () => {
   assert.equal(headersHook({ prefix: "acme-" })(post("acme-1")), undefined);
   const refused = headersHook({ prefix: "acme-" })(post("gateway_1"));
   assert.match(bodyOf(refused)["error"] as string, /"acme-"/);
   assert.equal(headersHook({ prefix: "" })(post("1")), undefined);
 });
 
-test("a key without a caller is refused; safe methods and requests without the header are let alone", () => {
+test("a key without a caller is refused, and safe methods and requests without the header are ignored", () => {
   const check = headersHook();
   assert.equal(check(post("gateway_a", missing))?.status, 400);
   assert.equal(check(post(undefined, missing)), undefined);
@@ -102,9 +102,9 @@ routes:
 interface Shop extends AsyncDisposable {
   readonly gateway: TestGateway;
   readonly clock: ManualClock;
-  /** Bodies that the upstream got. */
+  /** Bodies that the upstream received. */
   readonly received: string[];
-  /** How the upstream answers the next requests; the default is \`200 done <n>\`. */
+  /** Answer of the upstream to the next requests. The default is `200 done <n>`. */
   readonly script: ((req: IncomingMessage, res: ServerResponse) => void)[];
   readonly send: (path: string, body?: string, more?: RequestInit) => Promise<Response>;
 }
@@ -158,7 +158,7 @@ async function open(mode?: string): Promise<Shop> {
 const replayed = (response: Response): boolean =>
   response.headers.get("idempotent-replayed") === "true";
 
-test("an upstream's streamed answer is kept, and replayed with its status, type and bytes alone", async () => {
+test("a streamed answer of an upstream is stored and replayed with only its status, type and bytes", async () => {
   await using shop = await open();
   const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => n % 256));
   shop.script.push((_, res) => {
@@ -180,7 +180,7 @@ test("an upstream's streamed answer is kept, and replayed with its status, type 
   assert.deepEqual(shop.received, ["a"]);
 });
 
-test("a compressed answer is replayed as what it is", async () => {
+test("a compressed answer is replayed with its encoding", async () => {
   await using shop = await open();
   const text = "all of it ".repeat(100);
   shop.script.push((_, res) => {
@@ -192,7 +192,7 @@ test("a compressed answer is replayed as what it is", async () => {
   assert.deepEqual([await again.text(), replayed(again)], [text, true]);
 });
 
-test("while the first request is on its way, others are a conflict, even after its lease", async () => {
+test("while the first request runs, others are a conflict, even after the first lease", async () => {
   await using shop = await open();
   const held = Promise.withResolvers<ServerResponse>();
   shop.script.push((_, res) => held.resolve(res));
@@ -211,7 +211,7 @@ test("while the first request is on its way, others are a conflict, even after i
   assert.deepEqual(shop.received, ["a"]);
 });
 
-test("100 requests at once: the upstream gets one, the rest are conflicts or replays", async () => {
+test("of 100 concurrent requests the upstream gets one, and the others are conflicts or replays", async () => {
   await using shop = await open();
   const all = await Promise.all(Array.from({ length: 100 }, () => shop.send("/free")));
   const statuses = all.map((each) => (replayed(each) ? "replayed" : each.status));
@@ -232,7 +232,7 @@ const failures: Readonly<Record<string, Shop["script"][number]>> = {
 };
 
 for (const [what, answer] of Object.entries(failures)) {
-  test(`${what} is not kept: a repetition runs anew`, async () => {
+  test(`${what} is not stored, and a repeated request runs again`, async () => {
     await using shop = await open();
     shop.script.push(answer);
     await shop
@@ -243,7 +243,7 @@ for (const [what, answer] of Object.entries(failures)) {
       )
       .catch(() => undefined);
     const settled = async (): Promise<Response> => {
-      // The client may see its connection cut a moment before the gateway has settled.
+      // The connection of the client may be cut a moment before the gateway has settled the exchange.
       for (;;) {
         const again = await shop.send("/free");
         if (again.status !== 409) return again;
@@ -256,7 +256,7 @@ for (const [what, answer] of Object.entries(failures)) {
   });
 }
 
-test("an answer of 1 MiB is kept, a 404 is, and one without a body", async () => {
+test("an answer of 1 MiB, a 404 and an answer without a body are stored", async () => {
   await using shop = await open();
   const answers: Shop["script"] = [
     (_, res) => void res.end(Buffer.alloc(mebibyte)),
@@ -275,7 +275,7 @@ test("an answer of 1 MiB is kept, a 404 is, and one without a body", async () =>
   assert.equal(shop.received.length, answers.length);
 });
 
-test("a client that leaves before the answer frees its key", async () => {
+test("a client that leaves before the answer releases its key", async () => {
   await using shop = await open();
   const [held, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   shop.script.push((req) => {
@@ -287,13 +287,13 @@ test("a client that leaves before the answer frees its key", async () => {
   await held.promise;
   leaving.abort();
   await assert.rejects(first);
-  // The upstream's connection is cut before the exchange has settled, in the same turn.
+  // The connection to the upstream is cut in the same turn, before the exchange has settled.
   await gone.promise;
   const again = await shop.send("/free");
   assert.deepEqual([again.status, replayed(again)], [200, false]);
 });
 
-test("a body above 1 MiB is 400, with a key and without one", async () => {
+test("a body above 1 MiB gets 400, with and without a key", async () => {
   await using shop = await open();
   const body = "x".repeat(mebibyte + 1);
   for (const idempotencyKey of ["gateway_one", "gateway_two"]) {
@@ -316,12 +316,12 @@ test("a replay is not charged", async () => {
   }
   const charges = [...readUsage(join(shop.gateway.folder, "data"))];
   assert.deepEqual(
-    charges.map(({ usedCuMilli }) => usedCuMilli),
+    charges.map(({ usedMilliCu }) => usedMilliCu),
     [500],
   );
 });
 
-test("in shadow mode nothing is refused or replayed, and what would have been is counted", async () => {
+test("in shadow mode nothing is refused or replayed, and the cases are counted", async () => {
   await using shop = await open("shadow");
   const { gateway, received } = shop;
   const texts: string[] = [];

@@ -18,21 +18,21 @@ import { bodyOf, fakeExchange, fakeHead, fakeHost, keyPrincipal, missing } from 
 
 type About = Parameters<Meter["reserve"]>[2];
 
-/** One reservation as the step used it. */
+/** Records how the step used one reservation. */
 interface Taken {
   readonly costMilli: number;
   readonly about: About;
   lines: readonly ChargeLine[] | undefined;
-  /** Of further reservations that pay for the same lines. */
+  /** The further reservations that pay for the same lines. */
   more: readonly number[];
   released: boolean;
 }
 
 interface FakeMeter extends Meter {
   readonly taken: Taken[];
-  /** What the next `reserve` without `force` answers instead of a reservation. */
+  /** The result of the next `reserve` without `force`, instead of a reservation. */
   answer: Exclude<ReturnType<Meter["reserve"]>, Reservation> | undefined;
-  /** What `settle` promises. */
+  /** The promise that `settle` returns. */
   written: Promise<void>;
 }
 
@@ -72,7 +72,7 @@ interface Started {
   readonly metrics: ReturnType<typeof createMetrics>;
 }
 
-/** Runs the way down of one exchange. */
+/** Runs the hooks of one exchange on the way down. */
 async function enter(
   options: {
     price?: number;
@@ -104,7 +104,7 @@ const calls = [
   { method: "system_chain", costMilli: 100 },
 ];
 
-test("a surface reserves, settles and is charged, with the request's id and the surface's name", async () => {
+test("a charge contains the request id and the name of the surface", async () => {
   const { hooks, fake, x, charge, reply } = await enter();
   assert.equal(reply, undefined);
   assert.equal(charge.reserve(1_500), undefined);
@@ -130,7 +130,7 @@ test("a surface reserves, settles and is charged, with the request's id and the 
   assert.equal(fake.taken[0]?.released, false);
 });
 
-test("the end of the answer waits for the disk", async () => {
+test("the end of the answer waits until the charge is on disk", async () => {
   const disk = Promise.withResolvers<void>();
   const { hooks, x, charge } = await enter({
     prepare: (fake) => void (fake.written = disk.promise),
@@ -146,18 +146,18 @@ test("the end of the answer waits for the disk", async () => {
   assert.equal(ended, true);
 });
 
-test("a charge that cannot be written is a 503 instead of the answer", async () => {
+test("if a charge cannot be written, the client gets 503 instead of the answer", async () => {
   const { hooks, x, charge } = await enter({ prepare: (fake) => void (fake.written = failing()) });
   charge.reserve(1_100);
   charge.settle(calls);
   const reply = await hooks.responseEnd?.(x);
   assert.equal(reply?.status, 503);
   assert.equal(bodyOf(reply)["error_code"], "GATEWAY_SERVICE_UNAVAILABLE");
-  // Nor does the log say that it was charged.
+  // The log must not report a charge either.
   assert.equal(charge.usedMilli, undefined);
 });
 
-test("what was reserved and not charged is released, however the exchange ends", async () => {
+test("credit that is reserved but not charged is released, however the exchange ends", async () => {
   for (const outcome of [
     "complete",
     "replied",
@@ -177,7 +177,7 @@ test("what was reserved and not charged is released, however the exchange ends",
   }
 });
 
-test("a second reservation adds to the first; one charge ends both", async () => {
+test("a second reservation adds to the first, and one charge ends both", async () => {
   const { fake, charge } = await enter();
   charge.reserve(500);
   charge.reserve(700);
@@ -193,7 +193,7 @@ for (const [window, details] of [
   ["30d", { window: "30d", used_cu_milli: 90, limit_cu_milli: 100 }],
   [undefined, { used_cu_milli: 90, limit_cu_milli: 100 }],
 ] as const) {
-  test(`a reached limit (${window ?? "plan"}) is a 429 with its details`, async () => {
+  test(`a request above the limit (${window ?? "plan"}) gets 429 with details`, async () => {
     const { hooks, fake, x, charge } = await enter();
     fake.answer = { kind: "refused", window, usedCuMilli: 90, limitCuMilli: 100 };
     const reply = charge.reserve(50);
@@ -210,7 +210,7 @@ for (const [window, details] of [
   });
 }
 
-test("while the journal cannot be written, a reservation is a 503 with Retry-After", async () => {
+test("while the journal cannot be written, a reservation is refused with 503 and Retry-After", async () => {
   const { fake, charge } = await enter();
   fake.answer = { kind: "unavailable" };
   const reply = charge.reserve(50);
@@ -218,7 +218,7 @@ test("while the journal cannot be written, a reservation is a 503 with Retry-Aft
   assert.deepEqual(reply?.headers?.slice(2), ["retry-after", "5"]);
 });
 
-test("work that nobody reserved for is charged; where it cannot be, it is not handed out", async () => {
+test("work without a reservation is charged, and if that fails the answer is not sent", async () => {
   const charged = await enter();
   charged.charge.settle(calls);
   assert.equal(charged.fake.taken[0]?.costMilli, 1_100);
@@ -231,7 +231,7 @@ test("work that nobody reserved for is charged; where it cannot be, it is not ha
   assert.equal(reply?.status, 503);
 });
 
-test("what is used is never more than what was reserved, by all reservations together", async () => {
+test("the reported usage is at most the sum of all reservations", async () => {
   const { fake, charge, hooks, x } = await enter();
   charge.reserve(500);
   charge.reserve(400);
@@ -243,7 +243,7 @@ test("what is used is never more than what was reserved, by all reservations tog
   assert.deepEqual(fake.taken[0]?.more, [400]);
 });
 
-test("a line that the meter refuses is the surface's bug: 500, and nothing is thrown at it", async () => {
+test("an invalid charge line is a bug of the surface: the client gets 500, and the surface gets no exception", async () => {
   const broken = Promise.reject(new RangeError("NaN is not an amount in milli-CU"));
   broken.catch(() => {});
   const { charge, hooks, x } = await enter({ prepare: (fake) => void (fake.written = broken) });
@@ -252,7 +252,7 @@ test("a line that the meter refuses is the surface's bug: 500, and nothing is th
   assert.equal(reply?.code, "GATEWAY_INTERNAL_ERROR");
 });
 
-test("an answer that costs nothing says so; a step's answer, a refusal and a stream say nothing", async () => {
+test("X-Used-CU-Milli is 0 for a free answer and missing for answers of steps, refusals and streams", async () => {
   const { hooks, x } = await enter();
   const said = async (head: LiveResponseHead): Promise<string | undefined> => {
     await hooks.responseHeaders?.(x, head);
@@ -274,7 +274,7 @@ test("a caller without a key cannot be charged", async () => {
   assert.deepEqual(fake.taken, []);
 });
 
-test("without request-id the charge has an empty id", async () => {
+test("without the step request-id, a charge has an empty request id", async () => {
   const fake = fakeMeter();
   const hooks = await meter.start({}, fakeHost({ meter: fake }));
   const x = fakeExchange({ slots: { principal: keyPrincipal() } });
@@ -283,7 +283,7 @@ test("without request-id the charge has an empty id", async () => {
   assert.equal(fake.taken[0]?.about.requestId, "");
 });
 
-test("parts reserve, settle and release on their own; the answer waits for all of them", async () => {
+test("parts reserve, settle and release separately, and the answer waits for all of them", async () => {
   const { hooks, fake, x, charge } = await enter();
   const first = charge.open(1_000);
   const second = charge.open(100);
@@ -310,7 +310,7 @@ test("parts reserve, settle and release on their own; the answer waits for all o
   assert.equal((await hooks.responseEnd?.(x))?.status, 503);
 });
 
-test("a part that does not fit is a value, and parts left open are released at the end", async () => {
+test("a part above the limit is returned as a refusal, and open parts are released at the end", async () => {
   const { hooks, fake, x, charge } = await enter();
   charge.open(1);
   charge.open(2);
@@ -326,7 +326,7 @@ test("a part that does not fit is a value, and parts left open are released at t
   );
 });
 
-test("a price is reserved on the way down, and charged when the surface answers below 500, streamed or not", async () => {
+test("a price is reserved before the surface runs and charged for every answer with a status below 500, streamed or not", async () => {
   for (const head of [fakeHead(), streamedHead(), streamedHead(404)]) {
     const { hooks, fake, x, reply } = await enter({ price: 250 });
     assert.equal(reply, undefined);
@@ -340,7 +340,7 @@ test("a price is reserved on the way down, and charged when the surface answers 
   }
 });
 
-test("a price is not charged for a failure of the surface, nor for another step's answer", async () => {
+test("a price is not charged for a failure of the surface or for the answer of another step", async () => {
   for (const head of [
     streamedHead(502),
     new LiveResponseHead({ status: 200 }, "step", false),
@@ -354,7 +354,7 @@ test("a price is not charged for a failure of the surface, nor for another step'
   }
 });
 
-test("a price that does not fit, or that cannot be charged now, is refused before the surface runs", async () => {
+test("a price above the limit, or one that cannot be charged now, is refused before the surface runs", async () => {
   const refusal = { kind: "refused", window: undefined, usedCuMilli: 1, limitCuMilli: 1 } as const;
   const poor = await enter({ price: 250, prepare: (fake) => void (fake.answer = refusal) });
   assert.equal(poor.reply?.status, 429);
@@ -364,7 +364,7 @@ test("a price that does not fit, or that cannot be charged now, is refused befor
   broken.hooks.settled?.(broken.x, "replied");
 });
 
-test("a stream's first byte waits for nothing, its last one for the charge", async () => {
+test("the first byte of a stream does not wait, and the last byte waits for the charge", async () => {
   const disk = Promise.withResolvers<void>();
   const { hooks, fake, x, charge } = await enter({
     prepare: (one) => void (one.written = disk.promise),
@@ -387,7 +387,7 @@ const shadowCount = async ({ metrics }: Started, scope: string): Promise<number>
   );
 };
 
-test("shadow: what does not fit is counted, taken and charged all the same", async () => {
+test("in shadow mode a request above the limit is counted, served and charged", async () => {
   const refusal = { kind: "refused", window: "24h", usedCuMilli: 1, limitCuMilli: 1 } as const;
   const started = await enter({
     mode: "shadow",
@@ -404,7 +404,7 @@ test("shadow: what does not fit is counted, taken and charged all the same", asy
   assert.equal(await shadowCount(started, "24h"), 2);
 });
 
-test("shadow: neither a journal that cannot be written nor a missing key stops a request", async () => {
+test("in shadow mode neither an unwritable journal nor a missing key stops a request", async () => {
   const down = await enter({
     mode: "shadow",
     prepare: (fake) => void (fake.answer = { kind: "unavailable" }),

@@ -17,7 +17,7 @@ const shown = {
 const done = { kind: "done", value: shown } as const;
 const purchase = { purchase_id: "pur_1", amount_cu_milli: 5, workspace: shown };
 
-/** Notes what it is asked, and does it. */
+/** Records each call and performs it. */
 function noting(calls: unknown[][], more: Partial<Workspaces> = {}): Workspaces {
   const note = <T>(name: string, answer: T, args: readonly unknown[]): T => {
     calls.push([name, ...args]);
@@ -65,7 +65,7 @@ async function ask(
 
 const by = { actor: "key_1", requestId: "req-1" };
 
-test("each route asks for what it is for, with the key and the request on record, and answers it", async () => {
+test("each route calls its operation with the key and the request id, and answers with the result", async () => {
   const plan = '{"plan":"startup"}';
   const expected: readonly [Do, string | undefined, unknown[], object][] = [
     ["show", undefined, ["find", "ws_1"], shown],
@@ -93,7 +93,7 @@ test("a change is made and answered in one synchronous step", async () => {
   }
 });
 
-test("another's workspace is not found, except by who administers the platform", async () => {
+test("the workspace of another customer gets 404, except for platform:admin", async () => {
   for (const wanted of ["show", "usage", "audit", "cancel-downgrade"] as const) {
     const stranger = await ask(wanted, { id: "ws_2" });
     assert.equal(stranger.reply.status, 404, wanted);
@@ -105,7 +105,7 @@ test("another's workspace is not found, except by who administers the platform",
   }
 });
 
-test("a route that forgot to authorize opens nothing", async () => {
+test("a route without authorize refuses all requests", async () => {
   for (const wanted of ["show", "cancel-downgrade"] as const) {
     const { reply, calls } = await ask(wanted, { capabilities: ["inference", "ledger:write"] });
     assert.equal(reply.status, 403, wanted);
@@ -147,7 +147,7 @@ const wrong: Readonly<Record<string, readonly string[]>> = {
 };
 
 for (const wanted of ["upgrade", "downgrade", "cancel-downgrade", "purchase"] as const) {
-  test(`${wanted}: a body that is not as it should be is 400, and nothing is done`, async () => {
+  test(`${wanted}: an invalid body gets 400 and changes nothing`, async () => {
     const bodies = wrong[wanted === "downgrade" ? "upgrade" : wanted] ?? [];
     assert.ok(bodies.length > 0);
     for (const body of bodies) {
@@ -169,7 +169,7 @@ for (const wanted of ["upgrade", "downgrade", "cancel-downgrade", "purchase"] as
   });
 }
 
-test("whatever JSON a purchase sends, only a positive safe integer alone is bought", async () => {
+test("a purchase accepts only a positive safe integer and no other members", async () => {
   const amounts = fc.oneof(fc.jsonValue(), fc.double(), fc.maxSafeInteger());
   await fc.assert(
     fc.asyncProperty(amounts, fc.boolean(), async (amount, more) => {
@@ -186,7 +186,7 @@ test("whatever JSON a purchase sends, only a positive safe integer alone is boug
   );
 });
 
-test("what the service answers has its status and code", async () => {
+test("each result of the service has its status and code", async () => {
   const of = async (answer: ReturnType<Workspaces["cancelDowngrade"]>): Promise<unknown[]> => {
     const service = { cancelDowngrade: () => answer };
     const { reply } = await ask("cancel-downgrade", { service });
@@ -203,7 +203,7 @@ test("what the service answers has its status and code", async () => {
   assert.equal((await of({ kind: "unavailable" }))[0], 503);
 });
 
-test("usage reads its range and what it is divided by, each once", async () => {
+test("usage reads its range and its group_by, each at most once", async () => {
   const asked = async (query: string): Promise<unknown> =>
     (await ask("usage", { query })).calls[0]?.[2];
   assert.deepEqual(await asked(""), { from: undefined, to: undefined, groupBy: [] });
@@ -231,7 +231,7 @@ test("usage reads its range and what it is divided by, each once", async () => {
   }
 });
 
-test("the record of changes comes in pages, and a full one says where the next starts", async () => {
+test("the audit log is paged, and a full page contains the start of the next one", async () => {
   const change = { time: "", actor: "cli:alice", action: "workspace.create", details: {} };
   const service = {
     changes: (_: string, { after, limit }: { after: number; limit: number }) =>

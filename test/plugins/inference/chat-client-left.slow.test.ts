@@ -57,7 +57,7 @@ describe("a client that leaves", inTime, () => {
     const [charge, ...more] = await chat.charged(1);
     assert.deepEqual(more, []);
     // "Hi" makes one token, one chunk with content one.
-    assert.equal(charge?.usedCuMilli, 2 * tokenMilli);
+    assert.equal(charge?.usedMilliCu, 2 * tokenMilli);
     assert.deepEqual([charge.inputTokens, charge.outputTokens, charge.estimated], [1, 1, true]);
     assert.equal(charge.outcome, "clientLeft");
     assert.equal(charge.pricing?.network, "classic");
@@ -72,7 +72,7 @@ describe("a client that leaves", inTime, () => {
     answer.destroy();
     await worker.left;
     const [charge] = await chat.charged(1);
-    assert.equal(charge?.usedCuMilli, 70 * tokenMilli);
+    assert.equal(charge?.usedMilliCu, 70 * tokenMilli);
     assert.equal(charge.estimated, false);
   });
 
@@ -100,7 +100,7 @@ describe("a client that leaves", inTime, () => {
       assert.deepEqual(more, []);
       // "Hi" makes one token.
       assert.deepEqual([charge?.inputTokens, charge?.outputTokens], [1, 0]);
-      assert.equal(charge?.usedCuMilli, tokenMilli);
+      assert.equal(charge?.usedMilliCu, tokenMilli);
       assert.deepEqual([charge?.estimated, charge?.outcome], [true, "clientLeft"]);
       assert.match(await chat.logged(), /"outcome":"clientLeft"/);
     });
@@ -143,7 +143,7 @@ it(
     assert.equal(events.filter((data) => data.includes("zzzz")).length, sent);
     assert.equal(events.at(-1), "[DONE]");
     const [charge] = chat.charges();
-    assert.equal(charge?.usedCuMilli, 7 * tokenMilli);
+    assert.equal(charge?.usedMilliCu, 7 * tokenMilli);
   },
 );
 
@@ -162,7 +162,7 @@ it("a draining gateway completes a running stream and writes its charge", inTime
   assert.equal(events.at(-1), "[DONE]");
   await stopping;
   assert.deepEqual(
-    chat.charges().map(({ usedCuMilli, outcome }) => [usedCuMilli, outcome]),
+    chat.charges().map(({ usedMilliCu, outcome }) => [usedMilliCu, outcome]),
     [[7 * tokenMilli, "complete"]],
   );
 });
@@ -180,7 +180,7 @@ it(
     worker.end();
     assert.equal(dataOf(await textOf(answer)).at(-1), "[DONE]");
     assert.deepEqual(
-      chat.charges().map(({ usedCuMilli }) => usedCuMilli),
+      chat.charges().map(({ usedMilliCu }) => usedMilliCu),
       [7 * 10 * tokenMilli, 7 * tokenMilli],
     );
   },

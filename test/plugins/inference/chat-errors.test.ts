@@ -357,7 +357,7 @@ describe("a worker that fails after the first byte", inTime, () => {
       const [charge, ...more] = chat.charges().slice(earlier);
       assert.deepEqual(more, []);
       // "Hi" makes one token, eleven bytes in two chunks three.
-      assert.equal(charge?.usedCuMilli, 4 * tokenMilli);
+      assert.equal(charge?.usedMilliCu, 4 * tokenMilli);
       assert.equal(charge.estimated, true);
       assert.equal(charge.outcome, "upstreamFailed");
       assert.equal((await chat.ask()).status, 200);

@@ -94,8 +94,8 @@ describe("a model server that", inTime, () => {
         const answer = await asked({ stream, max_tokens: maxTokens });
         assert.ok([200, 400, 503, undefined].includes(answer?.status), answer?.text ?? "cut");
         await chat.worker.idle();
-        for (const { usedCuMilli } of chat.charges().slice(earlier)) {
-          assert.ok(usedCuMilli <= reservedMilli, `${usedCuMilli} of ${reservedMilli}`);
+        for (const { usedMilliCu } of chat.charges().slice(earlier)) {
+          assert.ok(usedMilliCu <= reservedMilli, `${usedMilliCu} of ${reservedMilli}`);
         }
         await lives();
         await ownAnswer();
@@ -133,7 +133,7 @@ describe("a usage report above the limits of the request", inTime, () => {
       // "Hi" is one token, the eleven bytes of "Hello world" are three.
       assert.deepEqual([charge.inputTokens, charge.outputTokens], [1, 3]);
       assert.equal(charge.estimated, true);
-      assert.equal(charge.usedCuMilli, 4 * tokenMilli);
+      assert.equal(charge.usedMilliCu, 4 * tokenMilli);
     }
     assert.equal(chat.charges().length, 2);
     const series =
@@ -164,7 +164,7 @@ describe("a usage report above the limits of the request", inTime, () => {
     assert.equal(json.usage.usedCUMilli, reservedMilli);
     assert.equal(headers["x-used-cu-milli"], String(reservedMilli));
     const [charge] = chat.charges();
-    assert.equal(charge?.usedCuMilli, reservedMilli);
+    assert.equal(charge?.usedMilliCu, reservedMilli);
     const cut = 10_002 * tokenMilli - reservedMilli;
     assert.equal(await chat.metric('sluice_cut_cu_milli_total{surface="chat"}'), cut);
   });
@@ -191,7 +191,7 @@ describe("a stream that exceeds its token limit", inTime, () => {
     assert.ok(said >= maxTokens && said < 3 * maxTokens + 32, `${said} chunks`);
     const [charge] = chat.charges();
     assert.deepEqual([charge?.outputTokens, charge?.outcome], [maxTokens, "complete"]);
-    assert.ok((charge?.usedCuMilli ?? Infinity) <= reservedMilli);
+    assert.ok((charge?.usedMilliCu ?? Infinity) <= reservedMilli);
     const series = 'sluice_inference_capped_streams_total{network="classic",worker="Test/Model-1"}';
     assert.equal(await chat.metric(series), 1);
   });

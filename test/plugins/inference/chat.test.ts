@@ -267,7 +267,7 @@ describe("the cost of an answer", () => {
       const { usage: told } = await ask({});
       assert.equal(told.usedCUMilli, (1234 + 567) * tokenMilli);
       const charge = lastCharge();
-      assert.equal(charge?.usedCuMilli, told.usedCUMilli);
+      assert.equal(charge?.usedMilliCu, told.usedCUMilli);
       assert.equal(charge.inputTokens, 1234);
       assert.equal(charge.outputTokens, 567);
       assert.equal(charge.estimated, false);
@@ -305,7 +305,7 @@ describe("the cost of an answer", () => {
           usedCUMilli: 5 * tokenMilli,
         });
         assert.equal(lastCharge()?.estimated, true);
-        assert.equal(lastCharge()?.usedCuMilli, 5 * tokenMilli);
+        assert.equal(lastCharge()?.usedMilliCu, 5 * tokenMilli);
       });
     }
 
@@ -325,7 +325,7 @@ describe("the cost of an answer", () => {
     const earlier = chat.charges().length;
     await chat.stream();
     assert.equal(chat.charges().length, earlier + 1);
-    assert.equal(lastCharge()?.usedCuMilli, 7 * tokenMilli);
+    assert.equal(lastCharge()?.usedMilliCu, 7 * tokenMilli);
     assert.equal(lastCharge()?.outcome, "complete");
   });
 });
@@ -350,7 +350,7 @@ describe("unusual prices", () => {
     assert.equal(answer.json.usage.usedCUMilli, 0);
     assert.equal(answer.headers["x-used-cu-milli"], "0");
     const [charge] = other.charges();
-    assert.equal(charge?.usedCuMilli, 0);
+    assert.equal(charge?.usedMilliCu, 0);
     assert.equal(charge.inputTokens, 5);
     assert.equal(charge.pricing?.tokenUsdRate, undefined);
     const metric = 'sluice_inference_unpriced_total{network="classic",missing="rate"}';

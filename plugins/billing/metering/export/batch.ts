@@ -1,6 +1,6 @@
 /**
- * The next charges for billing, as a CloudEvents batch: a job of a thread, because thousands of events a second are
- * work that would hold up the event loop. OpenMeter and others take this form (CloudEvents 1.0, "JSON Batch Format").
+ * Makes a CloudEvents batch of the next charges. This is a job of a thread, because thousands of events per second
+ * would block the event loop. OpenMeter and others accept this format (CloudEvents 1.0, "JSON Batch Format").
  */
 import { movedOut } from "../../../../src/compute/pool.ts";
 import { readUsage, type UsageRow } from "../read-usage.ts";
@@ -8,38 +8,41 @@ import { usageJson } from "../usage-json.ts";
 
 export interface BatchJob {
   readonly dataDir: string;
-  /** The id of the charge that was delivered last; undefined: none was. */
+  /** Id of the charge that was delivered last. Undefined if none was delivered. */
   readonly after: string | undefined;
-  /** The most events. */
+  /** Maximum number of events. */
   readonly limit: number;
   readonly form: EventForm;
 }
 
-/** What the events of a deployment have in common. */
+/** Settings that all events of a deployment share. */
 export interface EventForm {
-  /** With an event's id it is unique: whoever bills drops what comes again. */
+  /** Unique together with the id of an event, so that the billing system can drop duplicates. */
   readonly source: string;
   readonly type: string;
-  /** Whom an event is counted for. */
+  /** Subject of an event: who is billed for it. */
   readonly subject: "workspace" | "key";
 }
 
-/** What stands in a job's answer before the events. */
+/** The first line of the result of a job, before the events. */
 export interface BatchHead {
   readonly count: number;
   /** Ids of the first and the last charge. */
   readonly first: string;
   readonly last: string;
-  /** Milliseconds since 1970: when the first one was made. */
+  /** Time of the first charge, in milliseconds since 1970. */
   readonly since: number;
-  /** There may be further ones already. */
+  /** True if there are more charges. */
   readonly more: boolean;
 }
 
-/** Events beyond this size go with the next batch: sinks limit a request's body, too. */
-const mostChars = 512 * 1024;
+/**
+ * Maximum size of the events in characters. Further events go into the next batch, because sinks limit the size of a
+ * request body.
+ */
+const maxChars = 512 * 1024;
 
-/** Runs in a thread of the pool. Undefined: nothing is left to deliver. Throws StoreError. */
+/** Runs in a thread of the pool. Returns undefined if all charges are delivered. Throws StoreError. */
 export default function batchBytes(job: BatchJob): unknown {
   const batch = makeBatch(job);
   if (batch === undefined) return undefined;
@@ -47,15 +50,15 @@ export default function batchBytes(job: BatchJob): unknown {
   return movedOut(new TextEncoder().encode(`${JSON.stringify(head)}\n${events}`));
 }
 
-/** Takes apart what a job has answered. */
+/** Parses the result of a job. */
 export function readBatch(bytes: Uint8Array): BatchHead & { readonly events: Uint8Array } {
   const end = bytes.indexOf(0x0a);
   const head = new TextDecoder().decode(bytes.subarray(0, end));
-  // Written by `batchBytes` alone.
+  // Only `batchBytes` writes this line.
   return { ...(JSON.parse(head) as BatchHead), events: bytes.subarray(end + 1) };
 }
 
-/** `events`: a JSON array. */
+/** Returns the batch; `events` is a JSON array. Undefined if all charges are delivered. */
 export function makeBatch({
   dataDir,
   after,
@@ -68,7 +71,7 @@ export function makeBatch({
   for (const row of readUsage(dataDir, { after })) {
     const event = JSON.stringify(eventOf(row, form));
     chars += event.length;
-    if (head !== undefined && (events.length >= limit || chars > mostChars)) {
+    if (head !== undefined && (events.length >= limit || chars > maxChars)) {
       head = { ...head, more: true };
       break;
     }
@@ -79,7 +82,7 @@ export function makeBatch({
   return head && { ...head, events: `[${events.join(",")}]` };
 }
 
-/** A charge as a CloudEvent; its draws tell what of it is owed beyond what the plan includes. */
+/** Returns a charge as a CloudEvent. Its draws show how much is owed beyond the amount that the plan includes. */
 function eventOf(row: UsageRow, { source, type, subject }: EventForm): object {
   const { id, time, ...charge } = usageJson(row);
   return {
@@ -92,9 +95,9 @@ function eventOf(row: UsageRow, { source, type, subject }: EventForm): object {
     datacontenttype: "application/json",
     data: {
       ...charge,
-      included_cu_milli: row.includedCuMilli,
-      purchased_cu_milli: row.purchasedCuMilli,
-      overage_cu_milli: row.overageCuMilli,
+      included_cu_milli: row.includedMilliCu,
+      purchased_cu_milli: row.purchasedMilliCu,
+      overage_cu_milli: row.overageMilliCu,
     },
   };
 }

@@ -1,4 +1,6 @@
-/** Which charge was delivered last, kept in the data folder: what comes after it is still owed to whoever bills. */
+/**
+ * The position of the delivery in the journal, stored in the data folder: the charges after it are not delivered yet.
+ */
 import { readFileSync } from "node:fs";
 import { open, rename } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +11,7 @@ import { findCharge } from "../read-usage.ts";
 const fileName = "usage-export.json";
 
 export class ExportCursor {
-  /** The id of the charge that was delivered last; undefined: none was. */
+  /** Id of the charge that was delivered last. Undefined if none was delivered. */
   after: string | undefined;
   readonly #file: string;
 
@@ -19,8 +21,8 @@ export class ExportCursor {
   }
 
   /**
-   * Throws StoreError when the file cannot be read, or names no charge of this journal: to begin anew, or to skip what
-   * was charged meanwhile, is not ours to decide.
+   * Throws StoreError if the file cannot be read or does not name a charge of this journal. Only the operator can
+   * decide whether to start again or to skip the charges made since.
    */
   static open(dataDir: string): ExportCursor {
     const file = join(dataDir, fileName);
@@ -36,7 +38,7 @@ export class ExportCursor {
     return new ExportCursor(file, after);
   }
 
-  /** Resolves when it is on disk. Rejects with the system's error; `after` has moved all the same. */
+  /** Resolves when the position is on disk. Rejects with the error of the system; `after` has changed in any case. */
   async moveTo(id: string): Promise<void> {
     this.after = id;
     const next = `${this.#file}.next`;
@@ -47,7 +49,7 @@ export class ExportCursor {
     } finally {
       await handle.close();
     }
-    // A whole file or the one before: a crash leaves no half.
+    // The rename is atomic: a crash leaves either the new file or the old one.
     await rename(next, this.#file);
   }
 }
@@ -66,7 +68,7 @@ function readCursor(file: string): string | undefined {
       if (typeof value.after === "string") return value.after;
     }
   } catch {
-    // Said below.
+    // The error below covers invalid JSON too.
   }
   throw unusable(file, undefined);
 }

@@ -1,68 +1,75 @@
 /**
- * Delivers every settled charge to whoever bills, at least once and in the order of the journal. The journal is the
- * outbox: nothing is queued beside it, so nothing is lost while the sink is down, and a cursor on disk says what it
- * has. Ids are stable: what comes twice after a crash is dropped there by `source` and `id`.
+ * Delivers every settled charge to the billing system (the sink) at least once and in the order of the journal. The
+ * journal is the outbox: there is no other queue, so nothing is lost while the sink is down. A cursor on disk marks the
+ * last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and `id`.
  */
 import type { Clock } from "../../../../src/services/clock.ts";
 import type { Log } from "../../../../src/services/log.ts";
 import type { BatchHead } from "./batch.ts";
 import type { ExportMetrics } from "./metrics.ts";
-import type { Sent } from "./send.ts";
+import type { DeliveryResult } from "./send.ts";
 
 export type Batch = BatchHead & { readonly events: Uint8Array };
 
-export interface ExporterParts {
+export interface ExporterDeps {
   readonly cursor: {
     readonly after: string | undefined;
     moveTo(id: string): Promise<void>;
   };
   /**
-   * The next charges behind `after`, at most `limit`; undefined: there are none. Rejects when they cannot be read now.
+   * Returns the next charges after `after`, at most `limit`. Undefined if there are none. Rejects if they cannot be
+   * read now.
    */
   read(after: string | undefined, limit: number): Promise<Batch | undefined>;
   /** Never rejects. */
-  send(events: Uint8Array, signal: AbortSignal): Promise<Sent>;
-  /** The most events of one batch. */
+  send(events: Uint8Array, signal: AbortSignal): Promise<DeliveryResult>;
+  /** Maximum number of events in one batch. */
   readonly batch: number;
-  /** Milliseconds between two looks at a journal that has nothing new. */
+  /** Time between two reads of a journal that has no new charges (milliseconds). */
   readonly everyMs: number;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: ExportMetrics;
-  /** 0 to 1; for tests. */
+  /** Returns a number from 0 to 1. Only for tests. */
   readonly random?: () => number;
 }
 
 /** Maximum time for a response of the sink. */
 const answerMs = 30_000;
-/** Waits between attempts are random up to twice the last one (full jitter), from one second to five minutes. */
+/**
+ * The wait between two attempts is random between 0 and a limit (full jitter). The limit doubles from one second to
+ * five minutes.
+ */
 const firstWaitMs = 1_000;
-const longestWaitMs = 300_000;
+const maxWaitMs = 300_000;
 /** Wait after a refusal. The delivery is then tried again, because the sink or its key may have been corrected. */
 const refusedWaitMs = 600_000;
 const lagEveryMs = 1_000;
 
 export class Exporter {
-  readonly #parts: ExporterParts;
+  readonly #deps: ExporterDeps;
   readonly #closing = new AbortController();
   readonly #lagTimer: Disposable;
   readonly #running: Promise<void>;
-  /** Events of the next batch: fewer after a refusal, until the one that is at fault stands alone. */
+  /**
+   * Maximum number of events in the next batch. It shrinks after a refusal, until the refused event is alone in a
+   * batch.
+   */
   #size: number;
   #failures = 0;
-  /** When the oldest charge that is not delivered was made; undefined: all are. */
-  #owedSince: number | undefined;
+  /** Time of the oldest charge that is not delivered. Undefined if all are delivered. */
+  #undeliveredSince: number | undefined;
   #wake: (() => void) | undefined;
 
-  /** Runs until it is closed. */
-  constructor(parts: ExporterParts) {
-    this.#parts = parts;
-    this.#size = parts.batch;
-    this.#lagTimer = parts.clock.every(lagEveryMs, () => this.#showLag());
+  /** Starts the delivery, which runs until `close`. */
+  constructor(deps: ExporterDeps) {
+    this.#deps = deps;
+    this.#size = deps.batch;
+    this.#lagTimer = deps.clock.every(lagEveryMs, () => this.#showLag());
     this.#running = this.#run();
   }
 
-  /** Ends what is under way: the next start goes on with it. */
+  /** Aborts the current delivery. The next start repeats it. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.#lagTimer[Symbol.dispose]();
@@ -76,10 +83,10 @@ export class Exporter {
 
   /** One batch. Answers how long to wait before the next, milliseconds. */
   async #turn(): Promise<number> {
-    const { cursor, everyMs, log } = this.#parts;
+    const { cursor, everyMs, log } = this.#deps;
     let batch: Batch | undefined;
     try {
-      batch = await this.#parts.read(cursor.after, this.#size);
+      batch = await this.#deps.read(cursor.after, this.#size);
     } catch (error) {
       if (!this.#closing.signal.aborted)
         log.error(
@@ -88,7 +95,7 @@ export class Exporter {
         );
       return this.#backoff("journal", 0);
     }
-    this.#owedSince = batch?.since;
+    this.#undeliveredSince = batch?.since;
     this.#showLag();
     if (batch === undefined) return everyMs;
     const sent = await this.#send(batch);
@@ -100,14 +107,14 @@ export class Exporter {
     return this.#backoff("sink", sent.afterMs);
   }
 
-  async #send({ events }: Batch): Promise<Sent> {
+  async #send({ events }: Batch): Promise<DeliveryResult> {
     const late = new AbortController();
-    using _timer = this.#parts.clock.after(answerMs, () => late.abort());
-    return this.#parts.send(events, AbortSignal.any([this.#closing.signal, late.signal]));
+    using _timer = this.#deps.clock.after(answerMs, () => late.abort());
+    return this.#deps.send(events, AbortSignal.any([this.#closing.signal, late.signal]));
   }
 
   async #accepted({ count, last, more }: Batch): Promise<number> {
-    const { cursor, metrics, log, batch, everyMs } = this.#parts;
+    const { cursor, metrics, log, batch, everyMs } = this.#deps;
     if (this.#failures > 0) log.info({}, "usage export: delivery works again");
     this.#failures = 0;
     this.#size = Math.min(batch, this.#size * 2);
@@ -116,46 +123,46 @@ export class Exporter {
     try {
       await cursor.moveTo(last);
     } catch (error) {
-      // Delivered it is: only a crash before the next one would send it again.
+      // The batch has been delivered. It is sent again only if the process ends before the next save.
       log.error({ err: error }, "usage export: cannot save the position of the last delivery");
     }
     if (more) return 0;
-    this.#owedSince = undefined;
+    this.#undeliveredSince = undefined;
     this.#showLag();
     return everyMs;
   }
 
-  /** Nothing is ever passed over: what is refused stops all that comes after it, and says so. */
+  /** Stops the delivery and logs it. A refused charge is never skipped, so it blocks all charges after it. */
   #refused(
     { count, first }: Batch,
     { status, smaller }: { readonly status: number; readonly smaller: boolean },
   ): number {
-    const { metrics, log } = this.#parts;
+    const { metrics, log } = this.#deps;
     metrics.failed("refused").add(1);
     if (smaller && count > 1) {
       this.#size = Math.ceil(count / 2);
       return 0;
     }
     metrics.stopped.set(1);
-    // The next success is a recovery.
+    // The next success is logged as a recovery.
     this.#failures++;
     const fields = count === 1 ? { status, charge: first } : { status };
     log.error(fields, "usage export has stopped: the sink refuses the charges");
     return refusedWaitMs;
   }
 
-  #backoff(reason: "journal" | "sink", leastMs: number): number {
-    const { metrics, random = Math.random } = this.#parts;
+  #backoff(reason: "journal" | "sink", minMs: number): number {
+    const { metrics, random = Math.random } = this.#deps;
     metrics.failed(reason).add(1);
-    const mostMs = Math.min(longestWaitMs, firstWaitMs * 2 ** this.#failures);
+    const maxMs = Math.min(maxWaitMs, firstWaitMs * 2 ** this.#failures);
     this.#failures++;
-    return leastMs + Math.ceil(random() * mostMs);
+    return minMs + Math.ceil(random() * maxMs);
   }
 
   #wait(ms: number): Promise<void> {
     if (ms === 0 || this.#closing.signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = this.#parts.clock.after(ms, resolve);
+      const timer = this.#deps.clock.after(ms, resolve);
       this.#wake = () => {
         timer[Symbol.dispose]();
         resolve();
@@ -164,8 +171,8 @@ export class Exporter {
   }
 
   #showLag(): void {
-    const { clock, metrics } = this.#parts;
-    const since = this.#owedSince;
+    const { clock, metrics } = this.#deps;
+    const since = this.#undeliveredSince;
     metrics.lagSeconds.set(since === undefined ? 0 : Math.max(0, clock.now() - since) / 1000);
   }
 }

@@ -1,4 +1,4 @@
-/** What /metrics says of the export of usage. */
+/** Metrics of the usage export. */
 import type { Counter, Gauge, Metrics } from "../../../../src/services/metrics.ts";
 
 export type ExportFailure = "sink" | "refused" | "journal";

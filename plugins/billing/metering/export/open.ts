@@ -1,4 +1,4 @@
-/** Starts the export of usage that pipeline.yaml asks for. */
+/** Starts the usage export that pipeline.yaml configures. */
 import { openComputePool } from "../../../../src/compute/pool.ts";
 import type { UsageExportConfig } from "../../../../src/config/config.ts";
 import type { Clock } from "../../../../src/services/clock.ts";
@@ -15,7 +15,7 @@ const batchModule = new URL(
   import.meta.url,
 ).href;
 
-/** The journal of `dataDir` is there already. Throws StoreError. */
+/** The journal of `dataDir` must exist. Throws StoreError. */
 export function openUsageExport(options: {
   readonly dataDir: string;
   readonly settings: UsageExportConfig;
@@ -26,7 +26,7 @@ export function openUsageExport(options: {
   const { dataDir, settings, clock, log, metrics } = options;
   const { url, headers, everyMs, batch, source, type, subject } = settings;
   const cursor = ExportCursor.open(dataDir);
-  // One thread of its own: whoever waits for a report does not wait for billing, nor the other way round.
+  // The export has its own thread, so that usage reports and billing do not delay each other.
   const pool = openComputePool({ clock, metrics, threads: 1 });
   const exporter = new Exporter({
     cursor,
@@ -45,7 +45,7 @@ export function openUsageExport(options: {
   });
   return {
     async close() {
-      // First, so that a reading under way ends.
+      // The pool is closed at the same time, so that a read in progress ends.
       await Promise.all([pool.close(), exporter.close()]);
     },
   };

@@ -1,11 +1,11 @@
-/** One batch on its way to whoever bills, and what they make of it. */
+/** Sends one batch to the billing system and classifies the response. */
 import { request } from "undici";
 
-export type Sent =
+export type DeliveryResult =
   | { readonly kind: "accepted" }
-  /** It will not be taken as it is. `smaller`: parts of it may be. */
+  /** The sink refuses the batch. `smaller`: a smaller batch may be accepted. */
   | { readonly kind: "refused"; readonly status: number; readonly smaller: boolean }
-  /** Later. `afterMs`: not before, where the sink said so. */
+  /** The batch must be sent again later. `afterMs`: minimum wait, if the sink sent one, else 0. */
   | { readonly kind: "unavailable"; readonly reason: string; readonly afterMs: number };
 
 export interface Sink {
@@ -15,35 +15,42 @@ export interface Sink {
 
 const contentType = "application/cloudevents-batch+json; charset=utf-8";
 
-/** RFC 9110: what may go well another time. All else of 300 and above is the request's own fault, or ours. */
-const passing = new Set([408, 421, 425, 429]);
-/** What one event of many can bring about. */
-const events = new Set([400, 409, 413, 422]);
-/** A sink that asks for more patience is asked again after this. */
-const mostPatienceMs = 3_600_000;
+/**
+ * Status codes below 500 after which a request may succeed later (RFC 9110). All others from 300 on are errors of the
+ * request or of the configuration.
+ */
+const retryableStatuses = new Set([408, 421, 425, 429]);
+/** Status codes that a single event of the batch can cause. */
+const eventErrorStatuses = new Set([400, 409, 413, 422]);
+/** Maximum wait that a sink can ask for. */
+const maxRetryAfterMs = 3_600_000;
 
-/** Never rejects. The status alone counts: of an answer's body nothing is ours to log, and it may never end. */
-export async function send(sink: Sink, body: Uint8Array, signal: AbortSignal): Promise<Sent> {
+/** Never rejects. Only the status is used: the body of the response may never end, and none of it may be logged. */
+export async function send(
+  sink: Sink,
+  body: Uint8Array,
+  signal: AbortSignal,
+): Promise<DeliveryResult> {
   try {
     const headers = { ...sink.headers, "content-type": contentType };
     const answer = await request(sink.url, { method: "POST", headers, body, signal });
-    // Read, so that the connection can be used again. One that does not end is cut by the signal.
+    // Reads the body so that the connection can be reused. The signal aborts a body that does not end.
     await answer.body.dump({ limit: 64 * 1024, signal }).catch(() => {});
     const { statusCode: status } = answer;
     if (status >= 200 && status < 300) return { kind: "accepted" };
-    if (status >= 500 || passing.has(status)) {
+    if (status >= 500 || retryableStatuses.has(status)) {
       const afterMs = retryAfterMs(answer.headers["retry-after"]);
       return { kind: "unavailable", reason: `status ${status}`, afterMs };
     }
-    return { kind: "refused", status, smaller: events.has(status) };
+    return { kind: "refused", status, smaller: eventErrorStatuses.has(status) };
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : "failed";
     return { kind: "unavailable", reason: signal.aborted ? "no answer in time" : code, afterMs: 0 };
   }
 }
 
-/** RFC 9110 section 10.2.3, in seconds; a date is rare enough to be taken for nothing. */
+/** Parses Retry-After in seconds (RFC 9110 section 10.2.3). A date is rare and counts as missing. */
 function retryAfterMs(value: string | string[] | undefined): number {
   const seconds = typeof value === "string" && /^\d{1,9}$/.test(value) ? Number(value) : 0;
-  return Math.min(seconds * 1_000, mostPatienceMs);
+  return Math.min(seconds * 1_000, maxRetryAfterMs);
 }

@@ -6,7 +6,7 @@ import { downgrade } from "../../../../plugins/billing/accounts/plan-changes.ts"
 import { purchase, setWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
 import { accountsFixture, hour } from "./fixture.ts";
 
-test("every change says who did what to what, and when, and never a key's text", (t) => {
+test("every change has its actor, action, target and time, and never contains the text of a key", (t) => {
   const { db, issue, clock, workspace } = accountsFixture(t);
   const start = clock.now();
   const alice = (): { actor: string; at: number } => ({ actor: "cli:alice", at: clock.now() });
@@ -53,7 +53,7 @@ test("the log is append-only", (t) => {
   const { db } = accountsFixture(t);
   assert.throws(() => db.exec("UPDATE changes SET actor = 'nobody'"), /append-only/);
   assert.throws(() => db.exec("DELETE FROM changes"), /append-only/);
-  // Deletes the old row without asking the trigger that forbids it.
+  // Deletes the old row without running the trigger that forbids it.
   const replace = "INSERT OR REPLACE INTO changes SELECT id, at, 'nobody', action, workspace_id,";
   assert.throws(
     () => db.exec(`${replace} key_id, details, request_id FROM changes`),

@@ -1,7 +1,7 @@
-/** Accounts of a test's own: a folder, a database, a manual clock, and the service on them. */
+/** Accounts for one test: a folder, a database, a manual clock, and the service. */
 import type { TestContext } from "node:test";
 import type { DatabaseSync } from "node:sqlite";
-import type { By } from "../../../../plugins/billing/accounts/change-log.ts";
+import type { ChangeAuthor } from "../../../../plugins/billing/accounts/change-log.ts";
 import {
   createKey,
   type IssuedKey,
@@ -14,7 +14,7 @@ import {
   type AccountsOptions,
   type AccountsService,
 } from "../../../../plugins/billing/accounts/accounts.ts";
-import { defaultCapabilities } from "../../../../plugins/billing/accounts/terms.ts";
+import { defaultCapabilities } from "../../../../plugins/billing/accounts/plans.ts";
 import { createWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
 import type { KeyPrincipal, Log, Principal, Workspace } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
@@ -32,18 +32,18 @@ export const day = 24 * hour;
 
 export interface AccountsFixture {
   readonly folder: string;
-  /** A connection of its own, as a command in another process would have. */
+  /** A separate connection, like that of a command in another process. */
   readonly db: DatabaseSync;
   readonly clock: ManualClock;
-  /** Who the test is, now. */
-  readonly by: () => By;
+  /** Returns the author of changes by the test, with the current time. */
+  readonly by: () => ChangeAuthor;
   /** A workspace on the developer plan. */
   readonly workspace: Workspace;
   /** Issues a key in that workspace. */
   readonly issue: (wanted?: Partial<NewKey>) => IssuedKey;
   /** Starts the service; it is closed when the test ends. */
   readonly open: (options?: Partial<AccountsOptions>) => AccountsService;
-  /** What the service logged: level and message. */
+  /** Lines that the service logged: level and message. */
   readonly lines: string[];
 }
 
@@ -52,7 +52,7 @@ export function accountsFixture(t: TestContext): AccountsFixture {
   const clock = manualClock();
   const db = openAccountsDatabase(folder);
   t.after(() => db.isOpen && db.close());
-  const by = (): By => ({ actor: "test", at: clock.now() });
+  const by = (): ChangeAuthor => ({ actor: "test", at: clock.now() });
   const workspace = createWorkspace(db, { name: "Acme", plan: "developer" }, by());
   const lines: string[] = [];
   return {
@@ -93,13 +93,13 @@ export function accountsFixture(t: TestContext): AccountsFixture {
   };
 }
 
-/** The principal of a key; fails the test when it is nobody. */
+/** Returns the principal of a key. Fails the test if the caller is anonymous. */
 export function known(principal: Principal): KeyPrincipal {
   if (principal.kind !== "key") throw new Error(`refused: ${principal.reason}`);
   return principal;
 }
 
-/** Why nobody is calling; fails the test when somebody is. */
+/** Returns the reason why the caller is anonymous. Fails the test if there is a key. */
 export function refusal(principal: Principal): string {
   if (principal.kind !== "anonymous") throw new Error(`identified as ${principal.key.id}`);
   return principal.reason;

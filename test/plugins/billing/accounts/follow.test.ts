@@ -17,7 +17,7 @@ import { accountsFixture, day, hour, known, refusal } from "./fixture.ts";
 
 const pollMs = 250;
 
-test("a revocation by another connection is seen at the next look, 250 ms later at most", (t) => {
+test("a revocation by another connection is seen at the next refresh, at most 250 ms later", (t) => {
   const { db, by, clock, issue, open } = accountsFixture(t);
   const { key, text } = issue();
   const accounts = open();
@@ -27,7 +27,7 @@ test("a revocation by another connection is seen at the next look, 250 ms later 
   assert.equal(refusal(accounts.identify(`Bearer ${text}`)), "unauthorized");
 });
 
-test("a key that was used a moment ago is refused as soon as its revocation is read", (t) => {
+test("a recently used key is refused as soon as its revocation is read", (t) => {
   const { db, by, issue, open } = accountsFixture(t);
   const { key, text } = issue();
   const accounts = open();
@@ -37,12 +37,12 @@ test("a key that was used a moment ago is refused as soon as its revocation is r
   assert.equal(refusal(accounts.identify(`Bearer ${text}`)), "unauthorized");
 });
 
-test("a key that was asked for before it existed works once it does", (t) => {
+test("a key that was looked up before it existed works after it is created", (t) => {
   const { db, clock, issue, open } = accountsFixture(t);
   const { key, text } = issue();
   const { hash } = db.prepare("SELECT hash FROM keys").get() ?? {};
   assert.ok(typeof hash === "string");
-  // Takes the key back as if it had not been made yet; a real text cannot be guessed before.
+  // Deletes the key as if it had not been created yet, because the text of a future key cannot be known.
   db.prepare("UPDATE keys SET hash = ?").run("0".repeat(64));
   const accounts = open();
   assert.equal(refusal(accounts.identify(`Bearer ${text}`)), "unauthorized");
@@ -54,7 +54,7 @@ test("a key that was asked for before it existed works once it does", (t) => {
   assert.equal(known(accounts.identify(`Bearer ${text}`)).key.id, key.id);
 });
 
-test("a change makes new principals of the keys it touches and of no others", (t) => {
+test("a change creates new principals only for the affected keys", (t) => {
   const { db, by, clock, issue, open } = accountsFixture(t);
   const [first, second] = [issue(), issue()];
   const accounts = open();
@@ -63,7 +63,7 @@ test("a change makes new principals of the keys it touches and of no others", (t
     clock.advance(pollMs);
     return [first, second].map(({ text }) => accounts.identify(`Bearer ${text}`));
   };
-  // Another key's change, and the making of these two, which is older than what is in memory.
+  // A change of another key, and the creation of these two, which is older than the state in memory.
   issue();
   assert.deepEqual(
     after().map((each, i) => each === before[i]),
@@ -76,7 +76,7 @@ test("a change makes new principals of the keys it touches and of no others", (t
   );
 });
 
-test("a workspace's changes reach all its keys: plan, limit, purchase, pending plan", (t) => {
+test("changes of plan, limit, purchases and pending plan of a workspace apply to all its keys", (t) => {
   const { db, by, clock, workspace, issue, open } = accountsFixture(t);
   const headers = [issue(), issue()].map(({ text }) => `Bearer ${text}`);
   const accounts = open();
@@ -114,7 +114,7 @@ test("many changes at once are all seen", (t) => {
   });
 });
 
-test("what a held lock delays is seen when it is given back, and known keys work meanwhile", (t) => {
+test("changes that a lock delays are seen after its release, and cached keys work meanwhile", (t) => {
   const { db, by, clock, issue, open } = accountsFixture(t);
   const { key, text } = issue();
   const stranger = issue();
@@ -144,7 +144,7 @@ test("a change that is rolled back is never seen", (t) => {
   assert.equal(accounts.identify(`Bearer ${text}`), principal);
 });
 
-test("a database that cannot be read is reported once, known keys work, and it recovers", (t) => {
+test("an unreadable database is logged once, cached keys work, and reading recovers", (t) => {
   const { db, by, clock, issue, open, lines } = accountsFixture(t);
   const { key, text } = issue();
   const stranger = issue();
@@ -173,7 +173,7 @@ test("a database that cannot be read is reported once, known keys work, and it r
   }
 });
 
-test("the last use of a key is on disk within a minute, and when the gateway stops", (t) => {
+test("the last use of a key is on disk within a minute, and after the gateway stops", (t) => {
   const { db, clock, issue, open } = accountsFixture(t);
   const used = issue();
   const unused = issue();
@@ -190,7 +190,7 @@ test("the last use of a key is on disk within a minute, and when the gateway sto
   assert.equal(findKey(db, used.key.id)?.lastUsedAt, second);
 });
 
-test("the last uses of more keys than one write holds are on disk 250 ms later, without a stop", (t) => {
+test("the last uses of more keys than one write holds are on disk 250 ms later", (t) => {
   const { db, clock, issue, open } = accountsFixture(t);
   db.exec("BEGIN");
   const texts = Array.from({ length: 1_001 }, () => issue().text);
@@ -204,7 +204,7 @@ test("the last uses of more keys than one write holds are on disk 250 ms later, 
   assert.equal(saved(), 1_001);
 });
 
-test("a refused key was not used, and a last use never goes back", (t) => {
+test("a refused key does not count as used, and a last use never goes back", (t) => {
   const { db, clock, issue, open } = accountsFixture(t);
   const { key, text } = issue({ expiresAt: clock.now() + hour });
   const accounts = open();
@@ -220,7 +220,7 @@ test("a refused key was not used, and a last use never goes back", (t) => {
   assert.equal(findKey(db, key.id)?.lastUsedAt, first);
 });
 
-test("the last use before a revocation, or before being forgotten, is kept", (t) => {
+test("the last use before a revocation or an eviction is kept", (t) => {
   const { db, by, clock, issue, open } = accountsFixture(t);
   const issued = Array.from({ length: 4 }, () => issue());
   const accounts = open({ remember: { keys: 2, unknown: 2 } });
@@ -236,7 +236,7 @@ test("the last use before a revocation, or before being forgotten, is kept", (t)
   );
 });
 
-test("a last use that meets a lock is written a minute later", (t) => {
+test("a last use that a lock prevents is written a minute later", (t) => {
   const { db, clock, issue, open, lines } = accountsFixture(t);
   const { key, text } = issue();
   const accounts = open();
@@ -252,7 +252,7 @@ test("a last use that meets a lock is written a minute later", (t) => {
   assert.equal(accounts.stats().healthy, true);
 });
 
-test("a closed service answers from memory, refuses the rest and throws nothing", (t) => {
+test("a closed service identifies cached keys, refuses others and does not throw", (t) => {
   const { clock, issue, open } = accountsFixture(t);
   const { text } = issue();
   const accounts = open();
@@ -265,7 +265,7 @@ test("a closed service answers from memory, refuses the rest and throws nothing"
   clock.advance(hour);
 });
 
-test("what another process does with keys is seen by a running service", async (t) => {
+test("changes by another process are seen by a running service", async (t) => {
   const { folder, db, workspace, issue, open } = accountsFixture(t);
   const { key, text } = issue();
   const accounts = open({ clock: systemClock });
@@ -297,7 +297,7 @@ test("what another process does with keys is seen by a running service", async (
   assert.equal(listKeys(db).length, 2);
 });
 
-/** Code that does `work` with the accounts in `folder`. */
+/** Returns code that runs `work` with the accounts in `folder`. */
 function inOtherProcess(folder: string, work: string): string {
   return `
     const { openAccountsDatabase } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/schema.ts"))});
@@ -309,7 +309,9 @@ function inOtherProcess(folder: string, work: string): string {
     db.close();`;
 }
 
-/** Waits for a condition, far longer than the second that the specification allows: the machine may be busy. */
+/**
+ * Waits for a condition for much longer than the second that the specification allows, because the machine may be busy.
+ */
 async function until(accounts: AccountsService, condition: () => boolean): Promise<void> {
   for (let waited = 0; !condition(); waited += 20) {
     assert.ok(waited < 10_000, `not seen: ${JSON.stringify(accounts.stats())}`);

@@ -1,4 +1,7 @@
-/** The service `host.idempotency`: every row of the specification's table, on two gateways that share a store. */
+/**
+ * Tests of the service `host.idempotency`: every row of the specification's table, with two gateways that share a
+ * store.
+ */
 import assert from "node:assert/strict";
 import type { DatabaseSync } from "node:sqlite";
 import { createInterface } from "node:readline";
@@ -33,7 +36,7 @@ const replay = { kind: "replay", response };
 
 interface Replica {
   readonly idempotency: IdempotencyService;
-  /** The connection on which it writes. */
+  /** The connection that the replica writes on. */
   readonly write: <T>(work: (db: DatabaseSync) => T) => T;
   readonly lines: string[];
 }
@@ -41,7 +44,7 @@ interface Replica {
 interface Served extends AccountsFixture {
   readonly one: Replica;
   readonly other: Replica;
-  /** Milli-CU that were bought, as another process sees them. */
+  /** Returns the purchased milli-CU as another process sees them. */
   readonly bought: () => number | undefined;
   /** Buys 5, on the connection of `replica`. */
   readonly buy: (replica: Replica) => void;
@@ -76,7 +79,7 @@ function taken(result: ReturnType<IdempotencyService["take"]>): IdempotencySlot 
 const slots = (db: DatabaseSync): number =>
   Number(db.prepare("SELECT count(*) AS n FROM idempotency_slots").get()?.["n"]);
 
-test("a request in flight is a conflict for all others, whatever their body and replica", (t) => {
+test("a request in flight is a conflict for all others, with any body and on any replica", (t) => {
   const { one, other } = serve(t);
   taken(one.idempotency.take(request));
   for (const { idempotency } of [one, other]) {
@@ -89,14 +92,14 @@ test("a request in flight is a conflict for all others, whatever their body and 
   }
 });
 
-test("a slot is one API key's and one key's", (t) => {
+test("a slot belongs to one API key and one idempotency key", (t) => {
   const { one } = serve(t);
   taken(one.idempotency.take(request));
   taken(one.idempotency.take({ ...request, apiKeyId: "key_2" }));
   taken(one.idempotency.take({ ...request, key: "gateway_A" }));
 });
 
-test("a stored response is replayed by every replica for 24 hours, to the byte, and then forgotten", (t) => {
+test("every replica replays a stored response byte for byte for 24 hours, and then the slot is absent", (t) => {
   const { one, other, clock, db } = serve(t);
   assert.equal(taken(one.idempotency.take(request)).store(response), true);
   clock.advance(day - 1);
@@ -111,7 +114,7 @@ test("a stored response is replayed by every replica for 24 hours, to the byte, 
   assert.equal(slots(db), 0);
 });
 
-test("more old slots than one write forgets are gone soon after", (t) => {
+test("more expired slots than one write deletes are deleted soon after", (t) => {
   const { one, other, clock, db } = serve(t);
   other.idempotency.close();
   one.write((writer) =>
@@ -149,7 +152,7 @@ test("a released slot is absent", (t) => {
   taken(other.idempotency.take(another));
 });
 
-test("an owner that lives keeps its slot for as long as it takes", (t) => {
+test("a living owner keeps its slot for any length of time", (t) => {
   const { one, other, clock } = serve(t);
   const slot = taken(one.idempotency.take(request));
   clock.advance(hour);
@@ -158,7 +161,7 @@ test("an owner that lives keeps its slot for as long as it takes", (t) => {
   assert.deepEqual(other.idempotency.take(request), replay);
 });
 
-test("a dead owner's slot is free when its lease ends, and what it still says counts no more", (t) => {
+test("the slot of a dead owner is free after its lease, and later calls of that owner have no effect", (t) => {
   const { one, other, clock } = serve(t);
   const slot = taken(one.idempotency.take(request));
   one.idempotency.close();
@@ -173,7 +176,7 @@ test("a dead owner's slot is free when its lease ends, and what it still says co
   assert.deepEqual(one.idempotency.take(another), replay);
 });
 
-test("slot, effect and response are one transaction", (t) => {
+test("the slot, the effect and the response are one transaction", (t) => {
   const { one, other, bought, buy, db } = serve(t);
   const result = one.idempotency.once(request, () => {
     buy(one);
@@ -193,7 +196,7 @@ test("slot, effect and response are one transaction", (t) => {
   }
 });
 
-test("what releases its slot stands, and may run again", (t) => {
+test("work that releases its slot is committed and may run again", (t) => {
   const { one, bought, buy, db } = serve(t);
   for (const sum of [5, 10]) {
     const result = one.idempotency.once(request, () => {
@@ -204,7 +207,7 @@ test("what releases its slot stands, and may run again", (t) => {
   }
 });
 
-test("what is undone has never been, and neither has what throws", (t) => {
+test("work that returns undo or throws is rolled back completely", (t) => {
   const { one, bought, buy, db } = serve(t);
   const undone = one.idempotency.once(request, () => {
     buy(one);
@@ -224,7 +227,7 @@ test("what is undone has never been, and neither has what throws", (t) => {
   );
 });
 
-test("a slot whose time is over is used again by what runs in a transaction", (t) => {
+test("an expired slot is used again by a request in a transaction", (t) => {
   const { one, clock } = serve(t);
   one.idempotency.once(request, () => response);
   clock.jump(day);
@@ -236,7 +239,7 @@ test("a slot whose time is over is used again by what runs in a transaction", (t
   assert.deepEqual(one.idempotency.take(another), { kind: "replay", response: later });
 });
 
-test("while another process holds the store nothing is taken and nothing runs; it is logged", (t) => {
+test("while another process locks the store, no slot is taken, no work runs, and an error is logged", (t) => {
   const { one, db } = serve(t);
   const unavailable = { kind: "unavailable" };
   const slot = taken(one.idempotency.take({ ...request, key: "gateway_held" }));
@@ -252,7 +255,7 @@ test("while another process holds the store nothing is taken and nothing runs; i
   taken(one.idempotency.take(request));
 });
 
-test("processes that race for the same keys make each purchase once, and all see its response", async (t) => {
+test("processes that race for the same keys make each purchase once, and all get its response", async (t) => {
   const { folder, workspace, db } = accountsFixture(t);
   const racers = [1, 2, 3].map(() => startModule(racer(folder, workspace.id)));
   const outputs = racers.map(({ stdout }) =>
@@ -267,7 +270,7 @@ test("processes that race for the same keys make each purchase once, and all see
   assert.equal(slots(db), 20);
 });
 
-/** Buys 5 under each of 20 keys, and prints the response of each. Who finds the store locked asks again. */
+/** Buys 5 with each of 20 keys and prints each response. Retries while the store is locked. */
 function racer(folder: string, workspaceId: string): string {
   return `
     const { openAccounts } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/accounts.ts"))});
@@ -302,11 +305,12 @@ function racer(folder: string, workspaceId: string): string {
   `;
 }
 
-test("a transaction that SQLite gave up keeps nothing, also when the work says that it is done", (t) => {
+test("a transaction that SQLite rolled back keeps nothing, even if the work succeeds", (t) => {
   const { one, buy, bought, db } = serve(t);
   const result = one.idempotency.once(request, () => {
     buy(one);
-    // What a full disk does (https://sqlite.org/lang_transaction.html, "Response to errors within a transaction").
+    // Does what SQLite does on a full disk (https://sqlite.org/lang_transaction.html, "Response to errors within a
+    // transaction").
     one.write((writer) => writer.exec("ROLLBACK"));
     return response;
   });

@@ -6,7 +6,7 @@ import { findKey, revokeKey, rotateKey } from "../../../../plugins/billing/accou
 import { downgrade } from "../../../../plugins/billing/accounts/plan-changes.ts";
 import { accountsFixture, day, hour, known, plans, refusal } from "./fixture.ts";
 
-test("a key's header names the key, its workspace, its plan and its rate", (t) => {
+test("the header of a key identifies the key, its workspace, its plan and its rate", (t) => {
   const { issue, open, workspace } = accountsFixture(t);
   const { key, text } = issue({ rpsLimit: 3, cuLimit24hMilli: 5, capabilities: ["docs:read"] });
   const accounts = open();
@@ -21,7 +21,7 @@ test("a key's header names the key, its workspace, its plan and its rate", (t) =
   });
 });
 
-test("the rate is the smaller of the key's and the plan's", (t) => {
+test("the rate is the lower of the rates of the key and the plan", (t) => {
   const { issue, open } = accountsFixture(t);
   const accounts = open();
   const rps = (rpsLimit: number | undefined): number =>
@@ -29,7 +29,7 @@ test("the rate is the smaller of the key's and the plan's", (t) => {
   assert.deepEqual([rps(undefined), rps(0.5), rps(10), rps(1_000)], [10, 0.5, 10, 10]);
 });
 
-test("the same key is the same object, and another key another", (t) => {
+test("the same key always gets the same principal object", (t) => {
   const { issue, open, clock } = accountsFixture(t);
   const accounts = open();
   const first = `Bearer ${issue().text}`;
@@ -41,7 +41,7 @@ test("the same key is the same object, and another key another", (t) => {
   assert.equal(accounts.stats().lookups, 2);
 });
 
-test("each way of not having a key has its message", (t) => {
+test("each reason for an anonymous caller has its message", (t) => {
   const { issue, open } = accountsFixture(t);
   const accounts = open();
   const { text } = issue();
@@ -86,7 +86,7 @@ test("each way of not having a key has its message", (t) => {
   assert.equal(known(accounts.identify(`Bearer ${text}`)).kind, "key");
 });
 
-test("no other header than the key's own gets in, and none throws", (t) => {
+test("only the exact header of a key is accepted, and no header throws", (t) => {
   const { issue, open } = accountsFixture(t);
   const { text } = issue();
   const header = `Bearer ${text}`;
@@ -102,7 +102,7 @@ test("no other header than the key's own gets in, and none throws", (t) => {
   );
 });
 
-test("a key of another environment is unauthorized, whichever the deployment is", (t) => {
+test("a key of another environment is unauthorized in every deployment", (t) => {
   const { issue, open } = accountsFixture(t);
   const environments = ["dev", "stage", "prod"] as const;
   const texts = environments.map((environment) => issue({ environment }).text);
@@ -118,14 +118,14 @@ test("a key of another environment is unauthorized, whichever the deployment is"
   }
 });
 
-test("a revoked key is unauthorized, also when it has expired as well", (t) => {
+test("a revoked key is unauthorized, even if it has also expired", (t) => {
   const { db, by, clock, issue, open } = accountsFixture(t);
   const { key, text } = issue({ expiresAt: clock.now() });
   revokeKey(db, key.id, by());
   assert.equal(refusal(open().identify(`Bearer ${text}`)), "unauthorized");
 });
 
-test("a key expires at its time, on the very call, and says so", (t) => {
+test("a key expires exactly at its time, with its own message", (t) => {
   const { clock, issue, open } = accountsFixture(t);
   const header = `Bearer ${issue({ expiresAt: clock.now() + 1_000 }).text}`;
   const accounts = open();
@@ -137,7 +137,7 @@ test("a key expires at its time, on the very call, and says so", (t) => {
   assert.equal(accounts.stats().lookups, 1);
 });
 
-test("a rotated key works until the overlap ends, its successor from the start", (t) => {
+test("a rotated key works until the overlap ends, and its successor works at once", (t) => {
   const { db, by, clock, issue, open } = accountsFixture(t);
   const old = issue();
   const accounts = open();
@@ -150,7 +150,7 @@ test("a rotated key works until the overlap ends, its successor from the start",
   assert.equal(known(accounts.identify(`Bearer ${rotated.text}`)).key.id, rotated.key.id);
 });
 
-test("the clock decides: when it is set back, an expired key lives again", (t) => {
+test("an expired key is valid again if the clock is set back", (t) => {
   const { clock, issue, open } = accountsFixture(t);
   const header = `Bearer ${issue({ expiresAt: clock.now() + 1_000 }).text}`;
   const accounts = open();
@@ -160,7 +160,7 @@ test("the clock decides: when it is set back, an expired key lives again", (t) =
   assert.equal(accounts.identify(header).kind, "key");
 });
 
-test("a pending plan is in force from its instant on, without a look at the database", (t) => {
+test("a pending plan is in force from its time on, without a database read", (t) => {
   const { db, by, clock, workspace, issue, open } = accountsFixture(t);
   const at = clock.now() + day;
   downgrade(db, workspace.id, { plan: "free", at }, by());
@@ -184,7 +184,7 @@ test("a pending plan is in force from its instant on, without a look at the data
   assert.equal(known(accounts.identify(header)).plan.name, "developer");
 });
 
-test("a reload with other plans makes principals anew, with the same plans it does not", (t) => {
+test("a reload with changed plans creates new principals, and one with the same plans does not", (t) => {
   const { issue, open } = accountsFixture(t);
   const header = `Bearer ${issue().text}`;
   const accounts = open();
@@ -198,7 +198,7 @@ test("a reload with other plans makes principals anew, with the same plans it do
   assert.equal(known(accounts.identify(`Bearer ${issue().text}`)).rps, 7);
 });
 
-test("the same bad keys again and again ask the database once", (t) => {
+test("repeated bad keys read the database once", (t) => {
   const { open } = accountsFixture(t);
   const accounts = open();
   const headers = Array.from({ length: 5 }, () => `Bearer ${newKeyText("dev")}`);
@@ -208,7 +208,7 @@ test("the same bad keys again and again ask the database once", (t) => {
   assert.deepEqual(accounts.stats(), { healthy: true, keys: 0, unknown: 5, lookups: 5 });
 });
 
-test("a flood of bad keys stays within bounds and pushes no good key out", (t) => {
+test("a flood of bad keys stays within the limits and evicts no valid key", (t) => {
   const { issue, open } = accountsFixture(t);
   const header = `Bearer ${issue().text}`;
   const accounts = open({ remember: { keys: 2, unknown: 10 } });
@@ -218,7 +218,7 @@ test("a flood of bad keys stays within bounds and pushes no good key out", (t) =
   assert.deepEqual(accounts.stats(), { healthy: true, keys: 1, unknown: 10, lookups: 101 });
 });
 
-test("more keys than are remembered are read again, and all of them work", (t) => {
+test("more keys than the cache holds are read again, and all of them work", (t) => {
   const { issue, open } = accountsFixture(t);
   const accounts = open({ remember: { keys: 2, unknown: 2 } });
   const issued = Array.from({ length: 5 }, () => issue());
@@ -230,7 +230,7 @@ test("more keys than are remembered are read again, and all of them work", (t) =
   assert.deepEqual(accounts.stats(), { healthy: true, keys: 2, unknown: 0, lookups: 10 });
 });
 
-test("a key that is bound to addresses is nobody's elsewhere, and was not used there", (t) => {
+test("a key that is bound to addresses is refused elsewhere and does not count as used", (t) => {
   const { db, clock, issue, open } = accountsFixture(t);
   const { key, text } = issue({ allowedAddresses: ["192.0.2.0/25", "2001:db8::/32", "10.0.0.1"] });
   const header = `Bearer ${text}`;
@@ -246,7 +246,7 @@ test("a key that is bound to addresses is nobody's elsewhere, and was not used t
   }
 });
 
-test("a key that is bound to addresses says nothing of that once it is revoked or expired", (t) => {
+test("a revoked or expired key does not reveal that it is bound to addresses", (t) => {
   const { db, by, clock, issue, open } = accountsFixture(t);
   const bound = { allowedAddresses: ["10.0.0.1"], expiresAt: clock.now() + hour };
   const [expiring, revoked] = [issue(bound), issue(bound)];

@@ -32,7 +32,7 @@ const key: KeyRecord = {
   rotatedTo: undefined,
 };
 
-test("a workspace without options has no members for them, and shows what is left", () => {
+test("the JSON of a workspace has no members for unset options, and shows the remaining credit", () => {
   assert.deepStrictEqual(workspaceJson(workspace, 1_234, now), {
     id: "ws_1",
     name: "Acme",
@@ -42,7 +42,7 @@ test("a workspace without options has no members for them, and shows what is lef
   });
 });
 
-test("a pending plan is shown until it holds", () => {
+test("a pending plan is shown until it is in force", () => {
   const pending = {
     ...workspace,
     pendingPlan: "free",
@@ -59,7 +59,7 @@ test("a pending plan is shown until it holds", () => {
   assert.ok(!("pending_plan" in after) && !("pending_plan_at" in after));
 });
 
-test("a key without options has no members for them", () => {
+test("the JSON of a key has no members for unset options", () => {
   assert.deepStrictEqual(keyJson(key, now), {
     id: "key_1",
     workspace_id: "ws_1",
@@ -71,7 +71,7 @@ test("a key without options has no members for them", () => {
   });
 });
 
-test("a key with everything shows everything but what is internal", () => {
+test("the JSON of a key shows all options but no internal members", () => {
   const full: KeyRecord = {
     ...key,
     rpsLimit: 5,

@@ -1,4 +1,4 @@
-/** What an operator changes of a key, and what a running gateway makes of it. */
+/** Tests of changes to keys by an operator, and of their effect in a running gateway. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
@@ -17,7 +17,7 @@ function failure(result: KeyRecord | Failed): Failed {
   return result;
 }
 
-test("a running gateway follows each setting at its next look", (t) => {
+test("a running gateway sees each setting at its next refresh", (t) => {
   const { db, by, issue, open, clock } = accountsFixture(t);
   const { key, text } = issue();
   const header = `Bearer ${text}`;
@@ -45,7 +45,7 @@ test("a running gateway follows each setting at its next look", (t) => {
   assert.equal(refusal(service.identify(header)), "api key has expired");
 });
 
-test("an end is an end: what is revoked or expired does not change", (t) => {
+test("a revoked or expired key cannot be changed", (t) => {
   const { db, by, issue, clock } = accountsFixture(t);
   const revoked = issue().key.id;
   revokeKey(db, revoked, by());
@@ -64,7 +64,7 @@ test("an end is an end: what is revoked or expired does not change", (t) => {
   assert.ok(!listChanges(db).some(({ action }) => action === "key.set"));
 });
 
-test("a rotated key may end sooner than its overlap, not later", (t) => {
+test("a rotated key may be set to expire before the end of its overlap, but not later", (t) => {
   const { db, by, issue, clock } = accountsFixture(t);
   const { id } = issue().key;
   rotateKey(db, id, day, by());
@@ -80,7 +80,7 @@ test("a rotated key may end sooner than its overlap, not later", (t) => {
   }
 });
 
-test("what is not named stays, and every change is on record", (t) => {
+test("settings that are not given are kept, and every change is logged", (t) => {
   const { db, by, issue } = accountsFixture(t);
   const { key } = issue({ rpsLimit: 2, cuLimit30dMilli: 9 });
   assert.deepEqual(setKey(db, key.id, { name: "new" }, by()), { ...key, name: "new" });

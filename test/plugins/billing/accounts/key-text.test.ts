@@ -10,13 +10,13 @@ import {
   newKeyText,
 } from "../../../../plugins/billing/accounts/key-text.ts";
 
-/** The specification's own words for the format, as the judge. */
+/** The pattern of the specification, to compare with. */
 const format = /^gateway_(dev|stage|prod)_[0-9a-fA-F]{32}$/;
 const environment = fc.constantFrom(...environments);
 const hexDigit = fc.constantFrom(...Array.from("0123456789abcdefABCDEF"));
 const hex32 = fc.string({ unit: hexDigit, minLength: 32, maxLength: 32 });
 
-test("every key that is made has the format, its environment and 128 bits of its own", () => {
+test("every new key has the format, its environment and 128 random bits", () => {
   for (const each of environments) {
     assert.match(newKeyText(each), new RegExp(`^gateway_${each}_[0-9a-f]{32}$`));
     assert.equal(keyEnvironment(newKeyText(each)), each);
@@ -25,7 +25,7 @@ test("every key that is made has the format, its environment and 128 bits of its
   assert.equal(new Set(many).size, many.length);
 });
 
-test("whatever has the format is recognised, wherever it starts", () => {
+test("a text with the format is recognized at any offset", () => {
   fc.assert(
     fc.property(environment, hex32, fc.string(), (env, hex, before) => {
       assert.equal(keyEnvironment(`${before}gateway_${env}_${hex}`, before.length), env);
@@ -33,7 +33,7 @@ test("whatever has the format is recognised, wherever it starts", () => {
   );
 });
 
-test("any text is judged as the specification's pattern judges it", () => {
+test("any text is recognized exactly if it matches the pattern of the specification", () => {
   const nearly = fc
     .tuple(
       fc.constantFrom("gateway_", "Gateway_", "gateway-", " gateway_", ""),
@@ -57,7 +57,7 @@ test("any text is judged as the specification's pattern judges it", () => {
   );
 });
 
-test("one character changed, added or taken away is no key, unless it is another hex digit", () => {
+test("a key with a character changed, added or removed is not recognized, unless it is another hex digit", () => {
   const edit = fc.record({
     at: fc.nat(46),
     take: fc.nat(1),
@@ -78,7 +78,7 @@ test("a key is stored as the SHA-256 of its text in lower-case hex", () => {
   assert.equal(hashKey(text), createHash("sha256").update(text).digest("hex"));
 });
 
-test("ids are url-safe and distinct", () => {
+test("ids are URL-safe and distinct", () => {
   const ids = Array.from({ length: 1_000 }, () => newId("ws"));
   assert.ok(ids.every((id) => /^ws_[0-9a-f]{24}$/.test(id)));
   assert.equal(new Set(ids).size, ids.length);

@@ -15,7 +15,7 @@ import {
 import { createWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
 import { accountsFixture, day, hour } from "./fixture.ts";
 
-test("a key is found as it was made, and its text is its own", (t) => {
+test("a key is found as it was created, and its text is unique", (t) => {
   const { db, issue, clock, workspace } = accountsFixture(t);
   const { key, text } = issue({
     name: "ci",
@@ -48,7 +48,7 @@ test("a key is found as it was made, and its text is its own", (t) => {
   });
 });
 
-test("nothing that is stored holds the text of a key", (t) => {
+test("the text of a key is not stored anywhere", (t) => {
   const { db, issue, by, folder } = accountsFixture(t);
   const first = issue();
   const second = rotateKey(db, first.key.id, hour, by());
@@ -61,7 +61,7 @@ test("nothing that is stored holds the text of a key", (t) => {
   }
 });
 
-test("keys are listed oldest first, of all workspaces or one", (t) => {
+test("keys of all workspaces or of one are listed oldest first", (t) => {
   const { db, issue, by, clock } = accountsFixture(t);
   const first = issue().key;
   clock.advance(1);
@@ -74,7 +74,7 @@ test("keys are listed oldest first, of all workspaces or one", (t) => {
   assert.deepEqual(listKeys(db, "ws_none"), []);
 });
 
-test("no key is made in an unknown workspace", (t) => {
+test("no key is created in an unknown workspace", (t) => {
   const { db, by } = accountsFixture(t);
   const wanted = {
     workspaceId: "ws_none",
@@ -87,7 +87,7 @@ test("no key is made in an unknown workspace", (t) => {
   assert.deepEqual(listKeys(db), []);
 });
 
-test("a key is revoked once: the second time keeps the first's time and records nothing", (t) => {
+test("a second revocation keeps the time of the first and is not logged", (t) => {
   const { db, issue, by, clock } = accountsFixture(t);
   const { key } = issue();
   const revoked = { ...key, revokedAt: clock.now() };
@@ -99,7 +99,7 @@ test("a key is revoked once: the second time keeps the first's time and records 
   assert.equal(listChanges(db).length, changes);
 });
 
-test("the state follows revocation first, then the clock", (t) => {
+test("the state of a key depends on its revocation first, then on the clock", (t) => {
   const { issue, clock } = accountsFixture(t);
   const now = clock.now();
   const { key } = issue({ expiresAt: now + 10 });
@@ -109,7 +109,7 @@ test("the state follows revocation first, then the clock", (t) => {
   assert.equal(keyState({ ...key, expiresAt: undefined }, Infinity), "active");
 });
 
-test("rotation hands rights and limits on and lets the old key live for the overlap", (t) => {
+test("rotation copies capabilities and limits and keeps the old key valid for the overlap", (t) => {
   const { db, issue, by, clock } = accountsFixture(t);
   const old = issue({ capabilities: ["inference"], rpsLimit: 3, cuLimit24hMilli: 7 });
   clock.advance(day);
@@ -124,7 +124,7 @@ test("rotation hands rights and limits on and lets the old key live for the over
   assert.deepEqual(findKey(db, key.id), key);
 });
 
-test("a rotated key never lives longer than it would have; its successor gets as long a life", (t) => {
+test("a rotated key is not valid for longer than before, and its successor has the same lifetime", (t) => {
   const { db, issue, by, clock } = accountsFixture(t);
   const { key } = issue({ expiresAt: clock.now() + 30 * day });
   clock.advance(30 * day - hour);
@@ -134,14 +134,14 @@ test("a rotated key never lives longer than it would have; its successor gets as
   assert.equal(rotated.key.expiresAt, clock.now() + 30 * day);
 });
 
-test("an overlap of nothing ends the old key at once", (t) => {
+test("an overlap of 0 ends the old key at once", (t) => {
   const { db, issue, by, clock } = accountsFixture(t);
   const rotated = rotateKey(db, issue().key.id, 0, by());
   assert.ok(!("failed" in rotated));
   assert.equal(keyState(rotated.replaced, clock.now()), "expired");
 });
 
-test("only an active key without a successor rotates", (t) => {
+test("only an active key without a successor can be rotated", (t) => {
   const { db, issue, by, clock } = accountsFixture(t);
   const revoked = issue().key.id;
   revokeKey(db, revoked, by());

@@ -23,7 +23,7 @@ const refusedWith = (code: string) => (error: unknown) => {
   return true;
 };
 
-test("the first start makes a private folder with an empty database", (t) => {
+test("the first start creates a private folder with an empty database", (t) => {
   const folder = join(temporaryFolder(t), "new", "data");
   openIn(folder).close();
   assert.equal(statSync(folder).mode & 0o777, 0o700);
@@ -38,7 +38,7 @@ test("a database of a newer release stops the start", (t) => {
   assert.throws(() => openIn(folder), refusedWith("SLUICE_STORE_NEWER"));
 });
 
-test("a file that is no database stops the start", (t) => {
+test("a file that is not a database stops the start", (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, "accounts.db"), "no database at all ".repeat(400));
   assert.throws(() => openIn(folder), refusedWith("SLUICE_STORE_CORRUPT"));
@@ -50,12 +50,12 @@ test("a database with damaged pages stops the start", (t) => {
   db.close();
   const file = join(folder, "accounts.db");
   const bytes = readFileSync(file);
-  // The first page, with the schema, is whole; the pages behind it are not.
+  // The first page, which has the schema, is intact. The pages after it are damaged.
   writeFileSync(file, bytes.fill(0x5a, 2 * 4096));
   assert.throws(() => openIn(folder), refusedWith("SLUICE_STORE_CORRUPT"));
 });
 
-test("someone else's tables in the place of ours stop the start", (t) => {
+test("a database with other tables stops the start", (t) => {
   const folder = temporaryFolder(t);
   const db = new DatabaseSync(join(folder, "accounts.db"));
   db.exec("CREATE TABLE recipes (a); PRAGMA user_version = 1");
@@ -69,7 +69,7 @@ test("a data folder that is a file stops the start", (t) => {
   assert.throws(() => openIn(file), refusedWith("SLUICE_STORE_UNWRITABLE"));
 });
 
-test("several services may read one database", (t) => {
+test("several services can read one database", (t) => {
   const { open, issue } = accountsFixture(t);
   const header = `Bearer ${issue().text}`;
   const services = [open(), open(), open()];

@@ -6,29 +6,29 @@ import {
   downgrade,
   upgrade,
 } from "../../../../plugins/billing/accounts/plan-changes.ts";
-import { inForce } from "../../../../plugins/billing/accounts/terms.ts";
+import { applyDuePlan } from "../../../../plugins/billing/accounts/plans.ts";
 import { findWorkspace, purchase } from "../../../../plugins/billing/accounts/workspaces.ts";
 import { transaction } from "../../../../src/store/sqlite.ts";
 import { accountsFixture, day } from "./fixture.ts";
 
 const conflict = (message: string): object => ({ failed: "conflict", message });
 
-test("an upgrade is in force at once; the same and a lower plan are none", (t) => {
+test("an upgrade is in force at once, and the same or a lower plan is refused", (t) => {
   const { db, by, workspace } = accountsFixture(t);
   const { id } = workspace;
   assert.deepEqual(upgrade(db, id, "startup", by()), { ...workspace, plan: "startup" });
-  const none = (plan: string): object => conflict(`${plan} is no upgrade: the plan is startup`);
+  const none = (plan: string): object => conflict(`${plan} is not an upgrade from startup`);
   assert.deepEqual(upgrade(db, id, "startup", by()), none("startup"));
   assert.deepEqual(upgrade(db, id, "free", by()), none("free"));
   assert.deepEqual(findWorkspace(db, id), { ...workspace, plan: "startup" });
   assert.equal(listChanges(db).length, 2);
 });
 
-test("a downgrade waits for its time; the same and a higher plan are none", (t) => {
+test("a downgrade waits for its time, and the same or a higher plan is refused", (t) => {
   const { db, by, clock, workspace } = accountsFixture(t);
   const { id } = workspace;
   const at = clock.now() + day;
-  const none = (plan: string): object => conflict(`${plan} is no downgrade: the plan is developer`);
+  const none = (plan: string): object => conflict(`${plan} is not a downgrade from developer`);
   assert.deepEqual(downgrade(db, id, { plan: "developer", at }, by()), none("developer"));
   assert.deepEqual(downgrade(db, id, { plan: "startup", at }, by()), none("startup"));
   assert.deepEqual(findWorkspace(db, id), workspace);
@@ -37,7 +37,7 @@ test("a downgrade waits for its time; the same and a higher plan are none", (t) 
   assert.deepEqual(findWorkspace(db, id), pending);
 });
 
-test("a second downgrade takes the place of the first", (t) => {
+test("a second downgrade replaces the first", (t) => {
   const { db, by, clock, workspace } = accountsFixture(t);
   const { id } = workspace;
   const at = clock.now() + day;
@@ -48,7 +48,7 @@ test("a second downgrade takes the place of the first", (t) => {
   assert.deepEqual([second.plan, second.pendingPlan], ["enterprise", "startup"]);
 });
 
-test("an upgrade calls a pending downgrade off, and says so in the record", (t) => {
+test("an upgrade cancels a pending downgrade and logs it", (t) => {
   const { db, by, clock, workspace } = accountsFixture(t);
   const { id } = workspace;
   downgrade(db, id, { plan: "free", at: clock.now() + day }, by());
@@ -60,7 +60,7 @@ test("an upgrade calls a pending downgrade off, and says so in the record", (t) 
   });
 });
 
-test("a pending downgrade is called off once, and not when it is due", (t) => {
+test("a pending downgrade can be cancelled once, and not after it is due", (t) => {
   const { db, by, clock, workspace } = accountsFixture(t);
   const { id } = workspace;
   const none = conflict("no downgrade is pending");
@@ -73,20 +73,20 @@ test("a pending downgrade is called off once, and not when it is due", (t) => {
   clock.advance(day);
   assert.deepEqual(cancelDowngrade(db, id, by()), none);
   const stored = findWorkspace(db, id);
-  assert.equal(stored && inForce(stored, clock.now()).plan, "free");
+  assert.equal(stored && applyDuePlan(stored, clock.now()).plan, "free");
 });
 
-test("what is higher and lower counts from the plan that is in force, a due downgrade included", (t) => {
+test("upgrades and downgrades are compared with the plan in force, including a due downgrade", (t) => {
   const { db, by, clock, workspace } = accountsFixture(t);
   const { id } = workspace;
   downgrade(db, id, { plan: "free", at: clock.now() + day }, by());
   clock.advance(day);
   const again = downgrade(db, id, { plan: "free", at: clock.now() + day }, by());
-  assert.deepEqual(again, conflict("free is no downgrade: the plan is free"));
+  assert.deepEqual(again, conflict("free is not a downgrade from free"));
   assert.deepEqual(upgrade(db, id, "developer", by()), workspace);
 });
 
-test("an unknown workspace is not found, and nothing is on record", (t) => {
+test("an unknown workspace is not found, and nothing is logged", (t) => {
   const { db, by } = accountsFixture(t);
   const unknown = { failed: "notFound", message: "there is no workspace ws_none" };
   assert.deepEqual(upgrade(db, "ws_none", "startup", by()), unknown);
@@ -95,7 +95,7 @@ test("an unknown workspace is not found, and nothing is on record", (t) => {
   assert.equal(listChanges(db).length, 1);
 });
 
-test("changes inside another transaction stand and fall with it", (t) => {
+test("changes inside another transaction are committed and rolled back with it", (t) => {
   const { db, by, workspace } = accountsFixture(t);
   const { id } = workspace;
   const before = listChanges(db);

@@ -1,4 +1,4 @@
-/** The service `host.workspaces` on accounts of its own, beside a second gateway's on the same folder. */
+/** Tests of the service `host.workspaces`, with a second gateway on the same folder. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
@@ -6,7 +6,7 @@ import type { AccountsService } from "../../../../plugins/billing/accounts/accou
 import { findWorkspace } from "../../../../plugins/billing/accounts/workspaces.ts";
 import {
   createWorkspaces,
-  type WorkspacesParts,
+  type WorkspacesDeps,
 } from "../../../../plugins/billing/accounts/workspaces-service.ts";
 import type { Workspaces } from "../../../../src/plugin.ts";
 import { transaction } from "../../../../src/store/sqlite.ts";
@@ -20,7 +20,7 @@ interface Served extends AccountsFixture {
   readonly id: string;
 }
 
-function serve(t: TestContext, more: Partial<WorkspacesParts> = {}): Served {
+function serve(t: TestContext, more: Partial<WorkspacesDeps> = {}): Served {
   const fixture = accountsFixture(t);
   const accounts = fixture.open();
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
@@ -36,7 +36,7 @@ function serve(t: TestContext, more: Partial<WorkspacesParts> = {}): Served {
   return { ...fixture, accounts, workspaces, id: fixture.workspace.id };
 }
 
-test("a purchase is known to its own gateway at once, and to another one 250 ms later", (t) => {
+test("a purchase is seen by its own gateway at once and by another one 250 ms later", (t) => {
   const { workspaces, accounts, id, issue, open, clock } = serve(t);
   const header = `Bearer ${issue().text}`;
   const other = open();
@@ -53,7 +53,7 @@ test("a purchase is known to its own gateway at once, and to another one 250 ms 
   assert.equal(total(other), 700);
 });
 
-test("a downgrade starts with the next month, UTC", (t) => {
+test("a downgrade takes effect with the next month (UTC)", (t) => {
   const { workspaces, id, clock } = serve(t);
   clock.jump(Date.UTC(2026, 11, 31, 23, 59, 59, 999) - clock.now());
   const pending = workspaces.downgrade(id, "free", by);
@@ -66,7 +66,7 @@ test("a downgrade starts with the next month, UTC", (t) => {
   assert.equal(found.value.pending_plan, undefined);
 });
 
-test("a change inside a caller's transaction joins it, and falls with it", (t) => {
+test("a change inside a caller's transaction joins it and is rolled back with it", (t) => {
   const { workspaces, accounts, db, id } = serve(t);
   assert.throws(() =>
     accounts.write((writer) =>
@@ -92,7 +92,7 @@ test("a change inside a caller's transaction joins it, and falls with it", (t) =
   assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 5);
 });
 
-test("the record of changes says who, in which request, what, in pages", (t) => {
+test("the audit log has the actor, the request and the change, in pages", (t) => {
   const { workspaces, id, issue, workspace, clock } = serve(t);
   const { key } = issue({ cuLimit24hMilli: 9, expiresAt: clock.now() + 1 });
   workspaces.upgrade(id, "startup", by);
@@ -134,7 +134,7 @@ test("the record of changes says who, in which request, what, in pages", (t) => 
   assert.deepEqual(read(4, 2), []);
 });
 
-test("an unknown workspace is not found, whatever is asked", async (t) => {
+test("an unknown workspace is not found by any operation", async (t) => {
   const { workspaces } = serve(t);
   const query = { from: undefined, to: undefined, groupBy: [] };
   for (const answer of [
@@ -150,7 +150,7 @@ test("an unknown workspace is not found, whatever is asked", async (t) => {
   }
 });
 
-test("what cannot be counted exactly is not bought", (t) => {
+test("a purchase that could not be counted exactly is refused", (t) => {
   const { workspaces, db, id } = serve(t);
   for (const amount of [0, -1, 1.5, NaN, 2 ** 53]) {
     assert.throws(() => workspaces.purchase(id, amount, by), RangeError);
@@ -160,7 +160,7 @@ test("what cannot be counted exactly is not bought", (t) => {
   assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, Number.MAX_SAFE_INTEGER);
 });
 
-test("a store that another process holds changes nothing and says so", (t) => {
+test("a store that another process locks is not changed, and the result is unavailable", (t) => {
   const { workspaces, db, id } = serve(t);
   db.exec("BEGIN IMMEDIATE");
   assert.deepEqual(workspaces.purchase(id, 5, by), { kind: "unavailable" });
@@ -170,7 +170,7 @@ test("a store that another process holds changes nothing and says so", (t) => {
   assert.equal(findWorkspace(db, id)?.purchasedTotalCuMilli, 5);
 });
 
-test("a report is of the running month unless told otherwise, and a thread that is busy is said to be", async (t) => {
+test("a report covers the current month by default, and a busy pool is reported as unavailable", async (t) => {
   const jobs: object[] = [];
   const { workspaces, id } = serve(t, {
     reports: {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { listChanges } from "../../../../plugins/billing/accounts/change-log.ts";
-import { inForce } from "../../../../plugins/billing/accounts/terms.ts";
+import { applyDuePlan } from "../../../../plugins/billing/accounts/plans.ts";
 import {
   createWorkspace,
   findWorkspace,
@@ -14,7 +14,7 @@ import { accountsFixture, day } from "./fixture.ts";
 
 const unknownWorkspace = { failed: "notFound", message: "there is no workspace ws_none" };
 
-test("a workspace is found as it was made", (t) => {
+test("a workspace is found as it was created", (t) => {
   const { db, by, clock } = accountsFixture(t);
   const made = createWorkspace(db, { name: "Ünï ☃", plan: "free", overageLimitCuMilli: 0 }, by());
   assert.match(made.id, /^ws_[0-9a-f]{24}$/);
@@ -40,7 +40,7 @@ test("workspaces are listed oldest first", (t) => {
   assert.deepEqual(listWorkspaces(db), [workspace, second, third]);
 });
 
-test("an operator sets plan and overage limit separately, and takes the limit away", (t) => {
+test("an operator can set plan and overage limit separately, and remove the limit", (t) => {
   const { db, by, workspace } = accountsFixture(t);
   const { id } = workspace;
   const limited = { ...workspace, overageLimitCuMilli: 5_000 };
@@ -52,24 +52,24 @@ test("an operator sets plan and overage limit separately, and takes the limit aw
   assert.deepEqual(findWorkspace(db, id), free);
 });
 
-test("a pending plan holds from its time on, not before", (t) => {
+test("a pending plan is in force from its time on and not before", (t) => {
   const { db, by, workspace, clock } = accountsFixture(t);
   const at = clock.now() + day;
   const pending = downgrade(db, workspace.id, { plan: "free", at }, by());
   assert.deepEqual(pending, { ...workspace, pendingPlan: "free", pendingPlanAt: at });
   assert.ok(!("failed" in pending));
-  assert.equal(inForce(pending, at - 1), pending);
-  assert.deepEqual(inForce(pending, at), { ...workspace, plan: "free" });
+  assert.equal(applyDuePlan(pending, at - 1), pending);
+  assert.deepEqual(applyDuePlan(pending, at), { ...workspace, plan: "free" });
 });
 
-test("an operator's plan calls a pending one off", (t) => {
+test("a plan set by an operator cancels a pending plan", (t) => {
   const { db, by, workspace, clock } = accountsFixture(t);
   downgrade(db, workspace.id, { plan: "free", at: clock.now() + day }, by());
   const set = setWorkspace(db, workspace.id, { plan: "startup" }, by());
   assert.deepEqual(set, { ...workspace, plan: "startup" });
 });
 
-test("purchases add up and have ids of their own", (t) => {
+test("purchases add up and have distinct ids", (t) => {
   const { db, by, workspace } = accountsFixture(t);
   const first = purchase(db, workspace.id, 1_000, by());
   const second = purchase(db, workspace.id, 500, by());
@@ -90,7 +90,7 @@ test("a purchase that would make the total inexact is refused and changes nothin
   assert.equal(listChanges(db).length, before);
 });
 
-test("an amount that is not a positive integer never reaches the books", (t) => {
+test("an amount that is not a positive integer throws and changes nothing", (t) => {
   const { db, by, workspace } = accountsFixture(t);
   for (const amount of [0, -1, 1.5, NaN, Infinity, 2 ** 53]) {
     assert.throws(() => purchase(db, workspace.id, amount, by()), RangeError, String(amount));
@@ -98,7 +98,7 @@ test("an amount that is not a positive integer never reaches the books", (t) => 
   assert.deepEqual(findWorkspace(db, workspace.id), workspace);
 });
 
-test("an unknown workspace is said to be unknown, and nothing is recorded", (t) => {
+test("an unknown workspace is reported as not found, and nothing is logged", (t) => {
   const { db, by } = accountsFixture(t);
   const before = listChanges(db).length;
   assert.equal(findWorkspace(db, "ws_none"), undefined);

@@ -20,11 +20,11 @@ interface Printed {
 async function changes({ run }: CommandLine, ...argv: string[]): Promise<Printed[]> {
   const { code, out } = await run(audit, ...argv, "--json");
   assert.equal(code, 0);
-  // The shape is what these tests are about.
+  // These tests check the shape.
   return out.map((line) => JSON.parse(line) as Printed);
 }
 
-test("every change that a command makes is on record, with who made it, and no key's text", async (t) => {
+test("every change by a command is logged with its actor and without the text of a key", async (t) => {
   const line = commandLine(t);
   const made = await line.json(workspaces, "create", "--name", "Acme", "--plan", "free");
   const id = String(made["id"]);
@@ -57,7 +57,7 @@ test("every change that a command makes is on record, with who made it, and no k
   }
 });
 
-test("the record is read from a change on, or of one workspace", async (t) => {
+test("the log is printed after a given change, or for one workspace", async (t) => {
   const line = commandLine(t);
   const [one, two] = [
     await line.json(workspaces, "create", "--name", "One", "--plan", "free"),
@@ -77,7 +77,7 @@ test("the record is read from a change on, or of one workspace", async (t) => {
   await assert.rejects(line.run(audit, "list"), UsageError);
 });
 
-test("a long record is printed whole", async (t) => {
+test("a long log is printed completely", async (t) => {
   const line = commandLine(t);
   const made = await line.json(workspaces, "create", "--name", "Acme", "--plan", "free");
   const db = openAccountsDatabase(line.data);
@@ -93,7 +93,7 @@ test("a long record is printed whole", async (t) => {
   );
 });
 
-test("what is no address or block binds no key", async (t) => {
+test("a value that is not an address or a block is refused", async (t) => {
   const line = commandLine(t);
   const made = await line.json(workspaces, "create", "--name", "Acme", "--plan", "free");
   const id = String(made["id"]);

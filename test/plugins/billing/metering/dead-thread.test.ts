@@ -1,4 +1,4 @@
-/** The journal's thread ends, as it would where memory runs out. */
+/** The journal thread ends, as it does when memory runs out. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
@@ -7,11 +7,11 @@ import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { about, charge, meterFixture, principalOf } from "./fixture.ts";
 
 for (const durability of ["settled", "async"] as const) {
-  test(`without its thread the journal takes nothing more and says so, and nothing hangs (${durability})`, async (t) => {
+  test(`without its thread the journal refuses records and logs it, and nothing hangs (${durability})`, async (t) => {
     const fixture = meterFixture(t);
     const started = once(process, "worker");
     const meter = await fixture.open({ durability });
-    // What the event "worker" comes with.
+    // The event "worker" has a Worker.
     const [thread] = (await started) as [Worker];
     await charge(meter, principalOf(), 1);
     if (durability === "async") await meter.flush();
@@ -30,7 +30,7 @@ for (const durability of ["settled", "async"] as const) {
     await meter.close();
 
     await fixture.open({ durability });
-    const written = [...readUsage(fixture.dataDir)].map(({ usedCuMilli }) => usedCuMilli);
+    const written = [...readUsage(fixture.dataDir)].map(({ usedMilliCu }) => usedMilliCu);
     assert.deepEqual(written, [1]);
   });
 }

@@ -1,4 +1,4 @@
-/** What tests of metering start from: principals, a meter on a folder of the test's own, its rows, a crash. */
+/** Fixtures for tests of metering: principals, a meter on its own folder, its rows, and a crash. */
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -79,7 +79,7 @@ export function line(costMilli: number): { surface: string; method: string; cost
   return { surface: "ledger-rpc", method: "chain_getBlock", costMilli };
 }
 
-/** Reserves what must fit. */
+/** Reserves credit, and throws if it is refused. */
 export function take(
   meter: MeterService,
   principal: KeyPrincipal,
@@ -99,7 +99,7 @@ export function charge(
   return take(meter, principal, costMilli).settle([line(costMilli)]);
 }
 
-/** Says its name and, where there are any, more. */
+/** Returns an agent with a name and, if given, further members. */
 export function agentOf(name: string, more: Partial<Agent> = {}): Agent {
   const none = { version: undefined, sessionId: undefined, provider: undefined };
   return { name, ...none, capabilities: undefined, ...more };
@@ -109,11 +109,11 @@ export interface MeterFixture {
   readonly dataDir: string;
   readonly clock: ManualClock;
   readonly metrics: RenderedMetrics;
-  /** What was logged, as `level message`. */
+  /** Logged lines, as `level message`. */
   readonly logged: readonly string[];
   /** Opens a meter on the folder; it is closed when the test ends. */
   readonly open: (more?: Partial<MeterOptions>) => Promise<MeterService>;
-  /** The folder as a crash at this moment would leave it, in a place of its own. */
+  /** Copies the folder to the state that a crash at this moment would leave. */
   readonly crashed: () => MeterFixture;
 }
 

@@ -1,4 +1,4 @@
-/** A journal that cannot be written: SQLite itself says SQLITE_FULL, because the file may not grow. */
+/** Tests of a journal that cannot be written: SQLite reports SQLITE_FULL, because the file may not grow. */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
@@ -20,7 +20,7 @@ import {
   type MeterFixture,
 } from "./fixture.ts";
 
-/** A meter whose journal has room for a few pages more; `free` makes room, as somebody who deletes files would. */
+/** Opens a meter whose journal has room for a few more pages. `free` makes room, as deleting files would. */
 async function nearlyFull(
   fixture: MeterFixture,
   durability: "settled" | "async" = "settled",
@@ -44,7 +44,7 @@ const principal: KeyPrincipal = principalOf({
   workspace: { purchasedTotalCuMilli: 500 },
 });
 
-/** Charges until one is refused by the disk; how many were written. */
+/** Charges until the disk refuses one, and returns how many were written. */
 async function chargeUntilFull(meter: MeterService): Promise<number> {
   for (let written = 0; ; written++) {
     assert.ok(written < 10_000, "the disk never fills");
@@ -52,12 +52,12 @@ async function chargeUntilFull(meter: MeterService): Promise<number> {
       Array.from({ length: 20 }, () => charge(meter, principal, 1)),
     );
     const lost = results.filter((result) => result.status === "rejected").length;
-    // One commit carries all of a turn, or the first alone and then the rest.
+    // All charges of a turn share one commit, or the first has its own commit and the rest share one.
     if (lost > 0) return written * 20 + 20 - lost;
   }
 }
 
-/** Lets the meter try again, and waits for the thread's answer. */
+/** Lets the meter retry and waits for the reply of the journal thread. */
 async function tryAgain(
   { clock, logged }: MeterFixture,
   done: () => boolean | Promise<boolean>,
@@ -72,7 +72,7 @@ async function tryAgain(
 const failures = async ({ metrics }: MeterFixture): Promise<number> =>
   Number(/sluice_journal_failures_total (\d+)/.exec(await metrics.render())?.[1]);
 
-test("a full disk refuses what is settled and what comes, charges nothing for it, and is left behind", async (t) => {
+test("a full disk rejects charges and new reservations, charges nothing, and recovers", async (t) => {
   const fixture = meterFixture(t);
   const { meter, free } = await nearlyFull(fixture);
   const held = take(meter, principal, 7);
@@ -89,12 +89,12 @@ test("a full disk refuses what is settled and what comes, charges nothing for it
   assert.deepEqual(meter.keyUsage("key_1"), used, "what was not written is taken back");
   assert.equal(meter.workspaceUsage("ws_1").included, Math.min(written, 1_000));
 
-  // Settled and released while nothing can be written.
+  // These end while nothing can be written.
   await assert.rejects(held.settle([line(7)]));
   streamed.release();
   assert.deepEqual(meter.keyUsage("key_1"), { ...used, open: 0 });
 
-  // Still full: the probe fails, and nothing opens.
+  // The disk is still full, so the probe fails and the journal stays unwritable.
   await tryAgain(fixture, async () => (await failures(fixture)) >= 2);
   assert.equal(meter.writable, false);
 
@@ -106,7 +106,7 @@ test("a full disk refuses what is settled and what comes, charges nothing for it
   const rows = [...readUsage(fixture.dataDir)];
   assert.equal(rows.length, written + 1);
   assert.equal(
-    rows.reduce((sum, row) => sum + row.usedCuMilli, 0),
+    rows.reduce((sum, row) => sum + row.usedMilliCu, 0),
     written + 3,
   );
 
@@ -115,7 +115,7 @@ test("a full disk refuses what is settled and what comes, charges nothing for it
   assert.deepEqual(again.workspaceUsage("ws_1"), meter.workspaceUsage("ws_1"));
 });
 
-test("a new name whose first commit failed is known to the commits after it", async (t) => {
+test("a new name whose first commit failed is written with a later commit", async (t) => {
   const fixture = meterFixture(t);
   const { meter, free } = await nearlyFull(fixture);
   const held = take(meter, principal, 1);
@@ -139,7 +139,7 @@ test("a new name whose first commit failed is known to the commits after it", as
   assert.equal(again.keyUsage(`key_${n - 1}`).day, 5);
 });
 
-test("a stream whose intent was not written goes on and is charged at its end if there is room again; none begins meanwhile", async (t) => {
+test("a stream whose intent was not written continues and is charged if there is room at its end, and no new stream begins meanwhile", async (t) => {
   const fixture = meterFixture(t);
   const { meter, free } = await nearlyFull(fixture);
   const running: Reservation[] = [];
@@ -170,7 +170,7 @@ test("a stream whose intent was not written goes on and is charged at its end if
   assert.deepEqual(again.keyUsage("key_1"), { day: 2, month: 2, open: 0 });
 });
 
-test("asynchronous charges outlive a full disk: they are written when there is room", async (t) => {
+test("asynchronous charges are written when a full disk has room again", async (t) => {
   const fixture = meterFixture(t);
   const { meter, free } = await nearlyFull(fixture, "async");
   const held = take(meter, principal, 1);
@@ -189,7 +189,7 @@ test("asynchronous charges outlive a full disk: they are written when there is r
   assert.equal([...readUsage(fixture.dataDir)].length, made);
 });
 
-test("a meter that closes on a full disk closes", async (t) => {
+test("a meter closes even if the disk is full", async (t) => {
   const fixture = meterFixture(t);
   const { meter } = await nearlyFull(fixture);
   const written = await chargeUntilFull(meter);

@@ -1,6 +1,6 @@
 /**
- * Charges in a loop until it is killed: every turn some calls of several keys, single and of several lines. Prints the
- * request id of each charge once it is acknowledged, at once and unbuffered.
+ * Charges in a loop until it is killed. In every turn it makes calls of several keys, with one line and with several.
+ * Prints the request id of each charge when it is acknowledged, at once and unbuffered.
  */
 import { writeSync } from "node:fs";
 import { systemClock } from "../../../../src/clock.ts";
@@ -29,7 +29,7 @@ async function call(n: number): Promise<void> {
     requestId: id,
     streamed: n % 5 === 0,
   });
-  // Some end with their intent on disk, most before it is.
+  // Some end when their intent is on disk, and most before it is.
   if (n % 50 === 0) await meter.flush();
   // Every seventh call is a batch: its three lines are charged together or not at all.
   await reservation.settle(n % 7 === 0 ? [line(10), line(10), line(10)] : [line(30)]);

@@ -1,4 +1,4 @@
-/** A process that charges is killed with SIGKILL, again and again: the journal must hold all that it was told of. */
+/** A process that charges is repeatedly killed with SIGKILL. The journal must contain every acknowledged charge. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ import { meterFixture } from "./fixture.ts";
 const rounds = 20;
 const child = fileURLToPath(new URL("kill-child.ts", import.meta.url));
 
-/** Starts the child and kills it once it has acknowledged `charges`; what it said until it was dead. */
+/** Starts the child and kills it after it has acknowledged `charges`. Returns everything that it printed. */
 async function runAndKill(dataDir: string, round: number, charges: number): Promise<string[]> {
   const process_ = spawn(process.execPath, [child, dataDir, `${round}`], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -24,7 +24,7 @@ async function runAndKill(dataDir: string, round: number, charges: number): Prom
   }
   const [, signal] = await exit;
   assert.equal(signal, "SIGKILL", `the child ended by itself: ${said}`);
-  // A last line that was cut off was not said.
+  // An incomplete last line does not count.
   const lines = said.slice(0, said.lastIndexOf("\n")).split("\n");
   assert.equal(lines[0], "ready");
   return lines.slice(1);
@@ -34,7 +34,7 @@ test("every acknowledged charge is in the journal exactly once after SIGKILL, ho
   const fixture = meterFixture(t);
   const acknowledged: string[] = [];
   for (let round = 0; round < rounds; round++) {
-    // From the first charge to some hundred, so that kills meet commits, checkpoints and starts.
+    // From the first charge to several hundred, so that kills happen during commits, checkpoints and starts.
     acknowledged.push(...(await runAndKill(fixture.dataDir, round, 1 + ((round * 37) % 300))));
   }
   const rows = [...readUsage(fixture.dataDir)];
@@ -52,9 +52,9 @@ test("every acknowledged charge is in the journal exactly once after SIGKILL, ho
   for (const key of ["key_a", "key_b", "key_c"]) {
     const charged = rows
       .filter((row) => row.keyId === key)
-      .reduce((sum, row) => sum + row.usedCuMilli, 0);
+      .reduce((sum, row) => sum + row.usedMilliCu, 0);
     assert.deepEqual(meter.keyUsage(key), { day: charged, month: charged, open: 0 });
   }
-  const drawn = rows.reduce((sum, row) => sum + row.includedCuMilli, 0);
+  const drawn = rows.reduce((sum, row) => sum + row.includedMilliCu, 0);
   assert.equal(meter.workspaceUsage("ws_1").included, drawn);
 });

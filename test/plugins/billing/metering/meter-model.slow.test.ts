@@ -1,4 +1,4 @@
-/** Random lives of reservations, crashes among them, against a model that keeps a list. */
+/** Random sequences of reservations and crashes, compared with a model that keeps a list. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
@@ -44,7 +44,7 @@ const step = fc.oneof(
     arbitrary: fc.record({
       what: fc.constant("settle" as const),
       which: pick,
-      // At most what was reserved: beyond it a charge may overshoot, as it must.
+      // At most the reserved amount, because more would be cut.
       shares: fc.array(fc.integer({ min: 0, max: 100 }), { minLength: 0, maxLength: 3 }),
     }),
   },
@@ -67,7 +67,7 @@ interface Held {
   readonly id: string;
 }
 
-/** What the meter should say: every charge ever made, and what is open. */
+/** Expected state of the meter: every charge, and the open reservations. */
 class Model {
   readonly charges: { id: string; key: number; at: number; cost: number }[] = [];
   open: Held[] = [];
@@ -125,7 +125,7 @@ function compareRows(fixture: MeterFixture, model: Model): void {
   const rows = Array.from(readUsage(fixture.dataDir), (row) => [
     row.requestId,
     row.time,
-    row.usedCuMilli,
+    row.usedMilliCu,
   ]);
   assert.deepEqual(
     rows,
@@ -133,7 +133,7 @@ function compareRows(fixture: MeterFixture, model: Model): void {
   );
 }
 
-test("nothing leaks and nothing overshoots, whatever happens in whatever order", async (t) => {
+test("no sequence of operations leaks credit or exceeds a limit", async (t) => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 70 }), async (steps) => {
       let fixture = meterFixture(t);

@@ -48,10 +48,10 @@ test("a settled charge is in the journal when its promise resolves", async (t) =
     requestId: "abc",
     agent: undefined,
     pricing: undefined,
-    usedCuMilli: 320,
-    includedCuMilli: 320,
-    purchasedCuMilli: 0,
-    overageCuMilli: 0,
+    usedMilliCu: 320,
+    includedMilliCu: 320,
+    purchasedMilliCu: 0,
+    overageMilliCu: 0,
     inputTokens: 12,
     outputTokens: 7,
     estimated: true,
@@ -59,7 +59,7 @@ test("a settled charge is in the journal when its promise resolves", async (t) =
   });
 });
 
-test("a reservation counts until it is settled or released, then what was settled counts", async (t) => {
+test("a reservation counts until it ends; afterwards only its charge counts", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const first = take(meter, principalOf(), 500);
@@ -78,7 +78,7 @@ test("a reservation counts until it is settled or released, then what was settle
   });
 });
 
-test("settling twice, releasing twice and mixing both charges and frees once", async (t) => {
+test("settling or releasing a reservation repeatedly charges and releases it once", async (t) => {
   const { open, dataDir } = meterFixture(t);
   const meter = await open();
   const settled = take(meter, principalOf(), 100);
@@ -93,7 +93,7 @@ test("settling twice, releasing twice and mixing both charges and frees once", a
   assert.equal([...readUsage(dataDir)].length, 1);
 });
 
-test("settling without a line charges nothing", async (t) => {
+test("settling without lines charges nothing", async (t) => {
   const { open, dataDir } = meterFixture(t);
   const meter = await open();
   await take(meter, principalOf(), 100).settle([]);
@@ -102,7 +102,7 @@ test("settling without a line charges nothing", async (t) => {
   assert.deepEqual([...readUsage(dataDir)], []);
 });
 
-test("a charge above its reservation is cut to it, from the last line backwards, and counted", async (t) => {
+test("a charge above its reservation is cut to it from the last line backwards, and the difference is counted", async (t) => {
   const { open, dataDir, metrics } = meterFixture(t);
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 100 } });
@@ -116,7 +116,7 @@ test("a charge above its reservation is cut to it, from the last line backwards,
   });
   const rows = [...readUsage(dataDir)];
   assert.deepEqual(
-    rows.map(({ usedCuMilli }) => usedCuMilli),
+    rows.map(({ usedMilliCu }) => usedMilliCu),
     [70, 30, 0],
   );
   const text = await metrics.render();
@@ -124,18 +124,18 @@ test("a charge above its reservation is cut to it, from the last line backwards,
   assert.match(text, /sluice_charged_cu_milli_total\{surface="ledger-rpc"\} 100/);
 });
 
-test("several reservations pay for one charge together, and all of them end", async (t) => {
+test("several reservations can pay for one charge, and all of them end", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const [one, other] = [take(meter, principalOf(), 100), take(meter, principalOf(), 50)];
   await one.settle([line(130)], [other]);
   assert.deepEqual(meter.keyUsage("key_1"), { day: 130, month: 130, open: 0 });
-  // One that has ended pays for nothing more.
+  // A reservation that has ended pays for nothing more.
   await take(meter, principalOf(), 10).settle([line(40)], [other]);
   assert.deepEqual(meter.keyUsage("key_1"), { day: 140, month: 140, open: 0 });
 });
 
-test("what a caller without a reservation forces is held and charged as far as sums stay exact", async (t) => {
+test("a forced reservation is held and charged only as far as sums stay exact", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const most = Number.MAX_SAFE_INTEGER;
@@ -149,7 +149,7 @@ test("what a caller without a reservation forces is held and charged as far as s
   assert.deepEqual(meter.keyUsage("key_1"), { day: most, month: most, open: 0 });
 });
 
-test("what does not fit takes from no scope", async (t) => {
+test("a refused reservation takes credit from no scope", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 100 } });
@@ -159,14 +159,14 @@ test("what does not fit takes from no scope", async (t) => {
   assert.equal(meter.reserve(principal, 100, about).kind, "reserved");
 });
 
-test("of several refusing scopes the plan is reported, then 30d, then 24h", async (t) => {
+test("if several scopes refuse, the plan is reported first, then 30d, then 24h", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const limits = { cuLimit24hMilli: 10, cuLimit30dMilli: 20 };
-  const refused = (window: string | undefined, usedCuMilli: number, limitCuMilli: number) => ({
+  const refused = (window: string | undefined, usedMilliCu: number, limitCuMilli: number) => ({
     kind: "refused",
     window,
-    usedCuMilli,
+    usedCuMilli: usedMilliCu,
     limitCuMilli,
   });
   const poor = { includedCuMilli: 30, overageUsdPerCu: undefined };
@@ -180,7 +180,7 @@ test("of several refusing scopes the plan is reported, then 30d, then 24h", asyn
   assert.equal(ask({ key: limits }, 5).kind, "reserved");
 });
 
-test("the plan's limit counts included, purchased and the overage limit", async (t) => {
+test("the limit of the plan is the sum of included credit, purchased credit and overage limit", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const wanted = {
@@ -200,7 +200,7 @@ test("the plan's limit counts included, purchased and the overage limit", async 
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
 });
 
-test("what costs nothing is never refused", async (t) => {
+test("a reservation of 0 is never refused", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const principal = principalOf({ plan: { includedCuMilli: 0 }, key: { cuLimit24hMilli: 0 } });
@@ -208,7 +208,7 @@ test("what costs nothing is never refused", async (t) => {
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
 });
 
-test("force takes what does not fit", async (t) => {
+test("force reserves credit above the limits", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 10 } });
@@ -216,7 +216,7 @@ test("force takes what does not fit", async (t) => {
   assert.equal(meter.keyUsage("key_1").open, 50);
 });
 
-test("keys of a workspace share its plan, and have windows of their own", async (t) => {
+test("keys of a workspace share its plan and have separate windows", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const plan = { includedCuMilli: 100 };
@@ -227,7 +227,7 @@ test("keys of a workspace share its plan, and have windows of their own", async 
   assert.equal(meter.reserve(other, 40, about).kind, "reserved");
 });
 
-test("a window empties with time, the plan with the month", async (t) => {
+test("windows clear with time, and the plan clears with the month", async (t) => {
   const { open, clock } = meterFixture(t);
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 10 }, plan: { includedCuMilli: 15 } });
@@ -244,7 +244,7 @@ test("a window empties with time, the plan with the month", async (t) => {
   assert.equal(meter.reserve(principal, 10, about).kind, "reserved");
 });
 
-test("a clock that jumps back gives nothing back, within the day and across the month", async (t) => {
+test("a clock that jumps back releases no credit, within the day or across months", async (t) => {
   const { open, clock, dataDir } = meterFixture(t);
   clock.jump(Date.UTC(2026, 1, 1, 0, 30) - clock.now());
   const meter = await open();
@@ -263,7 +263,7 @@ test("a clock that jumps back gives nothing back, within the day and across the 
   );
 });
 
-test("a start with a clock behind the journal keeps what was charged, and says so", async (t) => {
+test("a start with a clock behind the journal keeps all charges and logs a warning", async (t) => {
   const { open, clock, crashed } = meterFixture(t);
   const meter = await open();
   await charge(meter, principalOf(), 7);
@@ -276,13 +276,13 @@ test("a start with a clock behind the journal keeps what was charged, and says s
   assert.equal(again.keyUsage("key_1").day, 8);
 });
 
-test("an amount that is not a whole number of milli-CU is a bug of the caller and charges nothing", async (t) => {
+test("an amount that is not a whole number of milli-CU throws or rejects and charges nothing", async (t) => {
   const { open, dataDir } = meterFixture(t);
   const meter = await open();
   for (const wrong of [-1, 0.5, NaN, Infinity, 2 ** 53]) {
     assert.throws(() => meter.reserve(principalOf(), wrong, about), RangeError, String(wrong));
     const reservation = take(meter, principalOf(), 10);
-    // It runs behind sockets, where nobody catches.
+    // This runs in handlers of sockets, where nothing catches an error.
     await assert.rejects(reservation.settle([line(1), line(wrong)]), RangeError, String(wrong));
     assert.equal(meter.keyUsage("key_1").open, 0);
   }
@@ -291,7 +291,7 @@ test("an amount that is not a whole number of milli-CU is a bug of the caller an
   assert.deepEqual([...readUsage(dataDir)], []);
 });
 
-test("sums stop at 2^53 rather than become inexact", async (t) => {
+test("reservations that would bring a sum above 2^53 are refused", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const paid = principalOf({ plan: { overageUsdPerCu: "0.001" } });
@@ -303,7 +303,7 @@ test("sums stop at 2^53 rather than become inexact", async (t) => {
   assert.equal(meter.keyUsage("key_1").day, Number.MAX_SAFE_INTEGER);
 });
 
-test("a journal whose sums an earlier release let grow beyond 2^53 opens, and refuses what is not exact", async (t) => {
+test("a journal with sums above 2^53 from an earlier release opens, and inexact reservations are refused", async (t) => {
   const { open, dataDir } = meterFixture(t);
   const first = await open();
   const paid = principalOf({ plan: { overageUsdPerCu: "0.001" } });
@@ -322,12 +322,12 @@ test("a journal whose sums an earlier release let grow beyond 2^53 opens, and re
   await forced.settle([line(1_000)]);
   assert.equal(meter.keyUsage("key_1").month, Number.MAX_SAFE_INTEGER);
   await meter.close();
-  // The sums that are written down on closing can be read again.
+  // The sums that are written at close can be read again.
   const again = await open();
   assert.equal(again.keyUsage("key_1").open, 0);
 });
 
-test("many charges of one turn share few commits", async (t) => {
+test("many charges of one turn of the event loop share few commits", async (t) => {
   const { open, metrics } = meterFixture(t);
   const meter = await open();
   await Promise.all(Array.from({ length: 1_000 }, () => charge(meter, principalOf(), 1)));
@@ -339,27 +339,27 @@ test("many charges of one turn share few commits", async (t) => {
   assert.match(text, /sluice_charged_cu_milli_total\{surface="ledger-rpc"\} 1000/);
 });
 
-describe("the begin and the end of a stream", () => {
+describe("the records for the begin and the end of a stream", () => {
   const stream = (meter: MeterService): Reservation =>
     take(meter, principalOf(), 9, { streamed: true });
   const commits = async ({ metrics }: MeterFixture): Promise<number> =>
     Number(/sluice_journal_commit_rows_count (\d+)/.exec(await metrics.render())?.[1]);
 
-  test("join the commit of one that is waited for", async (t) => {
+  test("join the commit of a charge that a caller waits for", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const fixture = meterFixture(t);
     const meter = await fixture.open();
     const ending = stream(meter);
     stream(meter);
     const charged = ending.settle([line(7)]);
-    // Long enough for a commit of its own.
+    // Long enough for a separate commit.
     for (let turn = 0; turn < 5_000; turn++) await new Promise(setImmediate);
     assert.equal(await commits(fixture), 0);
     await Promise.all([charged, charge(meter, principalOf(), 1)]);
     assert.equal(await commits(fixture), 1);
   });
 
-  test("wait 4 ms for others at most", async (t) => {
+  test("wait at most 4 ms for other records", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const { open } = meterFixture(t);
     const meter = await open();
@@ -371,7 +371,7 @@ describe("the begin and the end of a stream", () => {
     assert.equal(meter.keyUsage("key_1").day, 7);
   });
 
-  test("the end does not wait when nobody else has credit, nor do answers in one piece", async (t) => {
+  test("the end of a stream and unstreamed answers do not wait if there is no other reservation", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const { open } = meterFixture(t);
     const meter = await open();
@@ -381,7 +381,7 @@ describe("the begin and the end of a stream", () => {
     assert.equal(meter.keyUsage("key_1").day, 3);
   });
 
-  test("are written by a close, however soon", async (t) => {
+  test("are written by an immediate close", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const { open, dataDir } = meterFixture(t);
     const meter = await open();
@@ -408,7 +408,7 @@ test("1,000 parallel calls on a budget for 100 charge exactly 100", async (t) =>
   ];
   for (const principal of budgets) {
     const call = async (n: number): Promise<boolean> => {
-      // Reservations of different calls lie between one another's reserve and settle.
+      // Reservations of different calls are interleaved.
       await Promise.resolve();
       const taken = meter.reserve(principal, 100, { ...about, requestId: `${n}` });
       if (taken.kind !== "reserved") return false;
@@ -440,7 +440,7 @@ test("balances survive a clean stop and a new start", async (t) => {
   assert.equal(second.purchasedLeft(principal.workspace), 0);
 });
 
-test("what was purchased and drawn in earlier months is still drawn after a start", async (t) => {
+test("purchased credit that was drawn in earlier months stays drawn after a restart", async (t) => {
   const { open, clock, crashed } = meterFixture(t);
   const principal = principalOf({
     plan: { includedCuMilli: 10 },
@@ -456,7 +456,7 @@ test("what was purchased and drawn in earlier months is still drawn after a star
   assert.deepEqual(again.workspaceUsage("ws_1"), meter.workspaceUsage("ws_1"));
 });
 
-test("the intent of a stream is on disk soon, whoever waits or not: a crash finds it and releases it", async (t) => {
+test("the intent of a stream is soon on disk, and the start after a crash releases it", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
   take(meter, principalOf(), 900, { streamed: true });
@@ -474,7 +474,7 @@ test("the intent of a stream is on disk soon, whoever waits or not: a crash find
   assert.deepEqual(again.keyUsage("key_1"), { day: 0, month: 0, open: 0 });
   assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
   assert.deepEqual([...readUsage(crashed.dataDir)], []);
-  // Expired once: the next start finds nothing.
+  // An intent expires once: the next start finds none.
   await again.close();
   const third = crashed.crashed();
   await third.open();
@@ -494,7 +494,7 @@ test("an intent that was settled or released is not open after a crash", async (
   assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 0/);
 });
 
-test("an intent opened minutes before the crash is found too", async (t) => {
+test("an intent that was opened minutes before a crash is found too", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
   take(meter, principalOf(), 900, { streamed: true });
@@ -509,7 +509,7 @@ test("an intent opened minutes before the crash is found too", async (t) => {
   assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
 });
 
-test("idle keys are forgotten, those with something open or counting are not", async (t) => {
+test("idle keys are dropped, but keys with open reservations or counting charges are kept", async (t) => {
   const { open, clock } = meterFixture(t);
   const meter = await open();
   const holder = principalOf({ key: { id: "key_holder" } });
@@ -532,7 +532,7 @@ test("with asynchronous durability a charge resolves at once, and is on disk aft
   assert.equal([...readUsage(dataDir)].length, 2);
 });
 
-test("closing writes what there is, refuses what comes later, and may be done twice", async (t) => {
+test("close writes all records, later reservations are refused, and close can be called twice", async (t) => {
   const { open, dataDir } = meterFixture(t);
   const meter = await open();
   const late = take(meter, principalOf(), 5);
@@ -545,7 +545,7 @@ test("closing writes what there is, refuses what comes later, and may be done tw
   assert.equal([...readUsage(dataDir)].length, 1);
 });
 
-test("a key's windows say how full they are, when there is room again and when they are empty", async (t) => {
+test("the windows of a key report their usage, when there is room again and when they are empty", async (t) => {
   const { clock, open } = meterFixture(t);
   const meter = await open();
   const { key } = principalOf({ key: { id: "key_1", cuLimit24hMilli: 100 } });

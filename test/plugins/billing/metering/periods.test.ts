@@ -6,7 +6,7 @@ import { planOf, workspaceOf } from "./fixture.ts";
 
 const emptySplit = (): Split => ({ included: 0, purchased: 0, overage: 0 });
 
-test("a period is the calendar month in UTC, leap years and year ends included", () => {
+test("a period is the calendar month in UTC, including leap years and year ends", () => {
   const cases = [
     ["2026-01-15T12:00:00Z", "2026-01-01", "2026-02-01"],
     ["2026-01-31T23:59:59.999Z", "2026-01-01", "2026-02-01"],
@@ -35,7 +35,7 @@ test("the included amount is drawn first, then the purchased balance, then overa
   assert.equal(draws.purchasedLeft(workspace), 0);
 });
 
-test("a new period brings the included amount again, not the purchased one", () => {
+test("a new period renews the included amount but not the purchased one", () => {
   const draws = new Draws();
   const plan = planOf({ includedCuMilli: 100, overageUsdPerCu: undefined });
   const workspace = workspaceOf({ purchasedTotalCuMilli: 50 });
@@ -48,13 +48,13 @@ test("a new period brings the included amount again, not the purchased one", () 
   assert.equal(draws.limit(plan, workspace), 120);
   assert.equal(draws.fits(120, plan, workspace), true);
   assert.equal(draws.fits(121, plan, workspace), false);
-  // A clock that jumps back into the month before opens it not again.
+  // A clock that jumps back into the previous month does not open it again.
   draws.roll(1);
   assert.equal(draws.period, 2);
   assert.equal(draws.limit(plan, workspace), 120);
 });
 
-test("a plan without overage refuses beyond included and purchased, whatever overage limit is set", () => {
+test("a plan without overage refuses more than included and purchased credit, whatever the overage limit is", () => {
   const plan = planOf({ includedCuMilli: 10, overageUsdPerCu: undefined });
   const workspace = workspaceOf({ purchasedTotalCuMilli: 5, overageLimitCuMilli: 1_000 });
   const draws = new Draws();
@@ -63,7 +63,7 @@ test("a plan without overage refuses beyond included and purchased, whatever ove
   assert.equal(draws.fits(16, plan, workspace), false);
 });
 
-test("overage is capped by the workspace's limit, and without one unbounded", () => {
+test("overage is limited by the limit of the workspace, and unlimited without one", () => {
   const plan = planOf({ includedCuMilli: 10, overageUsdPerCu: "0.001" });
   const draws = new Draws();
   assert.equal(draws.fits(31, plan, workspaceOf({ overageLimitCuMilli: 20 })), false);
@@ -74,7 +74,7 @@ test("overage is capped by the workspace's limit, and without one unbounded", ()
   assert.equal(draws.limit(plan, workspaceOf({})), Infinity);
 });
 
-test("amounts beyond 2^53 do not fit: they could not be counted exactly", () => {
+test("amounts above 2^53 do not fit, because they could not be counted exactly", () => {
   const plan = planOf({ includedCuMilli: 10, overageUsdPerCu: "0.001" });
   const draws = new Draws();
   draws.open = 1;
@@ -82,7 +82,7 @@ test("amounts beyond 2^53 do not fit: they could not be counted exactly", () => 
   assert.equal(draws.fits(Number.MAX_SAFE_INTEGER, plan, workspaceOf({})), false);
 });
 
-test("a smaller plan set within the month does not eat up what was purchased", () => {
+test("a smaller plan that is set within the month does not use up purchased credit", () => {
   const draws = new Draws();
   const split = emptySplit();
   const workspace = workspaceOf({ purchasedTotalCuMilli: 50 });
@@ -94,7 +94,7 @@ test("a smaller plan set within the month does not eat up what was purchased", (
   assert.deepEqual(split, { included: 0, purchased: 50, overage: 0 });
 });
 
-test("what exceeds every source is overage where the plan has any, else overdrawn included", () => {
+test("a charge above every source is overage if the plan has it, else it overdraws the included amount", () => {
   const split = emptySplit();
   const workspace = workspaceOf({ purchasedTotalCuMilli: 5, overageLimitCuMilli: 7 });
   new Draws().draw(40, planOf({ includedCuMilli: 10, overageUsdPerCu: "1" }), workspace, split);
@@ -110,7 +110,7 @@ test("what exceeds every source is overage where the plan has any, else overdraw
 
 const amount = fc.integer({ min: 0, max: 60 });
 
-test("splits agree with a model that draws unit by unit, and taking back undoes them", () => {
+test("splits match a model that draws unit by unit, and takeBack reverses them", () => {
   const charges = fc.array(fc.tuple(amount, fc.boolean()), { maxLength: 30 });
   fc.assert(
     fc.property(amount, amount, fc.boolean(), charges, (includedCuMilli, bought, pays, list) => {

@@ -7,7 +7,7 @@ import {
   openJournalDatabase,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
-import { readPurchasedDrawn } from "../../../../plugins/billing/metering/purchased.ts";
+import { readPurchasedDrawn } from "../../../../plugins/billing/metering/purchased-drawn.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { StoreError } from "../../../../src/store/store-error.ts";
 import {
@@ -29,7 +29,7 @@ const storeError = (code: string) => (error: unknown) => {
   return true;
 };
 
-/** One charge a minute from noon on, of 1, 2, 3 … milli-CU, each in a commit of its own. */
+/** Makes one charge per minute from noon on, of 1, 2, 3 … milli-CU, each in its own commit. */
 async function chargeByTheMinute(
   { clock }: { clock: { advance(ms: number): void } },
   meter: MeterService,
@@ -41,10 +41,10 @@ async function chargeByTheMinute(
   }
 }
 
-const costs = (rows: Iterable<{ usedCuMilli: number }>): number[] =>
-  Array.from(rows, (row) => row.usedCuMilli);
+const costs = (rows: Iterable<{ usedMilliCu: number }>): number[] =>
+  Array.from(rows, (row) => row.usedMilliCu);
 
-test("a range takes its first instant and not its last", async (t) => {
+test("a range includes its start and excludes its end", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
   await chargeByTheMinute(fixture, meter, 6);
@@ -60,7 +60,7 @@ test("a range takes its first instant and not its last", async (t) => {
   assert.deepEqual(costs(readUsage(dataDir, { from: to, to: from })), []);
 });
 
-test("more commits than are read at once come out whole and in order", async (t) => {
+test("more commits than one read returns are complete and in order", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
   await chargeByTheMinute(fixture, meter, 450);
@@ -73,12 +73,12 @@ test("more commits than are read at once come out whole and in order", async (t)
   assert.deepEqual(late, all.slice(400));
 });
 
-test("a reader beside the writer sees what was settled when it began, and stops nobody", async (t) => {
+test("a reader sees the charges settled before it began and does not block the writer", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
   for (let i = 0; i < 300; i++) await charge(meter, principalOf(), 1);
   const rows = readUsage(fixture.dataDir);
-  assert.equal(rows.next().value?.usedCuMilli, 1);
+  assert.equal(rows.next().value?.usedMilliCu, 1);
   const stranger = principalOf({ key: { id: "key_new" } });
   for (let i = 0; i < 300; i++) await charge(meter, stranger, 2);
   const rest = [...rows];
@@ -87,7 +87,7 @@ test("a reader beside the writer sees what was settled when it began, and stops 
   assert.equal([...readUsage(fixture.dataDir)].length, 600);
 });
 
-test("the lines of one settle lie in one commit, one id each, and intents are no charges", async (t) => {
+test("the lines of one settle share a commit and have separate ids, and intents are not charges", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
   const batch = take(meter, principalOf(), 60, { streamed: true, requestId: "batch" });
@@ -100,7 +100,7 @@ test("the lines of one settle lie in one commit, one id each, and intents are no
   assert.equal(new Set(rows.map((row) => row.id.slice(0, row.id.lastIndexOf("_")))).size, 1);
 });
 
-test("ids do not change from one reading to the next", async (t) => {
+test("ids are the same in every read", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
   await chargeByTheMinute(fixture, meter, 3);
@@ -111,7 +111,7 @@ test("ids do not change from one reading to the next", async (t) => {
   assert.deepEqual(Array.from(readUsage(fixture.dataDir), (row) => row.id).slice(0, 3), ids);
 });
 
-test("long and foreign texts survive, too long ones are cut", async (t) => {
+test("long and non-ASCII texts are kept, and too long ones are cut", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
   const requestId = `"é,\\ 漢${"x".repeat(300)}`;
@@ -124,7 +124,7 @@ test("long and foreign texts survive, too long ones are cut", async (t) => {
   assert.equal(row?.method, `m"\n${"ß".repeat(253)}`);
 });
 
-test("what an inference was reckoned with is kept beside the longest ids", async (t) => {
+test("the pricing of an inference is kept even with the longest ids", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
   const pricing = {
@@ -155,7 +155,7 @@ test("what an inference was reckoned with is kept beside the longest ids", async
   );
 });
 
-test("a folder without a journal, or with something else in its place, is a clear error", (t) => {
+test("a missing journal, or a file that is not a journal, is a clear error", (t) => {
   const { dataDir } = meterFixture(t);
   assert.throws(() => [...readUsage(dataDir)], storeError("SLUICE_STORE_FAILED"));
   mkdirSync(dataDir, { recursive: true });
@@ -172,7 +172,7 @@ test("a journal of a newer release is a clear error for readers and for the mete
   await assert.rejects(fixture.open(), storeError("SLUICE_STORE_NEWER"));
 });
 
-test("a commit that holds no records is a clear error, not a shorter answer", async (t) => {
+test("a commit with invalid records is a clear error and not a shorter result", async (t) => {
   const fixture = meterFixture(t);
   const meter = await fixture.open();
   await charge(meter, principalOf(), 1);
@@ -182,7 +182,7 @@ test("a commit that holds no records is a clear error, not a shorter answer", as
   assert.throws(() => [...readUsage(fixture.dataDir)], storeError("SLUICE_STORE_FAILED"));
 });
 
-test("what was drawn of purchases is read beside the writer, sums and latest charges alike", async (t) => {
+test("purchased credit that was drawn is read from the sums and the latest charges while a gateway writes", async (t) => {
   const fixture = meterFixture(t);
   assert.deepEqual(readPurchasedDrawn(fixture.dataDir), new Map());
   const meter = await fixture.open();

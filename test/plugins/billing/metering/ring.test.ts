@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import {
   kind,
   RecordCursor,
-  recordBytesMax,
+  maxRecordBytes,
   writeClosed,
   writeName,
 } from "../../../../plugins/billing/metering/records.ts";
@@ -12,7 +12,7 @@ import { RingReader } from "../../../../plugins/billing/metering/ring-reader.ts"
 import { RingWriter } from "../../../../plugins/billing/metering/ring-writer.ts";
 import { makeRing } from "../../../../plugins/billing/metering/ring.ts";
 
-/** The ids of the name records in `bytes`. */
+/** Returns the ids of the name records in `bytes`. */
 function idsIn(bytes: Buffer): number[] {
   const ids: number[] = [];
   const cursor = new RecordCursor(bytes);
@@ -33,7 +33,7 @@ const steps = fc.array(
 );
 
 for (const start of [0, 2 ** 31 - 4096, 2 ** 32 - 4096]) {
-  test(`records come out as they went in, across the ends of the ring, from position ${start}`, () => {
+  test(`records are read as they were written, across the end of the ring, from position ${start}`, () => {
     fc.assert(
       fc.property(steps, (list) => {
         const shared = makeRing(size, start);
@@ -43,17 +43,17 @@ for (const start of [0, 2 ** 31 - 4096, 2 ** 32 - 4096]) {
         let next = 1;
         for (const step of list) {
           if (step.what === "write") {
-            if (writer.free < 2 * recordBytesMax) continue;
+            if (writer.free < 2 * maxRecordBytes) continue;
             const id = next++;
             writer.advance(
-              writeName(writer, writer.claim(recordBytesMax), id, "é".repeat(step.chars)),
+              writeName(writer, writer.claim(maxRecordBytes), id, "é".repeat(step.chars)),
             );
             writer.publish(false);
             waiting.push(id);
           } else if (step.what === "take") {
             assert.deepEqual(idsIn(reader.take()), waiting);
             reader.done();
-            writer.free32(reader.head);
+            writer.freeUpTo(reader.head);
             waiting = [];
             assert.equal(writer.free, size);
           } else {
@@ -70,35 +70,35 @@ for (const start of [0, 2 ** 31 - 4096, 2 ** 32 - 4096]) {
   });
 }
 
-test("nothing is visible before it is published, and then all of it at once", () => {
+test("records become visible together when they are published", () => {
   const shared = makeRing(size);
   const writer = new RingWriter(shared, 1024);
   const reader = new RingReader(shared);
-  writer.advance(writeName(writer, writer.claim(recordBytesMax), 1, "a"));
-  writer.advance(writeName(writer, writer.claim(recordBytesMax), 2, "b"));
+  writer.advance(writeName(writer, writer.claim(maxRecordBytes), 1, "a"));
+  writer.advance(writeName(writer, writer.claim(maxRecordBytes), 2, "b"));
   assert.equal(reader.isEmpty, true);
   assert.equal(reader.take().length, 0);
   writer.publish(false);
   assert.deepEqual(idsIn(reader.take()), [1, 2]);
 });
 
-test("what was taken and not dealt with is taken again", () => {
+test("records that were taken but not processed are taken again", () => {
   const shared = makeRing(size);
   const writer = new RingWriter(shared, 1024);
   const reader = new RingReader(shared);
   for (const id of [1, 2]) {
-    writer.advance(writeName(writer, writer.claim(recordBytesMax), id, "a"));
+    writer.advance(writeName(writer, writer.claim(maxRecordBytes), id, "a"));
     writer.publish(false);
     assert.equal(idsIn(reader.take()).length, id);
   }
 });
 
-test("the writer sees what a later group begins with", () => {
+test("the writer detects that the reader has taken the records of a group", () => {
   const shared = makeRing(size);
   const writer = new RingWriter(shared, 1024);
   const reader = new RingReader(shared);
   const start = writer.published;
-  writer.advance(writeClosed(writer, writer.claim(recordBytesMax), 1, 1, 1));
+  writer.advance(writeClosed(writer, writer.claim(maxRecordBytes), 1, 1, 1));
   writer.publish(false);
   assert.equal(writer.hasTakenBeyond(start), false);
   reader.take();
@@ -106,12 +106,12 @@ test("the writer sees what a later group begins with", () => {
   assert.equal(writer.hasTakenBeyond(writer.published), false);
 });
 
-test("an old word to discard is no word to discard what came since", () => {
+test("an old discard position does not discard later records", () => {
   const shared = makeRing(size);
   const writer = new RingWriter(shared, 1024);
   const reader = new RingReader(shared);
   for (const id of [1, 2]) {
-    writer.advance(writeName(writer, writer.claim(recordBytesMax), id, "a"));
+    writer.advance(writeName(writer, writer.claim(maxRecordBytes), id, "a"));
     writer.publish(false);
     if (id === 1) {
       reader.take();
@@ -122,7 +122,7 @@ test("an old word to discard is no word to discard what came since", () => {
   assert.deepEqual(idsIn(reader.take()), [2]);
 });
 
-test("bytes that are no records are refused", () => {
+test("bytes that are not records throw", () => {
   assert.throws(
     () => idsIn(Buffer.from([9, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
     /invalid data/,

@@ -6,7 +6,7 @@ import { journalPath } from "../../../../plugins/billing/metering/journal-schema
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import {
-  mostGroups,
+  maxGroups,
   usageReport,
   type UsageReportJob,
 } from "../../../../plugins/billing/metering/usage-report.ts";
@@ -27,7 +27,7 @@ const month = { from: Date.UTC(2026, 0), to: Date.UTC(2026, 1) };
 
 function reportOf(dataDir: string, more: Partial<UsageReportJob> = {}): Report {
   const json = usageReport({ dataDir, workspaceId: "ws_1", ...month, groupBy: [], ...more });
-  // The shape is what these tests are about.
+  // These tests check the shape.
   return JSON.parse(json ?? "null") as Report;
 }
 
@@ -64,7 +64,7 @@ async function someUsage(t: Parameters<typeof meterFixture>[0]): Promise<string>
   return dataDir;
 }
 
-test("without members there is one group of all, and it has what was used in all", async (t) => {
+test("without members, one group contains the total usage", async (t) => {
   const report = reportOf(await someUsage(t));
   assert.deepEqual(report, {
     workspace_id: "ws_1",
@@ -75,7 +75,7 @@ test("without members there is one group of all, and it has what was used in all
   });
 });
 
-test("groups carry the members asked for, in order, whatever the order they were asked in", async (t) => {
+test("groups have the requested members in a fixed order", async (t) => {
   const dataDir = await someUsage(t);
   const groupBy: UsageMember[] = ["day", "model", "method", "surface", "key"];
   const of = { surface: "ledger-rpc", method: "system_chain", model: null };
@@ -106,7 +106,7 @@ test("groups carry the members asked for, in order, whatever the order they were
   );
 });
 
-test("a range takes its first instant and not its last", async (t) => {
+test("a range includes its start and excludes its end", async (t) => {
   const dataDir = await someUsage(t);
   const used = (from: number, to: number): number => reportOf(dataDir, { from, to }).used_cu_milli;
   assert.equal(used(noon, noon + day), 207);
@@ -116,10 +116,10 @@ test("a range takes its first instant and not its last", async (t) => {
   assert.deepEqual(reportOf(dataDir, { from: noon, to: noon }).groups, []);
 });
 
-test("every division adds up to what the export lists", async (t) => {
+test("the groups of every division add up to the charges of the export", async (t) => {
   const dataDir = await someUsage(t);
   const rows = [...readUsage(dataDir)].filter(({ workspaceId }) => workspaceId === "ws_1");
-  const total = rows.reduce((sum, { usedCuMilli }) => sum + usedCuMilli, 0);
+  const total = rows.reduce((sum, { usedMilliCu }) => sum + usedMilliCu, 0);
   const members: UsageMember[] = ["key", "surface", "method", "model", "day"];
   for (let mask = 0; mask < 2 ** members.length; mask++) {
     const groupBy = members.filter((_, bit) => (mask & (1 << bit)) !== 0);
@@ -133,14 +133,14 @@ test("every division adds up to what the export lists", async (t) => {
   }
 });
 
-test("a folder without a journal, and a workspace that was never charged, have used nothing", async (t) => {
+test("without a journal or without charges, the usage is zero", async (t) => {
   const { dataDir } = meterFixture(t);
   assert.equal(reportOf(dataDir).used_cu_milli, 0);
   const other = reportOf(await someUsage(t), { workspaceId: "ws_new" });
   assert.deepEqual([other.used_cu_milli, other.groups], [0, []]);
 });
 
-test("as a job of the pool a report is the same, and one that cannot read the journal crashes alone", async (t) => {
+test("a job of the pool returns the same report, and a job that cannot read the journal fails alone", async (t) => {
   const dataDir = await someUsage(t);
   const pool = openComputePool({ clock: manualClock(), metrics: createMetrics(), threads: 1 });
   t.after(() => pool.close());
@@ -154,11 +154,11 @@ test("as a job of the pool a report is the same, and one that cannot read the jo
   assert.deepEqual(await run(), { ok: false, reason: "crashed" });
 });
 
-test("a report of too many groups is none, and the same charges by less are one", async (t) => {
+test("a report with too many groups is undefined, and a report on fewer members is not", async (t) => {
   const { dataDir, open } = meterFixture(t);
   const meter = await open();
   const perCommit = 200;
-  for (let n = 0; n <= mostGroups; n += perCommit) {
+  for (let n = 0; n <= maxGroups; n += perCommit) {
     const lines = Array.from({ length: perCommit }, (_, i) => ({ ...call, method: `m${n + i}` }));
     await settle(meter, "key_a", lines);
   }

@@ -15,7 +15,7 @@ function job(dataDir: string, more: Partial<UsageSeriesJob> = {}): UsageSeriesJo
   return { dataDir, workspaceId: undefined, from: noon, stepMs: minute, steps: 3, ...more };
 }
 
-test("charges stand in the step of their time, by surface, workspace and key", async (t) => {
+test("each charge is added to the step of its time, by surface, workspace and key", async (t) => {
   const { dataDir, clock, open } = meterFixture(t);
   const meter = await open();
   const charge = (key: string, workspace: string, surface: string, costMilli: number) =>
@@ -33,10 +33,10 @@ test("charges stand in the step of their time, by surface, workspace and key", a
 
   const all = usageSeries(job(dataDir));
   assert.equal(all.calls, 4);
-  assert.equal(all.usedCuMilli, 216);
+  assert.equal(all.usedMilliCu, 216);
   assert.deepEqual(all.surfaces, [
-    { name: "chat", calls: 3, usedCuMilli: 215, values: [10, 200, 5] },
-    { name: "ledger-rpc", calls: 1, usedCuMilli: 1, values: [1, 0, 0] },
+    { name: "chat", calls: 3, usedMilliCu: 215, values: [10, 200, 5] },
+    { name: "ledger-rpc", calls: 1, usedMilliCu: 1, values: [1, 0, 0] },
   ]);
   assert.deepEqual(
     all.workspaces.map(({ name, values }) => [name, values]),
@@ -46,7 +46,7 @@ test("charges stand in the step of their time, by surface, workspace and key", a
     ],
   );
   assert.deepEqual(
-    all.keys.map(({ name, usedCuMilli }) => [name, usedCuMilli]),
+    all.keys.map(({ name, usedMilliCu }) => [name, usedMilliCu]),
     [
       ["key_c", 200],
       ["key_a", 15],
@@ -63,10 +63,10 @@ test("charges stand in the step of their time, by surface, workspace and key", a
     own.keys.map(({ name }) => name),
     ["key_c"],
   );
-  assert.equal(own.usedCuMilli, 200);
+  assert.equal(own.usedMilliCu, 200);
 });
 
-test("the smallest are added up under no name", async (t) => {
+test("the smallest series are added up in a series without a name", async (t) => {
   const { dataDir, open } = meterFixture(t);
   const meter = await open();
   for (let i = 1; i <= 9; i++) {
@@ -74,20 +74,20 @@ test("the smallest are added up under no name", async (t) => {
       { surface: `s${i}`, method: "m", costMilli: i },
     ]);
   }
-  const { surfaces, usedCuMilli } = usageSeries(job(dataDir));
+  const { surfaces, usedMilliCu } = usageSeries(job(dataDir));
   assert.equal(surfaces.length, 7);
   assert.deepEqual(surfaces.at(0)?.name, "s9");
   assert.deepEqual(surfaces.at(-1), {
     name: undefined,
     calls: 3,
-    usedCuMilli: 6,
+    usedMilliCu: 6,
     values: [6, 0, 0],
   });
-  assert.equal(usedCuMilli, 45);
+  assert.equal(usedMilliCu, 45);
 });
 
-test("nothing was charged: no series, whether there is a journal or a workspace of that name or not", async (t) => {
-  const none = { calls: 0, usedCuMilli: 0, surfaces: [], workspaces: [], keys: [] };
+test("without charges there are no series, even if the journal or the workspace does not exist", async (t) => {
+  const none = { calls: 0, usedMilliCu: 0, surfaces: [], workspaces: [], keys: [] };
   const { dataDir, open } = meterFixture(t);
   assert.deepEqual(usageSeries(job(`${dataDir}/none`)), none);
   await open();
@@ -95,7 +95,7 @@ test("nothing was charged: no series, whether there is a journal or a workspace 
   assert.deepEqual(usageSeries(job(dataDir, { workspaceId: "ws_none" })), none);
 });
 
-test("a thread of the pool gives the same as JSON", async (t) => {
+test("a thread of the pool returns the same series as JSON", async (t) => {
   const { dataDir, open } = meterFixture(t);
   const meter = await open();
   await take(meter, principalOf(), 3).settle([{ surface: "chat", method: "m", costMilli: 3 }]);
@@ -105,5 +105,5 @@ test("a thread of the pool gives the same as JSON", async (t) => {
   const done = await pool.run({ module: href, input: job(dataDir), transfer: [] });
   assert.ok(done.ok);
   assert.deepEqual(JSON.parse(new TextDecoder().decode(done.bytes)), usageSeries(job(dataDir)));
-  assert.equal(usageSeries(job(dataDir)).usedCuMilli, 3);
+  assert.equal(usageSeries(job(dataDir)).usedMilliCu, 3);
 });

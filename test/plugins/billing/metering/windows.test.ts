@@ -12,7 +12,7 @@ const hour = 3_600_000;
 const day = 24 * hour;
 const noon = Date.UTC(2026, 0, 15, 12);
 
-test("a charge counts for 24 hours from the end of its minute, not from its beginning", () => {
+test("a charge counts for 24 hours from the end of its minute", () => {
   const window = new RollingWindow(dayWindow);
   window.add(noon + 59_999, 7);
   assert.equal(window.sum(noon + day), 7);
@@ -20,21 +20,21 @@ test("a charge counts for 24 hours from the end of its minute, not from its begi
   assert.equal(window.sum(noon + day + minute), 0);
 });
 
-test("a charge at the first instant of a minute counts exactly as long", () => {
+test("a charge at the first instant of a minute counts equally long", () => {
   const window = new RollingWindow(dayWindow);
   window.add(noon, 7);
   assert.equal(window.sum(noon + day + minute - 1), 7);
   assert.equal(window.sum(noon + day + minute), 0);
 });
 
-test("30 days run in steps of an hour", () => {
+test("the window of 30 days has steps of an hour", () => {
   const window = new RollingWindow(monthWindow);
   window.add(noon + 1, 7);
   assert.equal(window.sum(noon + 30 * day + hour - 1), 7);
   assert.equal(window.sum(noon + 30 * day + hour), 0);
 });
 
-test("steps leave one by one", () => {
+test("steps leave the window one by one", () => {
   const window = new RollingWindow(dayWindow);
   for (let i = 0; i < 1441; i++) window.add(noon + i * minute, 1);
   assert.equal(window.sum(noon + 1440 * minute), 1441);
@@ -43,22 +43,22 @@ test("steps leave one by one", () => {
   assert.equal(window.sum(noon + 10 * day), 0);
 });
 
-test("a clock that jumps back revives nothing and loses nothing", () => {
+test("a clock that jumps back revives no step and loses no amount", () => {
   const window = new RollingWindow(dayWindow);
   window.add(noon, 1);
   window.add(noon + 2 * hour, 10);
-  // Charged an hour before the newest step: counts with that step.
+  // An amount that is charged an hour before the newest step counts with that step.
   window.add(noon + hour, 100);
   assert.equal(window.sum(noon - 5 * day), 111);
   assert.equal(window.sum(noon + day + minute), 110);
   assert.equal(window.sum(noon + day + 2 * hour), 110);
   assert.equal(window.sum(noon + day + 2 * hour + minute), 0);
-  // Everything has left; an older charge still lands no earlier than the newest step seen.
+  // All steps have left the window. An older charge is still added no earlier than the newest step seen.
   window.add(noon, 1_000);
   assert.equal(window.sum(noon + day + 2 * hour), 1_000);
 });
 
-test("what is empty holds no memory", () => {
+test("an empty window holds no memory", () => {
   const window = new RollingWindow(dayWindow);
   assert.equal(window.isEmpty(noon), true);
   window.add(noon, 0);
@@ -66,7 +66,7 @@ test("what is empty holds no memory", () => {
   assert.equal(window.isEmpty(noon + 2 * day), true);
 });
 
-test("a charge taken back no longer counts; one that has left already is not taken twice", () => {
+test("a reversed charge no longer counts, and a charge that has left the window is not subtracted twice", () => {
   const window = new RollingWindow(dayWindow);
   window.add(noon, 5);
   window.add(noon + minute, 6);
@@ -77,7 +77,7 @@ test("a charge taken back no longer counts; one that has left already is not tak
   assert.equal(window.sum(noon + 2 * day), 0);
 });
 
-test("sums agree with a list of all charges, whatever the clock does", () => {
+test("sums match a list of all charges, whatever the clock does", () => {
   const move = fc.oneof(
     fc.integer({ min: 0, max: 5 * minute }),
     fc.integer({ min: 0, max: 30 * hour }),
@@ -96,7 +96,7 @@ test("sums agree with a list of all charges, whatever the clock does", () => {
         newest = step;
         charges.push({ step, amount });
         window.add(now, amount);
-        // A step counts while its end lies after the start of the window.
+        // A step counts while its end is after the start of the window.
         const start = Math.max(now, newest * shape.stepMs) - shape.steps * shape.stepMs;
         const expected = charges
           .filter((charge) => (charge.step + 1) * shape.stepMs > start)
@@ -108,7 +108,7 @@ test("sums agree with a list of all charges, whatever the clock does", () => {
   );
 });
 
-test("a window says when it will have cleared down to an amount", () => {
+test("clearsAt returns the time at which the sum falls to an amount", () => {
   const window = new RollingWindow(dayWindow);
   assert.equal(window.clearsAt(noon, 0), undefined);
   window.add(noon, 5);
@@ -121,7 +121,7 @@ test("a window says when it will have cleared down to an amount", () => {
   assert.equal(window.clearsAt(now, 0), noon + hour + day + minute);
 });
 
-test("at the instant that a window names, and not before, no more than the amount counts", () => {
+test("the sum falls to the amount exactly at the time that clearsAt returns", () => {
   const charge = fc.record({ at: fc.nat(30 * 60), amount: fc.integer({ min: 1, max: 1_000 }) });
   fc.assert(
     fc.property(

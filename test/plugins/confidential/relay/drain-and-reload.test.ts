@@ -36,7 +36,7 @@ describe("a gateway that stops", () => {
     assert.equal(await busy.closed, 1013);
     await stopped;
     assert.deepEqual(
-      (await stream.charges()).map(({ usedCuMilli }) => usedCuMilli),
+      (await stream.charges()).map(({ usedMilliCu }) => usedMilliCu),
       [7 * tokenMilli],
     );
   });

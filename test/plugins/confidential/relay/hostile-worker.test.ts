@@ -24,7 +24,7 @@ describe("a hostile worker", () => {
     stream = await startStreamGateway();
   });
   after(async () => {
-    assert.ok((await stream.charges()).every(({ usedCuMilli }) => usedCuMilli <= reservedMilli));
+    assert.ok((await stream.charges()).every(({ usedMilliCu }) => usedMilliCu <= reservedMilli));
     await stream[Symbol.asyncDispose]();
   });
   beforeEach(() => {
@@ -59,7 +59,7 @@ describe("a hostile worker", () => {
     const { done } = await session.answer();
     assert.equal(done.usage.unverified_reason, "simulated");
     assert.equal(done.usedCUMilli, reservedMilli);
-    assert.equal((await stream.charges()).at(-1)?.usedCuMilli, reservedMilli);
+    assert.equal((await stream.charges()).at(-1)?.usedMilliCu, reservedMilli);
   });
 
   it("that reports absurd token counts leaves only bounded numbers in the journal", async () => {

@@ -47,7 +47,7 @@ describe("requests of a session", () => {
     assert.deepEqual(await refusal(session), ["BAD_FRAME", 4400]);
     held.open();
     await until(async () => (await stream.charges()).length > 0);
-    assert.equal((await stream.charges())[0]?.usedCuMilli, 7 * tokenMilli);
+    assert.equal((await stream.charges())[0]?.usedMilliCu, 7 * tokenMilli);
     assert.equal(stream.worker.requests.length, 1);
   });
 
@@ -67,7 +67,7 @@ describe("requests of a session", () => {
     assert.deepEqual(await refusal(session), ["BAD_FRAME", 4400]);
     held.open();
     await until(async () => (await stream.charges()).length > 0);
-    assert.equal((await stream.charges())[0]?.usedCuMilli, 7 * tokenMilli);
+    assert.equal((await stream.charges())[0]?.usedMilliCu, 7 * tokenMilli);
     assert.equal(stream.worker.requests.length, 1);
   });
 

@@ -236,7 +236,7 @@ describe("the end of a session", () => {
       assert.equal(done.usage.unverified_reason, reason);
       assert.equal(done.usedCUMilli, tokens * tokenMilli);
       const charges = await stream.charges();
-      assert.equal(charges.at(-1)?.usedCuMilli, done.usedCUMilli);
+      assert.equal(charges.at(-1)?.usedMilliCu, done.usedCUMilli);
     });
   }
 
@@ -293,7 +293,7 @@ describe("the end of a session", () => {
     await until(() => stream.worker.texts.some((text) => text.includes('"cancel"')));
     held.open();
     await until(async () => (await stream.charges()).length > charged);
-    assert.equal((await stream.charges()).at(-1)?.usedCuMilli, 7 * tokenMilli);
+    assert.equal((await stream.charges()).at(-1)?.usedMilliCu, 7 * tokenMilli);
   });
 
   it(
@@ -343,7 +343,7 @@ describe("the end of a session", () => {
       billed.push([usedCUMilli, paidBeforeCUMilli]);
     }
     const charges = await stream.charges();
-    assert.equal(charges[charged]?.usedCuMilli, 6 * tokenMilli);
+    assert.equal(charges[charged]?.usedMilliCu, 6 * tokenMilli);
     assert.deepEqual(billed, [
       [1 * tokenMilli, 6 * tokenMilli],
       [7 * tokenMilli, undefined],

@@ -42,7 +42,7 @@ describe("a session through the gateway", () => {
     assert.equal(done.pricing.network, "alpha");
     assert.equal(worker.requests.at(-1)?.["model"], model);
     const [charge] = await stream.charges();
-    assert.equal(charge?.usedCuMilli, 7 * tokenMilli);
+    assert.equal(charge?.usedMilliCu, 7 * tokenMilli);
     assert.equal(charge?.surface, "confidential-stream");
     assert.equal(charge?.model, model);
     assert.equal(readReport(fromBase64Url(done.report) ?? new Uint8Array())?.rid, 1);
@@ -112,7 +112,7 @@ describe("a gateway that decrypts sessions itself", () => {
     const tokens = done.usage.total_tokens;
     assert.equal(done.usedCUMilli, tokens * tokenMilli);
     const [charge] = await stream.charges();
-    assert.equal(charge?.usedCuMilli, tokens * tokenMilli);
+    assert.equal(charge?.usedMilliCu, tokens * tokenMilli);
   });
 
   it("stops the model when the client cancels, and reports the tokens produced so far", async () => {

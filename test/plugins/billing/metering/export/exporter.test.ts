@@ -4,29 +4,29 @@ import { describe, it } from "node:test";
 import {
   Exporter,
   type Batch,
-  type ExporterParts,
+  type ExporterDeps,
 } from "../../../../../plugins/billing/metering/export/exporter.ts";
 import { exportMetrics } from "../../../../../plugins/billing/metering/export/metrics.ts";
-import type { Sent } from "../../../../../plugins/billing/metering/export/send.ts";
+import type { DeliveryResult } from "../../../../../plugins/billing/metering/export/send.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
 import type { Log } from "../../../../../src/plugin.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { day, hour, minute, noon } from "../fixture.ts";
 
-const accepted: Sent = { kind: "accepted" };
-const down: Sent = { kind: "unavailable", reason: "ECONNREFUSED", afterMs: 0 };
+const accepted: DeliveryResult = { kind: "accepted" };
+const down: DeliveryResult = { kind: "unavailable", reason: "ECONNREFUSED", afterMs: 0 };
 
 interface Options {
   readonly batch?: number;
-  /** Charges that stand in the journal at the start. */
+  /** Charges that are in the journal at the start. */
   readonly charges?: number;
   readonly random?: () => number;
   readonly moveTo?: (id: string) => Promise<void>;
-  /** What the sink makes of these charges. */
-  readonly sink: (charges: readonly number[], now: number) => Sent;
+  /** The response of the sink to these charges. */
+  readonly sink: (charges: readonly number[], now: number) => DeliveryResult;
 }
 
-/** An exporter over a journal of numbers; a charge's number is its place in it. */
+/** Makes an exporter over a journal of numbers. The number of a charge is its position. */
 function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink }: Options) {
   const clock = manualClock(noon);
   const journal: { readonly at: number }[] = [];
@@ -39,7 +39,7 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
   const metrics = createMetrics();
   const cursor = { after: undefined as string | undefined };
   let readable = true;
-  const parts: ExporterParts = {
+  const deps: ExporterDeps = {
     cursor: {
       get after() {
         return cursor.after;
@@ -66,7 +66,7 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
       return { ...head, events: Buffer.from(JSON.stringify(numbers)) };
     },
     async send(events) {
-      // Written above.
+      // The code above writes this value.
       const charges = JSON.parse(Buffer.from(events).toString()) as number[];
       attempts.push({ at: clock.now() - noon, charges });
       const sent = sink(charges, clock.now());
@@ -87,7 +87,7 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
     for (let n = 0; n < count; n++) journal.push({ at: clock.now() });
   };
   charge(atStart);
-  const exporter = new Exporter(parts);
+  const exporter = new Exporter(deps);
   return {
     exporter,
     journal,
@@ -101,7 +101,7 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
     readable(is: boolean) {
       readable = is;
     },
-    /** Moves the clock in steps, so that what runs between them can. */
+    /** Moves the clock in steps, so that pending work can run in between. */
     async pass(ms: number, stepMs = ms): Promise<void> {
       for (let passed = 0; passed < ms; passed += stepMs) {
         clock.advance(Math.min(stepMs, ms - passed));
@@ -119,7 +119,7 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
 
 describe("the export of usage", () => {
-  it("delivers everything in order, in batches, and then looks every few seconds", async () => {
+  it("delivers all charges in order and in batches, and then polls every few seconds", async () => {
     await using on = bench({ charges: 7, sink: () => accepted });
     await on.settle();
     assert.deepEqual(on.taken, upTo(7));
@@ -137,7 +137,7 @@ describe("the export of usage", () => {
     assert.equal(await on.metric("lag_seconds"), 0);
   });
 
-  it("loses nothing while the sink is down for a day, waits longer and longer, and shows the lag", async () => {
+  it("loses nothing while the sink is down for a day, backs off exponentially, and reports the lag", async () => {
     await using on = bench({
       sink: (_, now) => (now < noon + day ? down : accepted),
       batch: 100,
@@ -164,9 +164,9 @@ describe("the export of usage", () => {
     );
   });
 
-  it("waits a random time, and at least what the sink asks for", async () => {
+  it("waits a random time that is at least as long as the sink asks for", async () => {
     const draws = [0.5, 0, 0.25];
-    const asked: Sent = { kind: "unavailable", reason: "status 429", afterMs: 7_000 };
+    const asked: DeliveryResult = { kind: "unavailable", reason: "status 429", afterMs: 7_000 };
     await using on = bench({ sink: () => asked, random: () => draws.shift() ?? 1 });
     await on.settle();
     for (const ms of [7_500, 7_000, 8_000]) {
@@ -178,7 +178,7 @@ describe("the export of usage", () => {
     }
   });
 
-  it("finds the one charge that is refused, delivers all before it, and stops there until it is taken", async () => {
+  it("finds the refused charge, delivers all charges before it, and stops until it is accepted", async () => {
     let poison: number | undefined = 13;
     await using on = bench({
       batch: 8,
@@ -204,7 +204,7 @@ describe("the export of usage", () => {
     assert.equal(await on.metric("stopped"), 0);
   });
 
-  it("stops at once where the whole request is refused, such as for its key", async () => {
+  it("stops at once if the sink refuses the whole request, for example because of its key", async () => {
     let isKnown = false;
     await using on = bench({
       charges: 3,
@@ -219,7 +219,7 @@ describe("the export of usage", () => {
     assert.equal(await on.metric("stopped"), 0);
   });
 
-  it("goes on when the journal cannot be read for a while", async () => {
+  it("continues after the journal could not be read for a while", async () => {
     await using on = bench({ sink: () => accepted });
     await on.settle();
     on.readable(false);
@@ -231,7 +231,7 @@ describe("the export of usage", () => {
     assert.deepEqual(on.taken, upTo(3));
   });
 
-  it("sends nothing twice while it runs, although the cursor cannot be written down", async () => {
+  it("sends nothing twice while it runs, even if the cursor cannot be saved", async () => {
     await using on = bench({
       charges: 6,
       sink: () => accepted,

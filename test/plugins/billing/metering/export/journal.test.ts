@@ -1,4 +1,7 @@
-/** The outbox: batches from a journal on disk, the cursor beside it, and what a sink says over HTTP. */
+/**
+ * Tests of the outbox: batches from a journal on disk, the cursor in the same folder, and responses of a sink over
+ * HTTP.
+ */
 import assert from "node:assert/strict";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -27,12 +30,12 @@ interface Event {
 
 function batchOf(job: Pick<BatchJob, "dataDir"> & Partial<BatchJob>) {
   const batch = makeBatch({ after: undefined, limit: 100, form, ...job });
-  // What is under test.
+  // The shape that these tests check.
   return batch && { ...batch, events: JSON.parse(batch.events) as Event[] };
 }
 
 describe("a batch of charges", () => {
-  it("is CloudEvents 1.0: who, what, how much, and what of it the plan does not include", async (t) => {
+  it("contains CloudEvents 1.0 with the subject, the cost and the part that the plan does not include", async (t) => {
     const { dataDir, open } = meterFixture(t);
     const meter = await open();
     const principal = principalOf({ plan: { includedCuMilli: 1_000, overageUsdPerCu: "0.001" } });
@@ -82,7 +85,7 @@ describe("a batch of charges", () => {
     assert.equal(byKey?.events[0]?.subject, "key_1");
   });
 
-  it("goes on behind any charge, in the middle of a commit too, and says whether there is more", async (t) => {
+  it("continues after any charge, also in the middle of a commit, and reports whether there are more", async (t) => {
     const { dataDir, open } = meterFixture(t);
     const meter = await open();
     const principal = principalOf();
@@ -105,7 +108,7 @@ describe("a batch of charges", () => {
     }
   });
 
-  it("is bounded in size, but holds one charge at least", async (t) => {
+  it("is limited in size but has at least one charge", async (t) => {
     const { dataDir, open } = meterFixture(t);
     const meter = await open();
     const principal = principalOf();
@@ -129,7 +132,7 @@ describe("a batch of charges", () => {
     assert.equal(new Set(seen).size, 1_200);
   });
 
-  it("is made in a thread", async (t) => {
+  it("is made in a thread of the pool", async (t) => {
     const { dataDir, clock, metrics, open } = meterFixture(t);
     await charge(await open(), principalOf(), 1);
     const { href } = new URL(
@@ -148,7 +151,7 @@ describe("a batch of charges", () => {
     assert.deepEqual(none, { ok: true, bytes: undefined });
   });
 
-  it("is refused for a charge of another journal", async (t) => {
+  it("throws for the id of a charge of another journal", async (t) => {
     const { dataDir, open } = meterFixture(t);
     await charge(await open(), principalOf(), 1);
     for (const after of ["chg_000000000000_1_0", "nonsense", ""]) {
@@ -158,7 +161,7 @@ describe("a batch of charges", () => {
 });
 
 describe("the cursor", () => {
-  it("is where it was left, also beside what a crash left half written", async (t) => {
+  it("keeps its position, even next to a file that a crash left incomplete", async (t) => {
     const { dataDir, open } = meterFixture(t);
     await charge(await open(), principalOf(), 1);
     const [row] = readUsage(dataDir);
@@ -173,7 +176,7 @@ describe("the cursor", () => {
     });
   });
 
-  it("that is not this journal's stops the start: nothing is skipped or sent again unasked", async (t) => {
+  it("stops the start if it is not of this journal, so that nothing is skipped or sent again", async (t) => {
     const { dataDir, open } = meterFixture(t);
     await charge(await open(), principalOf(), 1);
     const file = join(dataDir, "usage-export.json");
@@ -193,7 +196,7 @@ describe("the cursor", () => {
     }
   });
 
-  it("that cannot be written says so, and has moved all the same", async (t) => {
+  it("rejects if it cannot be saved, but its position has changed", async (t) => {
     const { dataDir, open } = meterFixture(t);
     await charge(await open(), principalOf(), 1);
     const [row] = readUsage(dataDir);
@@ -206,11 +209,11 @@ describe("the cursor", () => {
   });
 });
 
-/** A sink that answers as it is told, on a port of its own. */
+/** Starts a sink on a free port, with the given responses. */
 async function sinkOf(answer: (req: IncomingMessage, res: ServerResponse) => void) {
   const server = createServer(answer);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // It listens on TCP.
+  // The server listens on TCP.
   const { port } = server.address() as AddressInfo;
   return {
     sink: { url: `http://127.0.0.1:${port}/api/v1/events`, headers: { authorization: "Bearer t" } },
@@ -224,7 +227,7 @@ async function sinkOf(answer: (req: IncomingMessage, res: ServerResponse) => voi
 const never = new AbortController().signal;
 const body = Buffer.from("[]");
 
-test("a batch is posted as CloudEvents with the operator's header fields", async () => {
+test("a batch is posted as CloudEvents with the configured header fields", async () => {
   let seen: unknown;
   await using on = await sinkOf((req, res) => {
     const { method, url, headers } = req;
@@ -236,7 +239,7 @@ test("a batch is posted as CloudEvents with the operator's header fields", async
   assert.deepEqual(seen, ["POST", "/api/v1/events", type, "Bearer t", "2"]);
 });
 
-test("what a sink answers decides whether it is asked again, with less, or not before somebody has looked", async () => {
+test("the status of the sink decides whether the batch is retried, split, or refused", async () => {
   const cases = [
     [200, "accepted"],
     [408, "unavailable"],
@@ -262,7 +265,7 @@ test("what a sink answers decides whether it is asked again, with less, or not b
   }
 });
 
-test("a sink that takes a batch and then does not end its answer, or breaks it off, has taken it", async () => {
+test("a batch counts as accepted even if the body of the response does not end or breaks off", async () => {
   const late = new AbortController();
   const endings = [(res: ServerResponse) => res.destroy(), () => late.abort()];
   for (const end of endings) {
@@ -271,7 +274,7 @@ test("a sink that takes a batch and then does not end its answer, or breaks it o
       answering = res;
       res.writeHead(200).write("taken");
     });
-    // Of `send`'s HTTP client: the head has come, and whoever waits for it goes on before what is set here.
+    // The HTTP client of `send` has received the head; code that waits for it runs before the assignment here.
     const onHead = (): unknown => setImmediate(() => answering && end(answering));
     subscribe("undici:request:headers", onHead);
     assert.deepEqual(await send(on.sink, body, late.signal), { kind: "accepted" });
@@ -279,7 +282,7 @@ test("a sink that takes a batch and then does not end its answer, or breaks it o
   }
 });
 
-test("a sink that is not there, breaks off or does not answer in time is asked again", async () => {
+test("delivery is retried if the sink cannot be reached, breaks off or does not answer in time", async () => {
   const nowhere = { url: "http://127.0.0.1:9/", headers: {} };
   assert.equal((await send(nowhere, body, never)).kind, "unavailable");
   await using broken = await sinkOf((req) => req.socket.destroy());

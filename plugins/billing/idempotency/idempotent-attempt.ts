@@ -1,4 +1,4 @@
-/** One request under an idempotency key: what the slot `idempotency` holds. */
+/** One request with an idempotency key: the value of the slot `idempotency`. */
 import {
   refuse,
   type Host,
@@ -11,7 +11,7 @@ import {
   type Surrounded,
 } from "sluice-gateway/plugin";
 
-/** gateway.md, "Idempotency": a larger response is not kept. */
+/** Maximum size of a stored response (gateway.md, "Idempotency"). Larger ones are not stored. */
 const responseBytes = 1024 * 1024;
 
 const inFlight = refuse("GATEWAY_CONFLICT", {
@@ -20,13 +20,13 @@ const inFlight = refuse("GATEWAY_CONFLICT", {
 const mismatch = refuse("GATEWAY_IDEMPOTENCY_KEY_MISMATCH");
 const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
-export class Attempt {
+export class IdempotentAttempt {
   readonly apiKeyId: string;
   readonly key: string;
-  /** Of method, target and body, once the body is there. */
+  /** Hash of method, target and body. Empty until the body has arrived. */
   fingerprint = "";
   readonly #host: Host;
-  /** While this request holds it. */
+  /** The slot, while this request holds it. */
   #slot: IdempotencySlot | undefined;
   #stream: CapturedStream | undefined;
 
@@ -36,9 +36,9 @@ export class Attempt {
     this.key = key;
   }
 
-  /** Asks the surface, or answers in its place. */
+  /** Calls the surface, or answers instead of it. */
   run(surface: Surrounded): Reply | undefined | Promise<Reply | undefined> {
-    // In shadow mode nothing of the step's own may undo what the surface does.
+    // In shadow mode this step must not roll back the work of the surface.
     if (surface.atomic && this.#host.mode === "enforce") return this.#inOneTransaction(surface);
     const taken = this.#host.idempotency.take(this.#request);
     if (taken.kind !== "taken") return insteadOf(taken);
@@ -46,7 +46,7 @@ export class Attempt {
     return this.#whileHeld(taken.slot, surface);
   }
 
-  /** The surface streams: what passes from here on is its response. */
+  /** Called when the surface streams: the following chunks are its response. */
   streams(head: ResponseHead): void {
     if (this.#slot !== undefined) this.#stream = new CapturedStream(head);
   }
@@ -55,7 +55,7 @@ export class Attempt {
     this.#stream?.add(chunk);
   }
 
-  /** All of the stream has passed, and its last byte has not left. */
+  /** Called when the whole stream has passed, before its last byte leaves. */
   streamed(): void {
     const response = this.#stream?.response;
     if (response === undefined || this.#slot === undefined) return;
@@ -63,7 +63,7 @@ export class Attempt {
     this.#slot = undefined;
   }
 
-  /** Gives the slot back where no response was kept. */
+  /** Releases the slot if no response was stored. */
   release(): void {
     this.#slot?.release();
     this.#slot = undefined;
@@ -86,7 +86,10 @@ export class Attempt {
     return ended.kind === "ran" ? reply : insteadOf(ended);
   }
 
-  /** What the surface does lies elsewhere: the slot is on disk before it begins, the response before it leaves. */
+  /**
+   * Runs a surface whose work is not in the accounts database. The slot is on disk before the work begins, and the
+   * response is on disk before it leaves.
+   */
   async #whileHeld(slot: IdempotencySlot, surface: Surrounded): Promise<Reply | undefined> {
     const reply = await surface.answer();
     const response = reply === undefined || hasFailed(reply) ? undefined : responseOf(reply);
@@ -97,10 +100,10 @@ export class Attempt {
   }
 }
 
-/** A response that is copied while it passes. */
+/** Copies a streamed response while it passes. */
 class CapturedStream {
   readonly #head: Omit<StoredResponse, "body">;
-  /** Undefined: it is too large, or has failed. */
+  /** Undefined if the response is too large or has failed. */
   #chunks: Uint8Array[] | undefined = [];
   #bytes = 0;
 
@@ -116,7 +119,7 @@ class CapturedStream {
   add(chunk: Uint8Array): void {
     this.#bytes += chunk.length;
     if (this.#bytes > responseBytes) this.#chunks = undefined;
-    // Chunks are borrowed.
+    // Chunks are borrowed, so they must be copied.
     this.#chunks?.push(Uint8Array.from(chunk));
   }
 
@@ -126,12 +129,15 @@ class CapturedStream {
   }
 }
 
-/** decisions.md section 11: a 5xx releases the slot. So does what stands in for an upstream's missing answer. */
+/**
+ * Returns true for a 5xx, which releases the slot (decisions.md section 11), and for a reply that replaces the missing
+ * answer of an upstream.
+ */
 function hasFailed({ status, outcome }: Reply): boolean {
   return status >= 500 || outcome !== undefined;
 }
 
-/** What is kept of a reply; undefined: it is too large. */
+/** Returns the parts of a reply that are stored. Undefined if it is too large. */
 function responseOf({ status, headers = [], body = "" }: Reply): StoredResponse | undefined {
   const bytes = typeof body === "string" ? Buffer.from(body) : body;
   if (bytes.length > responseBytes) return undefined;
@@ -148,7 +154,7 @@ function insteadOf(found: NotRun): Reply {
     const { status, contentType, contentEncoding, body } = found.response;
     const headers = ["idempotent-replayed", "true"];
     if (contentType !== undefined) headers.push("content-type", contentType);
-    // Without it the stored bytes would be taken for something else.
+    // Without this header the client would misread the stored bytes.
     if (contentEncoding !== undefined) headers.push("content-encoding", contentEncoding);
     return { status, headers, body };
   }

@@ -1,10 +1,10 @@
-/** The words of accounts: plans, what a key may do by default, and which plan is in force when. */
+/** The plans and which of them is in force; the default capabilities of a key. */
 import type { Capability, PlanName, Workspace } from "../../../src/plugin.ts";
 
-/** From the smallest to the largest. */
+/** Names of the plans, from the smallest to the largest. */
 export const planNames: readonly PlanName[] = ["free", "developer", "startup", "enterprise"];
 
-/** What a key gets when nothing is said. */
+/** Capabilities of a new key by default. */
 export const defaultCapabilities: readonly Capability[] = [
   "ledger:read",
   "platform:read",
@@ -12,8 +12,8 @@ export const defaultCapabilities: readonly Capability[] = [
   "inference",
 ];
 
-/** The workspace as it stands at `now`: a pending plan whose time has come is its plan. */
-export function inForce(workspace: Workspace, now: number): Workspace {
+/** Returns the workspace as of `now`: a pending plan that is due becomes its plan. */
+export function applyDuePlan(workspace: Workspace, now: number): Workspace {
   const { pendingPlan, pendingPlanAt } = workspace;
   if (pendingPlan === undefined || pendingPlanAt === undefined || now < pendingPlanAt) {
     return workspace;

@@ -1,4 +1,4 @@
-/** Who comes without a key that may be used here, and what each is told (gateway.md, Authentication). */
+/** Principals of callers without a usable key, each with its message (gateway.md, Authentication). */
 import type { Anonymous } from "../../../src/services/accounts.ts";
 import { keyEnvironment } from "./key-text.ts";
 
@@ -8,10 +8,13 @@ export const missing = anonymous("missing authorization header");
 const malformed = anonymous("invalid authorization format");
 export const unauthorized = anonymous("unauthorized");
 export const expired = anonymous("api key has expired");
-export const outOfPlace = anonymous("api key not allowed from this address");
+export const wrongAddress = anonymous("api key not allowed from this address");
 
-/** Why a header that names no usable key of this deployment is refused (gateway.md, Authentication). */
-export function stranger(authorization: string): Anonymous {
+/**
+ * Returns the principal for a header that does not contain a usable key of this deployment (gateway.md,
+ * Authentication).
+ */
+export function anonymousFor(authorization: string): Anonymous {
   const isKey =
     authorization.startsWith(bearer) && keyEnvironment(authorization, bearer.length) !== undefined;
   return isKey ? unauthorized : malformed;

@@ -1,14 +1,14 @@
-/** Finds keys for people who look for one: a page of them, not all. */
+/** Searches keys, one page at a time. */
 import type { DatabaseSync } from "node:sqlite";
 import { text } from "../../../src/store/row.ts";
 import { recordFromRow, selectKeys, type KeyRecord } from "./keys.ts";
 
 export interface KeySearch {
-  /** Undefined: of all workspaces. */
+  /** All workspaces if undefined. */
   readonly workspaceId: string | undefined;
-  /** Part of the key's id, its name, its workspace's id or name, whatever the case; empty: any. */
+  /** Part of the key's id or name, or of its workspace's id or name, in any case. Empty for all keys. */
   readonly text: string;
-  /** Only keys that are neither revoked nor expired at this time (milliseconds since 1970); undefined: all. */
+  /** Only keys that are neither revoked nor expired at this time (milliseconds since 1970). All keys if undefined. */
   readonly activeAt: number | undefined;
   readonly limit: number;
 }
@@ -22,8 +22,8 @@ const textMatches = `instr(lower(keys.id || char(10) || keys.name || char(10) ||
   || workspaces.name), lower(:text)) > 0`;
 
 /**
- * The newest first. Without a text it walks back from the newest key, or through those of the workspace, and stops when
- * it has enough; a text is looked for in every key, about 1 µs each.
+ * Returns keys, newest first. Without a text, it reads backwards from the newest key (of the workspace) and stops at
+ * the limit. A text is searched for in every key, which takes about 1 µs each.
  */
 export function searchKeys(db: DatabaseSync, search: KeySearch): FoundKey[] {
   const { workspaceId, text: wanted, activeAt, limit } = search;
@@ -42,7 +42,7 @@ export function searchKeys(db: DatabaseSync, search: KeySearch): FoundKey[] {
     values["text"] = wanted;
   }
   const where = conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
-  // Rows are numbered in the order in which keys were made: no sorting.
+  // Row ids have the order in which keys were created, so no sorting is needed.
   const rows = db
     .prepare(
       `${selectKeys("workspaces.name AS workspace_name")}

@@ -1,4 +1,7 @@
-/** What all exchanges of one `meter` step share: where they are charged, and what shadow mode makes of a refusal. */
+/**
+ * Turns refused reservations and failed charges into replies, or counts them in shadow mode. All exchanges of one
+ * `meter` step share one object.
+ */
 import {
   refuse,
   type Counter,
@@ -11,26 +14,26 @@ import {
   type Reservation,
 } from "sluice-gateway/plugin";
 
-/** The journal cannot be written: nothing is served unmetered. */
+/** Sent while the journal cannot be written, because no request is served unmetered. */
 export const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
 const scopes = ["plan", "30d", "24h", "unavailable", "anonymous"] as const;
 type Scope = (typeof scopes)[number];
 type Refused = CuRefusal | { readonly kind: "unavailable" | "anonymous" };
 
-/** Used where nobody can be charged and nothing may be refused: it has room for every charge, and makes none. */
-const free: Reservation = {
+/** Reservation for a request that can neither be charged nor refused. It accepts every charge and makes none. */
+const freeReservation: Reservation = {
   kind: "reserved",
   costMilli: Number.MAX_SAFE_INTEGER,
   settle: () => Promise.resolve(),
   release() {},
 };
 
-export class Till {
+export class ChargeRefusals {
   readonly meter: Meter;
   readonly #host: Host;
   readonly #shadowRefusals = new Map<Scope, Counter>();
-  /** Commits that never came to the disk. */
+  /** Commits that could not be written. */
   readonly #lost = new WeakSet<Promise<void>>();
   #commit: Promise<void> | undefined;
   #reply: Promise<Reply | undefined> | undefined;
@@ -46,16 +49,18 @@ export class Till {
     for (const scope of scopes) this.#shadowRefusals.set(scope, refusals.with({ scope }));
   }
 
-  /** What to send instead of the answer once it is known whether `commit` is on disk: nothing, or 503. */
+  /**
+   * Resolves, when the result of `commit` is known, to undefined or to the reply to send instead of the answer (503).
+   */
   replyAfter(commit: Promise<void>, x: Exchange): Promise<Reply | undefined> {
-    // The charges of one fsync share a promise, and so its translation.
+    // The charges of one fsync share one promise, and so they share its reply.
     if (commit !== this.#commit || this.#reply === undefined) {
       this.#commit = commit;
       this.#reply = commit.then(
         () => undefined,
         (error: unknown) => {
           this.#lost.add(commit);
-          if (error instanceof RangeError) return this.#wrong(error, x);
+          if (error instanceof RangeError) return this.#invalidCharge(error, x);
           if (this.#host.mode === "enforce") return unavailable;
           this.#count("unavailable", x);
           return undefined;
@@ -65,26 +70,28 @@ export class Till {
     return this.#reply;
   }
 
-  /** The surface's own bug. */
-  #wrong(error: RangeError, x: Exchange): Reply {
+  /** Replies to an invalid charge, which is a bug of the surface. */
+  #invalidCharge(error: RangeError, x: Exchange): Reply {
     const { path, surface } = x.route;
     this.#host.log.error({ err: error, route: path, surface }, "a charge cannot be made");
     return refuse("GATEWAY_INTERNAL_ERROR");
   }
 
-  /** Whether it is known that these charges will never be on disk. */
+  /** Returns true if these charges are known to have failed and will never be on disk. */
   isLost(commit: Promise<void>): boolean {
     return this.#lost.has(commit);
   }
 
-  /** The refusal itself; in shadow mode a count, a line in the log, and a reservation that costs nothing. */
-  refused<R extends Refused>(refusal: R, x: Exchange): R | Reservation {
+  /**
+   * Returns the refusal. In shadow mode it counts and logs the refusal, and returns a reservation that costs nothing.
+   */
+  refusalOrShadow<R extends Refused>(refusal: R, x: Exchange): R | Reservation {
     if (this.#host.mode === "enforce") {
       if (refusal.kind === "refused") x.limitReached(reachedBy(refusal));
       return refusal;
     }
     this.#count(refusal.kind === "refused" ? (refusal.window ?? "plan") : refusal.kind, x);
-    return free;
+    return freeReservation;
   }
 
   #count(scope: Scope, x: Exchange): void {

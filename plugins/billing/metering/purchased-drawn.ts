@@ -1,21 +1,21 @@
-/** What workspaces have drawn of what they bought, for commands that run beside the gateway. */
+/** Reads how much purchased credit workspaces have drawn, for commands that run at the same time as the gateway. */
 import { number, text } from "../../../src/store/row.ts";
 import { explain } from "../../../src/store/store-error.ts";
 import { blob } from "./journal-file.ts";
-import { hasJournal, one, openJournalReader } from "./journal-reader.ts";
+import { hasJournal, singleRow, openJournalReader } from "./journal-reader.ts";
 import { journalPath } from "./journal-schema.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 
 /**
- * Milli-CU drawn from the purchased balance, of all time, by workspace id; a workspace that is not in it has drawn
- * nothing. Reads sums, and the charges of the last minute. Throws StoreError.
+ * Returns, by workspace id, the milli-CU drawn from the purchased balance since the beginning. A workspace that has
+ * drawn nothing is missing. Reads the sums of the last checkpoint and the commits after it. Throws StoreError.
  */
 export function readPurchasedDrawn(dataDir: string): ReadonlyMap<string, number> {
   const drawn = new Map<string, number>();
   if (!hasJournal(dataDir)) return drawn;
   const db = openJournalReader(dataDir);
   try {
-    // One moment for the sums and what came after them.
+    // A transaction, so that the sums and the commits after them are of the same moment.
     db.exec("BEGIN");
     const add = (name: string, milli: number): void => {
       if (milli > 0) drawn.set(name, (drawn.get(name) ?? 0) + milli);
@@ -26,7 +26,7 @@ export function readPurchasedDrawn(dataDir: string): ReadonlyMap<string, number>
     for (const row of sums.iterate()) add(text(row, "name"), number(row, "purchased"));
     const nameOf = db.prepare("SELECT name FROM names WHERE id = ?");
     const tail = db.prepare("SELECT records FROM commits WHERE seq > ?");
-    for (const row of tail.iterate(number(one(db, "SELECT seq FROM checkpoint"), "seq"))) {
+    for (const row of tail.iterate(number(singleRow(db, "SELECT seq FROM checkpoint"), "seq"))) {
       const cursor = new RecordCursor(blob(row["records"]));
       while (cursor.next()) {
         if (cursor.kind !== kind.charge) continue;

@@ -1,30 +1,30 @@
 /**
- * The keys a running gateway has met, by the SHA-256 of their text: no secret is kept, none is compared byte by byte.
+ * The keys that a running gateway has seen, by the SHA-256 of their text. No secret is stored or compared byte by byte.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { StoredKey } from "./accounts-reader.ts";
-import { makeEntry, principalAt, type Entry, type Plans } from "./principal.ts";
+import { makeKeyEntry, principalAt, type KeyEntry, type Plans } from "./principal.ts";
 
-export interface RememberLimits {
-  /** Keys, about 1 KiB each. */
+export interface KeyCacheLimits {
+  /** Maximum number of keys, about 1 KiB each. */
   readonly keys: number;
-  /** Hashes that belong to no usable key, about 0.2 KiB each. */
+  /** Maximum number of hashes that do not belong to a usable key, about 0.2 KiB each. */
   readonly unknown: number;
 }
 
-/** Last uses of keys no longer in memory, until they are written; beyond it they are lost. */
-const mostDeparted = 10_000;
+/** Maximum number of evicted keys whose last use is not written yet. Further ones are lost. */
+const maxEvicted = 10_000;
 
-/** Bounded both ways: the oldest is forgotten first and can be read from the database again. */
-export class RememberedKeys {
-  readonly #limits: RememberLimits;
+/** Both parts of the cache are bounded. The oldest entry is evicted first and can be read from the database again. */
+export class KeyCache {
+  readonly #limits: KeyCacheLimits;
   #plans: Plans;
-  readonly #known = new Map<string, Entry>();
+  readonly #known = new Map<string, KeyEntry>();
   readonly #unknown = new Set<string>();
-  /** Forgotten or revoked with a use that is not on disk yet. */
-  #departed: Entry[] = [];
+  /** Evicted or revoked keys whose last use is not on disk yet. */
+  #evicted: KeyEntry[] = [];
 
-  constructor(plans: Plans, limits: RememberLimits) {
+  constructor(plans: Plans, limits: KeyCacheLimits) {
     this.#plans = plans;
     this.#limits = limits;
   }
@@ -33,24 +33,24 @@ export class RememberedKeys {
     return { keys: this.#known.size, unknown: this.#unknown.size };
   }
 
-  get(hash: string): Entry | undefined {
+  get(hash: string): KeyEntry | undefined {
     return this.#known.get(hash);
   }
 
-  /** True when the hash is known to belong to no key that may be used. */
+  /** Returns true if the hash is known not to belong to a usable key. */
   isUnknown(hash: string): boolean {
     return this.#unknown.has(hash);
   }
 
-  /** Keeps what the database said of a hash. */
-  remember(hash: string, stored: StoredKey | undefined, now: number): Entry | undefined {
+  /** Caches the result of a look-up in the database. */
+  remember(hash: string, stored: StoredKey | undefined, now: number): KeyEntry | undefined {
     if (stored === undefined || stored.key.revokedAt !== undefined) {
       this.#forget(hash);
       if (this.#unknown.size >= this.#limits.unknown) this.#unknown.delete(oldest(this.#unknown));
       this.#unknown.add(hash);
       return undefined;
     }
-    const entry = makeEntry(stored.key, stored.workspace, this.#plans, now);
+    const entry = makeKeyEntry(stored.key, stored.workspace, this.#plans, now);
     const before = this.#known.get(hash);
     if (before !== undefined) {
       entry.usedAt = before.usedAt;
@@ -64,8 +64,8 @@ export class RememberedKeys {
   }
 
   /**
-   * Takes over a key that may have changed; if it has not, its principal stays the same object. One that nobody has
-   * asked for yet stays in the database.
+   * Updates a key that may have changed. If it has not, its principal stays the same object. A key that is not cached
+   * is not added.
    */
   update(stored: StoredKey, now: number): void {
     this.#unknown.delete(stored.hash);
@@ -77,38 +77,38 @@ export class RememberedKeys {
     if (!isSame) this.remember(stored.hash, stored, now);
   }
 
-  /** The principal of `entry` at `now`, made anew: its plan begins or ends. */
-  renew(entry: Entry, now: number): void {
+  /** Creates the principal of `entry` again, because a plan begins or ends. */
+  renew(entry: KeyEntry, now: number): void {
     Object.assign(entry, principalAt(entry.key, entry.workspace, this.#plans, now));
   }
 
-  /** Plans that are as before change nothing: principals stay the same objects. */
+  /** Sets the plans. If they are unchanged, principals stay the same objects. */
   setPlans(plans: Plans, now: number): void {
     if (isDeepStrictEqual(plans, this.#plans)) return;
     this.#plans = plans;
     for (const entry of this.#known.values()) this.renew(entry, now);
   }
 
-  /** Up to `most` keys whose last use is not saved. */
-  unsaved(most: number): Entry[] {
-    const entries = this.#departed.slice(0, most);
+  /** Returns up to `max` keys whose last use is not saved. */
+  unsaved(max: number): KeyEntry[] {
+    const entries = this.#evicted.slice(0, max);
     for (const entry of this.#known.values()) {
-      if (entries.length >= most) break;
+      if (entries.length >= max) break;
       if (entry.usedAt > entry.savedUsedAt) entries.push(entry);
     }
     return entries;
   }
 
-  saved(entries: readonly Entry[]): void {
+  saved(entries: readonly KeyEntry[]): void {
     for (const entry of entries) entry.savedUsedAt = entry.usedAt;
-    this.#departed = this.#departed.filter((entry) => entry.usedAt > entry.savedUsedAt);
+    this.#evicted = this.#evicted.filter((entry) => entry.usedAt > entry.savedUsedAt);
   }
 
   #forget(hash: string): void {
     const entry = this.#known.get(hash);
     this.#known.delete(hash);
     const isWorthSaving = entry !== undefined && entry.usedAt > entry.savedUsedAt;
-    if (isWorthSaving && this.#departed.length < mostDeparted) this.#departed.push(entry);
+    if (isWorthSaving && this.#evicted.length < maxEvicted) this.#evicted.push(entry);
   }
 }
 
