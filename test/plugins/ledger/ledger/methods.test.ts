@@ -116,7 +116,7 @@ describe("the whitelist", () => {
     for (const name of ["custom_x", "author_submitExtrinsic"]) {
       const method = whitelist.get(name);
       assert.deepEqual(
-        [method?.retry, method?.kept, method?.shared, method?.cheap],
+        [method?.retry, method?.isCacheable, method?.isShareable, method?.cheap],
         [false, false, false, false],
         name,
       );
@@ -137,7 +137,7 @@ describe("the whitelist", () => {
 
   it("answers rpc_methods with itself, sorted", () => {
     const whitelist = createWhitelist({ aliases: {}, methods: { state_call: false } });
-    const own: unknown = JSON.parse(whitelist.get("rpc_methods")?.own ?? "");
+    const own: unknown = JSON.parse(whitelist.get("rpc_methods")?.gatewayAnswer ?? "");
     assert.deepEqual(own, { methods: [...whitelist.keys()].toSorted() });
   });
 });

@@ -66,7 +66,7 @@ test("signed extrinsics made general ones, version 5, read as @polkadot/types re
   const { metadata, blocks } = demoChain();
   const runtime = runtimeOf(metadata);
   const judge = judgeOf(metadata);
-  const { address, signature } = runtime.around;
+  const { address, signature } = runtime.preamble;
   assert(address !== undefined && signature !== undefined);
   let compared = 0;
   for (const raw of blocks.flatMap(({ result }) => result.block.extrinsics)) {

@@ -44,7 +44,7 @@ for (const [name, complaint, sick, well] of ejections) {
         .filter(({ fields }) => fields.node === `127.0.0.1:${b.port}`)
         .map(({ level, message }) => [level, message]),
       [
-        ["warn", "node is left out"],
+        ["warn", "node is not used"],
         ["info", "node is usable"],
       ],
     );
@@ -122,7 +122,7 @@ for (const [name, method, text] of nonsense) {
     // Finding D8: the node was said to be unreachable, and to be left out, while it was reached and still used.
     const [line, ...others] = under.lines;
     assert.equal(others.length, 0);
-    assert.equal(line?.message, "node has a fault, and is still asked: no node is usable");
+    assert.equal(line?.message, "node has a fault but is still used, because no node is usable");
     assert.deepEqual([line.fields.reason, line.fields.error], ["bad_answer", undefined]);
     assert.match(String(line.fields.detail), new RegExp(`^${method}: `));
     assert.ok(!JSON.stringify(line.fields).includes(text));
@@ -145,7 +145,7 @@ for (const [name, answer, detail] of badAnswers) {
     await under.pool.firstProbe;
     assert.deepEqual(under.complaints(), [undefined, "bad_answer"]);
     const line = under.lines.find(({ fields }) => fields.node === `127.0.0.1:${b.port}`);
-    assert.equal(line?.message, "node is left out");
+    assert.equal(line?.message, "node is not used");
     assert.deepEqual([line.fields.reason, line.fields.detail], ["bad_answer", detail]);
     assert.ok(!JSON.stringify(under.lines).includes("secret"));
   });

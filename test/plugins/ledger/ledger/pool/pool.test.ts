@@ -173,7 +173,7 @@ test("cheap calls ride together when the pool merges", async () => {
     const body = received.body.startsWith("[") ? `[${answers.join(",")}]` : answers.join();
     received.socket.write(response(body));
   });
-  await using under = startPool([node.url], { merge: true });
+  await using under = startPool([node.url], { batching: true });
   await under.pool.firstProbe;
   const before = bodies.length;
   const calls = Array.from({ length: 5 }, () => under.outcome({ method: "x", cheap: true }));

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { compact, elementOf, memberAt } from "../../../../plugins/ledger/ledger/part.ts";
+import { compact, elementOf, memberAt } from "../../../../plugins/ledger/ledger/json-part.ts";
 
 describe("elementOf", () => {
   it("finds the text of an element, without the space around it", () => {

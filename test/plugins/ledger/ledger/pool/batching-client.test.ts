@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
-import { MergingClient } from "../../../../../plugins/ledger/ledger/pool/merge.ts";
+import { BatchingClient } from "../../../../../plugins/ledger/ledger/pool/batching-client.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { LoneCall } from "./asking.ts";
 import {
@@ -16,7 +16,7 @@ import {
 } from "./scripted-node.ts";
 
 interface Client extends AsyncDisposable {
-  readonly client: MergingClient;
+  readonly client: BatchingClient;
   readonly clock: ManualClock;
 }
 
@@ -31,11 +31,11 @@ function connectTo(url: string): Client {
     answerBytes: 10_000,
     clock,
   });
-  const client = new MergingClient(http, clock);
+  const client = new BatchingClient(http, clock);
   return { client, clock, [Symbol.asyncDispose]: () => client.close() };
 }
 
-function sendAll(client: MergingClient, methods: readonly string[]): LoneCall[] {
+function sendAll(client: BatchingClient, methods: readonly string[]): LoneCall[] {
   return methods.map((method) => {
     const call = new LoneCall({ method, cheap: true });
     client.send(call);
