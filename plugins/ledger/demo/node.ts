@@ -6,7 +6,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { WebSocketServer } from "ws";
 import { openChain } from "./chain.ts";
-import { close, listen, readBody } from "../../../src/http/listen-on.ts";
+import { close, listen, readBody } from "../../../src/http/demo-server.ts";
 import { answerBody } from "./json-rpc.ts";
 import { demoMethods } from "./methods.ts";
 import { readRecording } from "./recording.ts";

@@ -118,7 +118,7 @@ describe("a call", () => {
       assert.equal(refused.costMilli, 0);
       assert.match(String(await refused.run()), /Method Not Allowed/);
     }
-    assert.throws(() => ledger.internal("author_rotateKeys"), /not a method/);
+    assert.throws(() => ledger.internal("author_rotateKeys"), /unknown node method/);
   });
 
   it("of rpc_methods is answered without a node", () => {
