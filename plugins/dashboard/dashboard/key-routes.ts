@@ -23,9 +23,9 @@ import type { Viewer } from "./session.ts";
 import { mayGrant, readOverlapMs, readWantedKey } from "./wanted-key.ts";
 
 /** Rows of one answer: whoever has more searches. */
-const mostKeys = 100;
-const mostWorkspaces = 500;
-const longestText = 100;
+const maxKeys = 100;
+const maxWorkspaces = 500;
+const maxTextLength = 100;
 
 export function keyRoutes(add: AddRoute, parts: DashboardParts): void {
   add("GET", "workspaces", (viewer, _, reply) => workspaces(parts, viewer, reply));
@@ -38,7 +38,7 @@ export function keyRoutes(add: AddRoute, parts: DashboardParts): void {
 function workspaces(parts: DashboardParts, viewer: Viewer, reply: FastifyReply): FastifyReply {
   const { accounts, meter, clock } = parts;
   const found = accounts.read((db) =>
-    viewer.only === undefined ? listWorkspaces(db, mostWorkspaces) : [viewer.workspace],
+    viewer.only === undefined ? listWorkspaces(db, maxWorkspaces) : [viewer.workspace],
   );
   const now = clock.now();
   return sendJson(reply, 200, {
@@ -55,7 +55,7 @@ function list(
   const { accounts, meter, clock } = parts;
   const query = queryOf(request.url, ["q", "workspace", "state"]);
   const { q: text = "", workspace, state = "active" } = query ?? {};
-  if (query === undefined || text.length > longestText || !["active", "all"].includes(state)) {
+  if (query === undefined || text.length > maxTextLength || !["active", "all"].includes(state)) {
     const message = "the query is q, workspace, state=active or all";
     return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });
   }
@@ -66,11 +66,11 @@ function list(
       workspaceId: viewer.only ?? workspace,
       text,
       activeAt: state === "active" ? now : undefined,
-      limit: mostKeys + 1,
+      limit: maxKeys + 1,
     }),
   );
   return sendJson(reply, 200, {
-    keys: found.slice(0, mostKeys).map(({ key, workspaceName }) => {
+    keys: found.slice(0, maxKeys).map(({ key, workspaceName }) => {
       const { day, month, open } = meter.keyWindows(key);
       return {
         ...keyJson(key, now),
@@ -81,7 +81,7 @@ function list(
         manageable: mayGrant(viewer.only, key.capabilities),
       };
     }),
-    truncated: found.length > mostKeys,
+    truncated: found.length > maxKeys,
   });
 }
 

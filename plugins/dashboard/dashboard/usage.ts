@@ -25,7 +25,7 @@ const ranges: ReadonlyMap<string, Range> = new Map([
 ]);
 
 /** Answers that are kept at once: of as many workspaces as are looked at within minutes. */
-const mostKept = 64;
+const maxAnswers = 64;
 
 const seriesModule = new URL(
   import.meta.url.endsWith(".ts")
@@ -60,7 +60,7 @@ export function usageRoutes(add: AddRoute, parts: DashboardParts): void {
     for (const [each, { until }] of kept) if (until <= now) kept.delete(each);
     let entry = kept.get(name);
     if (entry === undefined) {
-      if (kept.size >= mostKept) return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
+      if (kept.size >= maxAnswers) return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
       entry = { until: now + keepMs, result: report(parts, { workspaceId, from, stepMs, steps }) };
       kept.set(name, entry);
     }

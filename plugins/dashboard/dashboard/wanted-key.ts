@@ -16,8 +16,8 @@ export interface WantedKey {
 
 const amount = { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER };
 /** A century. */
-const longestSeconds = 36_525 * 86_400;
-const longestOverlapSeconds = 90 * 86_400;
+const maxSeconds = 36_525 * 86_400;
+const maxOverlapSeconds = 90 * 86_400;
 
 const checkWantedKey = checker({
   type: "object",
@@ -40,7 +40,7 @@ const checkWantedKey = checker({
       maxItems: 100,
       uniqueItems: true,
     },
-    expires_in_seconds: { type: "integer", minimum: 1, maximum: longestSeconds },
+    expires_in_seconds: { type: "integer", minimum: 1, maximum: maxSeconds },
   },
   required: ["workspace_id", "name", "capabilities"],
   additionalProperties: false,
@@ -49,7 +49,7 @@ const checkWantedKey = checker({
 const checkOverlap = checker({
   type: "object",
   properties: {
-    overlap_seconds: { type: "integer", minimum: 0, maximum: longestOverlapSeconds },
+    overlap_seconds: { type: "integer", minimum: 0, maximum: maxOverlapSeconds },
   },
   required: ["overlap_seconds"],
   additionalProperties: false,

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { membersOf, parsed } from "../../../plugins/ledger/ledger-tools/json-text.ts";
+import { membersOf, parseOrUndefined } from "../../../plugins/ledger/ledger-tools/json-text.ts";
 
 const name = fc.string({ maxLength: 4 }).filter((text) => JSON.stringify(text) === `"${text}"`);
 
@@ -54,10 +54,10 @@ describe("the members of a JSON object", () => {
   });
 });
 
-describe("a parsed text", () => {
+describe("a parseOrUndefined text", () => {
   it("is undefined where it is no JSON", () => {
-    assert.equal(parsed(undefined), undefined);
-    assert.equal(parsed("{"), undefined);
-    assert.equal(parsed("null"), null);
+    assert.equal(parseOrUndefined(undefined), undefined);
+    assert.equal(parseOrUndefined("{"), undefined);
+    assert.equal(parseOrUndefined("null"), null);
   });
 });

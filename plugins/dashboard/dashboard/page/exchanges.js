@@ -1,7 +1,7 @@
 /** Single requests that have ended, a row each. */
 import { badge, h, row } from "./dom.js";
 import * as format from "./format.js";
-import { storyDialog } from "./story.js";
+import { explanationDialog } from "./explanation-dialog.js";
 
 export const exchangeColumns = [
   { title: "Time" },
@@ -16,7 +16,9 @@ export const exchangeColumns = [
 export function exchangeRow(exchange, isPlatform) {
   const { time, ms, method, route, status, code, request_id: id } = exchange;
   return row(exchangeColumns, [
-    isPlatform && id !== undefined ? storyButton(id, time) : h("span", {}, format.timeOfDay(time)),
+    isPlatform && id !== undefined
+      ? explanationButton(id, time)
+      : h("span", {}, format.timeOfDay(time)),
     [
       h("b", {}, method),
       " ",
@@ -35,7 +37,7 @@ export function exchangeRow(exchange, isPlatform) {
   ]);
 }
 
-function storyButton(id, time) {
+function explanationButton(id, time) {
   return h(
     "button",
     {
@@ -43,7 +45,7 @@ function storyButton(id, time) {
       class: "link",
       "aria-label": `What became of the request at ${format.timeOfDay(time)}`,
       data: { focus: id },
-      onclick: () => void storyDialog(id),
+      onclick: () => void explanationDialog(id),
     },
     format.timeOfDay(time),
   );

@@ -3,7 +3,7 @@ import { poll } from "./api.js";
 import { badge, choice, empty, h, panel, replace, row, table } from "./dom.js";
 import * as format from "./format.js";
 import { createDialog, revokeDialog, rotateDialog } from "./key-dialogs.js";
-import { trouble } from "./trouble.js";
+import { errorLine } from "./error-line.js";
 import { workspaceSelect } from "./usage.js";
 
 const everyMs = 5_000;
@@ -24,7 +24,7 @@ export function keysView(session) {
     { title: "Last used" },
     { title: "Actions" },
   ];
-  const error = trouble();
+  const error = errorLine();
   const { element, body } = table("Keys, the newest first", columns, []);
   const note = h("div", {}, h("p", { class: "loading" }, "Loading…"));
   element.hidden = true;

@@ -4,7 +4,7 @@ import { stackedBars, swatch } from "./chart.js";
 import { badge, empty, h, panel, replace, table } from "./dom.js";
 import { exchangeColumns, exchangeRow } from "./exchanges.js";
 import * as format from "./format.js";
-import { trouble } from "./trouble.js";
+import { errorLine } from "./error-line.js";
 
 const everyMs = 2_000;
 const lines = [
@@ -15,7 +15,7 @@ const lines = [
 
 export function liveView(session) {
   const isPlatform = session.scope === "platform";
-  const error = trouble();
+  const error = errorLine();
   const tiles = {
     rate: tile("Requests", "per second, last minute"),
     latency: tile("Latency", "half of the latest within"),

@@ -2,12 +2,12 @@
 import { poll } from "./api.js";
 import { badge, choice, empty, h, replace } from "./dom.js";
 import * as format from "./format.js";
-import { trouble } from "./trouble.js";
+import { errorLine } from "./error-line.js";
 
 const everyMs = 5_000;
 
 export function pipelineView() {
-  const error = trouble();
+  const error = errorLine();
   const content = h("div", { class: "routes" }, h("p", { class: "loading" }, "Loading…"));
   /** @type {{ which: string, routes: any[] | undefined }} */
   const state = { which: "all", routes: undefined };

@@ -3,7 +3,7 @@ import { ask, ApiError, poll } from "./api.js";
 import { stackedBars, swatch } from "./chart.js";
 import { choice, empty, h, panel, replace, row, table } from "./dom.js";
 import * as format from "./format.js";
-import { trouble } from "./trouble.js";
+import { errorLine } from "./error-line.js";
 
 const everyMs = 10_000;
 const ranges = [
@@ -17,7 +17,7 @@ export function usageView(session) {
   const isPlatform = session.scope === "platform";
   /** @type {{ range: string, by: string, workspace: string, answer: any }} */
   const state = { range: "24h", by: "surfaces", workspace: "", answer: undefined };
-  const error = trouble();
+  const error = errorLine();
   const chart = stackedBars("Credit Units over time");
   const total = h("p", { class: "figure" });
   const details = h("div", {}, h("p", { class: "loading" }, "Adding up…"));

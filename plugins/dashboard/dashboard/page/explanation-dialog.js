@@ -7,10 +7,10 @@ import * as format from "./format.js";
 const columns = [{ title: "Step" }, { title: "Did" }, { title: "Took", number: true }];
 
 /** Opens a dialog for the request of that id. */
-export async function storyDialog(requestId) {
+export async function explanationDialog(requestId) {
   try {
     const { exchanges } = await ask(`explain?id=${encodeURIComponent(requestId)}`);
-    show(`${exchanges[0].method} ${exchanges[0].route}`, ...exchanges.flatMap(story));
+    show(`${exchanges[0].method} ${exchanges[0].route}`, ...exchanges.flatMap(explanation));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const text =
@@ -35,8 +35,8 @@ function show(title, ...content) {
   dialog.scrollTop = 0;
 }
 
-function story(told) {
-  const { status, code, outcome, ms, at, steps, limit, calls } = told;
+function explanation(exchange) {
+  const { status, code, outcome, ms, at, steps, limit, calls } = exchange;
   const { element } = table(
     "Steps, from the top of the list to the surface",
     columns,
@@ -51,8 +51,8 @@ function story(told) {
       fact("Ended", outcome ?? "not yet"),
       fact("At", format.timeOfDay(at)),
       fact("Took", format.duration(ms)),
-      fact("Request id", h("code", {}, told.request_id)),
-      told.key_id !== undefined && fact("Key", h("code", {}, told.key_id)),
+      fact("Request id", h("code", {}, exchange.request_id)),
+      exchange.key_id !== undefined && fact("Key", h("code", {}, exchange.key_id)),
       calls !== undefined && fact("Called", format.callsText(calls), "wide"),
       limit !== undefined && fact("Limit", limitText(limit), "wide"),
     ),

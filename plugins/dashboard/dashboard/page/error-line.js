@@ -1,7 +1,7 @@
 /** The line that says what does not work; what was shown before stays. */
 import { h } from "./dom.js";
 
-export function trouble() {
+export function errorLine() {
   const text = h("span", {});
   const element = h("p", { class: "trouble", role: "alert", hidden: true }, text);
   return {
