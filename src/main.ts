@@ -53,7 +53,7 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
   }
   const [name, ...rest] = withoutAliases(argv);
   if (servers.has(name)) becomeServerProcess();
-  // The reader of our output may close the pipe early (`sluice check | head`).
+  // The reader of the output may close the pipe early (`sluice check | head`).
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
   });

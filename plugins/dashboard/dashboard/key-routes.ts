@@ -1,5 +1,6 @@
 /**
- * Keys and workspaces: how full windows are; making, rotating and revoking keys, recorded as the command line's are.
+ * Routes for keys and workspaces: the state of their windows, and creating, rotating and revoking keys. Changes are
+ * recorded in the audit log, like those of the command line.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Failed } from "../../billing/accounts/failed.ts";
@@ -22,7 +23,7 @@ import type { DashboardParts } from "./parts.ts";
 import type { Viewer } from "./session.ts";
 import { mayGrant, readOverlapMs, readWantedKey } from "./wanted-key.ts";
 
-/** Rows of one answer: whoever has more searches. */
+/** Maximum number of rows in one answer. To find others, the user searches. */
 const maxKeys = 100;
 const maxWorkspaces = 500;
 const maxTextLength = 100;
@@ -77,7 +78,7 @@ function list(
         workspace_name: workspaceName,
         rotated_to: key.rotatedTo,
         windows: { "24h": windowJson(day, open), "30d": windowJson(month, open) },
-        /** Whether this viewer may rotate and revoke it. */
+        /** True if this viewer may rotate and revoke the key. */
         manageable: mayGrant(viewer.only, key.capabilities),
       };
     }),
@@ -143,7 +144,7 @@ type KeyChange = (
   reply: FastifyReply,
 ) => FastifyReply;
 
-/** Finds the key of the path for those who may change it; for all others it does not exist. */
+/** Finds the key of the path if the viewer may change it. For all other viewers, it does not exist. */
 function ofKey(parts: DashboardParts, change: KeyChange): Handler {
   return (viewer, request, reply) => {
     const { id } = request.params as { id: string };
@@ -151,7 +152,7 @@ function ofKey(parts: DashboardParts, change: KeyChange): Handler {
     if (key === undefined || outside(viewer, key.workspaceId)) {
       return sendRefusal(reply, "GATEWAY_NOT_FOUND");
     }
-    // Its successor would be in their hands, with rights over the deployment.
+    // After a rotation, the viewer would have a key with capabilities for the whole deployment.
     if (!mayGrant(viewer.only, key.capabilities)) {
       const message = "this key is a platform administrator's to change";
       return sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
@@ -180,7 +181,7 @@ const revoke: KeyChange = ({ accounts }, key, by, _, reply) => {
   return sendJson(reply, 200, { key: keyJson(revoked, by.at) });
 };
 
-/** Another workspace than the viewer's own. */
+/** Returns true for a workspace that the viewer may not see. */
 function outside(viewer: Viewer, workspaceId: string | undefined): boolean {
   return viewer.only !== undefined && workspaceId !== undefined && workspaceId !== viewer.only;
 }

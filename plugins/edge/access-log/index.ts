@@ -85,14 +85,14 @@ export default defineStep<Options>({
     const lost = metrics
       .counter("sluice_access_log_lost_total", "Access log lines that could not be written.")
       .with({});
-    const trouble: WriteErrors = {
+    const writeErrors: WriteErrors = {
       failed: (error) => log.error({ err: error, file }, "the access log cannot be written"),
       dropped: (count) => lost.add(count),
     };
     const lines =
       file === undefined && log.line !== undefined
         ? { write: log.line, close: () => undefined }
-        : openLines(file === undefined ? undefined : resolve(folder, file), clock, trouble);
+        : openLines(file === undefined ? undefined : resolve(folder, file), clock, writeErrors);
     const least = levels[level ?? levelOf(log)];
     const sample = sampler(sampling);
     return {

@@ -1,4 +1,4 @@
-/** Single requests that have ended, a row each. */
+/** Shows requests that have ended, one per row. */
 import { badge, h, row } from "./dom.js";
 import * as format from "./format.js";
 import { explanationDialog } from "./explanation-dialog.js";
@@ -12,7 +12,7 @@ export const exchangeColumns = [
   { title: "Key" },
 ];
 
-/** `isPlatform`: its time opens its story. */
+/** `isPlatform`: true if the time is a button that opens the explanation. */
 export function exchangeRow(exchange, isPlatform) {
   const { time, ms, method, route, status, code, request_id: id } = exchange;
   return row(exchangeColumns, [
@@ -57,7 +57,7 @@ function meaning(status, code) {
   return code === undefined && status < 400 ? "ok" : "warn";
 }
 
-/** The first digits tell keys apart. */
+/** Returns the first digits of an id, which are enough to distinguish keys. */
 function shortId(id) {
   return id === undefined ? format.none : id.slice(0, 12);
 }

@@ -1,4 +1,4 @@
-/** One request, as `sluice explain` tells it: what each step did and how long it took. */
+/** Shows the explanation of a request, like `sluice explain`: the outcome and the time of each step. */
 import { ask, ApiError } from "./api.js";
 import { openDialog } from "./dialog.js";
 import { badge, h, row, table } from "./dom.js";
@@ -6,7 +6,7 @@ import * as format from "./format.js";
 
 const columns = [{ title: "Step" }, { title: "Did" }, { title: "Took", number: true }];
 
-/** Opens a dialog for the request of that id. */
+/** Opens a dialog for the request with this id. */
 export async function explanationDialog(requestId) {
   try {
     const { exchanges } = await ask(`explain?id=${encodeURIComponent(requestId)}`);
@@ -14,7 +14,7 @@ export async function explanationDialog(requestId) {
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const text =
-      error.status === 404 ? "This request is no longer remembered." : `${error.message}.`;
+      error.status === 404 ? "This request is no longer available." : `${error.message}.`;
     show("Request", h("p", {}, text));
   }
 }
@@ -29,7 +29,7 @@ function show(title, ...content) {
       h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Close"),
     ),
   );
-  // The browser's choice is the button at the end: a long story would begin there.
+  // The browser would focus the button at the end and scroll a long explanation down to it.
   dialog.tabIndex = -1;
   dialog.focus();
   dialog.scrollTop = 0;

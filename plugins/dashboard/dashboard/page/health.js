@@ -1,4 +1,4 @@
-/** How the backends are. */
+/** The view Health: the state of the backends. */
 import { poll } from "./api.js";
 import { badge, empty, h, panel, replace, row, table } from "./dom.js";
 import * as format from "./format.js";

@@ -1,4 +1,4 @@
-/** The pipeline as compiled: requests run from left to right, to the surface that answers. */
+/** The view Pipeline: the compiled routes. Requests run from left to right to the surface that answers. */
 import { poll } from "./api.js";
 import { badge, choice, empty, h, replace } from "./dom.js";
 import * as format from "./format.js";
