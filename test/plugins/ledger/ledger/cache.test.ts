@@ -7,7 +7,7 @@ import { AnswerCache } from "../../../../plugins/ledger/ledger/cache.ts";
 const hundred = "x".repeat(100);
 
 describe("the cache", () => {
-  it("gives back what was kept under exactly that key of that method", () => {
+  it("returns the answer stored under exactly this key of this method", () => {
     const cache = new AnswerCache(10_000);
     const answers = cache.answersOf("a");
     cache.set(answers, "[1]", "one");
@@ -35,7 +35,7 @@ describe("the cache", () => {
     assert.equal(cache.bytes, bytes);
   });
 
-  it("keeps nothing when it has no room, and nothing larger than a quarter of it", () => {
+  it("stores nothing with a size of 0, and nothing larger than a quarter of the cache", () => {
     const none = new AnswerCache(0);
     assert.equal(none.set(none.answersOf("a"), "[]", ""), false);
     const cache = new AnswerCache(8000);
@@ -56,7 +56,7 @@ describe("the cache", () => {
     assert(cache.bytes - before >= small + 100);
   });
 
-  it("evicts what was not hit before what was", () => {
+  it("evicts entries without hits before entries with hits", () => {
     const cache = new AnswerCache(4000);
     const answers = cache.answersOf("a");
     for (let i = 0; i < 10; i++) cache.set(answers, `[${i}]`, hundred);
@@ -80,7 +80,7 @@ describe("the cache", () => {
     assert(cache.bytes <= 4000);
   });
 
-  it("is empty after clear, and works on", () => {
+  it("is empty after clear, and can still be used", () => {
     const cache = new AnswerCache(4000);
     const answers = cache.answersOf("a");
     for (let i = 0; i < 20; i++) cache.set(answers, `[${i}]`, hundred);
@@ -90,7 +90,7 @@ describe("the cache", () => {
     assert.equal(cache.get(answers, "[19]"), hundred);
   });
 
-  it("never holds more than its bound, and never gives a wrong answer", () => {
+  it("never exceeds its size, and never returns a wrong answer", () => {
     const action = fc.record({
       kind: fc.constantFrom("set", "get", "clear"),
       answers: fc.constantFrom("a", "b"),

@@ -62,7 +62,7 @@ describe("memberAt", () => {
     assert.equal(memberAt(Buffer.from(block), ["block", "header", "number"]), '"0x1f"');
   });
 
-  it("finds nothing where the path leads nowhere", () => {
+  it("finds nothing if the path does not exist", () => {
     for (const path of [
       ["header"],
       ["block", "number"],

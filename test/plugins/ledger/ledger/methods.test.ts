@@ -31,7 +31,7 @@ describe("the table of methods", () => {
     },
   );
 
-  it("prices what the specification does not at 1 CU, and the variants like their originals", () => {
+  it("prices methods without a specified price at 1 CU, and variants like their originals", () => {
     for (const name of [
       "grandpa_roundState",
       "mmr_root",
@@ -52,7 +52,7 @@ describe("the table of methods", () => {
     assert.equal(plain.get("rpc_methods")?.cuMilli, 100);
   });
 
-  it("leaves out what is unbounded, writes, subscribes or tells about the node", () => {
+  it("leaves out methods that are unbounded, write, subscribe or reveal facts about the node", () => {
     const refused = [
       "state_getKeys",
       "state_getPairs",
@@ -75,7 +75,7 @@ describe("the table of methods", () => {
     for (const name of refused) assert.equal(plain.has(name), false, name);
   });
 
-  it("has a hash param at the place that its params give it", () => {
+  it("has a hash param at the index of that param", () => {
     for (const [name, { params, lifetime, hashParam }] of knownMethods) {
       if (lifetime !== "hash" && lifetime !== "block") {
         assert.equal(hashParam, undefined, name);
@@ -87,7 +87,7 @@ describe("the table of methods", () => {
 });
 
 describe("the whitelist", () => {
-  it("takes methods off, adds them and changes their price", () => {
+  it("removes methods, adds methods and changes prices", () => {
     const whitelist = createWhitelist({
       aliases: {},
       methods: {
